@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main of every test program: doctest's, and a listener that names the cases that were skipped.
+// The main of every test program: doctest's, plus a listener that names the skipped cases.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 
 namespace {
 
-/// doctest counts skipped cases without naming them. A case that needs data or a device that is not there is skipped by
-/// a decorator, `TEST_CASE("…" * doctest::skip(!there))`; `make test` collects these lines.
+/// doctest counts skipped cases without naming them. A case whose data or device is missing is skipped by a decorator,
+/// `TEST_CASE("…" * doctest::skip(!there))`; `make test` collects these lines.
 struct NamesSkipped : doctest::IReporter {
   explicit NamesSkipped(const doctest::ContextOptions& context) : options(context) {}
 

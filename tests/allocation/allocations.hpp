@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// allocations: how often this program has asked for memory. The operators are in steady_step_test.cpp.
+// allocations: how many allocations this program has made so far. The operators are in steady_step_test.cpp.
 #pragma once
 
 #include <atomic>

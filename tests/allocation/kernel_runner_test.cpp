@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner of kernels allocates nothing in an iteration like an earlier one.
+// A kernel runner allocates nothing in an iteration like an earlier one.
 #include "allocation/allocations.hpp"
 #include "kernels/decoder/kernel_runner.hpp"
 #include "kernels/products/bucketed_product.hpp"
@@ -83,7 +83,7 @@ struct IdleQueue {
 
 constexpr int most_rows = 300, most_samples = 8, block_tokens = 16;
 
-/// A prompt's chunk of `prompt` tokens, others that decode, and one whose context is long enough to be split.
+/// A prompt's chunk of `prompt` tokens, several decodes, and one decode whose context is long enough to be split.
 void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::byte* block, int decoding,
              int prompt = 100) {
   static std::vector<std::byte*> blocks(256);
@@ -112,7 +112,7 @@ void iterate(ModelRunner& runner, const std::vector<LayerWeights>& layers, std::
 
 } // namespace
 
-TEST_CASE("a runner of kernels allocates where a larger batch comes, and in no iteration like an earlier one") {
+TEST_CASE("a kernel runner allocates for a larger batch only, and in no iteration like an earlier one") {
   using Runner = KernelRunner<IdleQueue, KernelRunnerConfig{ElementType::bf16, 16}>;
   for (const testing::SmallModel model : testing::small_models)
     for (const Products products : {Products::invariant, Products::fast}) {
@@ -145,7 +145,7 @@ TEST_CASE("a runner of kernels allocates where a larger batch comes, and in no i
       for (const int decoding : {6, 0, 3, 6}) CHECK(allocations(decoding, 100) == 0);
       CHECK(blocks > 0);
 
-      // Decodes alone: noted once, made a graph, and replayed.
+      // Decodes only: first counted, then captured in a graph, then replayed.
       CHECK(graphs->counts().replayed == 0);
       CHECK(allocations(6, 0) > 0);
       (void)allocations(6, 0);

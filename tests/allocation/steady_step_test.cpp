@@ -23,8 +23,8 @@
 #include <new>
 #include <vector>
 
-// Every allocation of this program goes through here: it is a program of its own for that reason. The array and the
-// nothrow forms of the standard library call these.
+// Every allocation of this program goes through these operators, which is why it is a separate program. The array and
+// nothrow forms of the standard library call them.
 std::atomic<std::int64_t> allocation_tests::allocations{0};
 
 namespace {
@@ -33,7 +33,7 @@ using allocation_tests::allocations;
 
 void* counted(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  size = (size + alignment - 1) / alignment * alignment; // as aligned_alloc wants it
+  size = (size + alignment - 1) / alignment * alignment; // as aligned_alloc requires
   if (void* memory = std::aligned_alloc(alignment, size == 0 ? alignment : size)) return memory;
   throw std::bad_alloc{};
 }
@@ -102,8 +102,8 @@ TEST_CASE("the counter counts") {
   CHECK(allocations.load() - before == 2);
 }
 
-TEST_CASE_TEMPLATE("a step of decodes allocates nothing, whoever waits", E, Engine<>, Engine<Asked>, Engine<EveryStep>,
-                   Engine<TokenDeposit>, Engine<Asked, OffloadAll, Once>, Engine<HiddenStates>,
+TEST_CASE_TEMPLATE("a decode step allocates nothing, whether or not requests wait", E, Engine<>, Engine<Asked>,
+                   Engine<EveryStep>, Engine<TokenDeposit>, Engine<Asked, OffloadAll, Once>, Engine<HiddenStates>,
                    Engine<Asked, HiddenStates>) {
   auto engine = make_engine<E>(32);
   submit(engine, 1000, Tokens{1'000'000});
@@ -112,17 +112,17 @@ TEST_CASE_TEMPLATE("a step of decodes allocates nothing, whoever waits", E, Engi
   CHECK(allocations_of(engine, 2000) == 0);
 }
 
-TEST_CASE("with a Summary that has its room, neither") {
+TEST_CASE("a decode step with a Summary that has reserved its memory allocates nothing") {
   auto engine = make_engine<Engine<Summary>>(32);
-  // What an observer has collected is the engine's to show and the caller's to reserve, before the run.
+  // The engine exposes what an observer has collected; the caller may reserve its memory before the run.
   const_cast<Summary::State&>(engine.observed<Summary>()).reserve(2000, 10'000);
   submit(engine, 1000, Tokens{1'000'000});
   allocations_of(engine, 64);
   CHECK(allocations_of(engine, 2000) == 0);
 }
 
-TEST_CASE("nor while OrbitFlow decodes under a plan, which offloads; nor when it plans again") {
-  // Four requests of 100 + 2000 tokens in room for about half of what they come to: 32 layers x 132 blocks each.
+TEST_CASE("OrbitFlow allocates nothing while it decodes under a plan that offloads, nor when it plans again") {
+  // Four requests of 100 + 2000 tokens, with memory for about half of their KV: 32 layers x 132 blocks each.
   auto engine = make_engine<OrbitFlowPool>(4, {.device = 32 * 300});
   submit(engine, 4, Tokens{2000});
   bool offloads = false;
@@ -132,7 +132,7 @@ TEST_CASE("nor while OrbitFlow decodes under a plan, which offloads; nor when it
     planned += engine.plan().made_at_step != last ? 1 : 0;
     last = engine.plan().made_at_step;
   };
-  // The first time through, so that the workspaces have seen the largest problem.
+  // The first run, so that the workspaces have seen the largest problem.
   while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
   REQUIRE(offloads);
   REQUIRE(planned > 3);
@@ -150,10 +150,11 @@ TEST_CASE("nor while OrbitFlow decodes under a plan, which offloads; nor when it
   CHECK(planned > 1);
 }
 
-TEST_CASE_TEMPLATE("memory grows with those who are alive, not with those who have been", E, Engine<>, OrbitFlowPool) {
+TEST_CASE_TEMPLATE("memory grows with the number of live requests, not with the number of requests so far", E, Engine<>,
+                   OrbitFlowPool) {
   auto engine = make_engine<E>(3, {.device = 32 * 12}); // three requests of 60 to 140 tokens: a little too small
   std::int64_t submitted = 0, most_alive = 0, during = 0;
-  // The same load throughout: what the second half allocates is what never settles.
+  // The load is constant: allocations in the second half would never stop.
   for (int half = 0; half < 2; ++half) {
     const std::int64_t before = allocations.load();
     for (int i = 0; i < 4000; ++i) {
@@ -169,11 +170,12 @@ TEST_CASE_TEMPLATE("memory grows with those who are alive, not with those who ha
   }
   CHECK(submitted > 300);
   CHECK(engine.view().rows.size() <= static_cast<std::size_t>(most_alive));
-  // std::deque, the queue of those who wait, takes a new block of 128 slots now and then and gives the last one back.
+  // std::deque, the queue of waiting requests, takes a new block of 128 slots now and then and returns the last one.
   CHECK(during <= submitted / 64);
 }
 
-TEST_CASE("nor while eLLM chooses batch and share anew in every step, rebuilds some layers and fetches others") {
+TEST_CASE(
+    "eLLM allocates nothing while it chooses batch and share in every step, rebuilds some layers and fetches others") {
   auto engine = make_engine<Ellm>(8, {.device = 32 * 300});
   bool rebuilds = false;
   const auto watch = [&] {
@@ -194,7 +196,7 @@ TEST_CASE("nor while eLLM chooses batch and share anew in every step, rebuilds s
   CHECK(rebuilds);
 }
 
-TEST_CASE("nor while SuperInfer rotates requests through the host, and copies their blocks ahead") {
+TEST_CASE("SuperInfer allocates nothing while it rotates requests through the host and copies their blocks ahead") {
   auto engine = make_engine<SuperInfer>(8, {.device = 32 * 300});
   std::int64_t rotated = 0;
   bool copied = false;
@@ -208,7 +210,7 @@ TEST_CASE("nor while SuperInfer rotates requests through the host, and copies th
   submit(engine, 8, Tokens{2000});
   while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
   submit(engine, 8, Tokens{2000});
-  allocations_of(engine, 500); // memory is full, and the lists of two decisions find their size
+  allocations_of(engine, 500); // memory is full, and the lists of two decisions reach their size
   copied = false;
   std::int64_t during = 0;
   for (int i = 0; i < 1500; ++i) {

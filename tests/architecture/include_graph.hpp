@@ -17,8 +17,8 @@
 
 namespace architecture {
 
-/// What cmake/layers.txt says: the rank of each folder, the pairs that may cross within a rank, and the folders that
-/// stand for a library; and the headers that may ask the operating system.
+/// The content of cmake/layers.txt: each folder's rank, the pairs that may cross within a rank, the folders that stand
+/// for a library, and the headers that may call the operating system.
 struct Layers {
   std::map<std::string, int> rank;
   std::set<std::pair<std::string, std::string>> allowed;
@@ -47,7 +47,7 @@ inline Layers read_layers(std::istream& in) {
       for (auto name = names.begin() + 1; name != names.end(); ++name) layers.system.push_back("sluice/" + *name);
       continue;
     }
-    if (names.front().back() == ':') continue; // the umbrellas' affair
+    if (names.front().back() == ':') continue; // checked with the umbrella headers
     for (const std::string& name : names) layers.rank.emplace(name, rank);
     ++rank;
   }
@@ -60,8 +60,8 @@ struct Header {
   std::string text;
 };
 
-/// The folder that a path belongs to: the longest listed one that contains it, "policy/cost" for
-/// "sluice/policy/cost/work.hpp". The first folder of a path that is in none, and "" for an umbrella,
+/// The folder that a path belongs to: the longest listed folder that contains it, "policy/cost" for
+/// "sluice/policy/cost/work.hpp". For a path in no listed folder its first folder, and "" for an umbrella header,
 /// "sluice/sluice.hpp".
 inline std::string folder_of(const std::string& path, const Layers& layers) {
   const std::size_t begin = path.find('/') + 1;
@@ -72,12 +72,12 @@ inline std::string folder_of(const std::string& path, const Layers& layers) {
   return path.substr(begin, first - begin);
 }
 
-/// Whether `name` is a folder on the path, which is how a header says that it needs the library of that name.
+/// Whether `name` is a folder on the path, which declares that the header needs the library of that name.
 inline bool in_folder(const std::string& path, const std::string& name) {
   return path.find("/" + name + "/") != std::string::npos;
 }
 
-/// The folder whose name admits an include of `<name>` that is not the standard library's; none of a standard header.
+/// The folder name that permits an include of `<name>`; empty for a header of the standard library.
 inline std::optional<std::string> library_of(const std::string& name) {
   static const std::map<std::string, std::string> known{
       {"Eigen", "eigen"}, {"boost", "beast"}, {"cub", "cudart"}, {"thrust", "cudart"}, {"unicode", "icu"}};
@@ -105,7 +105,7 @@ inline bool of_the_system(const std::string& name) {
          name == "sched.h";
 }
 
-/// Each line names the header, what is wrong and what would be right. Empty: nothing is wrong.
+/// Each line names the header, what is wrong and what would be right. Empty if nothing is wrong.
 inline std::vector<std::string> include_faults(const Header& header, const Layers& layers) {
   static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::vector<std::string> faults;
@@ -156,7 +156,7 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
   return faults;
 }
 
-/// The text without its comments and string literals: what a rule about code may look at.
+/// The text without its comments and string literals, for rules about code.
 inline std::string code_of(const std::string& text) {
   std::string code;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -171,7 +171,7 @@ inline std::string code_of(const std::string& text) {
       skip_past("*/");
       code += ' ';
     } else if (text.compare(i, 3, "'\"'") == 0) {
-      i += 2; // the character, which opens no string
+      i += 2; // a character literal, which opens no string
     } else if (text[i] == '"' && i > 0 && text[i - 1] == 'R') {
       const std::size_t open = text.find('(', i);
       skip_past(")" + text.substr(i + 1, open - i - 1) + "\"");
@@ -187,12 +187,12 @@ inline std::string code_of(const std::string& text) {
   return code;
 }
 
-/// Words that the design rules out of headers, and what takes their place.
+/// Words that the design excludes from headers, and their replacements.
 inline std::vector<std::string> word_faults(const Header& header) {
   struct Rule {
     std::regex word;
     std::string why;
-    std::vector<std::string> but; ///< headers that are no policies, where one call a layer, or a prompt, is nothing
+    std::vector<std::string> but; ///< other headers than policies, where one call per layer costs nothing
   };
   static const std::vector<Rule> rules{
       {std::regex(R"(\bthrow\b)"), "throws; what can happen at run time is a Status or an Expected", {}},
@@ -218,7 +218,7 @@ inline std::vector<std::string> word_faults(const Header& header) {
   return faults;
 }
 
-/// The form that every header has.
+/// The form that every header must have.
 inline std::vector<std::string> form_faults(const Header& header) {
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& what) { faults.push_back(header.path + ": " + what); };
@@ -236,7 +236,7 @@ inline std::vector<std::string> form_faults(const Header& header) {
   return faults;
 }
 
-/// What a header of kernels/ that any compiler reads may not include: CUDA, but for what stands behind __CUDACC__.
+/// What a kernels/ header for any compiler must not include: CUDA, except behind __CUDACC__.
 inline std::vector<std::string> cuda_faults(const Header& header) {
   static const std::regex include(R"(^\s*#\s*include\s*[<"]((cuda|cub/|thrust/|cuda/)[^>"]*|[^>"]+[.]cuh)[>"])");
   std::vector<std::string> faults;

@@ -4,8 +4,8 @@
 
 using namespace architecture;
 
-// Written by the build beside this program; each is a translation unit with every header, so that the link fails when
-// a header defines something twice.
+// The build writes these beside this program. Each is a translation unit with every header, so the link fails if a
+// header defines something twice.
 int sluice_odr_first();
 int sluice_odr_second();
 
@@ -31,7 +31,7 @@ Layers project_layers() {
 
 } // namespace
 
-TEST_CASE("the layer check accepts what points left and reports what does not") {
+TEST_CASE("the layer check accepts includes that point left and reports all others") {
   CHECK(faults("sluice/engine/a.hpp", "#include \"sluice/core/b.hpp\"\n#include <vector>\n") == 0);
   CHECK(faults("sluice/core/a.hpp", "#include \"sluice/core/b.hpp\"\n") == 0);
   CHECK(faults("sluice/core/a.hpp", "  # include \"sluice/engine/b.hpp\"\n") == 1);
@@ -74,7 +74,7 @@ TEST_CASE("the layer check keeps libraries in the folders that name them") {
   CHECK(faults("sluice/sluice.hpp", "#include \"sluice/model/nlohmann/a.hpp\"\n") == 1);
 }
 
-TEST_CASE("the layer check keeps the operating system to the headers that are named") {
+TEST_CASE("the layer check permits the operating system only in the listed headers") {
   CHECK(faults("sluice/core/mapped.hpp", "#include <sys/mman.h>\n#include <unistd.h>\n") == 0);
   CHECK(faults("sluice/core/a.hpp", "#include <sys/mman.h>\n#include <unistd.h>\n") == 2);
   CHECK(faults("sluice/engine/real/a.hpp", "#include <fcntl.h>\n") == 0);
@@ -116,12 +116,12 @@ TEST_CASE("every include points left") {
     for (const std::string& fault : include_faults(each, layers)) FAIL_CHECK(fault);
 }
 
-TEST_CASE("every header has the form of the house") {
+TEST_CASE("every header has the project's form") {
   for (const Header& each : read_headers("include"))
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
 }
 
-TEST_CASE("a kernel's header has the form of the house, and CUDA stands in .cuh files or behind __CUDACC__") {
+TEST_CASE("kernel headers have the project's form, and CUDA is only in .cuh files or behind __CUDACC__") {
   std::vector<Header> headers = read_headers("kernels");
   const std::vector<Header> device = read_headers("kernels", ".cuh");
   REQUIRE(headers.size() > 10);
@@ -133,8 +133,7 @@ TEST_CASE("a kernel's header has the form of the house, and CUDA stands in .cuh 
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
 }
 
-TEST_CASE(
-    "the check of kernels' headers reports CUDA where any compiler reads, and lets it stand where nvcc alone does") {
+TEST_CASE("the check of kernel headers reports CUDA in code for any compiler and permits it in code for nvcc") {
   CHECK(cuda_faults({"a.hpp", "#include <cuda_fp16.h>\n"}).size() == 1);
   CHECK(cuda_faults({"a.hpp", "#include <cub/block/block_scan.cuh>\n"}).size() == 1);
   CHECK(cuda_faults({"a.hpp", "#include \"kernels/launch.cuh\"\n"}).size() == 1);

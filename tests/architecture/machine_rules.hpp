@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine_faults: what a header of world/machine may know of a device, and of addresses.
+// machine_faults: what a header of world/machine may know about devices and addresses.
 #pragma once
 
 #include "architecture/include_graph.hpp"
@@ -10,11 +10,11 @@
 
 namespace architecture {
 
-/// The machine decides in numbers of blocks. An address of a block comes of a lane, which makes whoever asked wait for
-/// whatever the block was last used by; so nobody else may know where an arena begins, and only those who hand
-/// addresses on may name bytes at all. What lies beside the blocks is a runner's own: no transfer touches it once
-/// anything runs, so there is nothing to wait for, and one header tells the runner where it is (beside.hpp says why).
-/// Timers (measure_*.hpp) have a device to themselves, with no machine on it: nobody else uses what they touch.
+/// The machine decides in numbers of blocks. Only a lane gives out a block's address, and makes the caller wait for the
+/// block's last use. No other code may know where an arena begins, and only code that passes addresses on may name
+/// bytes. Memory beside the blocks belongs to a runner: no transfer touches it while anything runs, so there is nothing
+/// to wait for, and one header tells the runner where it is (beside.hpp says why). Timers (measure_*.hpp) have a device
+/// without a machine to themselves.
 inline std::vector<std::string> machine_faults(const Header& header) {
   static const std::string folder = "sluice/world/machine/";
   static const std::vector<std::string> lanes{folder + "memory_device.hpp", folder + "stream_lane.hpp"};

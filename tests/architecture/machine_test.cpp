@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine knows no device, and an address of a block comes of a lane alone.
+// The machine knows no device, and only lanes give out a block's address.
 #include "architecture/machine_rules.hpp"
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
   CHECK(machine_faults({"sluice/world/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());
 }
 
-TEST_CASE("no header of the machine knows a device, and none but the lanes an arena") {
+TEST_CASE("no machine header knows a device, and only the lanes know an arena") {
   int machine = 0;
   for (const Header& each : read_headers("include")) {
     machine += each.path.rfind("sluice/world/machine/", 0) == 0 ? 1 : 0;

@@ -16,7 +16,8 @@ std::vector<std::string> core_writes(const Header& header) {
                                                 core + "lending.inl.hpp",      core + "move_claim.inl.hpp",
                                                 core + "preemption.inl.hpp",   core + "requests.inl.hpp",
                                                 core + "saved_states.inl.hpp", "sluice/engine/token_accounts.hpp"};
-  static const std::vector<std::string> callers{core + "lending.hpp", "sluice/engine/decider.hpp"}; // who call writers
+  static const std::vector<std::string> callers{core + "lending.hpp",
+                                                "sluice/engine/decider.hpp"}; // callers of writers
   static const std::regex reference(R"((\bconst\s+)?\bCore&)");
   static const std::regex written(
       R"(\bcore_?(\.\w+(\([^()]*\)|\[[^\]]*\])?)+\s*([-+|&]?=(?!=)|\+\+|--)|(\+\+|--)\s*core_?\.|)"

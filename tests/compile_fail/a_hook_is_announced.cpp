@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a role's hooks a policy has is never found out by looking: without its word each is a sentence.
+// The library never detects which of a role's hooks a policy has: each missing declaration is an error message.
 // sentences: 8
 // says: this Retention policy needs .static constexpr bool keeps_hidden = false;. .true if it answers Kept::hidden
 // says: this Retention policy needs .static constexpr bool copies_ahead = false;.

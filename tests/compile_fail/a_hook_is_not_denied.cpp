@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hook that is there while the policy says that it has none would never be called: a sentence.
+// A hook beside a declaration that denies it would never be called: an error message.
 // sentences: 7
 // says: this Retention policy has .hidden_layers., but says keeps_hidden = false
 // says: this Retention policy has .copy_ahead., but says copies_ahead = false

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A placement policy whose `solve` is spelt `slove`: what docs/writing-a-policy.md shows of the compiler's answer.
+// A placement policy whose `solve` is spelt `slove`: the compiler's answer that docs/writing-a-policy.md shows.
 // sentences: 1
 // says: this Placement policy needs .template <class Task, class S> Verdict solve\(const Task&, S& state, Plan&\)
 // const.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number gets its unit where it enters, not on the way: 50 of what?
+// A number gets its unit where it enters, not later: 50 could be anything.
 // sentences: 0
 // says[GNU]: could not convert|conversion from .int. to non-scalar
 // says[Clang]: no viable conversion from 'int'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend in real time can be woken while it idles, and loads before it serves; one on a virtual clock need not.
+// A real-time backend can be woken while it idles, and loads before it serves; a backend with a virtual clock need not.
 // sentences: 1
 // says: this Backend says real_time = true and needs .void idle_until\(Seconds when, Doorbell& bell\)
 #include "sluice/world/simulated.hpp"

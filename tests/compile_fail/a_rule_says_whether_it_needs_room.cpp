@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transfer rule that does not say whether it reads the room: one sentence, where there was none.
+// A transfer rule that does not declare whether it reads the free room: one message.
 // sentences: 1
 // says: this Transfer policy needs .static constexpr bool needs_room = true;.
 #include "sluice/policy/transfer/fair_share.hpp"

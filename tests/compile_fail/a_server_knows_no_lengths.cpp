@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's max_tokens is a bound: an engine that ranks requests by their lengths cannot serve there.
+// A server's max_tokens is a bound, so a server rejects an engine that ranks requests by their lengths.
 // sentences: 1
 // says: this engine's Admission looks at how long each request will be
 #include "sluice/engine/bounds.hpp"

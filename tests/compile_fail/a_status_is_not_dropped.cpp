@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can fail at run time is looked at: a Status that nobody reads is a warning, and warnings are errors here.
+// Every run-time error must be checked: an ignored Status is a warning, and warnings are errors here.
 // sentences: 0
 // says[GNU]: ignoring returned value of type 'sluice::Status'
 // says[Clang]: ignoring return value of function declared with 'nodiscard' attribute

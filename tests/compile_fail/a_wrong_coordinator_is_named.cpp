@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A coordinator that does not say what it does, and whose levels are of another type: each has its sentence.
+// A coordinator without its declarations and with levels of another type: one message for each.
 // sentences: 2
 // says: this Coordinator needs .static constexpr bool lends. and .grants.
 // says: this Coordinator needs .int grant\(std::span<const Member>, std::size_t asks\) const.

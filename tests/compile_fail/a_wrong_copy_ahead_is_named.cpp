@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hook whose answer is of another type is not the hook that the policy says it has.
+// A hook that returns another type is not the hook that the policy declares.
 // sentences: 1
 // says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead\(const View&
 #include "sluice/policy/retention/eager_copy.hpp"

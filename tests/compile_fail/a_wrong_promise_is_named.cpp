@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hook whose answer is of another type is not the hook that the policy says it has.
+// A hook that returns another type is not the hook that the policy declares.
 // sentences: 1
 // says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
 #include "sluice/policy/weights/resident_weights.hpp"

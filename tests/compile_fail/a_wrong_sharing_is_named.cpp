@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sharing policy without a word on who is slowed.
+// A sharing policy without `slowdown`.
 // sentences: 1
 // says: this Sharing policy needs .double slowdown\(const Occupancy&\) const.
 #include "sluice/engine/node/sharing.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an Admission is an oracle is never guessed: without its word it is a sentence.
+// The library never guesses whether an Admission knows lengths: a missing declaration is an error message.
 // sentences: 1
 // says: this Admission policy needs .static constexpr bool knows_lengths = false;.
 #include "sluice/policy/admission/admission.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hook that a policy says it has, and that is misspelt or not there, is a sentence.
+// A declared hook that is misspelt or missing is an error message.
 // sentences: 7
 // says: this Retention policy says keeps_hidden = true and needs .template <class Cost> LayerSet hidden_layers
 // says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead

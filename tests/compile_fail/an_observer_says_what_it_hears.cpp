@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An observer lists its events: a misspelt hook, a hook that is not listed and a type that is no event are sentences.
+// An observer lists its events: a misspelt hook, an unlisted hook and a listed type that is no event are error
+// messages.
 // sentences: 4
 // says: this Observer needs .using hears = Events<events::Ended>;., a list of the events that it hears
 // says: this Observer names a type in .hears. that is no event

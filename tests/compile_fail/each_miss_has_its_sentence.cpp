@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two requirements missed are two sentences, in one compilation: nobody should mend one to be told the next.
+// Two missed requirements give two messages in one compilation, so that a user can fix both at once.
 // sentences: 2
 // says: this Relief policy needs a nested .State.: write .struct State \{\}.
 // says: this Relief policy needs .static constexpr Parting parting

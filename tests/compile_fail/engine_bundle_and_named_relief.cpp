@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bundle plays its roles as if they were named: PauseResume brings a Relief.
+// A bundle's roles count as if they were named: PauseResume brings a Relief.
 // sentences: 1
 // says: two Relief policies in one engine: keep one of them .does a bundle such as PauseResume bring one
 #include "sluice/engine/engine.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In real time an engine decides ahead while an iteration runs, which takes a second thread of the backend.
+// A real-time engine that decides ahead while an iteration runs needs the backend's second thread.
 // sentences: 1
 // says: OneStepAhead in real time needs a Backend that says plans_async = true
 #include "sluice/engine/engine.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each policy is right, and the two do not go together: distances need a layout that holds some layers and not others.
+// Each policy is right, but they conflict: distances need a layout that holds single layers.
 // sentences: 1
 // says: this Placement places layers one by one, but the Layout holds all
 #include "sluice/engine/engine.hpp"

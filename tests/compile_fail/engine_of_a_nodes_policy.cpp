@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A policy of a node, given to an engine, must not be left out in silence.
+// An engine must not silently ignore a node's policy.
 // sentences: 1
 // says: an engine has no role like this policy's
 #include "sluice/engine/engine.hpp"

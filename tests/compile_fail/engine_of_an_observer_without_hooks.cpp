@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An observer that hears nothing is refused with the engine, in one sentence: no engine would ever call it.
+// An observer that hears nothing is refused together with the engine, in one message: no engine would ever call it.
 // sentences: 1
 // says: this Observer needs .using hears = Events<events::Ended>;., a list of the events that it hears
 #include "sluice/engine/engine.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A type that says no role: most often the parameter of a policy, or its State, written where the policy belongs.
+// A type without a role: usually a policy's parameter, or its State, written instead of the policy.
 // sentences: 1
 // says: this type is not a policy: a policy says .using role = roles::
 #include "sluice/engine/engine.hpp"

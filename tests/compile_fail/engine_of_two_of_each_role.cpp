@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every role of the list has its sentence for a second policy, and only Observer may be played by many.
+// Every role has its message for a second policy; only Observer may be played by several.
 // sentences: 12
 // says: two Admission policies in one engine: keep one of them
 // says: two Cost models in one engine: keep one .the world's belongs to the backend: BasicSimulated<World>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A policy without one of its hooks: one sentence, and none from the engine that is then used all the same.
+// A policy without one of its hooks: one message, and none from the later use of that engine.
 // sentences: 1
 // says: this Retention policy needs .Kept on_reclaim\(const View&, const RequestRow&\) const.
 #include "sluice/engine/engine.hpp"

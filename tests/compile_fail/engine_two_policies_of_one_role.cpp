@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two answers to one question: which of them the engine should take is not for it to guess.
+// Two policies of one role: the engine must not guess which one to use.
 // sentences: 1
 // says: two Delivery policies in one engine: keep one of them
 #include "sluice/engine/engine.hpp"

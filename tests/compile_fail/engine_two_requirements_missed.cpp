@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two hooks missed are two sentences, whatever else is said with the engine.
+// Two missing hooks give two messages, whatever other messages the engine gives.
 // sentences: 2
 // says: this Replan policy needs .void observe\(State&, Seconds predicted, Seconds measured\) const.
 // says: this Replan policy needs .Window window\(\) const.
@@ -18,7 +18,7 @@ struct Hourly {
 };
 
 using E = sluice::Engine<Hourly, sluice::Summary>;
-using Other = sluice::With<E, sluice::Drop>; // made of the same policies: the same two sentences, said once
+using Other = sluice::With<E, sluice::Drop>; // made of the same policies: the same two messages, each once
 
 std::size_t use(const E& engine, const Other& other) {
   return engine.observed<sluice::Summary>().requests.size() + other.observed<sluice::Summary>().gaps.size();

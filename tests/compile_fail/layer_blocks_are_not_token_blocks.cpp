@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer block is 1/layers of a token block: taking one for the other is the mistake that the units exist for.
+// A layer block is 1/layers of a token block: the units exist to prevent mistaking one for the other.
 // sentences: 0
 // says[GNU]: no match for .operator\+
 // says[Clang]: invalid operands to binary expression

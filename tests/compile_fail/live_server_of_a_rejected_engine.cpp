@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rejected engine has sentences of its own, and its server adds none.
+// A rejected engine has messages of its own, and its server adds none.
 // sentences: 1
 // says: two Delivery policies in one engine: keep one of them
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)

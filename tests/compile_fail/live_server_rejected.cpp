@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose first parameter is no engine is rejected in one sentence, and code that uses it adds no error.
+// A server whose first parameter is no engine is rejected in one message, and code that uses it adds no error.
 // sentences: 1
 // says: the first parameter of a server is its engine: .LiveServer<With<OrbitFlow, GenerationFeed>, QueueLimit>.
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)

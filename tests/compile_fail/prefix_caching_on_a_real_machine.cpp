@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine that drops KV cannot find it again by a ledger that says so: it would go on from the wrong position.
+// A machine that drops KV cannot find it again, though a ledger may say so: decoding would continue at the wrong
+// position.
 // sentences: 1
 // says: a real-time backend keeps no released blocks
 #include "sluice/engine/engine.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of models answers one question: with two in it a product would be of engines that lack one of the roles.
+// The models of one list must play one role: with two roles in a list, some engines of the product would lack one.
 // sentences: 1
 // says: the models of one Choices must play the same role
 #include "sluice/engine/product.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Connection without `part` is rejected with what it lacks.
+// A Connection without `part` is rejected, and the message names what it lacks.
 // sentences: 1
 // says: this Connection needs a .scheme., a nested .Stream., .Stream wrap\(tcp::socket\) const.
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose engine has no GenerationFeed and knows how long each request will be, with a gate that misspells
-// `answer` and a policy in a gate's place: a sentence for each.
+// A server whose engine has no GenerationFeed and knows each request's length, with a gate that misspells `answer` and
+// a policy instead of a gate: one message for each.
 // sentences: 4
 // says: this engine has no GenerationFeed, so that no token would reach a client: write .With<E, GenerationFeed>.
 // says: this engine's Admission looks at how long each request will be

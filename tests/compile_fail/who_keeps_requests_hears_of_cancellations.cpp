@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend that keeps bytes of requests, or a record of them, is told of those that are cancelled, and says so.
+// A backend that keeps requests' bytes or a record of them is notified of cancelled requests, and declares that.
 // sentences: 3
 // says: this Backend needs .static constexpr bool keeps_requests = false;.
 // says: this Backend says keeps_requests = true and needs .void cancelled\(Slot slot, std::int64_t submitted\).

@@ -50,7 +50,7 @@ TEST_CASE("an error's line has its nonempty parts, in order") {
 TEST_CASE("an error's line has no control characters, whatever its parts contain") {
   const Error error{ErrorCode::bad_input, "a\nb", "it has \x1b[31m and \x7f", "\t\xC2\x9B"};
   CHECK(error.line() == "a?b: it has ?[31m and ?; expected ??");
-  // Every character of two bytes: C1 alone is replaced.
+  // Every two-byte character: only C1 controls are replaced.
   for (unsigned code = 0x80; code < 0x800; ++code) {
     const std::string character{static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
     CHECK(Error{ErrorCode::bad_input, "", character, ""}.line() == (code < 0xA0 ? "?" : character));

@@ -51,7 +51,7 @@ TEST_CASE("the distance of names is 0 to itself, at most 1 after one edit, and s
   CHECK(name_distance("OrbitFlow", "orbitflow") == 0);
 }
 
-TEST_CASE("a misspelt name gives the name, an unrelated word gives nothing") {
+TEST_CASE("a misspelt name gives the intended name, an unrelated word gives nothing") {
   constexpr std::array<std::string_view, 4> flags{"--kv-blocks", "--kv-memory", "--batch", "--model"};
   CHECK(did_you_mean("--kvblocks", flags) == " (did you mean --kv-blocks?)");
   CHECK(did_you_mean("--kv_blocks", flags) == " (did you mean --kv-blocks?)");
@@ -59,7 +59,7 @@ TEST_CASE("a misspelt name gives the name, an unrelated word gives nothing") {
   CHECK(did_you_mean("--frobnicate", flags).empty());
   const std::vector<std::string_view> models{"llama2-7b", "llama3-8b", "opt-13b"};
   CHECK(did_you_mean("llama3-8B ", models) == " (did you mean llama3-8b?)");
-  CHECK(did_you_mean("opt", models) == " (did you mean opt-13b?)"); // how a name begins
+  CHECK(did_you_mean("opt", models) == " (did you mean opt-13b?)"); // a beginning of a name
   CHECK(did_you_mean("", models).empty());
   CHECK(did_you_mean("x", std::vector<std::string_view>{}).empty());
 }

@@ -38,7 +38,7 @@ TEST_CASE("the generator is xoshiro256** seeded by splitmix64") {
 
 TEST_CASE("the first numbers of splitmix64's published test vector seed the state") {
   // splitmix64 from 1234567 gives 6457827717110365317, 3203168211198807973, … (the reference implementation's output);
-  // the generator's first number depends on the second of them alone.
+  // the generator's first number depends only on the second of them.
   Random random(1234567);
   const std::uint64_t second = 3203168211198807973u;
   CHECK(random() == std::rotl(second * 5, 7) * 9);

@@ -23,7 +23,7 @@ concept Divides = requires(A a, B b) {
   a / b;
 };
 
-// Nothing converts, adds or compares across units, and no plain number becomes a quantity by itself.
+// Nothing converts, adds or compares across units, and no plain number becomes a quantity implicitly.
 static_assert(Adds<Seconds, Seconds> && !Adds<Seconds, Bytes> && !Adds<Seconds, double>);
 static_assert(Compares<Tokens, Tokens> && !Compares<Tokens, LayerBlocks> && !Compares<LayerBlocks, TokenBlocks>);
 static_assert(!std::convertible_to<LayerBlocks, TokenBlocks> && !std::constructible_from<LayerBlocks, TokenBlocks>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: a thread block, every CUDA thread a fiber. Who may run next is drawn, and what a GPU does not promise is not
-// kept. Under ThreadSanitizer each thread is a thread of its own, ordered by barriers alone.
+// Block: a thread block whose CUDA threads are fibers. The next fiber to run is drawn, and behaviour that a GPU does
+// not guarantee is not provided. Under ThreadSanitizer each CUDA thread counts as a thread, ordered only by barriers.
 #pragma once
 
 #include "emulate/bulk.hpp"
@@ -29,8 +29,8 @@ class Block {
     warps_.resize(static_cast<std::size_t>(threads) / 32);
   }
 
-  /// Runs `body()` once in each thread of block (x, y), with the shared memory `shared`. False where it has an error:
-  /// then all threads were left where they were, their frames unwound.
+  /// Runs `body()` once in each thread of block (x, y), with the shared memory `shared`. Returns false if the block has
+  /// an error: then every thread was stopped where it was and its frames unwound.
   template <class Body>
   bool run(int x, int y, const SharedMemory& shared, Body& body) {
     const Quiet quiet;
@@ -48,18 +48,18 @@ class Block {
     bulk_.restart();
     return !failed_;
   }
-  /// The one whose thread asks.
+  /// The block of the calling thread.
   EMULATE_UNSEEN static Block& active() { return *active_; }
   EMULATE_UNSEEN int thread() const { return running_; }
   EMULATE_UNSEEN bool failed() const { return failed_; }
   Random& random() { return random_; }
   Report& report() { return report_; }
-  /// What all blocks so far have written is there for the caller.
+  /// Makes everything that the blocks have written so far visible to the caller.
   void finish() { acquire(&ended_); }
 
   void sync(Where where) {
     const Quiet quiet;
-    Order& order = barrier_order_[barriers_ & 1U]; // two: who is at the next barrier gives before all have left this
+    Order& order = barrier_order_[barriers_ & 1U]; // two: a thread may reach the next barrier before all have left
     give(order);
     Thread& me = wait_at(State::barrier, where);
     if (++at_barrier_ == threads_) {
@@ -73,7 +73,7 @@ class Block {
     pause();
     take(order);
   }
-  /// Before a call uses `room`: a barrier has to lie between that and the room's last `sync_in`.
+  /// Before a call uses `room`: a barrier must separate it from the room's last `sync_in`.
   void enter(const void* room, Where where) {
     const Quiet quiet;
     for (const Room& one : rooms_)
@@ -99,8 +99,8 @@ class Block {
     take(order);
   }
 
-  /// All `lanes` of the warp come here, each with `mine`; the last of them does `combine(all)`, lane after lane in one
-  /// array, and each has what is then in its place. Orders no memory.
+  /// All `lanes` of the warp call this, each with `mine`; the last one runs `combine(all)` on one array in lane order,
+  /// and each lane returns its element. Orders no memory.
   template <class T, class Combine>
   T meet(std::uint32_t lanes, Exchange kind, const T& mine, Where where, Combine&& combine) {
     const Quiet quiet;
@@ -123,7 +123,7 @@ class Block {
     return result;
   }
 
-  /// This thread waits until `barrier` has completed phase `parity`.
+  /// Blocks this thread until `barrier` has completed phase `parity`.
   void wait_barrier(kernels::Mbarrier& barrier, int parity, Where where) {
     const Quiet quiet;
     Order* order = nullptr;
@@ -133,13 +133,13 @@ class Block {
     }
     take(*order);
   }
-  /// Those that wait for a phase look again.
+  /// Lets threads that wait for a phase check again.
   void wake() {
     for (int i = 0; i < threads_; ++i)
       if (thread(i).state == State::mbarrier) schedule_.add(i / 32, 1U << (i % 32));
   }
 
-  /// A moment at which others may run.
+  /// A point at which other threads may run.
   void give_way() {
     const Quiet quiet;
     if (!random_.one_in(4)) return;
@@ -147,7 +147,7 @@ class Block {
     pause();
   }
 
-  /// Ends the launch: the thread that calls has done what no GPU lets pass.
+  /// Ends the launch: the calling thread has done something that is an error on every GPU.
   [[noreturn, gnu::noinline]] void fail(Where where, const std::string& why) {
     report_.errors.push_back(where.text() + ": " + place() + ", thread " + std::to_string(running_) + ": " + why);
     failed_ = true;
@@ -173,7 +173,7 @@ class Block {
   EMULATE_UNSEEN Fences& fences() { return self().fences; }
   EMULATE_UNSEEN Bulk& bulk() { return bulk_; }
 
-  /// What this thread knows, and what of it the async proxy may see, is handed over at `order`, and taken there.
+  /// Hands over at `order` what this thread knows, including what the async proxy may see of it; the other takes it.
   void give(Order& order) {
     release(&order.known);
     if (bulk_.fenced()) self().proxy.give(&order.fenced);
@@ -182,7 +182,7 @@ class Block {
     acquire(&order.known);
     if (bulk_.fenced()) self().proxy.take(&order.fenced);
   }
-  /// Of each thread, what the async proxy may see of it: nothing since the block began.
+  /// For each thread, what the async proxy may see of it: nothing since the block began.
   void start_proxies() {
     for (auto& one : all_) one->proxy.start_from(home_->tsan());
   }
@@ -224,7 +224,7 @@ class Block {
     running_ = -1;
     ended_threads_ = 0;
     home_ = &Fiber::current();
-    barrier_order_ = std::make_unique<Order[]>(2); // afresh: blocks have not met
+    barrier_order_ = std::make_unique<Order[]>(2); // afresh: blocks are not ordered with each other
     rooms_.clear();
     for (Warp& warp : warps_) warp.restart();
     schedule_.start(threads_, random_);
@@ -237,7 +237,7 @@ class Block {
     }
   }
   static Fiber& live(void* block) { return static_cast<Block*>(block)->live(); }
-  /// The life of a thread, and who goes on after it.
+  /// A thread's life, and which thread continues after it.
   Fiber& live() {
     const int me = thread();
     try {
@@ -270,7 +270,7 @@ class Block {
     me.where = where;
     return me;
   }
-  /// Until this thread is ready and drawn.
+  /// Returns when this thread is ready and drawn.
   void pause() {
     if (self().copies.under_way() && random_.one_in(8)) self().copies.land_one();
     const int me = running_;
@@ -286,7 +286,7 @@ class Block {
     thread(next).fiber.resume();
     running_ = me;
   }
-  /// Who runs next, or -1 where nobody ever will.
+  /// The next thread to run, or -1 if none will ever be ready.
   int draw() {
     if (bulk_.under_way() && random_.one_in(8)) bulk_.land_one(*this);
     while (schedule_.empty()) {
@@ -297,7 +297,7 @@ class Block {
     return schedule_.draw(random_);
   }
 
-  /// Names who waits where, and one that does not come: a sentence for each place.
+  /// Names the threads that wait, where they wait, and one that is missing: one sentence for each place.
   void explain() {
     failed_ = true;
     std::vector<Where> told;
@@ -338,7 +338,7 @@ class Block {
   Random random_;
   Report& report_;
   Bulk bulk_;
-  Fiber* home_ = nullptr; // who asked for the block
+  Fiber* home_ = nullptr; // the fiber that started the block
   void (*body_)(void*) = nullptr;
   void* what_ = nullptr;
   const SharedMemory* shared_ = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk: the bulk copies of a block and the mbarriers that they arrive at. What they see of shared memory is not what
-// threads see: they go through the async proxy.
+// Bulk: a block's bulk copies and the mbarriers that they arrive at. The copies see shared memory through the async
+// proxy, which differs from what threads see.
 #pragma once
 
 #include "emulate/report.hpp"
@@ -18,40 +18,41 @@ namespace sluice::emulate {
 
 class Block;
 
-/// A bulk load lands at a drawn moment, or when nobody else can run. A bulk store reads at a drawn moment until
-/// `bulk_wait_read`, writes at one until `bulk_wait`. Both are other threads to ThreadSanitizer.
+/// A bulk load lands at a drawn moment, or when nothing else can run. A bulk store reads at a drawn moment before
+/// `bulk_wait_read` returns, and writes at one before `bulk_wait` returns. Both are separate threads to
+/// ThreadSanitizer.
 ///
-/// The async proxy has a copy of shared memory, of the last `fence_async()` of any thread: a bulk store whose bytes are
-/// not what the threads see is an error. Under ThreadSanitizer it is exact, thread by thread: a store knows what
+/// The async proxy has a copy of shared memory as of any thread's last `fence_async()`: a bulk store whose bytes differ
+/// from what the threads see is an error. Under ThreadSanitizer the model is exact for each thread: a store sees what
 /// writers have fenced before the barriers that its thread has passed.
 class Bulk {
  public:
   void init(Block& block, kernels::Mbarrier& barrier, int arrivals, Where where);
   void fence_init(int thread);
   void expect(Block& block, kernels::Mbarrier& barrier, int bytes, Where where);
-  /// What a waiting thread has to take, or null if phase `parity` has not completed.
+  /// What a waiting thread must acquire, or null if phase `parity` has not completed.
   Order* passed(Block& block, kernels::Mbarrier& barrier, int parity, Where where);
   void load(Block& block, void* to, const void* from, int bytes, kernels::Mbarrier& barrier, Where where);
   void store(Block& block, void* to, const void* from, int bytes, Where where);
   void commit(int thread);
-  /// Until at most `left` of the thread's groups still read, or (`whole`) write.
+  /// Waits until at most `left` of the thread's groups still read, or (`whole`) write.
   void wait(Block& block, int thread, int left, bool whole);
-  /// What the calling thread wrote so far is there for the async proxy.
+  /// Makes everything that the calling thread wrote so far visible to the async proxy.
   void fence(Block& block);
 
   [[nodiscard]] bool under_way() const { return under_way_ != 0; }
   [[nodiscard]] bool fenced() const { return watched_for_races && fenced_; }
-  /// One of those under way lands, reads or writes.
+  /// One of the copies under way lands, reads or writes.
   void land_one(Block& block);
-  /// The block ends, with it all that is under way; who acquires `ended` knows of it.
+  /// Ends the block and every copy under way; a thread that acquires `ended` sees them.
   void drain(Block& block, void* ended);
-  /// What the phase that somebody waits for lacks.
+  /// What is missing for the phase that some thread waits for.
   [[nodiscard]] std::string missing(const kernels::Mbarrier& barrier) const;
-  /// A thread ends: its stores must have read, for shared memory ends with the block.
+  /// Ends a thread: its stores must have read, because shared memory ends with the block.
   void check_thread(Block& block, int thread);
-  /// What is wrong with the barriers at the end of the block, or nothing.
+  /// What is wrong with the barriers at the end of the block; empty if nothing is.
   [[nodiscard]] std::string left_over() const;
-  /// For another block.
+  /// Resets for another block.
   void restart();
 
  private:
@@ -75,7 +76,7 @@ class Bulk {
     std::size_t bytes = 0;
     kernels::Mbarrier* barrier = nullptr;
     Where where;
-    std::vector<char> between; // of a store that has read and not written
+    std::vector<char> between; // of a store that has read and not yet written
     ShadowThread engine;
     Order read, written;
   };
@@ -91,7 +92,7 @@ class Bulk {
   std::map<const kernels::Mbarrier*, Barrier> barriers_;
   std::vector<std::unique_ptr<Copy>> copies_;
   std::vector<unsigned> groups_; // that each thread has committed
-  std::vector<char> seen_;       // shared memory, as the async proxy sees it
+  std::vector<char> seen_;       // shared memory as the async proxy sees it
   std::size_t under_way_ = 0;    // copies that may land, read or write
   bool fenced_ = false;
 };

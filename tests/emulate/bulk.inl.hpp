@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definitions of Bulk, which need the whole of Block.
+// The definitions of Bulk's members that need the complete Block.
 #pragma once
 
 #include "emulate/block.hpp"
@@ -11,7 +11,7 @@ namespace sluice::emulate {
 inline void Bulk::init(Block& block, kernels::Mbarrier& barrier, int arrivals, Where where) {
   block.require_shared(&barrier, sizeof barrier, "an mbarrier", where);
   block.require_aligned(&barrier, 8, "an mbarrier", where);
-  barrier.state = static_cast<std::uint64_t>(arrivals); // in the thread's own name: others need a sync() to see it
+  barrier.state = static_cast<std::uint64_t>(arrivals); // in its own name: other threads need a sync()
   const Quiet quiet;
   see(block);
   Barrier& one = barriers_[&barrier] = {};
@@ -151,7 +151,7 @@ inline void Bulk::fence(Block& block) {
   block.proxy().take(&order->known);
 }
 
-/// From the first bulk copy or fence on, ThreadSanitizer is told what the async proxy may see of each thread.
+/// From the first bulk copy or fence on, records for ThreadSanitizer what the async proxy may see of each thread.
 inline void Bulk::watch(Block& block) {
   if (!watched_for_races || fenced_) return;
   fenced_ = true;
@@ -185,7 +185,7 @@ inline void Bulk::land(Block& block, Copy& copy) {
   Barrier& barrier = found->second;
   Order& order = barrier.completed[barrier.phase & 1U];
   copy.engine.give(&order.known);
-  copy.engine.give(&order.fenced); // a load wrote by the async proxy: a store of what has arrived needs no fence
+  copy.engine.give(&order.fenced); // a load wrote through the async proxy: a store of its bytes needs no fence
   barrier.bytes -= static_cast<std::int64_t>(copy.bytes);
   complete(block, barrier);
 }

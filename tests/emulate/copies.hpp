@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies: what one thread has asked of cp.async and not waited for.
+// Copies: one thread's cp.async copies that it has not waited for.
 #pragma once
 
 #include "emulate/report.hpp"
@@ -12,15 +12,15 @@
 
 namespace sluice::emulate {
 
-/// The copies of a thread, in groups. One lands when its group is waited for or, drawn, at some moment before that;
-/// until then its target holds 0xff, which is no number. In ThreadSanitizer's eyes another thread does them: one that
-/// knows what this one knew at the commit, and whose work this one knows after the wait.
+/// A thread's copies, in groups. A copy lands when the thread waits for its group or at a drawn moment before; until
+/// then its target holds 0xff, which is a NaN. For ThreadSanitizer another thread performs it: that thread knows what
+/// this one knew at the commit, and this one knows its work after the wait.
 class Copies {
  public:
   void issue(void* to, const void* from, bool wanted, Where where) {
-    std::memset(to, 0xff, 16); // in the thread's own name: to read the target early is a race
+    std::memset(to, 0xff, 16); // in the thread's own name: reading the target early is a race
 #if EMULATE_ASAN
-    char seen[16]; // a source out of bounds is reported at the line that asks for it
+    char seen[16]; // a source out of bounds is reported at the line that requests the copy
     if (wanted) std::memcpy(seen, from, 16);
     asm volatile("" : : "r"(seen) : "memory");
 #endif
@@ -49,9 +49,9 @@ class Copies {
     if (watched_for_races && end > 0) acquire(&order_->arrived[copies_[end - 1].group % groups_known]);
     if (waited_ == ends_.size() && landed_ == copies_.size()) clear();
   }
-  /// Whether one is committed and has not landed.
+  /// Whether a committed copy has not landed.
   [[nodiscard]] EMULATE_UNSEEN bool under_way() const { return landed_ < copies_.size() && !ends_.empty(); }
-  /// The next lands, if it is of a group that was committed.
+  /// Lands the next copy, if its group was committed.
   void land_one() {
     if (landed_ >= ends_.back()) return;
     const Copy one = copies_[landed_];
@@ -63,12 +63,12 @@ class Copies {
     const bool last = landed_ == copies_.size() || copies_[landed_].group != one.group;
     if (watched_for_races && last) engine_.give(&order_->arrived[one.group % groups_known]);
   }
-  /// The line that asked for a copy which nobody waited for, or null.
+  /// The line that requested a copy for which no thread waited, or null.
   [[nodiscard]] const Where* unwaited() const {
     const std::size_t waited = waited_ == 0 ? 0 : ends_[waited_ - 1];
     return waited < copies_.size() ? &copies_[waited].where : nullptr;
   }
-  /// For another block's thread.
+  /// Resets for a thread of another block.
   void restart() {
     clear();
     engine_.stop();
@@ -88,14 +88,14 @@ class Copies {
     landed_ = waited_ = 0;
   }
 
-  // ThreadSanitizer's order, a group after another: with more than these under way it takes two for one.
+  // ThreadSanitizer's order, by group: with more groups than these under way, two share an entry.
   static constexpr unsigned groups_known = 16;
   struct Order {
     char issued = 0;
     char arrived[groups_known] = {};
   };
 
-  std::vector<Copy> copies_;      // in the order in which they were asked for, and land
+  std::vector<Copy> copies_;      // in the order in which they were requested, and land
   std::vector<std::size_t> ends_; // of the groups committed, in `copies_`
   std::size_t landed_ = 0;        // copies
   std::size_t waited_ = 0;        // groups

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fiber: a stack to switch to. x86-64 by hand (six registers), others by ucontext; the sanitizers are told.
+// Fiber: a stack to switch to. Hand-written for x86-64 (six registers), ucontext elsewhere; the sanitizers are
+// notified.
 #pragma once
 
 #include "emulate/sanitizers.hpp"
@@ -16,7 +17,7 @@
 #else
 #define EMULATE_BY_UCONTEXT 0
 extern "C" void sluice_emulate_switch(void** save, void* to);
-// Weak, for every translation unit has it. What the callee of a C function must keep is all there is to save.
+// Weak, because every translation unit has it. Saves only the registers that a C callee must preserve.
 asm(R"(
 .text
 .weak sluice_emulate_switch
@@ -43,12 +44,12 @@ sluice_emulate_switch:
 
 namespace sluice::emulate {
 
-/// Where a fiber's frames lie. Stacks are kept for the next fiber, except under ThreadSanitizer, which would take the
-/// frames of two fibers that had one stack after the other for a race: there each is mapped afresh.
+/// Memory for a fiber's frames. Stacks are reused, except under ThreadSanitizer, which would report a race between the
+/// frames of two fibers that used one stack in turn: there each stack is mapped anew.
 class Stack {
  public:
   static constexpr std::size_t bytes = std::size_t{watched_for_races ? 128 : 384} << 10;
-  static constexpr std::size_t guard = 4096; ///< at its end, where an overflow is a fault and not another fiber's frame
+  static constexpr std::size_t guard = 4096; ///< guard page: an overflow faults, and overwrites no other fiber
 
   Stack() = default;
   Stack(const Stack&) = delete;
@@ -63,15 +64,15 @@ class Stack {
     }
     if (base_ == nullptr) base_ = map();
 #if EMULATE_ASAN
-    __asan_unpoison_memory_region(bottom(), size()); // frames that were never returned from
+    __asan_unpoison_memory_region(bottom(), size()); // frames that never returned
 #endif
   }
   [[nodiscard]] std::byte* bottom() const { return base_ + guard; }
   [[nodiscard]] static std::size_t size() { return bytes - guard; }
   [[nodiscard]] bool taken() const { return base_ != nullptr; }
 
-  /// Where the first frame begins. Not at the same place of each stack: stacks lie a power of two apart, and their tops
-  /// would share the same few lines of the cache.
+  /// Where the first frame begins. The offset differs between stacks: they lie a power of two apart, and equal offsets
+  /// would map their tops to the same few cache lines.
   [[nodiscard]] std::byte* top() const {
     constexpr std::size_t line = 64;
     const std::size_t place = watched_for_races ? 0 : reinterpret_cast<std::uintptr_t>(base_) / bytes % 128;
@@ -101,10 +102,10 @@ class Stack {
   std::byte* base_ = nullptr;
 };
 
-/// One of several courses of control in one thread. It runs until it resumes another.
+/// One of several flows of control in one thread. It runs until it resumes another.
 class Fiber {
  public:
-  /// Runs on the fiber's own stack, and says who goes on when it is over.
+  /// Runs on the fiber's own stack, and returns the fiber that continues afterwards.
   using Body = Fiber& (*)(void* argument);
 
   Fiber() = default;
@@ -112,7 +113,7 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber() { forget(); }
 
-  /// Who runs now. The stack that the host's thread came with is a fiber as well.
+  /// The running fiber. The host thread's original stack is a fiber as well.
   EMULATE_UNSEEN static Fiber& current() {
     if (current_ == nullptr) {
       static Fiber host;
@@ -140,7 +141,7 @@ class Fiber {
     context_.uc_link = nullptr;
     makecontext(&context_, &Fiber::enter, 0);
 #else
-    auto* top = reinterpret_cast<std::uint64_t*>(stack_.top()) - 3; // so that `enter` finds a call's alignment
+    auto* top = reinterpret_cast<std::uint64_t*>(stack_.top()) - 3; // so that `enter` has a call's alignment
     *top = 0;                                                       // and no caller
     *--top = reinterpret_cast<std::uint64_t>(&Fiber::enter);
     for (int saved = 0; saved < 6; ++saved) *--top = 0;
@@ -148,10 +149,10 @@ class Fiber {
 #endif
   }
 
-  /// Lets it run; returns when somebody resumes the caller.
+  /// Runs the fiber; returns when another fiber resumes the caller.
   void resume() { go(*this, false); }
 
-  /// In ThreadSanitizer's eyes; null elsewhere.
+  /// The fiber for ThreadSanitizer; null elsewhere.
   [[nodiscard]] void* tsan() const { return tsan_; }
 
  private:
@@ -179,20 +180,20 @@ class Fiber {
     Fiber& me = *current_;
     me.landed();
     go(me.body_(me.argument_), true);
-    std::abort(); // nobody resumes who has ended
+    std::abort(); // no fiber resumes one that has ended
   }
   EMULATE_UNSEEN void landed() {
 #if EMULATE_ASAN
     const void* bottom = nullptr;
     std::size_t size = 0;
     __sanitizer_finish_switch_fiber(fake_, &bottom, &size);
-    if (!left_->stack_.taken()) { // the host's stack: nobody else knows its bounds
+    if (!left_->stack_.taken()) { // the host's stack: only this call reports its bounds
       left_->bottom_ = bottom;
       left_->size_ = size;
     }
 #endif
   }
-  /// ThreadSanitizer forgets the thread that this fiber was, if that came to its end.
+  /// Lets ThreadSanitizer forget the thread that this fiber was, if that thread ended.
   void forget() {
 #if EMULATE_TSAN
     if (tsan_ != nullptr && stack_.taken() && ended_) __tsan_destroy_fiber(tsan_);

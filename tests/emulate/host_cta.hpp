@@ -13,7 +13,7 @@
 
 namespace sluice::emulate {
 
-/// Loads and stores of packets are not calls of the Cta, and are reported all the same.
+/// Loads and stores of packets are not calls of the Cta, but are reported too.
 inline const bool reports_misaligned_packets = [] {
   kernels::misaligned_packet = [](const char* file, unsigned line) {
     Block::active().fail({file, line}, "moves 16 bytes at an address that is not aligned to 16 bytes");
@@ -81,7 +81,7 @@ struct HostCta {
     return old;
   }
 
-  /// As CUB's does, it has one barrier inside and none at its end: who is fast may leave while others still read
+  /// Like CUB's, it has one barrier inside and none at its end: a fast thread may return while others still read
   /// `room`.
   template <class T>
   T inclusive_scan(T value, kernels::ScanRoom<T, threads>& room, Where where = Where::current()) const {
@@ -192,8 +192,8 @@ struct HostCta {
     block().give_way();
     block().fences().before_atomic(at);
   }
-  /// An mbarrier's own word: ThreadSanitizer sees who uses one that somebody else initialised without a barrier
-  /// between.
+  /// An mbarrier's own word, with which ThreadSanitizer detects a thread that uses an mbarrier without a barrier after
+  /// another thread's initialisation.
   static void touch(kernels::Mbarrier& barrier) { (void)__atomic_load_n(&barrier.state, __ATOMIC_RELAXED); }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostLibrary: the MatmulLibrary that stands for cuBLASLt on an emulated device: each call is a host function in a
-// stream. Few rows are multiplied with sums that are split, as libraries do, so that bits depend on how many there are.
+// HostLibrary: the MatmulLibrary that replaces cuBLASLt on an emulated device; each call is a host function in a
+// stream. Products of few rows split their sums, as libraries do, so the bits depend on the number of rows.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -26,19 +26,19 @@ class HostLibrary {
     int number;
   };
   struct Algorithm {
-    int rows;  ///< for at most so many
+    int rows;  ///< for at most so many rows
     int parts; ///< of a sum
     kernels::Alignments aligned;
   };
 
-  /// `room`: of the device, written by every call that splits its sums.
+  /// `room`: device memory, written by every call that splits its sums.
   explicit HostLibrary(std::span<std::byte> room) : room_(room) {}
 
   [[nodiscard]] Expected<std::vector<Algorithm>> algorithms(const kernels::ProductCall& call,
                                                             const kernels::Alignments& aligned, bool one_sum) const {
     return std::vector<Algorithm>{{call.rows, one_sum || call.rows > 8 ? 1 : 4, aligned}};
   }
-  /// Refuses what the algorithm was not asked for, as a library may.
+  /// Refuses calls that the algorithm was not selected for, as a library may.
   [[nodiscard]] kernels::LibraryAnswer run(const kernels::ProductCall& call, const Algorithm& algorithm,
                                            const Stream& stream) const {
     const kernels::Alignments aligned = kernels::alignments_of(call);

@@ -21,8 +21,8 @@
 
 namespace sluice::emulate {
 
-/// Memory of the host or, as it were, of a device: exactly so many bytes, so that AddressSanitizer sees their end, and
-/// full of what is no number.
+/// Memory of the host or of an emulated device: allocated at its exact size, so that AddressSanitizer sees its end, and
+/// filled with NaN.
 class Memory {
  public:
   Memory() = default;
@@ -49,7 +49,7 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-/// One stream of a device, which outlives it. What a kernel did wrong is in the device's report.
+/// One stream of a device; the device must outlive it. Kernel errors are in the device's report.
 class KernelQueue {
  public:
   using Ticket = Device::Ticket;
@@ -93,10 +93,10 @@ class KernelQueue {
   }
   [[nodiscard]] const GraphCounts& graph_counts() const { return graphs_->counts(); }
 
-  /// Copies that were no kernel's.
+  /// Copies by other means than kernels.
   [[nodiscard]] std::int64_t copies() const { return *copies_; }
 
-  /// The kind of wait that from now on is not one: a test's, which shows that it is missed.
+  /// The kind of wait that is skipped from now on: a test shows that skipping it matters.
   void leave_out(kernels::QueueWait why) { leaves_out_[static_cast<std::size_t>(why)] = true; }
 
  private:

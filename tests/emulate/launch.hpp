@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch: a kernel over a grid, on the emulator.
+// launch: runs a kernel over a grid on the emulator.
 #pragma once
 
 #include "emulate/host_cta.hpp"
@@ -11,15 +11,15 @@
 
 namespace sluice::emulate {
 
-/// What to do between two blocks of any launch: a device with streams lets another of them run (streams.hpp).
+/// Called between two blocks of any launch: a device with streams lets another stream run (streams.hpp).
 inline void (*between_blocks)() = nullptr;
 
-/// Runs the kernel's blocks one after the other, in an order drawn from `seed`, as is all else that a GPU leaves open:
-/// the same seed, the same run. Stops at the first block with an error. Blocks are not ordered for that: under
-/// ThreadSanitizer two of them that touch one word race, as they would on a GPU.
+/// Runs the kernel's blocks one after the other. `seed` determines their order and everything else that a GPU leaves
+/// open: the same seed gives the same run. Stops at the first block with an error. The sequence orders no blocks: under
+/// ThreadSanitizer two blocks that touch one word race, as they would on a GPU.
 template <kernels::BlockProgram K>
 Report launch(kernels::Grid grid, const typename K::Params& params, std::uint64_t seed, const Limits& limits = {}) {
-  const Quiet quiet; // the threads of a block read what lies here when the next block's is written
+  const Quiet quiet; // the threads of a block read these locals while the next block's are written
   Report report;
   Random random(seed);
   std::vector<int> order(static_cast<std::size_t>(grid.x) * static_cast<std::size_t>(grid.y));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ldmatrix and mma.sync as a warp's last lane to come does them for all (PTX ISA 9.0, 9.7.14.5: matrix fragments).
+// ldmatrix and mma.sync: the last lane of a warp to arrive computes for all lanes (PTX ISA 9.0, 9.7.14.5: matrix
+// fragments).
 #pragma once
 
 #include "emulate/block.hpp"
@@ -10,13 +11,13 @@
 
 namespace sluice::emulate {
 
-/// A lane of ldmatrix comes with the row that it names, and goes with the places of its own words: of matrix m the
-/// m-th, or where matrices are transposed the places 2 m and 2 m + 1 of its two halves.
+/// A lane of ldmatrix passes the row that it names, and receives the places of its own words: of matrix m the m-th, or,
+/// for transposed matrices, the places 2 m and 2 m + 1 of its two halves.
 struct MatrixPlaces {
   const char* at[8];
 };
 
-/// Eight rows of 16 bytes are read at once unless two of them share four banks: a conflict each.
+/// Eight rows of 16 bytes are read at once unless two of them share four banks: each such pair is a conflict.
 EMULATE_UNSEEN inline std::uint64_t conflicts_of(const char* const (&rows)[32]) {
   std::uint64_t conflicts = 0;
   for (int matrix = 0; matrix < 4; ++matrix) {
@@ -57,14 +58,14 @@ inline void place_matrices(Block& block, MatrixPlaces* lanes, bool transposed, W
   }
 }
 
-/// What a lane comes with to mma.m16n8k16; `c` is what it goes with.
+/// A lane's operands of mma.m16n8k16; `c` is also its result.
 struct Operands {
   std::uint32_t a[4], b[2];
   float c[4];
 };
 
 /// c += a b for the warp, each sum in the order of k. Hardware's order and rounding inside a product of 16 terms are
-/// its own, and nowhere promised.
+/// its own, and documented nowhere.
 template <kernels::Element T>
 EMULATE_UNSEEN void multiply(Operands* lanes) {
   using Four = float __attribute__((vector_size(16)));

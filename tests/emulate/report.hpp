@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Report: what the emulator saw of a launch. Where: the line of a kernel that called.
+// Report: what the emulator saw of a launch. `Where`: the calling line of a kernel.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +28,18 @@ struct Where {
   }
 };
 
-/// What a kernel states of itself and a launch holds it to.
+/// What a kernel states about itself; a launch checks it.
 struct Limits {
-  /// Of `load_matrices`, in the whole launch.
+  /// Bank conflicts of `load_matrices` in the whole launch.
   std::uint64_t conflicts = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct Report {
-  std::vector<std::string> errors;  ///< a sentence each; the first block that has one is the last that runs
+  std::vector<std::string> errors;  ///< one sentence each; the first block with an error is the last that runs
   std::uint64_t switches = 0;       ///< of fibers
-  std::uint64_t matrices = 0;       ///< of 8x8 that `load_matrices` read
-  std::uint64_t conflicts = 0;      ///< times that a row of such a matrix waited for another in its bank
-  std::uint64_t most_conflicts = 0; ///< of one call, and where that was
+  std::uint64_t matrices = 0;       ///< 8x8 matrices that `load_matrices` read
+  std::uint64_t conflicts = 0;      ///< how often a row of such a matrix waited for another in its bank
+  std::uint64_t most_conflicts = 0; ///< of one call, and its place
   Where most_conflicts_at;
 
   [[nodiscard]] bool ok() const { return errors.empty(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the emulator tells ThreadSanitizer and AddressSanitizer, and nothing where neither watches.
+// Notifies ThreadSanitizer and AddressSanitizer; does nothing without them.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@
 #define EMULATE_ASAN 0
 #endif
 
-/// A function of the emulator whose loads and stores ThreadSanitizer leaves alone. It must call nothing that is not so
-/// marked, or be `Quiet` meanwhile: the mark is the function's own.
+/// A function of the emulator whose loads and stores ThreadSanitizer ignores. It must call only functions marked the
+/// same way, or be `Quiet` meanwhile: the mark does not extend to callees.
 #define EMULATE_UNSEEN __attribute__((no_sanitize("thread")))
 
 #if EMULATE_TSAN
-extern "C" { // of the runtime, in no header of it
+extern "C" { // in the runtime, but in none of its headers
 void AnnotateIgnoreReadsBegin(const char*, int);
 void AnnotateIgnoreReadsEnd(const char*, int);
 void AnnotateIgnoreWritesBegin(const char*, int);
@@ -39,7 +39,7 @@ namespace sluice::emulate {
 
 inline constexpr bool watched_for_races = EMULATE_TSAN != 0;
 
-/// While one lives, what this thread reads and writes is the emulator's bookkeeping and none of the kernel's.
+/// While one lives, this thread's reads and writes are the emulator's bookkeeping, not the kernel's.
 struct Quiet {
 #if EMULATE_TSAN
   Quiet() {
@@ -51,13 +51,13 @@ struct Quiet {
     AnnotateIgnoreReadsEnd("", 0);
   }
 #else
-  Quiet() {} // not trivial: an unused one is no warning
+  Quiet() {} // not trivial, so that an unused one is no warning
 #endif
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
 };
 
-/// What this thread knows of others' work, and its own so far, is known to whoever acquires `at` afterwards.
+/// Publishes what this thread knows, including its own work so far, to any thread that acquires `at` afterwards.
 inline void release([[maybe_unused]] void* at) {
 #if EMULATE_TSAN
   __tsan_release(at);
@@ -69,16 +69,16 @@ inline void acquire([[maybe_unused]] void* at) {
 #endif
 }
 
-/// What is handed over where threads meet: what they know, and what of it the async proxy may see (Block::give). For
-/// ThreadSanitizer it is known by its address, and forgotten when its memory is freed.
+/// What threads hand over where they meet: what they know, and what the async proxy may see of it (Block::give).
+/// ThreadSanitizer identifies it by its address, and forgets it when its memory is freed.
 struct Order {
   char known = 0, fenced = 0;
 };
 
-/// A thread in ThreadSanitizer's eyes that has no stack: what a copy engine does while the thread that asked for it
-/// goes on, or what a thread knew at some moment of its past. Elsewhere it is nothing.
+/// A stackless thread for ThreadSanitizer: a copy engine's work while the requesting thread continues, or a thread's
+/// knowledge at some past moment. Without ThreadSanitizer it does nothing.
 ///
-/// A report names the place where it was started: the line of the kernel that asked for the copy.
+/// A report names the place where it was started: the kernel line that requested the copy.
 class ShadowThread {
  public:
   ShadowThread() = default;
@@ -95,14 +95,14 @@ class ShadowThread {
 
   [[nodiscard]] bool started() const { return tsan_ != nullptr; }
 
-  /// Starts it afresh, with all that the calling thread knows now.
+  /// Starts it afresh with everything that the calling thread knows now.
   void start() {
 #if EMULATE_TSAN
     stop();
     tsan_ = __tsan_create_fiber(0);
 #endif
   }
-  /// The same, with what another knows (Fiber::tsan, or a shadow's).
+  /// Starts it with what another thread knows (Fiber::tsan, or a shadow's).
   EMULATE_UNSEEN void start_from([[maybe_unused]] void* other) {
 #if EMULATE_TSAN
     void* const mine = __tsan_get_current_fiber();
@@ -119,8 +119,8 @@ class ShadowThread {
   }
   [[nodiscard]] void* tsan() const { return tsan_; }
 
-  /// Done in its name if it was started, else in the caller's. Functions of their own, for what they read besides would
-  /// be read in its name as well.
+  /// Runs in the shadow's name if it was started, else in the caller's. Separate functions, because other reads of
+  /// theirs would count in its name as well.
   [[gnu::noinline]] EMULATE_UNSEEN void copy(void* to, const void* from, std::size_t bytes) {
     const As as(*this);
     std::memcpy(to, from, bytes);
@@ -139,7 +139,7 @@ class ShadowThread {
   }
 
  private:
-  struct As { // always inlined, for ThreadSanitizer counts the functions that a thread is in
+  struct As { // always inlined, because ThreadSanitizer counts the functions that a thread is in
 #if EMULATE_TSAN
     [[gnu::always_inline]] EMULATE_UNSEEN explicit As(const ShadowThread& shadow) : mine(__tsan_get_current_fiber()) {
       if (shadow.tsan_ != nullptr) __tsan_switch_to_fiber(shadow.tsan_, __tsan_switch_to_fiber_no_sync);

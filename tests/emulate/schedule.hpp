@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random and Schedule: who of a block's threads runs next.
+// Random and Schedule: which of a block's threads runs next.
 #pragma once
 
 #include "emulate/sanitizers.hpp"
@@ -10,7 +10,8 @@
 
 namespace sluice::emulate {
 
-/// Numbers from a seed (SplitMix64: Steele, Lea, Flood 2014). Not a standard engine: one is drawn at every switch.
+/// Numbers from a seed (SplitMix64: Steele, Lea, Flood 2014). No standard engine, because a number is drawn at every
+/// switch.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15U + 0x1234567U) {}
@@ -31,11 +32,11 @@ class Random {
   std::uint64_t state_;
 };
 
-/// The threads that may run, and the draw among them. At most 1024, as CUDA has it.
+/// The runnable threads, and the draw among them. At most 1024, CUDA's limit.
 ///
-/// A warp that runs is drawn again and again for a while, and how long is drawn for each block: from hardly ever to
-/// until it has to wait. Rejected: one thread of all at each switch. Warps then keep pace with one another, and what
-/// goes wrong only when one is far ahead goes wrong never; and a block's stacks push one another out of the cache.
+/// A running warp is drawn again for a while; its mean length is drawn for each block, from almost no time to running
+/// until it must wait. Rejected: drawing from all threads at each switch. Warps then keep pace with one another, which
+/// hides errors that need one warp far ahead, and a block's stacks push one another out of the cache.
 class Schedule {
  public:
   void start(int threads, Random& random) {
@@ -51,7 +52,7 @@ class Schedule {
     warps_ |= 1U << warp;
   }
   [[nodiscard]] EMULATE_UNSEEN bool empty() const { return warps_ == 0; }
-  /// Takes one out. There must be one.
+  /// Takes one out. At least one must be ready.
   EMULATE_UNSEEN int draw(Random& random) {
     const std::uint64_t drawn = random();
     if ((warps_ >> warp_ & 1U) == 0 || (drawn >> 16U & patience_) == 0) warp_ = one_of(warps_, drawn);
@@ -63,15 +64,15 @@ class Schedule {
   }
 
  private:
-  /// The first bit that is set at or after a drawn place, around.
+  /// The first set bit at or after a drawn place, wrapping around.
   EMULATE_UNSEEN static unsigned one_of(std::uint32_t bits, std::uint64_t drawn) {
     const auto from = static_cast<unsigned>(drawn & 31U);
     const std::uint32_t turned = from == 0 ? bits : bits >> from | bits << (32U - from);
     return (static_cast<unsigned>(std::countr_zero(turned)) + from) & 31U;
   }
 
-  std::uint32_t ready_[32] = {}; // lanes of each warp
-  std::uint32_t warps_ = 0;      // that have one
+  std::uint32_t ready_[32] = {}; // runnable lanes of each warp
+  std::uint32_t warps_ = 0;      // warps that have one
   std::uint64_t patience_ = 0;
   unsigned warp_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedMemory: what a block's threads share, and find full of nonsense.
+// SharedMemory: a block's shared memory, initially filled with nonsense.
 #pragma once
 
 #include "emulate/sanitizers.hpp"
@@ -10,12 +10,12 @@
 
 namespace sluice::emulate {
 
-/// Exactly so many bytes, so that AddressSanitizer sees their end; of the heap anew for each block, so that
-/// ThreadSanitizer does not take two blocks' for one.
+/// Allocated at its exact size, so that AddressSanitizer sees its end, and anew for each block, so that ThreadSanitizer
+/// does not mistake two blocks' memory for one.
 class SharedMemory {
  public:
-  /// Filled with `poison`: 0xff is no number in any of the types, 0x7b a very large one where a comparison with no
-  /// number would hide it.
+  /// Filled with `poison`: 0xff is NaN in all types; 0x7b is a very large number, for comparisons that would hide a
+  /// NaN.
   SharedMemory(std::size_t bytes, unsigned char poison) : bytes_(bytes), poison_(poison) {
     const Quiet quiet;
     if (posix_memalign(&at_, 128, bytes) != 0) std::abort();

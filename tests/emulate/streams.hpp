@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: streams and events of a GPU that runs whatever it may, in an order that is drawn.
+// Device: a GPU's streams and events, executed in a drawn order among all orders that a GPU permits.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -17,10 +17,10 @@
 
 namespace sluice::emulate {
 
-/// Each stream is a fiber that does its operations one after the other; which stream goes on is drawn from the seed,
-/// and nothing runs but while the host waits. Under ThreadSanitizer each stream is a thread: an operation knows what
-/// the host knew when it was enqueued, what came before it in its stream, and what events that it waited for know; the
-/// host knows what it has waited for. So a copy of the host's memory that the host touches before it has waited is a
+/// Each stream is a fiber that runs its operations in order. The seed determines which stream runs next, and streams
+/// run only while the host waits. Under ThreadSanitizer each stream is a thread: an operation knows what the host knew
+/// when it was enqueued, the earlier operations of its stream, and what the events that it waited for know; the host
+/// knows what it has waited for. So if the host touches its memory before it has waited for a copy of it, that is a
 /// race.
 class Device {
  public:
@@ -40,14 +40,14 @@ class Device {
   }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-  /// What is left undone is not done.
+  /// Unfinished operations are dropped.
   ~Device() {
     const Quiet quiet;
     closing_ = true;
     for (auto& stream : streams_) resume(*stream);
   }
 
-  /// A host function in the stream (cudaLaunchHostFunc), or anything else.
+  /// A host function in the stream (cudaLaunchHostFunc), or any other operation.
   void launch(int stream, std::function<void()> work) {
     if (std::vector<std::function<void()>>* const captured = streams_[static_cast<std::size_t>(stream)]->captured) {
       const Quiet quiet;
@@ -57,15 +57,15 @@ class Device {
     enqueue(stream, {std::move(work), nullptr, nullptr});
   }
 
-  /// Work that was captured, with the parameters that it had then, to be done again and again.
+  /// Captured work with the parameters of its capture, which can be run repeatedly.
   using Graph = std::vector<std::function<void()>>;
-  /// What the stream is given from now on goes to `into` and is not done (cudaStreamBeginCapture), until `end_capture`.
+  /// Until `end_capture`, the stream's operations go to `into` and do not run (cudaStreamBeginCapture).
   void begin_capture(int stream, Graph& into) { streams_[static_cast<std::size_t>(stream)]->captured = &into; }
   void end_capture(int stream) { streams_[static_cast<std::size_t>(stream)]->captured = nullptr; }
   void launch(int stream, const Graph& graph) {
     for (const auto& work : graph) launch(stream, work);
   }
-  /// A kernel, emulated: others run between its blocks. What is wrong with it is in `report()`.
+  /// An emulated kernel: other streams run between its blocks. `report()` has its errors.
   template <kernels::BlockProgram K>
   void launch(int stream, kernels::Grid grid, const typename K::Params& params) {
     const Quiet quiet;
@@ -79,7 +79,7 @@ class Device {
       report_.conflicts += one.conflicts;
     });
   }
-  /// In pieces, between which others run.
+  /// Runs in pieces, between which other streams run.
   void copy(int stream, void* to, const void* from, std::size_t bytes) {
     launch(stream, [this, to, from, bytes] {
       constexpr std::size_t pieces = 4;
@@ -90,24 +90,24 @@ class Device {
       }
     });
   }
-  /// Done when all is that the stream was given before.
+  /// Done when all earlier operations of the stream are.
   Ticket record(int stream) {
     const Quiet quiet;
     auto event = std::make_shared<Event>();
     enqueue(stream, {nullptr, event, nullptr});
     return event;
   }
-  /// What the stream is given after waits for the event.
+  /// Later operations of the stream wait for the event.
   void wait(int stream, Ticket event) {
     const Quiet quiet;
     enqueue(stream, {nullptr, nullptr, std::move(event)});
   }
 
-  /// From now on the stream runs only while the host waits and no other stream can run. A stream that should wait for
-  /// it and does not is then ahead of it, whatever the seed.
+  /// From now on the stream runs only while the host waits and no other stream can run. Any stream that lacks a wait
+  /// for it is then ahead of it, whatever the seed.
   void hold_back(int stream) { held_back_ = stream; }
 
-  /// The host asks (cudaEventQuery), and something may run.
+  /// The host queries (cudaEventQuery), and some stream may run.
   bool query(const Ticket& event) {
     {
       const Quiet quiet;
@@ -117,7 +117,7 @@ class Device {
     acquire(&event->order);
     return true;
   }
-  /// The host waits. Meanwhile anything may run.
+  /// The host waits. Meanwhile any stream may run.
   void synchronize(const Ticket& event) {
     {
       const Quiet quiet;
@@ -126,13 +126,13 @@ class Device {
     }
     acquire(&event->order);
   }
-  /// The host does something else for so many steps. The stream that is held back runs for at most one of them.
+  /// The host does other work for so many steps. The delayed stream runs for at most one of them.
   void run_some(int steps) {
     const Quiet quiet;
     for (bool host_waits = true; steps-- > 0 && step(host_waits); host_waits = false) {
     }
   }
-  /// The host waits for all that there is.
+  /// The host waits for all operations.
   void finish() {
     {
       const Quiet quiet;
@@ -141,7 +141,7 @@ class Device {
     }
     acquire(&all_);
   }
-  /// Of the kernels that have run.
+  /// The report of the kernels that have run.
   [[nodiscard]] const Report& report() const { return report_; }
 
  private:
@@ -154,7 +154,7 @@ class Device {
     Fiber fiber;
     std::deque<std::pair<Operation, std::unique_ptr<char>>> operations; // each with what the host knew
     bool busy = false;                                                  // in the middle of one
-    std::vector<std::function<void()>>* captured = nullptr;             // null: what it is given is done
+    std::vector<std::function<void()>>* captured = nullptr;             // null: operations run
   };
 
   void enqueue(int stream, Operation operation) {
@@ -164,7 +164,7 @@ class Device {
     release(known.get());
     streams_[static_cast<std::size_t>(stream)]->operations.emplace_back(std::move(operation), std::move(known));
   }
-  /// A stream goes on, if one can.
+  /// One stream continues, if one can.
   bool step(bool host_waits = true) {
     std::vector<Stream*> may;
     for (std::size_t i = 0; i < streams_.size(); ++i)
@@ -192,7 +192,7 @@ class Device {
     between_blocks = hook;
     running_ = before;
   }
-  /// Back to the host, which may resume another stream.
+  /// Returns to the host, which may resume another stream.
   EMULATE_UNSEEN void give_way() {
     const Quiet quiet;
     running_->busy = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warp: where the lanes of one warp meet to exchange what they have in registers.
+// Warp: where the lanes of one warp meet to exchange values of registers.
 #pragma once
 
 #include "emulate/report.hpp"
@@ -16,13 +16,13 @@
 
 namespace sluice::emulate {
 
-/// What lanes meet for: those that meet in two different calls do not meet.
+/// What lanes meet for: lanes in two different calls do not meet.
 enum class Exchange : std::uint8_t { sync_warp, shuffle, shuffle_xor, shuffle_up, ballot, matrices, transposed, mma };
 
-/// One call of some lanes of a warp.
+/// One call by some lanes of a warp.
 struct Meeting {
   std::uint32_t lanes = 0;
-  std::uint32_t come = 0; // and not left
+  std::uint32_t come = 0; // and have not left
   Exchange kind = Exchange::sync_warp;
   Where where;
   alignas(64) std::byte place[32 * 64];
@@ -38,12 +38,12 @@ struct Meeting {
 struct WarpBarrier {
   std::uint32_t lanes = 0;
   unsigned passed = 0;
-  Order order[2]; // as the block's barrier has two
+  Order order[2]; // two, as for the block's barrier
 };
 
 class Warp {
  public:
-  /// The meeting of this call that is not complete, or a new one.
+  /// This call's incomplete meeting, or a new one.
   Meeting& join(std::uint32_t lanes, Exchange kind, Where where) {
     for (Meeting* one : open_)
       if (one->lanes == lanes && one->kind == kind && one->where == where) return *one;
@@ -60,7 +60,7 @@ class Warp {
     open_.push_back(one);
     return *one;
   }
-  /// All have come. Who comes from now on meets anew.
+  /// All have arrived. Later arrivals start a new meeting.
   void close(const Meeting& meeting) { open_.erase(std::find(open_.begin(), open_.end(), &meeting)); }
   /// All have left.
   void reuse(Meeting& meeting) { free_.push_back(&meeting); }
@@ -72,7 +72,7 @@ class Warp {
     barriers_.back()->lanes = lanes;
     return *barriers_.back();
   }
-  /// For another block's warp.
+  /// Resets for another block's warp.
   void restart() {
     open_.clear();
     free_.clear();

@@ -22,7 +22,7 @@ kernels::KernelRunnerLimits limits_of(const MachineSetup& setup) {
   return limits;
 }
 
-/// A runner that asks the emulator, at the end of an iteration, whether its kernels did anything wrong.
+/// A runner that checks at the end of each iteration whether the emulator reports kernel errors.
 template <ElementType element>
 class Runner final : public ForwardingRunner {
  public:

@@ -15,13 +15,13 @@
 
 namespace sluice::testing {
 
-/// Compiled apart: kernels take seconds, once for each element. `setup` bounds the rows of an iteration.
+/// Compiled separately: the kernels of each element take seconds to compile. `setup` bounds the rows of an iteration.
 std::unique_ptr<ModelRunner> make_kernel_runner(ElementType element, std::shared_ptr<EmulatedGpu> gpu,
                                                 const ModelWeights& weights, const MachineSetup& setup);
-/// Device memory that such a runner computes in.
+/// The device memory in which such a runner computes.
 Bytes kernel_workspace(ElementType element, const ModelWeights& weights, const MachineSetup& setup);
 
-/// Device memory for `kv_blocks` beside the weights and a workspace.
+/// Device memory for `kv_blocks`, the weights and a workspace.
 inline Bytes device_memory_for(std::int64_t kv_blocks, Bytes workspace, ElementType element,
                                const ModelWeights& weights, MachineSetup setup) {
   setup.device_memory = Bytes{0};

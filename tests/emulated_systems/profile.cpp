@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-profile on an emulated GPU: this project's kernels and a link of streams measured into a bundle of the same
-// files and fields as this machine's processor, which the simulator reads.
+// sluice-profile on an emulated GPU: measures this project's kernels and a link of streams into a bundle with the same
+// files and fields as for a processor; the simulator reads it.
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/policy/cost/device_link.hpp"
@@ -48,7 +48,7 @@ class EmulatedSubject final : public profiled::Subject {
     auto runner = make_kernel_runner(element, gpu, weights_, setup);
     auto timer = RunnerTimer<EmulatedGpu>::make(gpu, std::move(runner), weights_, room);
     REQUIRE(timer);
-    CHECK((*timer)->layers() == weights_.config.shape.layers); // a small model is held whole
+    CHECK((*timer)->layers() == weights_.config.shape.layers); // a small model is resident as a whole
     timer_ = *std::move(timer);
   }
   [[nodiscard]] std::string name() const override { return "emulated"; }
@@ -83,7 +83,7 @@ class EmulatedSubject final : public profiled::Subject {
 
 } // namespace
 
-TEST_CASE("a GPU is measured into the files that a processor is, and the simulator reads them") {
+TEST_CASE("a GPU's profile has the files of a processor's, and the simulator reads them") {
   const sluice_test::TemporaryFolder folder;
   for (const ElementType element : {ElementType::f32, ElementType::bf16}) {
     const std::string out = (folder.path / (element == ElementType::f32 ? "f32" : "bf16")).string();
@@ -116,7 +116,7 @@ TEST_CASE("a GPU is measured into the files that a processor is, and the simulat
     work.decodes = work.samples = 4;
     work.decode_context = Tokens{4 * 20};
     CHECK(profile->step(work).total(shape->layers) > Seconds{0});
-    // The first row of each file is what the processor's begins with: the names of columns.
+    // The first row of each file, the names of columns, equals the processor's.
     for (const auto& [file, header] : {std::pair{"dense.csv", "layer,tokens,time_us"},
                                        {"per_sequence.csv", "layer,sequences,time_us"},
                                        {"attention.csv", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us"},
@@ -130,7 +130,7 @@ TEST_CASE("a GPU is measured into the files that a processor is, and the simulat
   }
 }
 
-TEST_CASE("no layer is timed that was launched for the first time, or that a graph was made of") {
+TEST_CASE("layers are not timed at their first launch, nor when a graph is captured") {
   const ModelWeights weights = small_weights(SmallModel::llama, ElementType::bf16);
   const std::int64_t layers = weights.config.shape.layers;
   TimerRoom room;
@@ -157,7 +157,7 @@ TEST_CASE("no layer is timed that was launched for the first time, or that a gra
   }
 }
 
-/// An emulated GPU that looks at how its streams are given copies.
+/// An emulated GPU that records how its streams receive copies.
 class LookedAtGpu : public EmulatedGpu {
  public:
   using EmulatedGpu::EmulatedGpu;
@@ -166,7 +166,7 @@ class LookedAtGpu : public EmulatedGpu {
     std::int64_t bytes = 0;                   ///< of the batch
     std::size_t most_under_way = 0;           ///< batches
     std::vector<Ticket> under_way;
-    bool late = true; ///< no batch went on at a megabyte
+    bool late = true; ///< no batch continued after a megabyte
     std::int64_t all = 0;
   };
   void copy_async(StreamId stream, const Copy& copy) {
@@ -197,7 +197,7 @@ class LookedAtGpu : public EmulatedGpu {
   std::array<Way, stream_count> ways_;
 };
 
-TEST_CASE("copies are timed as a machine's link gives them: in small batches, two under way") {
+TEST_CASE("copies are timed as a machine's link issues them: in small batches, two under way") {
   for (const std::int64_t bytes : {96, 40'000, 600'000, 2'000'000}) {
     CAPTURE(bytes);
     auto gpu = std::make_shared<LookedAtGpu>(5);
@@ -220,7 +220,7 @@ TEST_CASE("copies are timed as a machine's link gives them: in small batches, tw
   }
 }
 
-TEST_CASE("a batch fits where its rows, its positions and its blocks do") {
+TEST_CASE("a batch fits if its rows, positions and blocks do") {
   EmulatedSubject subject(ElementType::bf16);
   BatchTimer& timer = subject.timer();
   CHECK(timer.fits({.chunk = 24}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-run --json of a GPU, of which no program without one shows more than its errors.
+// sluice-run --json for a GPU; without one, programs can only show their errors.
 #include "run/results.hpp"
 
 #include "sluice/world/local/model.hpp"
@@ -11,7 +11,7 @@
 
 #include <string>
 
-TEST_CASE("sluice-run --json says how a GPU launched its layers, and of a processor nothing") {
+TEST_CASE("sluice-run --json reports how a GPU launched its layers, and nothing for a processor") {
   const running::Options options;
   const sluice::LocalModel model{};
   running::Results results;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every system of `sluice-run --list` on an emulated GPU whose memory is short: the tokens and bits of AllResident.
-// With the CPU's decoder on the compute stream, and with this project's kernels in f32 and bf16.
+// Every system of `sluice-run --list` on an emulated GPU with little memory gives the tokens and bits of AllResident:
+// with the CPU decoder on the compute stream, and with this project's kernels in f32 and bf16.
 #include "sluice/core/random.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/world/local/memory.hpp"
@@ -38,7 +38,7 @@ using testing::EmulatedGpu;
 using testing::EnqueuedDecoder;
 using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
 
-/// Requests of random prompts, all there from the beginning.
+/// Requests with random prompts, all present from the beginning.
 struct Work {
   std::vector<RequestSpec> specs;
   std::vector<std::vector<std::int32_t>> prompts;
@@ -57,14 +57,14 @@ struct Work {
   }
 };
 
-/// What the requests came to.
+/// The results of the requests.
 struct Output {
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<std::uint32_t>> logits; ///< bits
   std::int64_t moved_or_preempted = 0;
 };
 
-/// Hands a machine's requests to an engine.
+/// Passes a machine's requests to an engine.
 template <class AnyMachine>
 class Given final : public running::Arrivals {
  public:
@@ -108,8 +108,8 @@ struct Bench {
     costs = *std::move(measured);
   }
 
-  /// A layer block as engines reckon, and the KV of a request of four blocks a layer, as the longest here, with one
-  /// layer's in flight.
+  /// A layer block as engines count it, and the KV of a request of four blocks a layer, the longest here, with one
+  /// layer's blocks in flight.
   [[nodiscard]] Bytes block() const { return Bytes{kv_block_floats(weights.config.shape, limits.block_tokens) * 4}; }
   [[nodiscard]] Bytes largest() const { return block() * (4 * weights.config.shape.layers + 4); }
 
@@ -151,7 +151,8 @@ struct Bench {
   }
 };
 
-/// Each system twice, with one lane and with two, another budget and another batch: all that it computes is `expected`.
+/// Runs each system twice, with one lane and with two, other budgets and other batches; every result must equal
+/// `expected`.
 template <class Make>
 void check_systems(Bench& bench, const Output& expected, const Make& make) {
   for (const auto& tokens : expected.tokens) REQUIRE(tokens.size() == 24);
@@ -174,7 +175,7 @@ void check_systems(Bench& bench, const Output& expected, const Make& make) {
       CHECK_MESSAGE(output.logits == expected.logits, "bit-identical logits");
       moved_or_preempted += output.moved_or_preempted;
     }
-    if (name == "OneAtATime" || name == "FutureMemory") continue; // these let nobody in who might not find room
+    if (name == "OneAtATime" || name == "FutureMemory") continue; // these accept no request that might find no memory
     CHECK(moved_or_preempted > 0);
   }
 }
@@ -225,7 +226,7 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
   });
 }
 
-TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisions") {
+TEST_CASE("a system's clock on an emulated GPU, replayed, gives the same decisions") {
   Bench bench(testing::small_weights(testing::SmallModel::llama, ElementType::bf16));
   std::uint64_t seed = 40;
   for (const engines::System& system : engines::real_systems()) {
@@ -246,7 +247,7 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisio
     running::Costs believed = *bench.costs;
     const engines::Setup engine = running::engine_setup(setup, bench.weights, bench.work.specs, memory, believed);
     setup.device_memory = testing::device_memory_for(memory.kv.count(), ElementType::bf16, bench.weights, setup);
-    std::vector<int> told(bench.work.specs.size()); // logits of one request alone
+    std::vector<int> told(bench.work.specs.size()); // logits of each request run alone
     TokenListener listener;
     listener.logits = [&told](RequestId id, std::int64_t, std::span<const float>) { ++told[index(id)]; };
     listener.wants_logits = [](RequestId id) { return index(id) == 1; };
@@ -279,5 +280,5 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, makes the same decisio
   }
 }
 
-TEST_CASE("and by this project's kernels in f32") { check_kernels(ElementType::f32); }
-TEST_CASE("and by this project's kernels in bf16") { check_kernels(ElementType::bf16); }
+TEST_CASE("this project's kernels in f32 generate each system's tokens") { check_kernels(ElementType::f32); }
+TEST_CASE("this project's kernels in bf16 generate each system's tokens") { check_kernels(ElementType::bf16); }

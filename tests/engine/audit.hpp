@@ -18,7 +18,7 @@
 
 namespace sluice::testing {
 
-/// Counts what happens to every request, and fails the test if it could not have happened.
+/// Counts what happens to every request, and fails the test on an impossible sequence of events.
 struct Audit {
   using role = roles::Observer;
   using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
@@ -95,7 +95,7 @@ struct Audit {
   void on(State& state, const events::Cancelled& event) const {
     const RequestRow& row = event.row;
     happened(state, event.now);
-    REQUIRE_MESSAGE(state.lives.count(row.id) == 1, "who is cancelled was submitted");
+    REQUIRE_MESSAGE(state.lives.count(row.id) == 1, "a cancelled request was submitted");
     Life& life = state.lives[row.id];
     CHECK_FALSE((life.ended || life.refused || life.cancelled));
     CHECK(row.delivered == life.delivered);
@@ -108,7 +108,7 @@ struct Audit {
     CHECK_FALSE((life.ended || life.cancelled));
     life.delivered += event.count;
     REQUIRE_MESSAGE(life.delivered.count() <= static_cast<std::int64_t>(life.exists.size()), "no token twice");
-    if (event.count.count() > 0) { // of tokens released together, the newest is the youngest
+    if (event.count.count() > 0) { // of tokens delivered together, the newest is the youngest
       const Seconds newest = life.exists[static_cast<std::size_t>(life.delivered.count() - 1)];
       CHECK_MESSAGE(when >= newest - rounding, "no token is delivered before it exists");
     }
@@ -139,7 +139,7 @@ struct Audit {
     state.reckoning.check(record);
     for (const Claim& claim : record.batch) {
       const RequestRow& row = record.rows[index(claim.slot)];
-      CHECK_MESSAGE(!state.lives[row.id].cancelled, "who is cancelled runs no more");
+      CHECK_MESSAGE(!state.lives[row.id].cancelled, "a cancelled request runs no more");
       if (claim.tokens.count() > 0 && claim.tokens == row.spec.prompt + row.generated - row.computed)
         state.lives[row.id].exists.push_back(state.now);
     }
@@ -147,7 +147,7 @@ struct Audit {
 
  private:
   static void happened(const State& state, Seconds now) {
-    CHECK_MESSAGE(now >= state.now - rounding, "nothing happens before what has happened");
+    CHECK_MESSAGE(now >= state.now - rounding, "events are in the order of time");
   }
 };
 
@@ -162,7 +162,8 @@ void check_ledger(const E& engine, bool between_iterations = true) {
       const RequestRow& row = view.row(slot);
       counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,
                                                              view.geometry.layers, view.geometry.hidden_size());
-      // During an iteration there is room for what it computes; a request that found blocks takes them when it joins.
+      // During an iteration there is memory for what it computes; a request that reuses cached blocks takes them when
+      // it joins.
       const bool found = E::retention_type::finds_released && row.phase != Phase::running;
       if (between_iterations && !found) {
         CHECK(row.blocks == blocks_for(row.computed, view.limits.block_tokens));
@@ -193,7 +194,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   }
   CHECK(counted.device <= engine.ledger().device().capacity());
   CHECK(counted.host <= engine.ledger().host().capacity());
-  // KV has its own memory and what the weights give up: the memory of streamed layers, less the slots.
+  // KV has its own memory plus the memory of streamed layers, less the slots.
   const WeightsPlan& weights = engine.plan().weights;
   const double given = weights.share * (weights.streamed.count() - weights.slots) *
                        static_cast<double>(view.geometry.layer_weight_bytes.count());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composition is by role, not by position: the same policies are the same engine, and every choice has a name.
+// Composition is by role, not by position: the same policies give the same engine, and every choice has a name.
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -18,7 +18,7 @@ using namespace sluice;
 
 namespace {
 
-// As the README has it.
+// The README's example.
 using MyEngine = Engine<DistancePlacement, TokenDeposit, PauseResume>;
 
 template <class A, class B>
@@ -50,7 +50,7 @@ static_assert(same<MyEngine, Engine<Simulated, PauseResume, PerLayer, TokenDepos
 static_assert(same<Engine<>, Engine<Fcfs, AllResident, ResidentWeights, Roofline, DeadlinePool, OnBatchChange,
                                     PreemptNewest, Drop, Immediate, InStep, PerLayer, Simulated>>);
 
-// A bundle stands for its parts, even within a bundle; an empty one for nothing.
+// A bundle stands for its parts, even within a bundle; an empty bundle adds nothing.
 struct Nothing {
   using parts = Parts<>;
 };
@@ -81,7 +81,8 @@ static_assert(same<With<OrbitFlowPool, FairShare>, OrbitFlow>);
 static_assert(same<With<Engine<Summary>, TokenDeposit>, Engine<TokenDeposit, Summary>>);
 static_assert(same<With<With<Engine<>, FairShare>, DeadlinePool>, Engine<>>);
 
-// Every error in a composition is reported as sentences (tests/compile_fail), by a constraint that can be tested:
+// A constraint detects every composition error and reports it in sentences (tests/compile_fail); the constraint can be
+// tested:
 struct OfNoRole {};
 static_assert(detail::WorksTogether<Parts<DistancePlacement, PerLayer>>);
 static_assert(detail::WorksTogether<Parts<AllResident, AllLayers>>);

@@ -15,7 +15,7 @@ using HCachePrefillFirst = Engine<FcfsPrefillFirst, PauseLargest, HiddenStates>;
 using EllmHidden = With<Ellm, HiddenStates>;
 using DistancesHidden = Engine<DistancePlacement, HiddenStates>;
 
-/// Hidden states are saved, and KV stays on the device until its room is needed: no system combines these.
+/// Saves hidden states, and keeps KV on the device until its memory is needed: no published system combines these.
 struct StatesAndKv : HiddenStates {
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::device; }
 };

@@ -18,7 +18,7 @@ namespace {
 
 using namespace sluice;
 
-/// Lags count from the first moment: in a trial of a few seconds all requests take turns.
+/// Lags count from the first moment, so in a trial of a few seconds all requests take turns.
 struct Restless : LargestVirtualLagFirst {
   Restless() {
     first_token = Seconds{0.02};
@@ -33,7 +33,7 @@ using CopyingDistances = Engine<Restless, DistancePlacement, EagerCopy>;
 using CopyingUnderPressure = Engine<EagerCopy, EveryStep>;
 using RotatingHidden = Engine<Restless, HiddenStates>;
 
-/// Clean copies of KV and saved hidden states together: both are given up if the host is full.
+/// Clean copies of KV and saved hidden states together: a full host drops both.
 struct CopiesAndStates : HiddenStates {
   static constexpr bool copies_ahead = true;
   LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const { return idle; }
@@ -54,9 +54,9 @@ SLUICE_CONSERVES(SjfOracle)
 SLUICE_CONSERVES(LengthRanked)
 SLUICE_CONSERVES(FutureMemory)
 
-// Rotation needs a host that holds the requests rotated out besides the layers of those rotated in. On a host for two
-// of three requests, the one that joins drops the KV of the one that left, which drops the other's KV when it returns:
-// they take turns without end.
+// Rotation needs a host that holds the rotated-out requests and the offloaded layers of the rotated-in ones. On a host
+// for two of three requests, a joining request drops the KV of the one that left, which drops the other's KV when it
+// returns: they alternate forever.
 constexpr LayerBlocks holds_all{100'000};
 
 TEST_CASE("conservation: RotatingDistances, on a host that holds all requests") {

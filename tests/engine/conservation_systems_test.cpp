@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every published system, and every one that sluice-compare runs, has conservation trials.
+// Every published system, and every system that sluice-compare runs, has conservation trials.
 #include "sluice/engine/systems/vllm.hpp"
 
 #include "../../examples/tools/engines/variants.hpp"
@@ -47,7 +47,7 @@ void for_each_file(const fs::path& folder, const std::string& ending, Visit&& vi
 
 void check_all_in(const std::set<std::string>& named, const std::set<std::string>& tried) {
   for (const std::string& name : named)
-    CHECK_MESSAGE(tried.count(name) == 1, name, " is held to nothing: give it a SLUICE_CONSERVES");
+    CHECK_MESSAGE(tried.count(name) == 1, name, " has no conservation trials: give it a SLUICE_CONSERVES");
 }
 
 } // namespace
@@ -56,7 +56,7 @@ TEST_CASE("every system of sluice-compare and of include/sluice/engine/systems h
   std::set<std::string> tried, compared, published;
   for_each_file("tests", "_test.cpp",
                 [&](const std::string& text) { collect(text, "SLUICE_CONSERVES\\((\\w+)\\)", tried); });
-  std::set<std::string> rows; // rows of the registry: some are another name, or another rule, for a system's engine
+  std::set<std::string> rows; // rows of the registry: some only give a system's engine another name or another rule
   for_each_file("examples/tools/engines/families", ".cpp", [&](const std::string& text) {
     collect(text, "[^\n]*entry<(?:sluice::)?(\\w+)", compared);
     collect(text, "[^\n]*entry<[^;]*?>\\(\\s*\"(\\w+)\"", rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request that its backend ends early gets the token of that iteration, and no other request ends with it.
+// A request that its backend ends early gets that iteration's token, and no other request ends with it.
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
@@ -24,7 +24,7 @@ using sluice::testing::SmallCost;
 
 namespace {
 
-/// Ends, or fails, every request with its token number `tokens`, also where its length says the same.
+/// Ends, or fails, every request at its token number `tokens`, even if that is its length.
 struct EndsAfter : BasicSimulated<SmallCost> {
   static constexpr bool ends_requests = true;
   std::int64_t tokens;
@@ -43,7 +43,7 @@ struct EndsAfter : BasicSimulated<SmallCost> {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return ended; }
 };
 
-/// How many iterations two requests take, one after the other in the same slot, with so many tokens each.
+/// The number of iterations of two requests in the same slot, one after the other, with so many tokens each.
 std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::int64_t> wanted) {
   using E = Engine<SmallCost, EndsAfter>;
   auto engine = E::make({.limits = {.batch = 4},
@@ -65,7 +65,7 @@ std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::i
   return steps;
 }
 
-/// The same with requests of unknown length: `wanted` are bounds.
+/// The same for requests of unknown length: `wanted` are bounds.
 template <class Admit>
 auto bounded(std::int64_t ends_after, std::vector<std::int64_t> bounds) {
   using E = Engine<Admit, SmallCost, EndsAfter, Summary>;
@@ -93,7 +93,7 @@ static_assert(!ServesBounds<Engine<ShortestRemainingFirst>> && !ServesBounds<Eng
 
 } // namespace
 
-TEST_CASE("if the output is a bound, a request that ends earlier is served, and no further token is due") {
+TEST_CASE("if the output is a bound, a request that ends earlier counts as served and gets no further token") {
   const auto [metrics, steps] = bounded<Fcfs>(3, {10, 2, 100});
   CHECK(steps == 3 + 2 + 3);
   CHECK(metrics.served == 3);
@@ -132,7 +132,7 @@ TEST_CASE("FutureMemory learns the generated length of requests whose output is 
   CHECK(state.past == std::deque<std::int64_t>{12});
 }
 
-TEST_CASE("a request ends where its backend says, before its length") {
+TEST_CASE("a request ends when its backend says so, before its length") {
   CHECK(iterations(3, {10, 10}) == std::vector<std::int64_t>{3, 3});
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("an early end at the request's own length does not end the next reques
   CHECK(iterations(5, {5, 4, 5}) == std::vector<std::int64_t>{5, 4, 5});
 }
 
-TEST_CASE("a request that fails in a steady step leaves its room to a waiting one") {
+TEST_CASE("a request that fails in a steady step leaves its memory to a waiting one") {
   EndsAfter backend{SmallCost{}, 5};
   backend.fails = true;
   using E = Engine<SmallCost, EndsAfter, Summary>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fork decides what its engine decides, step by step, and the engine does not change.
+// A fork decides what its engine decides, step by step, and leaves the engine unchanged.
 #include "sluice/engine/fork.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
@@ -21,7 +21,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Everything that happened, in order, exact to the bit.
+/// Every event, in order, exact to the bit.
 struct Happened {
   char what = ' ';
   std::uint32_t id = 0;
@@ -63,7 +63,7 @@ struct Notes {
   }
 };
 
-/// Runs to the end; `next`: the first request that has not arrived.
+/// Runs until all requests have ended; `next`: the first request that has not arrived.
 template <class E>
 void finish(E& engine, const Trial& trial, std::size_t next) {
   for (int guard = 0; guard < 200000; ++guard) {
@@ -138,7 +138,7 @@ void check_forks(int rounds) {
       if (next == trial.requests.size()) break;
       engine->idle_until(trial.requests[next].arrival);
     }
-    CHECK_MESSAGE(alone == noted, "an engine that was forked does what it would have done");
+    CHECK_MESSAGE(alone == noted, "forking changes nothing that the engine does");
   }
   CHECK(forked > 4 * rounds);
   CHECK(alive > forked);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeepUntilOverwritten: found blocks save work, change nothing else, and are held once.
+// KeepUntilOverwritten: found blocks save work, change nothing else, and are stored once.
 #include "sluice/core/random.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -92,7 +92,7 @@ Outcomes run(std::int64_t token_blocks, const std::vector<Arrival>& arrivals) {
     engine.idle_until(arrivals[next].spec.arrival);
   }
   CHECK(engine.alive() == 0);
-  CHECK(engine.ledger().device().free() == memory); // every block came back, shared or not
+  CHECK(engine.ledger().device().free() == memory); // every block was returned, shared or not
   Outcomes outcomes{engine.template observed<Summary>().requests, engine.now().count(), 0};
   for (const RequestRecord& request : outcomes.requests) outcomes.preempted += request.times_preempted;
   return outcomes;
@@ -100,7 +100,7 @@ Outcomes run(std::int64_t token_blocks, const std::vector<Arrival>& arrivals) {
 
 } // namespace
 
-TEST_CASE("with room for all requests and no common prefixes it equals Drop, to the last bit") {
+TEST_CASE("with memory for all requests and no common prefixes it equals Drop, to the last bit") {
   const std::vector<Arrival> arrivals = workload(1, 60, false);
   const Outcomes plain = run<Plain>(4000, arrivals);
   const Outcomes finding = run<Finding>(4000, arrivals);
@@ -130,18 +130,18 @@ TEST_CASE("under memory pressure all requests are served, in less time than with
       finding_s += finding.end;
     }
   }
-  CHECK(preempted > 100); // otherwise the test tests nothing
+  CHECK(preempted > 100); // otherwise the test would check nothing
   CHECK(finding_s < plain_s);
 }
 
-TEST_CASE("a prompt that was just computed is not recomputed, and is held once") {
+TEST_CASE("a prompt that was just computed is not recomputed, and is stored once") {
   std::vector<Arrival> arrivals(2);
   arrivals[0].spec = {Seconds{0}, Tokens{480}, Tokens{50}, {}};
   BlockKey key{};
   for (std::uint64_t block = 0; block < 30; ++block) arrivals[0].keys.push_back(key = next_key(key, block));
   arrivals[1] = arrivals[0];
   arrivals[1].spec.arrival = Seconds{0.5}; // the first still decodes
-  // Each alone needs 34 blocks: two fit 40 only if the prefix is held once.
+  // Each request needs 34 blocks: two fit in 40 only if the prefix is stored once.
   const Outcomes finding = run<Finding>(40, arrivals);
   const Outcomes plain = run<Plain>(40, arrivals);
   CHECK(finding.requests[1].ttft() < plain.requests[1].ttft() / 4.0);

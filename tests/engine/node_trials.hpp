@@ -49,8 +49,8 @@ struct TrialReader {
   }
 };
 
-/// The KV of all engines fits the KV memory plus the memory of layers that their owners do without, for their own KV by
-/// the plan in force or for others'.
+/// The KV of all engines fits the KV memory plus the memory that owners of layers have freed, for their own KV by the
+/// current plan or for others'.
 template <class N>
 void check_device_memory(const N& node) {
   double used = 0, there = 0;
@@ -65,7 +65,7 @@ void check_device_memory(const N& node) {
                         share * without * static_cast<double>(geometry.layer_weight_bytes.count());
     there += std::max(0.0, room); // below 0 until its first plan if the weights exceed the device
   });
-  CHECK_MESSAGE(used <= there + 1, "nobody's memory is two engines'");
+  CHECK_MESSAGE(used <= there + 1, "no memory belongs to two engines");
 }
 
 /// Three tenants of that system under that coordinator, with different models, devices, batches and requests.
@@ -116,7 +116,7 @@ void run_node_trials(const char* name, int rounds) {
       return ++events < 200000;
     };
     REQUIRE(simulate_node(*node, readers, check, 1).ok());
-    CHECK_MESSAGE(events < 200000, "it comes to an end");
+    CHECK_MESSAGE(events < 200000, "the run ends");
     node->for_each_engine([&](std::size_t i, const E& engine) {
       CAPTURE(i);
       check_all_served(engine, trials[i].requests.size());

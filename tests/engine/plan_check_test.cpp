@@ -21,7 +21,7 @@ namespace {
 
 constexpr int layers = 4;
 
-/// Everything resident without regard to memory, plus one mistake.
+/// Everything resident regardless of memory, plus one mistake.
 enum class Mistake {
   memory,
   host,
@@ -137,7 +137,7 @@ TEST_CASE("a plan names only layers of the model, and no negative number of bloc
 }
 
 TEST_CASE("the transfer rule, not the plan, determines the blocks in flight that it needs") {
-  // 3 requests with 3 blocks per layer, all on the host: at least 9 pass through the device.
+  // 3 requests with 3 blocks per layer, all on the host: at least 9 blocks pass through the device.
   CHECK(error_of<Mistake::no_room>(36, 100).empty());
   CHECK(says(error_of<Mistake::no_room>(4, 100), {"0 layer blocks of device memory and", "in flight"}));
 }
@@ -177,7 +177,7 @@ TEST_CASE("a victim that is not a candidate ends the run too") {
   Stepped stepped = Stepped::ran;
   while (stepped == Stepped::ran) stepped = engine->step();
   REQUIRE(stepped == Stepped::failed);
-  CHECK(engine->step() == Stepped::failed); // and stays failed
+  CHECK(engine->step() == Stepped::failed); // and the engine stays failed
   const std::string line = engine->status().error().line();
   INFO(line);
   CHECK(line.find("a victim of ") == 0);

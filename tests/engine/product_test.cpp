@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product: which engines it lists, leaves out and names; and that the left-out repeats really are repeats.
+// Product: which engines it lists, omits and names; and that omitted repeats really are repeats.
 #include "sluice/engine/product.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/layout/all_layers.hpp"
@@ -52,17 +52,17 @@ static_assert(same<Four::models<2>, Parts<FewestLayers, PreemptNewest>>);
 static_assert(same<Four::part<0, 2>, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>>>);
 static_assert(same<Four::part<3, 4>, Parts<Engine<FewestLayers, PauseLargest>>>);
 
-// Conflicts are left out: single layers on a layout of all or none.
+// Conflicts are omitted: single layers on a layout of all or none.
 using Layouts = Product<Choices<FewestLayers, OffloadAll, AllResident>, Choices<PerLayer, LayerGroups<4>, AllLayers>>;
 static_assert(Layouts::combinations == 9 && Layouts::count(Combined::conflicts) == 1);
 static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>, Parts<FewestLayers, AllLayers>>);
 static_assert(Layouts::count(Combined::repeats) == 0 && Layouts::count(Combined::engine) == 8);
-// So is what a real-time backend cannot do.
+// So are combinations that a real-time backend cannot run.
 using Real = Product<Choices<Cpu>, Choices<Drop, KeepUntilOverwritten>, Choices<InStep, OneStepAhead>>;
 static_assert(Real::count(Combined::conflicts) == 2 && Real::fate<1> == Combined::engine &&
               Real::fate<2> == Combined::conflicts);
 
-// Repeats are left out; the first model of the role stands for them.
+// Repeats are omitted; the first model of the role stands for them.
 using Rules = Product<Choices<AllResident, FewestLayers>, Choices<NextLayer, FairShare, DeadlinePool>>;
 static_assert(same<Rules::engines, Parts<Engine<NextLayer>, Engine<FewestLayers, NextLayer>,
                                          Engine<FewestLayers, FairShare>, Engine<FewestLayers, DeadlinePool>>>);
@@ -79,7 +79,7 @@ using Streams = Product<Choices<AllResident>, Choices<NextLayer, FairShare>, Cho
 static_assert(Streams::count(Combined::repeats) == 2); // FairShare with Drop and MoveToHost, weights resident
 static_assert(same<Streams::engine<Streams::original<8>()>, Engine<NextLayer>>);
 
-// A refused request leaves nothing behind, unless the admission makes others leave.
+// A refused request leaves nothing behind, unless the admission preempts others for it.
 using Refusing = Product<Choices<Fcfs, LargestVirtualLagFirst>, Choices<Refuse>, Choices<MoveToHost, Drop>>;
 static_assert(
     same<Refusing::engines, Parts<Engine<Refuse, MoveToHost>, Engine<LargestVirtualLagFirst, Refuse, MoveToHost>,
@@ -136,7 +136,7 @@ std::vector<std::string> names(Parts<Es...>) {
 // Roles without effect really have none
 // ------------------------------------------------------------------------------------
 
-/// Everything of a run that users and the link see.
+/// Everything in a run that users and the link see.
 struct Diary {
   using role = roles::Observer;
   using hears =
@@ -183,7 +183,7 @@ std::vector<double> diary(const Trial& trial, const SmallCost& world) {
   return engine->template observed<Diary>().lines;
 }
 
-/// Calls `check(trial, world)` for random worlds, some with a small host, half of them with a lane each way.
+/// Calls `check(trial, world)` for random worlds, some with a small host, half of them with two lanes.
 template <class Check>
 void random_worlds(int rounds, Check&& check) {
   Random random(19);
@@ -211,7 +211,7 @@ TEST_CASE("a large product has as many engines, conflicts and repeats as nested 
   CHECK(Large::count(Combined::repeats) == counted.repeats);
 }
 
-TEST_CASE("every engine of a product has a type and a name of its own") {
+TEST_CASE("every engine of a product has its own type and name") {
   const std::vector<std::string> all = names(Large::engines{});
   CHECK(all.size() == Large::count(Combined::engine));
   CHECK(std::set<std::string>(all.begin(), all.end()).size() == all.size());
@@ -221,7 +221,7 @@ TEST_CASE("an engine is named by the policies that differ from the defaults, in 
   CHECK(engine_name<Engine<>>() == "Engine<>");
   CHECK(engine_name<Engine<Refuse, AllLayers, EveryStep, FairShare>>() ==
         "Engine<FairShare, EveryStep, Refuse, AllLayers>");
-  // The printed text compiles and is the same type.
+  // The printed text compiles to the same type.
   static_assert(same<Engine<FairShare, EveryStep, Refuse, AllLayers>, Engine<Refuse, AllLayers, EveryStep, FairShare>>);
 }
 
@@ -238,7 +238,7 @@ TEST_CASE("the transfer rule has no effect if nothing is fetched during an itera
     CHECK(diary<Engine<MoveToHost, EarliestDeadlineFirst>>(trial, world) == moved);
     if (preempts(moved)) ++preempted;
   });
-  CHECK(preempted > worlds / 4); // otherwise there was nothing to fetch
+  CHECK(preempted > worlds / 4); // otherwise nothing was fetched
 }
 
 TEST_CASE("the transfer rule has an effect if preempted requests are fetched layer by layer") {
@@ -257,7 +257,7 @@ TEST_CASE("when to plan has no effect on AllResident") {
     CHECK(diary<Engine<EveryStep, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<DecodeWindow, MoveToHost>>(trial, world) == on_change);
     CHECK(diary<Engine<Once>>(trial, world) == diary<Engine<OnBatchChange>>(trial, world));
-    // A constant plan, and a request swapped in as a whole: the steps after it move nothing for it.
+    // A constant plan, and a request swapped in as a whole: the following steps move nothing for it.
     CHECK(diary<Engine<Once, MoveToHost>>(trial, world) == diary<Engine<OnBatchChange, MoveToHost>>(trial, world));
     if (preempts(on_change)) ++preempted;
   });

@@ -28,7 +28,7 @@ struct ListReader {
   }
 };
 
-/// Users who arrive faster than the device can serve them, with prompts of several iterations each.
+/// Requests that arrive faster than the device can serve them, with prompts of several iterations each.
 ListReader crowd(int users) {
   ListReader reader;
   for (int i = 0; i < users; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reckoning: what must have crossed the link in an iteration, block by block, from where each block was and where it
+// Reckoning: computes what must have crossed the link in an iteration, block by block, from where each block was and
 // is.
 #pragma once
 
@@ -19,12 +19,12 @@ namespace sluice::testing {
 struct Place {
   bool device = false;
   bool host = false;   ///< K and V
-  bool states = false; ///< the layer's inputs on the host: besides KV on the device, or instead of it
+  bool states = false; ///< the layer's inputs on the host: in addition to KV on the device, or instead of it
 };
 
 inline Place place_of(const Holding& holding, int layer, std::int64_t block, std::int64_t block_tokens) {
   const std::int64_t last =
-      (block + 1) * block_tokens; // the block's last token, counted from 1: a block is in the head as a whole or not
+      (block + 1) * block_tokens; // the block's last token, from 1: a block is wholly in the head or not in it
   const bool old = holding.head == all_tokens || last <= holding.head.count();
   const bool copied = last <= holding.copied.count();
   if (holding.host.contains(layer)) return old ? Place{false, true, false} : Place{true, false, false};
@@ -37,12 +37,12 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
 struct Crossed {
   std::int64_t in = 0, out = 0;
   std::int64_t perhaps_in = 0, perhaps_out = 0;
-  std::int64_t again = 0;  ///< blocks with a clean copy on the host, which a full host may have given up since
-                           ///< (if the layers change, copies of all resident ones shrink to the smallest: perhaps_out)
-  std::int64_t landed = 0; ///< blocks of `in` whose room on the device is counted before they arrive
+  std::int64_t again = 0;  ///< blocks with a clean copy on the host, which a full host may have dropped since (if the
+                           ///< layers change, copies of all resident ones shrink to the smallest: perhaps_out)
+  std::int64_t landed = 0; ///< blocks of `in` whose device memory is counted before they arrive
 };
 
-/// What a request had at the end of the last iteration, or has in this one.
+/// A request's state at the end of the last iteration, or in this one.
 struct Held {
   Holding holding;
   std::int64_t blocks = 0;
@@ -56,7 +56,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
   Crossed sum;
   std::int64_t states_in = 0, states_perhaps = 0, kept_states = 0, new_states = 0;
   const bool dropped = after.computed < before.computed;
-  // States that were given up are no second place.
+  // Dropped states are no second place.
   const bool changed = !(before.holding.without_saved() == after.holding.without_saved());
   const bool other_layers = before.holding.away() != after.holding.away();
   for (int layer = 0; layer < layers; ++layer)
@@ -65,13 +65,13 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       const Place was = block < before.blocks ? place_of(before.holding, layer, block, block_tokens) : Place{};
       const Place is = block < after.blocks ? place_of(after.holding, layer, block, block_tokens) : Place{};
       if (block >= after.blocks || !was_there) {
-        if (was.device) ++sum.perhaps_out; // was leaving when the others found no room
+        if (was.device) ++sum.perhaps_out; // was leaving when the others found no memory
         if (block >= after.blocks) continue;
         sum.out += is.host ? 1 : 0; // computed now, and not kept only on the device
         new_states += is.states ? 1 : 0;
         continue;
       }
-      if (was.host && !was.device) { // K and V must arrive if they are needed, or wanted for good
+      if (was.host && !was.device) { // K and V must arrive if they are needed, or stay
         if (is.device) {
           ++sum.in;
           ++sum.landed;
@@ -122,7 +122,7 @@ struct Reckoning {
   LayerBlocks host_capacity{0}, host_used{0};
   double blocks_moved = 0;
   double weights_moved = 0;
-  std::int64_t overwritten = 0; ///< layers that returned over the link after other engines of a node had their memory
+  std::int64_t overwritten = 0; ///< layers returned over the link after other engines' use
   std::int64_t moving = 0;      ///< iterations that moved something
   std::int64_t exactly = 0;     ///< iterations whose blocks could be determined exactly
 
@@ -143,7 +143,7 @@ struct Reckoning {
       if (row.phase != Phase::running && row.phase != Phase::preempted) continue;
       const auto claim = claims.find(Slot{static_cast<std::uint32_t>(i)});
       const bool runs = claim != claims.end();
-      CHECK_MESSAGE(runs == (row.phase == Phase::running), "the batch is those who run");
+      CHECK_MESSAGE(runs == (row.phase == Phase::running), "the batch is the running requests");
       const Tokens tokens = runs ? claim->second : Tokens{0};
       Held& after = now[row.id] = {row.holding, row.blocks.count(), row.computed};
       const Crossed one = crossed_by(held[row.id], after, tokens.count() > 0, runs, geometry->layers, block_tokens,
@@ -162,10 +162,10 @@ struct Reckoning {
     CAPTURE(record.step);
     CAPTURE(sum.perhaps_in);
     CAPTURE(sum.perhaps_out);
-    CHECK_MESSAGE(record.to_device.count() >= sum.in, "what has to come in does");
-    CHECK_MESSAGE(record.to_device.count() <= sum.in + sum.perhaps_in, "and nothing else");
-    CHECK_MESSAGE(record.to_host.count() >= sum.out, "what has to go out does");
-    CHECK_MESSAGE(record.to_host.count() <= sum.out + sum.perhaps_out, "and nothing else");
+    CHECK_MESSAGE(record.to_device.count() >= sum.in, "all required blocks come in");
+    CHECK_MESSAGE(record.to_device.count() <= sum.in + sum.perhaps_in, "and no others");
+    CHECK_MESSAGE(record.to_host.count() >= sum.out, "all required blocks go out");
+    CHECK_MESSAGE(record.to_host.count() <= sum.out + sum.perhaps_out, "and no others");
     const double moved = static_cast<double>(sum.in + sum.out);
     blocks_moved += moved;
     moving += moved > 0 ? 1 : 0;
@@ -175,7 +175,7 @@ struct Reckoning {
     const WeightsPlan& streams = record.plan->weights;
     const double expected = weights_crossed(weights, streams, layer, geometry->layers);
     const double actual = static_cast<double>(record.weights.count());
-    // Besides these only whole layers that are not streamed, and only for a lender in a node.
+    // Besides these only whole layers that are not streamed cross, and only for a lender in a node.
     const double beside = std::round((actual - expected) / static_cast<double>(layer.count()));
     CHECK_MESSAGE(std::abs(actual - expected - beside * static_cast<double>(layer.count())) <= 1,
                   "weights that stream cross in every iteration, weights that return cross once");
@@ -186,12 +186,12 @@ struct Reckoning {
     weights_moved += actual;
     weights = streams;
 
-    // Arriving blocks already have their room, and so have returning weights.
+    // Arriving blocks already have their memory, and so do returning weights.
     const double landing = static_cast<double>(sum.landed + 1) +
                            std::ceil(returned / static_cast<double>(geometry->layer_block_bytes.count()));
     CHECK_MESSAGE(static_cast<double>((record.device_used + record.in_flight - record.device_capacity).count()) <=
                       landing,
-                  "blocks in use and blocks in flight are never more than there are");
+                  "blocks in use and in flight never exceed the blocks of the device");
   }
 };
 

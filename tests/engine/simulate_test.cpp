@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate and serve: a workload through an engine, and when things happen on the clock.
+// simulate and serve: a workload through an engine, and the times of events on its clock.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
 #include "sluice/model/device/named.hpp"
@@ -22,7 +22,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Requests from a list; an error after the last, if one is wanted.
+/// Requests from a list; optionally an error after the last.
 struct ListedTrace {
   std::vector<RequestSpec> requests;
   bool broken = false;
@@ -103,7 +103,7 @@ RequestSpec request(double arrival, std::int64_t prompt, std::int64_t output) {
 
 } // namespace
 
-TEST_CASE("the engine idles between requests that are far apart, and serves each as if alone") {
+TEST_CASE("the engine idles between requests that are far apart, and serves each as if it were the only one") {
   using E = Noted<Engine<>>;
   ListedTrace reader{{request(0, 30, 10), request(1000, 30, 10), request(5000, 30, 10)}};
   E engine = engine_of<E>();
@@ -138,7 +138,7 @@ TEST_CASE("no request is served before its arrival, and iterations do not overla
   }
 }
 
-TEST_CASE("deciding one step ahead sees an arrival one iteration later than deciding in step") {
+TEST_CASE("deciding one step ahead notices an arrival one iteration later than deciding in step") {
   using InTime = Noted<Engine<InStep>>;
   using Ahead = Noted<Engine<OneStepAhead>>;
   for (const double arrival : {0.012, 0.03, 0.0555, 0.08}) {
@@ -191,7 +191,7 @@ TEST_CASE("a plan that takes longer than an iteration: InStep waits, OneStepAhea
   CHECK(ahead_end < in_end - 1);
 }
 
-TEST_CASE("simulate stops when tell says so, and returns a reader's error") {
+TEST_CASE("simulate stops when the `tell` callback says so, and returns a reader's error") {
   using E = Noted<Engine<>>;
   ListedTrace torn{{request(0, 10, 5), request(1, 10, 5)}, true};
   E engine = engine_of<E>();

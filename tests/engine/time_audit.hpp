@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimeAudit: checks Why against the clock for any engine: counts every request's time again.
+// TimeAudit: checks Why against the clock for any engine by counting every request's time again.
 #pragma once
 
 #include "sluice/report/observer/measure.hpp"

@@ -92,7 +92,7 @@ typename E::Config trial_config(const Trial& trial, const SmallCost& world, Byte
 template <class E>
 inline constexpr bool streams_weights = !std::is_same_v<typename E::weights_type, ResidentWeights>;
 
-/// Whether KV moves to the host and back. A placement that only rebuilds says `fetches_nothing`.
+/// Whether KV moves to the host and back. A placement that only rebuilds declares `fetches_nothing`.
 template <class E>
 bool moves_kv() {
   using P = typename E::placement_type;
@@ -102,8 +102,8 @@ bool moves_kv() {
          !(std::is_same_v<typename E::retention_type, Drop> || E::retention_type::finds_released);
 }
 
-/// Makes the weights of a trial small enough to stream, and in a third of the trials larger than the device.
-/// Layer weights, in bytes.
+/// Makes the weights of a trial small enough to stream, and in a third of the trials larger than the device. Returns
+/// the bytes of a layer's weights.
 inline Bytes streamed_weights(Trial& trial, Random& random) {
   const auto blocks = static_cast<std::int64_t>(1 + random.below(40)); // in a layer's weights
   if (random.below(3) == 0)
@@ -120,13 +120,13 @@ void check_all_served(const E& engine, std::size_t requests) {
   CHECK(engine.ledger().host().used().count() == 0);
   const auto& lives = engine.template observed<Audit>().lives;
   CHECK(lives.size() == requests);
-  for (const auto& one : lives) { // no structured binding: clang 14 lets no lambda, such as CAPTURE's, capture it
+  for (const auto& one : lives) { // no structured binding: clang 14 cannot capture one in a lambda such as CAPTURE's
     CAPTURE(index(one.first));
     CHECK(int{one.second.ended} + int{one.second.refused} + int{one.second.cancelled} == 1);
   }
 }
 
-/// In which phases requests were cancelled.
+/// The phases in which requests were cancelled.
 struct Cancelled {
   std::int64_t waiting = 0, in_prefill = 0, in_decode = 0, preempted = 0, kept_on_host = 0, copied = 0;
 };
@@ -165,7 +165,7 @@ void cancel_some(E& engine, Random& random, std::uint64_t each, Cancelled& count
   }
 }
 
-/// What the trials exercised: a property of events that never happened would be empty.
+/// What the trials exercised: a property about events that never happened would be empty.
 struct Exercised {
   double blocks_moved = 0, weights_moved = 0;
   std::int64_t moving = 0, exactly = 0;
@@ -180,7 +180,7 @@ struct Exercised {
   }
 };
 
-/// Under a sanitizer at -O0 a round takes thirty times as long. Only the first rounds run there; other builds check
+/// Under a sanitizer at -O0 a round takes thirty times as long, so only the first rounds run there; other builds check
 /// what all rounds together exercise.
 #if defined(SLUICE_SANITIZED)
 inline constexpr bool all_rounds = false;
@@ -205,7 +205,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     if (round % 2 == 1) world.lanes = Lanes::each_way;
     SmallCost believed;
-    if (round % 4 >= 2) { // any link, and a planner that knows it: some policies move nothing that is not hidden
+    if (round % 4 >= 2) { // any link, and a planner that knows it: some policies move only what computing hides
       world.rate = BytesPerSecond{5e5 * std::pow(1000, random.uniform())};
       believed = world;
     }
@@ -235,11 +235,11 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     }
     // Submission checks the least residency; a placement that chooses more on a small host is responsible for that.
     if (E::relief_type::parting == Parting::preempt && trial.host.count() >= 100000)
-      CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "who was accepted is served");
+      CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "an accepted request is served");
     CHECK(slots <= static_cast<std::size_t>(most_alive));
     check_all_served(engine, trial.requests.size());
     check_times(engine);
-    CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "nobody else has its memory");
+    CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "no other engine has its memory");
     exercised.add(engine);
   }
   if (!all_rounds || cancels != nullptr) return;

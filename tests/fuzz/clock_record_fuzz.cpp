@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A record of a run's clock; one that was read is the same when written and read again.
+// A record of a run's clock; a record that was read is the same when written and read again.
 #include "sluice/world/read_clock_record.hpp"
 
 #include "fuzz/fuzz_support.hpp"

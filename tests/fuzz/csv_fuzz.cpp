@@ -5,7 +5,7 @@
 #include "workload/trace_text.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Its first line is a mapping, where it can be read as one; the rest is the table.
+  // The first line is a mapping, if it can be read as one; the rest is the table.
   const std::string text = sluice_test::text_of(data, size);
   const std::size_t line = std::min(text.find('\n'), text.size());
   const sluice::Expected<sluice::CsvColumns> columns = sluice::parse_csv_columns(text.substr(0, line));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target checks of a reader, whatever its input.
+// What every fuzz target checks for a reader, whatever its input.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace sluice_test {
 
-/// Ends the program, which is how a fuzzer is told: on in every build type, unlike an assertion.
+/// Ends the program, which a fuzzer detects; on in every build type, unlike an assertion.
 inline void require(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "fuzz: broken: %s\n", what);
@@ -27,18 +27,18 @@ inline std::string text_of(const std::uint8_t* data, std::size_t size) {
   return size == 0 ? std::string{} : std::string(reinterpret_cast<const char*>(data), size);
 }
 
-/// An error is one line for a person, with a place and what would be right.
+/// An error is one readable line, with a place and what would be right.
 inline void require_one_line(const sluice::Error& error) {
   const std::string line = error.line();
   require(!error.where.empty() && !error.what.empty() && !error.expected.empty(),
-          "an error says where, what and what else");
+          "an error names a place, what is wrong and what would be right");
   require(line.size() < 2000, "an error's line is short");
   for (const char character : line) {
     require(static_cast<unsigned char>(character) >= 0x20 && character != 0x7f, "an error has no control characters");
   }
 }
 
-/// Reads to the end or the first error, and holds every request against the promises of TraceReader.
+/// Reads to the end or the first error, and checks every request against the guarantees of TraceReader.
 template <sluice::TraceReader Reader>
 void drain(Reader& reader) {
   sluice::Seconds before{0};

@@ -25,6 +25,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   sluice_test::require(decoder->max_positions > 0 && decoder->norm_epsilon > 0, "a decoder that was read is valid");
   for (const int token : decoder->end_tokens)
-    sluice_test::require(token >= 0 && token < shape->vocabulary, "a text ends by a token that there is");
+    sluice_test::require(token >= 0 && token < shape->vocabulary, "a text ends with a token of the vocabulary");
   return 0;
 }

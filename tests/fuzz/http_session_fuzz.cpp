@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever comes over a connection, what goes back is whole HTTP responses: of a refusal one sentence in OpenAI's form,
-// of a stream whole events. The input's first byte says in how large pieces the rest arrives.
+// Whatever bytes come over a connection, the answer is whole HTTP responses: a refusal is one sentence in OpenAI's
+// form, a stream is whole events. The input's first byte determines how large the pieces are in which the rest arrives.
 #include "sluice/serve/beast/http_session.hpp"
 
 #include "fuzz/openai_world.hpp"
@@ -16,7 +16,7 @@ using sluice_test::require;
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-/// A connection on which the bytes arrive piece by piece and then the client's end; keeps what is written.
+/// A connection on which the bytes arrive in pieces, followed by the client's end; it keeps what the session writes.
 class BytesStream {
  public:
   using executor_type = asio::any_io_executor;
@@ -57,7 +57,7 @@ class BytesStream {
         token, buffers);
   }
 
-  // What the session does with a tcp_stream beside that.
+  // The other parts of tcp_stream that the session uses.
   struct Socket {
     Wire* wire;
     void close(boost::system::error_code& /*error*/) const { wire->closed = true; }
@@ -74,14 +74,14 @@ class BytesStream {
   Socket socket_{wire_};
 };
 
-/// Neither greets nor parts.
+/// Has no handshake and no farewell.
 struct Wired {
   using Stream = BytesStream;
   static asio::awaitable<bool> greet(BytesStream& /*stream*/) { co_return true; }
   static asio::awaitable<void> part(BytesStream& /*stream*/) { co_return; }
 };
 
-/// The engine answers as soon as it is asked: the client's end is then behind the answer.
+/// The engine answers each request at once, so the client's end comes after the answer.
 class AtOnce final : public HttpApp {
  public:
   explicit AtOnce(sluice_test::OpenAiWorld& world) : world_(&world) {}
@@ -91,7 +91,7 @@ class AtOnce final : public HttpApp {
     world_->run();
   }
   HttpResponse refuse(int status, std::string what) override {
-    require(status == 400 || status == 413 || status == 431, "what cannot be read is refused with its status");
+    require(status == 400 || status == 413 || status == 431, "an unreadable request is refused with its status");
     return world_->app.refuse(status, std::move(what));
   }
   static constexpr std::size_t max_header = 1024, max_body = 2048;
@@ -115,7 +115,7 @@ void check_responses(std::string_view out) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(std::uint64_t{1} << 30);
     parser.eager(true);
-    // HEAD has a length and no body, and this target sees only what went back: it is known by what follows its head.
+    // HEAD has a length and no body. This target sees only the response, and recognises one by what follows its head.
     const std::size_t head_end = out.find("\r\n\r\n");
     require(head_end != std::string_view::npos, "a head ends");
     const std::string_view after = out.substr(head_end + 4);
@@ -136,7 +136,7 @@ void check_responses(std::string_view out) {
     } else if (type.starts_with("text/event-stream")) {
       (void)sluice_test::require_stream(response.body());
     } else {
-      require(response.result_int() == 200, "what is neither is a page or figures");
+      require(response.result_int() == 200, "any other response is a page or figures");
     }
   }
 }
@@ -154,7 +154,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     HttpLimits limits;
     limits.max_header = AtOnce::max_header;
     limits.max_body = AtOnce::max_body;
-    limits.max_unread = std::size_t{1} << 30; // an answer is whole before a byte of it is written here
+    limits.max_unread = std::size_t{1} << 30; // an answer is complete before its first byte is written here
     const bool draining = false;
     asio::io_context context{1};
     const Wired wired;
@@ -163,7 +163,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     asio::co_spawn(context, run_whole(session, ended), asio::detached);
     context.run();
     require(ended, "a session ends with its connection");
-    require(world.app.under_way() == 0, "nothing is left of a request");
+    require(world.app.under_way() == 0, "nothing remains of a request");
   }
   check_responses(wire.out);
   return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A performance record as sluice-compare reads it; one that was read answers, and is the same when read again.
+// A performance record as sluice-compare reads it; a record that was read answers, and is the same when read again.
 #include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
 
 #include "fuzz/fuzz_support.hpp"
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const IntervalAnswer answer = record->look_up(phase, batch, record->grid().max_length, Seconds{slo_s});
         sluice_test::require(answer.interval >= 0 && answer.interval <= record->heading().layers,
                              "an interval of the model");
-        sluice_test::require(answer.recorded == (batch <= record->grid().max_batch), "the record says where it ends");
+        sluice_test::require(answer.recorded == (batch <= record->grid().max_batch), "the record names where it ends");
         sluice_test::require(answer.interval == 0 || answer.resident <= Seconds{slo_s} * (1 + 1e-9),
                              "no SLO below the best is met");
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A body of the OpenAI API is refused with 400, 404 or 413 and one sentence, or answered: by text that is the
-// generation's up to its stop string, in UTF-8, JSON and whole events. The input's first byte chooses the endpoint.
+// A body of the OpenAI API is refused with 400, 404 or 413 and one sentence, or answered: with the generation's text up
+// to its stop string, in UTF-8, JSON and whole events. The input's first byte chooses the endpoint.
 #include "fuzz/openai_world.hpp"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ class KeptExchange final : public Exchange {
  public:
   explicit KeptExchange(Answer& answer) : answer_(&answer) {}
   void respond(HttpResponse response) override {
-    require(!answer_->begun, "one answer to a request");
+    require(!answer_->begun, "one answer for a request");
     answer_->begun = answer_->finished = true;
     answer_->body = response.body;
     answer_->head = std::move(response);
   }
   void begin(HttpResponse head) override {
-    require(!answer_->begun, "one answer to a request");
+    require(!answer_->begun, "one answer for a request");
     answer_->begun = answer_->streamed = true;
     answer_->body = head.body;
     answer_->head = std::move(head);
@@ -46,7 +46,7 @@ class KeptExchange final : public Exchange {
   Answer* answer_;
 };
 
-/// The text that an answer should have, where that is beyond doubt: its bytes and the prompt's are whole characters.
+/// The text that an answer must have, where it is unambiguous: its bytes and the prompt's are whole characters.
 std::optional<std::string> expected_text(const Generation& generation, const std::vector<std::string>& stops) {
   const auto text_of = [](const std::vector<std::int32_t>& tokens) {
     std::string text;
@@ -57,7 +57,7 @@ std::optional<std::string> expected_text(const Generation& generation, const std
   const std::string prompt = text_of(generation.prompt), text = text_of(sluice_test::EchoEngine::tokens_of(generation));
   if (replace_broken_utf8(prompt) != prompt || replace_broken_utf8(text) != text) return std::nullopt;
   std::size_t first_end = std::string::npos, cut = text.size();
-  for (const std::string& stop : stops) { // bytes come one by one: the stop string that is whole first ends the text
+  for (const std::string& stop : stops) { // bytes come one by one: the first complete stop string ends the text
     const std::size_t at = text.find(stop);
     if (at == std::string::npos) continue;
     const std::size_t end = at + stop.size();
@@ -93,18 +93,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   world.app.handle(std::move(request), std::make_unique<KeptExchange>(answer));
   world.run();
   require(answer.begun && answer.finished, "every request is answered to its end");
-  require(world.app.under_way() == 0, "nothing is left of a request that was answered");
+  require(world.app.under_way() == 0, "nothing remains of an answered request");
 
   Completion wanted;
   const bool refused = completes && read_completion(body, chat, wanted).has_value();
   const int status = answer.head.status;
-  if (refused) require(status == 400, "a body that cannot be read is refused with 400");
+  if (refused) require(status == 400, "an unreadable body is refused with 400");
   if (status != 200) {
     require(!answer.streamed, "a refusal is no stream");
     const bool failed = status == 429 || status == 500;
     require(status == 400 || status == 404 || status == 413 || (failed && completes), "a refusal has its status");
     sluice_test::require_error(sluice_test::require_json(answer.body));
-    if (!failed) require(world.engine.answered.empty(), "nothing of a refused request reaches the engine");
+    if (!failed) require(world.engine.answered.empty(), "no part of a refused request reaches the engine");
     return 0;
   }
   if (!completes) {
@@ -112,7 +112,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   require(wanted.choices >= 1 && wanted.choices <= 128 && wanted.stop.size() <= 16, "counts in range");
-  require(answer.streamed == wanted.stream, "a stream where one was asked for");
+  require(answer.streamed == wanted.stream, "a stream if the request asked for one");
   if (wanted.stream) {
     const sluice_test::Streamed streamed = sluice_test::require_stream(answer.body);
     if (streamed.whole) check_texts(streamed.texts, world, wanted);

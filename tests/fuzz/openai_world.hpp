@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenAiWorld: an OpenAiApp over an engine that answers each prompt with its own bytes, for the fuzz targets of the
-// server; and what they check of its answers.
+// OpenAiWorld: an OpenAiApp over an engine that answers each prompt with its own bytes, for the server's fuzz targets;
+// and their checks of its answers.
 #pragma once
 
 #include "sluice/core/utf8.hpp"
@@ -21,7 +21,7 @@ namespace sluice_test {
 
 constexpr std::int64_t fuzz_context = 64;
 
-/// Runs what is posted when told to.
+/// Runs posted work when called.
 class QueueTransport final : public sluice::HttpTransport {
  public:
   void post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
@@ -31,25 +31,25 @@ class QueueTransport final : public sluice::HttpTransport {
   }
 
  private:
-  std::deque<std::function<void()>> queue_; // stays where it is while one of it adds another
+  std::deque<std::function<void()>> queue_; // its address stays the same while one of its calls adds another
 };
 
-/// Answers with the prompt's bytes, over and over, one token an event. A priority below 0 is refused, one above 1000
-/// fails after half of its tokens.
+/// Answers with the prompt's bytes, repeatedly, one token per event. A priority below 0 is refused; a priority above
+/// 1000 fails after half of its tokens.
 class EchoEngine final : public sluice::GenerationEngine {
  public:
   void submit(sluice::GenerationId id, sluice::Generation generation) override {
     require(!generation.prompt.empty(), "a prompt has tokens");
     for (const std::int32_t token : generation.prompt)
       require(token >= 0 && token < sluice::ByteTokenizer::tokens, "tokens are the model's");
-    require(generation.max_tokens >= 1, "at least one token is asked for");
+    require(generation.max_tokens >= 1, "at least one token is requested");
     require(static_cast<std::int64_t>(generation.prompt.size()) + generation.max_tokens <= fuzz_context,
             "prompt and answer fit the context");
     require(generation.sampling.temperature >= 0 && generation.sampling.temperature <= 2, "a temperature in range");
     require(generation.sampling.top_p > 0 && generation.sampling.top_p <= 1, "top_p in range");
     require(generation.sampling.top_k >= 0 && generation.logprobs >= -1 && generation.logprobs <= 20,
             "counts in range");
-    require(generation.slo.ttft.count() > 0 && generation.slo.tbt.count() > 0, "promises are above 0");
+    require(generation.slo.ttft.count() > 0 && generation.slo.tbt.count() > 0, "SLOs are above 0");
     submitted.emplace_back(id, std::move(generation));
   }
   void cancel(sluice::GenerationId /*id*/) override {}
@@ -57,7 +57,7 @@ class EchoEngine final : public sluice::GenerationEngine {
   void metrics(sluice::PrometheusWriter& /*to*/) override {}
   [[nodiscard]] std::string live() override { return "{}"; }
 
-  /// The answer's tokens without an end.
+  /// The answer's tokens, repeated forever.
   static std::vector<std::int32_t> tokens_of(const sluice::Generation& generation) {
     std::vector<std::int32_t> bytes, all;
     for (const std::int32_t token : generation.prompt)
@@ -66,7 +66,7 @@ class EchoEngine final : public sluice::GenerationEngine {
       all.push_back(bytes[all.size() % bytes.size()]);
     return all;
   }
-  /// Tells all there is to tell of what was submitted.
+  /// Delivers every event of the submitted requests.
   void answer(sluice::GenerationListener& listener) {
     using Kind = sluice::GenerationEvent::Kind;
     for (const auto& [id, generation] : submitted) {
@@ -107,7 +107,7 @@ class EchoEngine final : public sluice::GenerationEngine {
 struct OpenAiWorld {
   OpenAiWorld() : app(setup(tokenizer, random), transport, engine) {}
 
-  /// Until nothing is left to happen.
+  /// Runs until no event is left.
   void run() {
     do {
       transport.run();
@@ -147,7 +147,7 @@ inline nlohmann::json require_json(std::string_view text) {
   return value;
 }
 
-/// {"error": {"message", "type", "param", "code"}}, the message one sentence.
+/// {"error": {"message", "type", "param", "code"}}; the message is one sentence.
 inline void require_error(const nlohmann::json& body) {
   require(body.size() == 1 && body.contains("error") && body["error"].is_object(), "an error has OpenAI's form");
   const nlohmann::json& error = body["error"];
@@ -161,13 +161,13 @@ inline void require_error(const nlohmann::json& body) {
     require(error.contains(name) && (error[name].is_string() || error[name].is_null()), "an error has param and code");
 }
 
-/// The texts of the choices of a stream; `whole`: whether it came to its end.
+/// The texts of a stream's choices; `whole`: whether the stream ended.
 struct Streamed {
   std::vector<std::string> texts;
   bool whole = false;
 };
 
-/// Every event of a stream is UTF-8 and JSON, a choice ends once and says nothing afterwards, and [DONE] is the last.
+/// Every event of a stream is UTF-8 and JSON, a choice sends nothing after its end, and [DONE] is the last event.
 inline Streamed require_stream(std::string_view body) {
   Streamed streamed;
   std::vector<bool> ended;
@@ -193,7 +193,7 @@ inline Streamed require_stream(std::string_view body) {
     require(chunk.contains("choices") && chunk["choices"].is_array(), "a chunk has choices");
     for (const nlohmann::json& choice : chunk["choices"]) {
       const auto index = choice.at("index").get<std::size_t>();
-      require(index < 1024, "a choice that was asked for");
+      require(index < 1024, "a choice that was requested");
       if (streamed.texts.size() <= index) {
         streamed.texts.resize(index + 1);
         ended.resize(index + 1);

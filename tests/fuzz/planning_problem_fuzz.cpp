@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planning problem as sluice-plan reads it; one that was read and is small is solved, with few nodes.
+// A planning problem as sluice-plan reads it; a small problem that was read is solved, with few nodes.
 #include "sluice/policy/placement/solver/solve_problem.hpp"
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a safetensors file; what was read of it lies within the file.
+// The header of a safetensors file; every tensor that was read lies within the file.
 #include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
 
 #include "fuzz/fuzz_support.hpp"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::int64_t end = 8;
   for (const sluice::StoredTensor& tensor : *tensors) {
-    sluice_test::require(tensor.begin >= end && tensor.bytes >= 0, "tensors lie behind one another");
+    sluice_test::require(tensor.begin >= end && tensor.bytes >= 0, "tensors lie one after another");
     end = tensor.end();
   }
   sluice_test::require(end <= static_cast<std::int64_t>(size), "tensors lie within the file");

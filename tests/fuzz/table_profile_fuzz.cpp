@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bundle of kernel times: the input is its three files, one after the other, with a line "---" between them.
+// A bundle of kernel times: the input is its three files, one after the other, separated by a line "---".
 #include "sluice/policy/cost/read_table_profile.hpp"
 
 #include "fuzz/fuzz_support.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer.json is refused in one line, or encodes and decodes: its own text, as bytes that are no text at all.
+// A tokenizer.json is refused in one line, or encodes and decodes: its own text, as bytes that need not be text.
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #include "sluice/model/tokenizer/token_stream.hpp"
 

@@ -66,7 +66,7 @@ void agrees() {
       if (features > 1) CHECK(relative_error(out, expected) <= error_limit<T>);
       if (count == 0) continue;
 
-      std::vector<T> last = no_numbers<T>(width); // the last row alone
+      std::vector<T> last = no_numbers<T>(width); // only the last row
       params.gate = product.data() + (count - 1) * stride;
       if (config.gated) params.up = product.data() + (count - 1) * stride + width;
       if (stride % RowFloats<T>::size != 0) continue; // rows begin with a packet or are read number by number
@@ -89,7 +89,7 @@ void agrees_all() {
 
 } // namespace
 
-TEST_CASE("kernels.activation agrees with double precision, and a row's bits are its own") {
+TEST_CASE("kernels.activation agrees with double precision, and a row's bits do not depend on other rows") {
   SUBCASE("f32") { agrees_all<ElementType::f32>(); }
   SUBCASE("f16") { agrees_all<ElementType::f16>(); }
   SUBCASE("bf16") { agrees_all<ElementType::bf16>(); }

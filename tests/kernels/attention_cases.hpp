@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of attention share: sequences with K and V in scattered blocks, softmax in double, and what each kind
-// of element is held to.
+// Shared by the tests of attention: sequences with K and V in scattered blocks, softmax in double, and the error limits
+// of each element type.
 #pragma once
 
 #include "emulate/launch.hpp"
@@ -26,7 +26,7 @@ inline constexpr double error_limit = std::is_same_v<T, float> ? 1e-6
                                       : std::is_same_v<T, F16> ? 1e-3
                                                                : 4e-3;
 
-/// Memory that ends where it ends: ASan sees the byte behind it.
+/// Memory of exact size: ASan sees the byte behind it.
 struct Free {
   void operator()(std::byte* at) const { ::operator delete (at, std::align_val_t{16}); }
 };
@@ -40,7 +40,7 @@ struct AttentionShape {
   int kv_heads = 1;
   int group = 1;
 
-  /// Numbers from one row of queries or results to the next: more than a row's, as behind a fused QKV product.
+  /// Numbers from one row of queries or results to the next: more than a row's length, as in a fused QKV product.
   [[nodiscard]] std::size_t row() const { return index(kv_heads * group * head_dim + 8); }
   [[nodiscard]] static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 };
@@ -51,7 +51,7 @@ struct AttentionSequence {
   int position = 0;
 };
 
-/// Rows from .. from + rows - 1 of a sequence: what one launch computes of it.
+/// Rows from .. from + rows - 1 of a sequence, which one launch computes.
 struct AttentionChunk {
   int sequence = 0;
   int from = 0;
@@ -67,7 +67,7 @@ struct AttentionRun {
 template <Element T>
 class AttentionCase {
  public:
-  /// K and V of the chunks' sequences, in blocks that lie anywhere, up to the chunks' last rows; NaN behind them.
+  /// K and V of the chunks' sequences, in scattered blocks, up to the chunks' last rows; NaN after them.
   struct Blocks {
     std::vector<Bytes> memory;
     std::vector<void*> table;
@@ -97,7 +97,7 @@ class AttentionCase {
         }
       }
       for (const Bytes& block : memory) table.push_back(block.get());
-      std::mt19937 random(seed); // contents change places: what a block's address is must not matter
+      std::mt19937 random(seed); // contents change places: a block's address must not matter
       for (std::size_t i = 0; i < table.size(); ++i) {
         const std::size_t other = random() % table.size();
         std::swap_ranges(memory[i].get(), memory[i].get() + numbers * sizeof(T), memory[other].get());
@@ -179,7 +179,7 @@ class AttentionCase {
     return launch;
   }
 
-  /// Merges what attention has left, and hands the results out.
+  /// Merges attention's partial results, and returns the final ones.
   template <MergeSegmentsConfig config>
   [[nodiscard]] AttentionRun<T> finish(Launch& launch, emulate::Report report, unsigned seed) const {
     if (!launch.plan.merged.empty() && report.ok()) {
@@ -285,7 +285,7 @@ class AttentionCase {
   std::vector<T> query_;
 };
 
-/// No error, and no row that waits for another in its bank: `AttentionPage` says that there is none.
+/// No error and no bank conflict, as `AttentionPage` states.
 inline void require_clean(const emulate::Report& report) {
   INFO(report.text());
   REQUIRE(report.ok());
@@ -329,7 +329,8 @@ void attention_merges_segments() {
   }
 }
 
-/// A row's bits: in a ragged batch of prompts, in chunks, and decoded alone, in blocks of other sizes at other places.
+/// A row's bits are the same in a ragged batch of prompts, in chunks, and decoded alone, in blocks of other sizes at
+/// other places.
 template <ElementType element, int head_dim>
 void attention_rows_are_their_own() {
   constexpr PagedAttentionConfig decoding{.element = element, .head_dim = head_dim, .warps = 1};
@@ -364,11 +365,11 @@ template <ElementType element, int head_dim>
 void attention_holds() {
   constexpr PagedAttentionConfig decoding{.element = element, .head_dim = head_dim, .warps = 1};
   constexpr PagedAttentionConfig prompts{.element = element, .head_dim = head_dim, .warps = 4};
-  SUBCASE("decoding is softmax") { attention_is_softmax<decoding>(); }
-  SUBCASE("prompts are softmax") { attention_is_softmax<prompts>(); }
+  SUBCASE("decoding equals softmax") { attention_is_softmax<decoding>(); }
+  SUBCASE("prompts equal softmax") { attention_is_softmax<prompts>(); }
   SUBCASE("decoding merges segments") { attention_merges_segments<decoding>(); }
   SUBCASE("prompts merge segments") { attention_merges_segments<prompts>(); }
-  SUBCASE("a row's result is its own") { attention_rows_are_their_own<element, head_dim>(); }
+  SUBCASE("a row's result does not depend on other rows") { attention_rows_are_their_own<element, head_dim>(); }
 }
 
 } // namespace sluice::kernels::test

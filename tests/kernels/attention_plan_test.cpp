@@ -15,7 +15,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// Of each (row of the activations, head of the group, segment) how often it is computed, and into which partial row.
+/// How often each (row of the activations, head of the group, segment) is computed, and into which partial row.
 void plan_covers(const std::vector<AttentionRows>& sequences, int group, int tile_rows, int split_rows) {
   CAPTURE(group);
   CAPTURE(tile_rows);
@@ -110,7 +110,7 @@ TEST_CASE("a plan covers every row's segments once, and merges the rows that hav
   plan_covers({{5, 2, 511}}, 5, 16, 100);
 }
 
-TEST_CASE("a long prompt takes a partial row for each of its rows, and a long context alone is split") {
+TEST_CASE("a long prompt takes one partial row for each of its rows, and only a long context is split") {
   const AttentionPlan prompt = plan_attention(std::vector<AttentionRows>{{0, 32768, 0}}, 4, 64, 0);
   CHECK(prompt.merged.empty());
   CHECK(prompt.partial_rows == (32768 - 512) * 4);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/configs.cmake as the build read it: what the list must have, and that what is printed is what is pasted.
+// kernels/configs.cmake as the build read it: what the list must contain, and that its printed text is the code that is
+// compiled.
 #include "kernels/families.hpp"
 #include <doctest/doctest.h>
 
@@ -14,7 +15,7 @@ using namespace sluice::kernels;
 
 namespace kernel_tests {
 
-/// A way that launches nothing: who reads the list alone instantiates no kernel's code.
+/// A launcher that launches nothing: a test that only reads the list instantiates no kernel code.
 struct Unlaunched {
   template <class Params>
   struct Calls {};
@@ -29,7 +30,7 @@ void for_each_family(ConfigTypes<Config...>, const Test& test) {
   (test.template operator()<Config>(), ...);
 }
 
-/// Whether a family has its configuration in each element, if it has elements at all.
+/// Whether a family that has element types has this configuration in each of them.
 template <class Config>
 bool has_every_element(Config config) {
   if constexpr (requires { config.element; }) {
@@ -46,7 +47,7 @@ bool has_every_element(Config config) {
 
 using kernel_tests::Unlaunched;
 
-TEST_CASE("every listed configuration is found, and an SM of 80 and of 90 has room for a block of it") {
+TEST_CASE("every listed configuration is found, and one of its blocks fits an SM of 80 and of 90") {
   std::size_t found = 0;
   kernel_tests::for_each_family(AllConfigs{}, [&]<class Config>() {
     for (const Config& config : KernelFamily<Config>::configs) {
@@ -63,7 +64,7 @@ TEST_CASE("every listed configuration is found, and an SM of 80 and of 90 has ro
   CHECK(found >= 100);
 }
 
-TEST_CASE("no two configurations of a family have one text, and a text names every member") {
+TEST_CASE("no two configurations of a family have the same text, and a text names every member") {
   kernel_tests::for_each_family(AllConfigs{}, [&]<class Config>() {
     std::set<std::string> texts;
     for (const Config& config : KernelFamily<Config>::configs) {
@@ -76,7 +77,7 @@ TEST_CASE("no two configurations of a family have one text, and a text names eve
   });
 }
 
-TEST_CASE("what is listed in one element is listed in f32, f16 and bf16") {
+TEST_CASE("every configuration listed in one element is listed in f32, f16 and bf16") {
   kernel_tests::for_each_family(AllConfigs{}, []<class Config>() {
     for (const Config& config : KernelFamily<Config>::configs) {
       CAPTURE(line_of(config));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopySegments: every byte of every segment, and no other, by packets and by bulk copies.
+// CopySegments: copies every byte of every segment and no other, by packets and by bulk copies.
 #include "emulate/launch.hpp"
 #include "kernels/copy/copy_segments.hpp"
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace {
 using Plain = CopySegments<CopySegmentsConfig{}>;
 using Bulk = CopySegments<CopySegmentsConfig{.bulk = true}>;
 
-#if !defined(SLUICE_ON_CARD) // a card is of one architecture
+#if !defined(SLUICE_ON_CARD) // a GPU has one architecture
 /// A thread block of an architecture without bulk copies.
 template <int threads_>
 struct OlderCta : private emulate::HostCta<threads_> {
@@ -45,7 +45,7 @@ struct OlderCta : private emulate::HostCta<threads_> {
   using Host::threads;
   using Host::warp;
 };
-/// What the configuration for bulk copies is there.
+/// The configuration for bulk copies there.
 struct BulkOnOlder : Bulk {
   template <class C>
   static void run(const C& cta, Shared& shared, const Params& params) {
@@ -57,7 +57,7 @@ static_assert(Cta<OlderCta<Bulk::threads>> && !AsyncCopyCta<OlderCta<Bulk::threa
 #endif
 static_assert(Kernel<Plain> && Kernel<Bulk>);
 
-/// Memory that bulk copies may take: a multiple of 16.
+/// Memory that bulk copies accept: a multiple of 16.
 struct alignas(16) Line {
   std::uint64_t of[2];
   friend bool operator==(const Line&, const Line&) = default;
@@ -76,7 +76,8 @@ void run(const CopySegmentsParams& params, std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE_DEFINE("a list of segments of any length, from anywhere to anywhere", K, lists_of_segments) {
+TEST_CASE_TEMPLATE_DEFINE("a list of segments of any length is copied, from anywhere to anywhere", K,
+                          lists_of_segments) {
   constexpr std::int64_t piece = K::piece_bytes / 16; // in lines
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     std::mt19937_64 random(seed);
@@ -97,7 +98,7 @@ TEST_CASE_TEMPLATE_DEFINE("a list of segments of any length, from anywhere to an
       at += static_cast<std::size_t>(lengths[i]);
     }
     at = 0;
-    for (const std::size_t i : order) { // in another order there, with a line between them that is nobody's
+    for (const std::size_t i : order) { // in another order there, with an unused line between them
       segments[i] = {from.data() + starts[i], to.data() + at, lengths[i] * 16};
       for (std::size_t line = 0; line < static_cast<std::size_t>(lengths[i]); ++line)
         wanted[at + line] = from[starts[i] + line];
@@ -111,7 +112,7 @@ TEST_CASE_TEMPLATE_DEFINE("a list of segments of any length, from anywhere to an
     run<K>(params, seed);
     CHECK(to == wanted);
 
-    to = before; // the same list, with the launch
+    to = before; // the same list, passed with the launch
     params.segments = nullptr;
     std::copy(segments.begin(), segments.end(), params.launched);
     run<K>(params, seed + 10);
@@ -124,7 +125,7 @@ TEST_CASE_TEMPLATE_INVOKE(lists_of_segments, Plain, Bulk);
 TEST_CASE_TEMPLATE_INVOKE(lists_of_segments, BulkOnOlder);
 #endif
 
-TEST_CASE_TEMPLATE("a table of blocks: gathered, scattered, and from one pool to another", K, Plain, Bulk) {
+TEST_CASE_TEMPLATE("a table of blocks is gathered, scattered, and copied from one pool to another", K, Plain, Bulk) {
   constexpr std::size_t block = 40; // lines
   constexpr std::size_t stride = 48;
   std::mt19937_64 random(9);
@@ -176,7 +177,8 @@ TEST_CASE_TEMPLATE("a table of blocks: gathered, scattered, and from one pool to
   CHECK(swapped == wanted);
 }
 
-TEST_CASE_TEMPLATE("blocks share a long segment where segments are few, and none is launched in vain", K, Plain, Bulk) {
+TEST_CASE_TEMPLATE("several blocks share a long segment if segments are few, and no block is launched without work", K,
+                   Plain, Bulk) {
   std::vector<Line> memory(1);
   CopySegmentsParams params;
   params.from = params.to = memory.data();

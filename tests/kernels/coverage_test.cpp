@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the named models the compiled kernels cover: the table of docs/kernels.md is made here, and compared. To
-// print it anew: build/release/bin/sluice_kernels_tests -tc="*docs/kernels.md*" -s
+// Which of the named models the compiled kernels cover: makes the table of docs/kernels.md and compares it. To print
+// it: build/release/bin/sluice_kernels_tests -tc="*docs/kernels.md*" -s
 #include "sluice/model/named.hpp"
 
 #include "kernels/needs.hpp"
@@ -22,7 +22,7 @@ namespace {
 constexpr std::array<std::pair<ElementType, const char*>, 3> elements{
     {{ElementType::f32, "f32"}, {ElementType::f16, "f16"}, {ElementType::bf16, "bf16"}}};
 
-/// "`Norm` .kind = NormKind::rms": a configuration but for its element, if that is the column's.
+/// "`Norm` .kind = NormKind::rms": a configuration, without its element if the column gives it.
 std::string without_element(const NeededKernel& kernel, const std::string& of_column) {
   std::string config = kernel.config;
   const std::string element = ".element = ElementType::" + of_column;
@@ -49,7 +49,7 @@ Row row_of(const NamedModel& model) {
   return row;
 }
 
-/// Models that need the same share a row.
+/// Models with equal needs share a row.
 std::string coverage_table() {
   std::vector<Row> rows;
   for (const NamedModel& model : named_models) {
@@ -74,7 +74,7 @@ std::string coverage_table() {
 
 } // namespace
 
-TEST_CASE("the table of models in docs/kernels.md is what the list of configurations makes it") {
+TEST_CASE("the table of models in docs/kernels.md follows from the list of configurations") {
   const std::string table = coverage_table();
   std::ifstream page("docs/kernels.md");
   REQUIRE(page.good());
@@ -89,7 +89,7 @@ TEST_CASE("every named model is covered in half precision") {
         CHECK_MESSAGE(kernel.compiled, model.name, " needs the line ", kernel.line);
 }
 
-TEST_CASE("no named model exceeds a limit of the kernels, and one that does is told each") {
+TEST_CASE("no named model exceeds a limit of the kernels, and every exceeded limit of another model is reported") {
   for (const NamedModel& model : named_models)
     for (const auto& element : elements)
       for (const std::string& limit : exceeded_limits(decoder_of(model.shape()), element.first))
@@ -113,7 +113,7 @@ TEST_CASE("no named model exceeds a limit of the kernels, and one that does is t
       std::vector<std::string>{"512 experts: Route takes at most 256", "10 experts of a token: Route takes at most 8"});
 }
 
-TEST_CASE("a model with heads of another size is told the lines that it lacks") {
+TEST_CASE("a model with another head size is rejected with the lines that it lacks") {
   ModelShape shape = llama3_8b();
   shape.head_dim = 256;
   const std::vector<NeededKernel> needed = needed_kernels(decoder_of(shape), ElementType::bf16);

@@ -55,12 +55,12 @@ void agrees() {
       }
       CHECK(same_bits(out, expected));
 
-      std::vector<T> alone = no_numbers<T>(count * width); // a row's bits are its own
+      std::vector<T> alone = no_numbers<T>(count * width); // a row's bits do not depend on other rows
       for (std::size_t row = count; row-- > 0;) {
         EmbedParams one = params;
         one.tokens = tokens.data() + row;
         one.positions = positions.data() + row;
-        std::vector<T> result = no_numbers<T>(width); // where it is aligned, whatever the width
+        std::vector<T> result = no_numbers<T>(width); // aligned, whatever the width
         one.out = result.data();
         one.rows = 1;
         run_emulated<K>(one, seed++);
@@ -73,7 +73,7 @@ void agrees() {
 
 } // namespace
 
-TEST_CASE("kernels.embed takes a token's row, and adds its position's where positions are learned") {
+TEST_CASE("kernels.embed reads a token's row, and adds its position's row if positions are learned") {
   SUBCASE("f32") { agrees<ElementType::f32>(); }
   SUBCASE("f16") { agrees<ElementType::f16>(); }
   SUBCASE("bf16") { agrees<ElementType::bf16>(); }

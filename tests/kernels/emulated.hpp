@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emulated: the way of kernels/lookup.hpp that launches a kernel on the emulator.
+// Emulated: the launcher for kernels/lookup.hpp that runs a kernel on the emulator.
 #pragma once
 
 #include "emulate/launch.hpp"

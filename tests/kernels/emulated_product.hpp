@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EmulatedProduct: a Product that runs TileProduct on the emulator, when it is called.
+// EmulatedProduct: a Product that runs TileProduct on the emulator, immediately at the call.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -14,8 +14,8 @@
 
 namespace sluice::kernels {
 
-/// What stands for a stream: calls are done in the order in which they are made, each in another drawn order of threads
-/// and blocks.
+/// Replaces a stream: calls run in the order in which they are made, each with another drawn order of threads and
+/// blocks.
 struct EmulatedStream {
   std::uint64_t seed = 1;
 };
@@ -25,7 +25,7 @@ class EmulatedProduct {
   using Stream = EmulatedStream*;
   static constexpr bool invariant = true;
 
-  /// `tile_rows`: 16, 64 or 128 whatever the call, or 0 for what suits its rows.
+  /// `tile_rows`: 16, 64 or 128 for every call, or 0 for the tile that suits the call's rows.
   explicit EmulatedProduct(int tile_rows = 0) : tile_rows_(tile_rows) {}
 
   Status operator()(Stream stream, const ProductCall& call) const {

@@ -73,11 +73,11 @@ void routes() {
   }
 }
 
-/// What a row's experts would make of it, without gathering anything: here expert e multiplies by e + 1.
+/// The sum of a row's experts, computed without gathering: here expert e multiplies by e + 1.
 template <Element T>
 void goes_there_and_back() {
   Random random(11);
-  // A block for each expert: many experts are many blocks.
+  // One block for each expert: many experts give many blocks.
   const int shapes[][4] = {{0, 8, 2, 64},  {1, 8, 2, 7},      {13, 8, 2, 64},
                            {300, 4, 1, 8}, {20, 16, 8, 1100}, {9, 256, 8, 33}};
   std::uint64_t seed = 1;
@@ -95,7 +95,7 @@ void goes_there_and_back() {
     std::vector<int> offsets(static_cast<std::size_t>(experts) + 1, -1), slots(assignments, -1);
     run_emulated<Place<>>({routed.chosen.data(), offsets.data(), slots.data(), static_cast<int>(assignments), experts},
                           seed++);
-    std::vector<int> order(assignments); // by expert, rows of one in their order
+    std::vector<int> order(assignments); // by expert; rows of one expert in their order
     std::iota(order.begin(), order.end(), 0);
     const auto expert_of = [&](int assignment) { return routed.chosen[static_cast<std::size_t>(assignment)]; };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return expert_of(a) < expert_of(b); });
@@ -159,20 +159,22 @@ void goes_there_and_back() {
 
 } // namespace
 
-TEST_CASE("kernels.experts: rows go to their best experts, of equals to the lower, by the softmax among those") {
+TEST_CASE("kernels.experts: rows go to their best experts, equal ones to the lower index, weighted by the softmax "
+          "among those") {
   SUBCASE("f32") { routes<float>(); }
   SUBCASE("f16") { routes<F16>(); }
   SUBCASE("bf16") { routes<Bf16>(); }
 }
 
-TEST_CASE("kernels.experts: a logit that is no number is taken last") {
+TEST_CASE("kernels.experts: a NaN logit is chosen last") {
   const float none = std::numeric_limits<float>::quiet_NaN(), least = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits{none, 1, least, none, 2, -3};
   const Routed routed = route(logits, 1, 6, 3, 1);
   CHECK(routed.chosen == std::vector<int>{4, 1, 5});
 }
 
-TEST_CASE("kernels.experts: rows are placed in order, gathered, and come back as sums with bits of their own") {
+TEST_CASE(
+    "kernels.experts: rows are placed in order, gathered, and summed, with bits that do not depend on other rows") {
   SUBCASE("f32") { goes_there_and_back<float>(); }
   SUBCASE("f16") { goes_there_and_back<F16>(); }
   SUBCASE("bf16") { goes_there_and_back<Bf16>(); }

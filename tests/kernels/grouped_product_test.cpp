@@ -15,10 +15,10 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// Experts with so many rows each, of one shape, whose weights lie in one place or two.
+/// Experts with so many rows each, all of one shape, whose weights lie in one place or two.
 template <class T>
 struct Experts {
-  std::vector<ProductProblem<T>> problems; // the weights are each one's; x and y are the first one's
+  std::vector<ProductProblem<T>> problems; // each expert has its own weights; x and y are the first expert's
   std::vector<ProductWeights> weights;
   std::vector<const void*> biases;
   std::vector<int> offsets{0};
@@ -71,14 +71,15 @@ void check(const Experts<T>& experts, std::uint64_t seed) {
     EmulatedStream stream{seed};
     REQUIRE(EmulatedProduct{16}(&stream, call).ok());
   }
-  bool same = true; // rows beyond the last expert's, too: as they were
+  bool same = true; // also rows after the last expert's: unchanged
   for (std::size_t i = 0; i < y.size(); ++i) same = same && bits_of(y[i]) == bits_of(wanted[i]);
   CHECK(same);
 }
 
 } // namespace
 
-TEST_CASE_TEMPLATE("rows of experts have the bits of products by each expert's weights", T, float, F16, Bf16) {
+TEST_CASE_TEMPLATE("rows of experts have the bits of separate products with each expert's weights", T, float, F16,
+                   Bf16) {
   Experts<T> experts(21, {3, 0, 17, 1, 0, 0, 40, 2}, 37, 72, 5);
   check<T, 16>(experts, 1);
   check<T, 64>(experts, 2);
@@ -100,12 +101,12 @@ TEST_CASE("more experts than a warp has lanes, most of them without a row") {
   check<Bf16, 16>(Experts<Bf16>(6, last, 8, 16, 40), 2);
 }
 
-TEST_CASE("no row, or no expert that has one, is no work") {
+TEST_CASE("a call without rows, or without experts that have rows, does nothing") {
   check<Bf16, 16>(Experts<Bf16>(7, {0, 0}, 8, 16, 0), 1);
   check<Bf16, 16>(Experts<Bf16>(8, {0, 0}, 8, 16, 6), 1);
 }
 
-TEST_CASE("the grid has room for every way to share rows among experts, and little more") {
+TEST_CASE("the grid suffices for every division of rows among experts, and is little larger") {
   using Kernel = GroupedProduct<GroupedProductConfig{ElementType::bf16, 16}>;
   GroupedProductParams params;
   params.element = ElementType::bf16;
@@ -115,7 +116,7 @@ TEST_CASE("the grid has room for every way to share rows among experts, and litt
     for (int experts = 1; experts < 6; ++experts) {
       params.rows = rows;
       params.experts = experts;
-      int most = 0; // tiles: one expert takes what the others, with a row each, leave
+      int most = 0; // tiles: one expert has all rows except one for each of the others
       for (int others = 0; others < experts && others < rows; ++others)
         most = std::max(most, others + pieces(rows - others, 16));
       CHECK(Kernel::grid(params).x >= most);

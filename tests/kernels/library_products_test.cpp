@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketedProduct, PinnedProduct, shows_invariance and Invariant, with a library and a device that are the test's own.
+// BucketedProduct, PinnedProduct, shows_invariance and Invariant, with the test's own library and device.
 #include "kernels/products/bucketed_product.hpp"
 #include "kernels/products/invariant.hpp"
 #include "kernels/products/pinned_product.hpp"
@@ -19,7 +19,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// What a library was asked, and what it answers.
+/// The questions that a library received, and its answers.
 struct Book {
   struct Asked {
     int rows, outputs;
@@ -38,7 +38,7 @@ struct Book {
 
 struct Library {
   using Stream = int;
-  using Algorithm = int; ///< the rows that it is for
+  using Algorithm = int; ///< the rows that it was selected for
   Book* book;
 
   Expected<std::vector<int>> algorithms(const ProductCall& call, const Alignments& aligned, bool one_sum) const {
@@ -58,7 +58,7 @@ static_assert(MatmulLibrary<Library>);
 static_assert(Product<BucketedProduct<Library>> && Product<PinnedProduct<Library>>);
 static_assert(!InvariantProduct<PinnedProduct<Library>>);
 
-alignas(256) std::array<std::byte, 4096> place; // addresses alone
+alignas(256) std::array<std::byte, 4096> place; // addresses only
 
 ProductCall call_of(int rows, int outputs = 32) {
   ProductCall call;
@@ -74,7 +74,7 @@ ProductCall call_of(int rows, int outputs = 32) {
   return call;
 }
 
-/// A device's memory that is the host's.
+/// Device memory that is host memory.
 struct HostMemory {
   struct Free {
     void operator()(std::byte* at) const { ::operator delete[](at, std::align_val_t{256}); }
@@ -96,7 +96,7 @@ struct HostMemory {
   }
 };
 
-/// Multiplies f32 on the host: by one chain of sums, or by two from the row count on that is given.
+/// Multiplies f32 on the host with one chain of sums, or with two from a given row count on.
 struct HostProduct {
   using Stream = int;
   static constexpr bool invariant = false;
@@ -147,7 +147,7 @@ struct Tiles {
 
 } // namespace
 
-TEST_CASE("row counts of a bucket share an algorithm, and one that it does not fit has its own") {
+TEST_CASE("row counts of a bucket share an algorithm, and a row count that it does not fit has its own") {
   Book book;
   BucketedProduct<Library> product{Library{&book}};
   CHECK(product.workspace() == Bytes{7});
@@ -163,12 +163,12 @@ TEST_CASE("row counts of a bucket share an algorithm, and one that it does not f
   for (int i = 0; i < 2; ++i) REQUIRE(product(0, call_of(6)).ok());
   CHECK(book.asked.size() == 2);
   CHECK(book.asked.back().rows == 6);
-  REQUIRE(book.ran.size() == 6); // the bucket's, its own, and its own at once
+  REQUIRE(book.ran.size() == 6); // the bucket's, its own, and immediately its own
   CHECK(book.ran[3].algorithm == 8);
   CHECK(book.ran[4].algorithm == 6);
   CHECK(book.ran[5].algorithm == 6);
 
-  ProductCall elsewhere = call_of(8); // an address of another alignment is another question
+  ProductCall elsewhere = call_of(8); // an address with another alignment is another question
   elsewhere.x = place.data() + 16;
   REQUIRE(product(0, elsewhere).ok());
   CHECK(book.asked.back().aligned == Alignments{256, 16, 256});
@@ -179,7 +179,7 @@ TEST_CASE("row counts of a bucket share an algorithm, and one that it does not f
   CHECK(book.asked.size() == 3);
 }
 
-TEST_CASE("weights in two places are two calls, each with its part of y and bias") {
+TEST_CASE("weights in two places take two calls, each for its part of y and bias") {
   Book book;
   BucketedProduct<Library> product{Library{&book}};
   ProductCall call = call_of(4);
@@ -193,11 +193,11 @@ TEST_CASE("weights in two places are two calls, each with its part of y and bias
   CHECK(book.ran[1].call.w.head == call.w.tail);
   CHECK(book.ran[1].call.y == place.data() + 2048 + 16);
   CHECK(book.ran[1].call.bias == place.data() + 512 + 16);
-  call.wide = true; // which cuBLASLt has not beside a bias of 16 bits
+  call.wide = true; // cuBLASLt has no such result with a 16-bit bias
   CHECK(product(0, call).error().code == ErrorCode::unsupported);
 }
 
-TEST_CASE("a pinned matrix has one algorithm, of one sum, for any rows, split and address") {
+TEST_CASE("a pinned matrix has one algorithm with one sum, for any rows, split and address") {
   Book book;
   PinnedProduct<Library> product{Library{&book}, 64};
   for (const int rows : {1, 64, 4096}) REQUIRE(product(0, call_of(rows)).ok());
@@ -213,14 +213,14 @@ TEST_CASE("a pinned matrix has one algorithm, of one sum, for any rows, split an
   const std::size_t ran = book.ran.size();
   call.w.split = 4;
   CHECK(product(0, call).error().code == ErrorCode::bad_input);
-  CHECK(book.ran.size() == ran); // nothing of it was enqueued
+  CHECK(book.ran.size() == ran); // no call was enqueued
   call.w.split = 16;
   call.y_stride = 64; // strides are the matrix's
   REQUIRE(product(0, call).ok());
   CHECK(book.asked.size() == 2);
 }
 
-TEST_CASE("a device shows that rows keep their bits, or that they do not") {
+TEST_CASE("a device shows whether rows keep their bits") {
   HostMemory memory;
   int calls = 0;
   for (const bool more : {false, true}) {
@@ -254,7 +254,7 @@ TEST_CASE("a device shows that rows keep their bits, or that they do not") {
   CHECK(shows_invariance(fails, memory, none, 0).error().code == ErrorCode::bad_input);
 }
 
-TEST_CASE("who computes a matrix is the matrix's: pinned once shown, own tiles where it is rebuilt") {
+TEST_CASE("each matrix has one product: pinned if shown invariant, own tiles if it is rebuilt") {
   HostMemory memory;
   int tiles = 0, pinned = 0;
   HostProduct library;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// find_kernel, with a small family of this test's and the emulator's way of launching.
+// find_kernel, with a small family of this test's and the emulator's launcher.
 #include "sluice/model/decoder/config.hpp"
 
 #include "kernels/emulated.hpp"
@@ -63,7 +63,7 @@ struct KernelFamily<ScaleConfig> {
 using namespace sluice;
 using kernel_tests::Emulated;
 
-TEST_CASE("a configuration that is listed is found, with what its kernel takes, and runs") {
+TEST_CASE("a listed configuration is found, with its kernel's parameters, and runs") {
   const ScaleConfig wanted{.element = ElementType::f32, .threads = 128, .twice = true};
   const auto kernel = kernels::find_kernel<Emulated>(wanted);
   REQUIRE(kernel.has_value());
@@ -88,7 +88,7 @@ TEST_CASE("the table has every listed configuration once, in the list's order") 
   CHECK(table[1].config.threads == 128);
 }
 
-TEST_CASE("of a configuration that is not listed one line says which, and which line would list it") {
+TEST_CASE("an unlisted configuration is reported in one line, with the line that would list it") {
   const auto missing =
       kernels::find_kernel<Emulated>(ScaleConfig{.element = ElementType::f16, .threads = 96, .norm = NormKind::layer});
   REQUIRE(!missing.has_value());
@@ -99,7 +99,7 @@ TEST_CASE("of a configuration that is not listed one line says which, and which 
                                       "\")` in kernels/configs.cmake");
 }
 
-TEST_CASE("a number that no enumerator has is shown as a number") {
+TEST_CASE("a number without an enumerator is shown as a number") {
   const std::string text = kernels::describe(ScaleConfig{.element = static_cast<ElementType>(9)});
   CHECK(text.find(".element = ElementType{9},") == 0);
 }

@@ -81,7 +81,8 @@ void agrees() {
     CAPTURE(rows);
     CAPTURE(features);
     for (const bool adds : {false, true}) {
-      // A mean of 100 deviations: one pass over squares would lose the row, two passes two of its digits.
+      // A mean of 100 deviations: computing the squares in one pass would lose the row, in two passes two of its
+      // digits.
       NormCase<config> one(random, rows, features, adds, adds && rows % 2 == 1, rows == 2 ? 200 : 0);
       std::vector<T> stream = one.residual, out = no_numbers<T>(one.residual.size());
       run_emulated<K>(one.params(stream, out), seed++);
@@ -119,7 +120,7 @@ void keeps_bits(int features) {
   }
   CHECK(same_bits(std::span<const T>{some_stream}.first(width), std::span<const T>{all.residual}.first(width)));
 
-  // Whoever normalises the stored sum later gets what was made along with it.
+  // A later norm of the stored sum equals the norm made along with it.
   std::vector<T> again = no_numbers<T>(all.residual.size());
   params = all.params(stream, again);
   params.x = params.x_bias = nullptr;
@@ -138,7 +139,8 @@ TEST_CASE("kernels.norm agrees with double precision") {
   SUBCASE("layer bf16") { agrees<NormConfig{ElementType::bf16, NormKind::layer}>(); }
 }
 
-TEST_CASE_TEMPLATE("kernels.norm: a row's bits are its own, alone, chosen or among others", T, float, F16, Bf16) {
+TEST_CASE_TEMPLATE("kernels.norm: a row's bits do not depend on other rows, whether alone, chosen or among others", T,
+                   float, F16, Bf16) {
   constexpr ElementType element = std::is_same_v<T, float> ? ElementType::f32
                                   : std::is_same_v<T, F16> ? ElementType::f16
                                                            : ElementType::bf16;

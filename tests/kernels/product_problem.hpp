@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProductProblem: a random matrix product, its answer in double precision, and how far an answer is from it.
+// ProductProblem: a random matrix product, its result in double precision, and the error of another result.
 #pragma once
 
 #include "kernels/element.hpp"
@@ -16,13 +16,13 @@ template <class T>
 inline constexpr ElementType element_of = std::is_same_v<T, float> ? ElementType::f32
                                           : std::is_same_v<T, F16> ? ElementType::f16
                                                                    : ElementType::bf16;
-/// What a relative L2 error may be.
+/// The permitted relative L2 error.
 template <class T>
 inline constexpr double product_limit = std::is_same_v<T, float> ? 1e-6
                                         : std::is_same_v<T, F16> ? 1e-3
                                                                  : 4e-3;
 
-/// Numbers of a type, rounded to it before they are used by anybody.
+/// Numbers of a type, rounded to it before any use.
 template <class T>
 std::vector<T> random_numbers(std::mt19937_64& random, std::int64_t count) {
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -39,7 +39,7 @@ std::uint32_t bits_of(T number) {
     return number.bits;
 }
 
-/// x, W (whole, and again in two places), bias and what y holds before.
+/// x, W (whole, and again in two places), bias and the earlier content of y.
 template <class T>
 struct ProductProblem {
   int rows, outputs, inputs, split;
@@ -51,7 +51,7 @@ struct ProductProblem {
     std::mt19937_64 random(seed);
     x_stride = inputs + static_cast<int>(random() % 3) * Packet<T>::size;
     y_stride = outputs + static_cast<int>(random() % 3);
-    // No more memory than a product may read: AddressSanitizer sees a number beyond the last row.
+    // Exactly the memory that a product may read: AddressSanitizer detects a read beyond the last row.
     x = random_numbers<T>(random, rows == 0 ? 0 : (rows - 1) * x_stride + inputs);
     w = random_numbers<T>(random, std::int64_t{outputs} * inputs);
     head.assign(w.begin(), w.begin() + std::int64_t{split} * inputs);
@@ -85,7 +85,7 @@ struct ProductProblem {
     if (accumulated) sum += static_cast<double>(widen(y[static_cast<std::size_t>(row * y_stride + output)]));
     return sum;
   }
-  /// Relative L2 of `result` ([rows][y_stride]).
+  /// Relative L2 error of `result` ([rows][y_stride]).
   template <class Y>
   [[nodiscard]] double error(const std::vector<Y>& result, bool biased, bool accumulated) const {
     double wrong = 0, all = 0;

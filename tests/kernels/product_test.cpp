@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The concept Product: who models it, and which omission makes a model none.
+// The concept Product: its models, and the omissions that make a type no model.
 #include "emulated_product.hpp"
 #include "kernels/products/product.hpp"
 #include "product_problem.hpp"
@@ -13,7 +13,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// The least that is a product.
+/// A minimal Product.
 struct Least {
   using Stream = int;
   static constexpr bool invariant = false;
@@ -53,7 +53,7 @@ static_assert(!SaysItsWorkspace<NoWorkspace> && !Product<NoWorkspace>);
 static_assert(!SaysItsWorkspace<WorkspaceIsANumber> && !Product<WorkspaceIsANumber>);
 static_assert(!Product<ReturnsNothing> && !Product<int>);
 
-/// A decoder's layer in small: whoever multiplies, the calls are the same.
+/// A small decoder layer: the calls are the same for every product.
 template <Product P>
 Status two_projections(P& product, typename P::Stream stream, const ProductCall& up, const ProductCall& down) {
   if (Status done = product(stream, up); !done.ok()) return done;
@@ -62,7 +62,7 @@ Status two_projections(P& product, typename P::Stream stream, const ProductCall&
 
 } // namespace
 
-TEST_CASE("a decoder multiplies by whatever models Product, on its stream in order") {
+TEST_CASE("a decoder multiplies with any model of Product, in order on its stream") {
   const ProductProblem<Bf16> up(1, 5, 48, 40);
   const ProductProblem<Bf16> down(2, 5, 40, 48);
   std::vector<Bf16> middle = up.y;

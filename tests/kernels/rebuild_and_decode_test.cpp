@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RebuildAndDecode: whatever the split of its blocks, the bits of separate launches; and those against double.
+// RebuildAndDecode: for any split of its blocks, the bits of separate launches; and those compared with double.
 #include "kernels/attention/rebuild_and_decode.hpp"
 #include "kernels/attention_cases.hpp"
 #include "kernels/products/tile_product.hpp"
@@ -13,14 +13,14 @@ using namespace sluice::kernels::test;
 
 namespace {
 
-/// Prefixes of three sequences, `rows` tokens together, whose hidden states are there and whose K and V are not.
+/// Prefixes of three sequences, `rows` tokens together, which have hidden states but no K and V.
 template <ElementType element, int head_dim>
 class Prefixes {
  public:
   using T = ElementOf<element>;
 
   static constexpr int rows = 71;
-  static constexpr int inputs = 72; // more than a step of the product, and no multiple of one
+  static constexpr int inputs = 72; // more than a step of the product, and not a multiple of one
   static constexpr int heads = 3;
   static constexpr int kv_heads = 3;
   static constexpr int block_tokens = 6;
@@ -207,7 +207,7 @@ void splits_agree() {
     int rebuild, decode;
   };
   unsigned seed = 1;
-  std::vector<Split> splits{{1, 1}, {2, 3}, {20, 20}}; // the last has more blocks than there is work
+  std::vector<Split> splits{{1, 1}, {2, 3}, {20, 20}}; // the last has more blocks than work
   if (head_dim == 64) splits.insert(splits.end(), {{3, 0}, {0, 3}});
   for (const Split& split : splits) {
     CAPTURE(head_dim);
@@ -238,28 +238,28 @@ void splits_agree() {
 
 } // namespace
 
-TEST_CASE("a fused launch in f32 has the bits of separate ones") {
+TEST_CASE("a fused launch in f32 has the bits of separate launches") {
   splits_agree<ElementType::f32, 64>();
   splits_agree<ElementType::f32, 80>();
   splits_agree<ElementType::f32, 96>();
   splits_agree<ElementType::f32, 128>();
 }
 
-TEST_CASE("a fused launch in f16 has the bits of separate ones") {
+TEST_CASE("a fused launch in f16 has the bits of separate launches") {
   splits_agree<ElementType::f16, 64>();
   splits_agree<ElementType::f16, 80>();
   splits_agree<ElementType::f16, 96>();
   splits_agree<ElementType::f16, 128>();
 }
 
-TEST_CASE("a fused launch in bf16 has the bits of separate ones") {
+TEST_CASE("a fused launch in bf16 has the bits of separate launches") {
   splits_agree<ElementType::bf16, 64>();
   splits_agree<ElementType::bf16, 80>();
   splits_agree<ElementType::bf16, 96>();
   splits_agree<ElementType::bf16, 128>();
 }
 
-TEST_CASE("blocks are split in the ratio of the volumes, and each side has one") {
+TEST_CASE("blocks are split in the ratio of the volumes, and each side has at least one") {
   CHECK(rebuilding_ctas(3, 1, 132) == 99);
   CHECK(rebuilding_ctas(1, 1000, 132) == 1);
   CHECK(rebuilding_ctas(1000, 1, 132) == 131);

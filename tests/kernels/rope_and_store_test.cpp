@@ -52,7 +52,7 @@ struct World {
         sequences.push_back(static_cast<int>(s));
       }
     }
-    positions.push_back(3); // a row that is stored nowhere
+    positions.push_back(3); // a row that is not stored
     sequences.push_back(-1);
     qkv = normal_numbers<T>(random, positions.size() * row_size());
     bias = normal_numbers<T>(random, row_size());
@@ -146,7 +146,7 @@ void check_all(const World& world, const Written<World>& written, int query_rows
   const auto [heads, kv_heads, block_tokens] = world.sizes;
   std::vector<T> got;
   std::vector<double> expected;
-  std::vector<std::vector<T>> untouched = written.blocks; // what no row stores
+  std::vector<std::vector<T>> untouched = written.blocks; // where no row is stored
   for (std::size_t row = 0; row < world.positions.size(); ++row) {
     const T* const query = written.query.data() + row * (world.query_size() + 8);
     for (int head = 0; head < heads && static_cast<int>(row) < query_rows; ++head) {
@@ -209,7 +209,7 @@ void agrees_all() {
   agrees<RopeAndStoreConfig{element, 128}>();
 }
 
-/// One by one or all at once.
+/// Row by row or all at once.
 template <RopeAndStoreConfig config>
 void keeps_bits() {
   CAPTURE(config.head_dim);
@@ -242,7 +242,7 @@ void keeps_bits_all() {
 
 } // namespace
 
-TEST_CASE("kernels.rope_and_store agrees with double precision, and leaves what is stored as it is") {
+TEST_CASE("kernels.rope_and_store agrees with double precision, and leaves earlier K and V unchanged") {
   SUBCASE("f32") { agrees_all<ElementType::f32>(); }
   SUBCASE("f16") { agrees_all<ElementType::f16>(); }
   SUBCASE("bf16") { agrees_all<ElementType::bf16>(); }
@@ -263,7 +263,7 @@ TEST_CASE("kernels.rope_and_store at position 10^6") {
   }
 }
 
-TEST_CASE("kernels.rope_and_store: a row's bits are its own, one by one or all at once") {
+TEST_CASE("kernels.rope_and_store: a row's bits do not depend on other rows, row by row or all at once") {
   SUBCASE("f32") { keeps_bits_all<ElementType::f32>(); }
   SUBCASE("f16") { keeps_bits_all<ElementType::f16>(); }
   SUBCASE("bf16") { keeps_bits_all<ElementType::bf16>(); }

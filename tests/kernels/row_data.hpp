@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of kernels on rows share: numbers of an element type, and how far a result is from the exact one.
+// Shared by the tests of row kernels: numbers of an element type, and the error of a result.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -24,7 +24,7 @@
 
 namespace sluice::kernels {
 
-/// Every thread of a block is a thread then, which takes its time: tests do less.
+/// There every CUDA thread is a thread, which takes longer, so tests do less.
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 inline constexpr bool under_thread_sanitizer = true;
 #else
@@ -43,7 +43,7 @@ std::vector<T> normal_numbers(Random& random, std::size_t count, double scale = 
   return numbers;
 }
 
-/// Numbers that no kernel may read, or that it must have written before anybody does.
+/// Numbers that no kernel may read before it has written them.
 template <Element T>
 std::vector<T> no_numbers(std::size_t count) {
   std::vector<T> numbers(count);
@@ -73,7 +73,7 @@ double relative_error(const std::vector<T>& result, const std::vector<double>& e
   return relative_error(std::span<const T>{result}, std::span<const double>{expected});
 }
 
-/// The limits of relative L2 that all kernels keep.
+/// The limits of relative L2 errors for all kernels.
 template <Element T>
 inline constexpr double error_limit = std::is_same_v<T, float> ? 1e-6
                                       : std::is_same_v<T, F16> ? 1e-3

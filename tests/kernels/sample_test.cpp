@@ -35,7 +35,7 @@ Sampling random_sampling(Random& random, std::size_t vocabulary) {
   return sampling;
 }
 
-/// Some rows are all alike, some have ties, some forbid tokens, some have mistakes in them.
+/// Some rows have equal logits, some have ties, some forbid tokens, some contain errors.
 template <Element T>
 void fill(Random& random, std::span<T> logits) {
   const std::uint64_t kind = random.below(6);
@@ -48,7 +48,7 @@ void fill(Random& random, std::span<T> logits) {
     if (kind == 3 && random.below(10) == 0) logit = narrow<T>(std::numeric_limits<float>::quiet_NaN());
     if (kind == 3 && random.below(10) == 0) logit = narrow<T>(-0.0F);
   }
-  logits[random.below(logits.size())] = narrow<T>(1.0F); // something is a number
+  logits[random.below(logits.size())] = narrow<T>(1.0F); // at least one logit is a number
 }
 
 template <ElementType element>
@@ -99,13 +99,13 @@ void chooses(int percent) {
 
 } // namespace
 
-TEST_CASE("kernels.sample chooses the token that the CPU does") {
+TEST_CASE("kernels.sample chooses the CPU sampler's token") {
   SUBCASE("f32") { chooses<ElementType::f32>(100); }
   SUBCASE("f16") { chooses<ElementType::f16>(30); }
   SUBCASE("bf16") { chooses<ElementType::bf16>(30); }
 }
 
-TEST_CASE("kernels.sample takes the greedy token where no logit is a number, whatever is asked") {
+TEST_CASE("kernels.sample takes the greedy token if no logit is a number, whatever the parameters") {
   using K = Sample<SampleConfig{ElementType::f32}>;
   const float none = std::numeric_limits<float>::quiet_NaN(), least = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits{none, none, none, none, none, least, none, least};
@@ -116,7 +116,7 @@ TEST_CASE("kernels.sample takes the greedy token where no logit is a number, wha
   CHECK(tokens == std::vector<int>{0, 1});
 }
 
-TEST_CASE("kernels.sample gives a row no token that it refuses, and others theirs") {
+TEST_CASE("kernels.sample gives no token to a row that it refuses, and other rows theirs") {
   using K = Sample<SampleConfig{ElementType::f32}>;
   constexpr float none = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
   constexpr int vocabulary = 37, rows = 5;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TileProduct: against double precision on random shapes, and the same bits whatever the tile, the rows and their
-// order.
+// TileProduct: agrees with double precision on random shapes, with the same bits for any tile, rows and order of rows.
 #include "emulated_product.hpp"
 #include "kernels/products/tile_product.hpp"
 #include "product_problem.hpp"
@@ -44,7 +43,7 @@ struct Shape {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a product is near to the exact one in any size, for every tile", T, float, F16, Bf16) {
+TEST_CASE_TEMPLATE("a product is near the exact one at any size, for every tile", T, float, F16, Bf16) {
   const std::vector<Shape> shapes{{1, 1, 8},    {1, 33, 264},   {5, 40, 72},  {17, 130, 136},
                                   {70, 7, 200}, {130, 131, 40}, {2, 17, 4096}};
   double worst = 0;
@@ -69,7 +68,7 @@ TEST_CASE_TEMPLATE("a product is near to the exact one in any size, for every ti
       const double error = problem.error(y, biased, accumulated);
       worst = std::max(worst, error);
       CHECK(error <= product_limit<T>);
-      for (int row = 0; row < shape.rows; ++row) // what lies between rows is not the product's
+      for (int row = 0; row < shape.rows; ++row) // memory between rows is not the product's
         for (auto i = row * problem.y_stride + shape.outputs; i < (row + 1) * problem.y_stride; ++i)
           CHECK(bits_of(y[static_cast<std::size_t>(i)]) == bits_of(problem.y[static_cast<std::size_t>(i)]));
     }
@@ -77,8 +76,8 @@ TEST_CASE_TEMPLATE("a product is near to the exact one in any size, for every ti
   std::printf("TileProduct %d: relative L2 at most %.2e\n", static_cast<int>(element_of<T>), worst);
 }
 
-TEST_CASE_TEMPLATE("a row's bits are its own: any tile, number of rows, place among them, split, order", T, float, F16,
-                   Bf16) {
+TEST_CASE_TEMPLATE("a row's bits are the same for any tile, number of rows, place among them, split and order", T,
+                   float, F16, Bf16) {
   const ProductProblem<T> problem(7, 66, 45, 152, 19);
   const ProductCall call = problem.call(nullptr);
   const int outputs = problem.outputs;
@@ -94,7 +93,7 @@ TEST_CASE_TEMPLATE("a row's bits are its own: any tile, number of rows, place am
   split.w = problem.split_weights();
   CHECK(rows_of(multiply<T>(split, problem.y, 64), problem.y_stride, outputs, 0, problem.rows) == right);
 
-  const auto part = [&](int first, int rows, int tile) { // rows alone, as a chunk would have them
+  const auto part = [&](int first, int rows, int tile) { // rows alone, as in a chunk
     ProductCall some = call;
     some.x = problem.x.data() + first * problem.x_stride;
     some.rows = rows;
@@ -111,7 +110,8 @@ TEST_CASE_TEMPLATE("a row's bits are its own: any tile, number of rows, place am
   }
 }
 
-TEST_CASE_TEMPLATE("a row's bits are its own with a bias, where it accumulates, and in f32", T, float, F16, Bf16) {
+TEST_CASE_TEMPLATE("a row's bits do not depend on other rows with a bias, with accumulation, and in f32", T, float, F16,
+                   Bf16) {
   const ProductProblem<T> problem(8, 35, 37, 136, 19);
   const int outputs = problem.outputs;
   const auto check = [&](bool biased, bool accumulates, const auto& before, bool wide) {
@@ -153,7 +153,7 @@ TEST_CASE_TEMPLATE("a row's bits are its own with a bias, where it accumulates, 
   }
 }
 
-TEST_CASE_TEMPLATE("nothing to do is no error: no rows, no inputs", T, float, Bf16) {
+TEST_CASE_TEMPLATE("an empty product is no error: no rows, no inputs", T, float, Bf16) {
   const ProductProblem<T> none(3, 0, 20, 16);
   CHECK(multiply<T>(none.call(nullptr), none.y, 0).empty());
 
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE("nothing to do is no error: no rows, no inputs", T, float, Bf
             widen(empty.bias[static_cast<std::size_t>(output)]));
 }
 
-TEST_CASE_TEMPLATE("logits are f32 where the rest is of 16 bits", T, F16, Bf16) {
+TEST_CASE_TEMPLATE("logits are f32 if the other types have 16 bits", T, F16, Bf16) {
   const ProductProblem<T> problem(11, 3, 37, 256);
   ProductCall call = problem.call(nullptr);
   call.wide = true;
@@ -193,7 +193,7 @@ TEST_CASE_TEMPLATE("eight rows that ldmatrix reads at once lie in different bank
   check.template operator()<128>();
 }
 
-TEST_CASE("the tile follows the rows, and only the tile") {
+TEST_CASE("the number of rows determines the tile and nothing else") {
   CHECK(tile_rows_for(1) == 16);
   CHECK(tile_rows_for(32) == 16);
   CHECK(tile_rows_for(33) == 64);

@@ -17,7 +17,7 @@ TEST_CASE("a group of one is the model itself") {
   }
 }
 
-TEST_CASE("a group's parts add up to the model's weights, KV and FLOPs, except what every device has") {
+TEST_CASE("a group's parts add up to the model's weights, KV and FLOPs, except for duplicates on every device") {
   for (const NamedModel& named : named_models) {
     const ModelShape whole = named.shape();
     for (const int degree : {2, 4, 8, 16, 32}) {
@@ -52,7 +52,7 @@ TEST_CASE("a group's parts add up to the model's weights, KV and FLOPs, except w
   }
 }
 
-TEST_CASE("an indivisible size is refused in one line that says what would divide") {
+TEST_CASE("an indivisible size is refused in one line that names a divisible one") {
   const struct {
     ModelShape shape;
     int degree;

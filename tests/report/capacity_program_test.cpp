@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare --capacity: --rate-scale confirms what it says of a rate, and each seed is searched on its own.
+// sluice-compare --capacity: --rate-scale confirms the attainment reported for a rate, and each seed is searched
+// separately.
 #include "sluice/report/statistics/interval.hpp"
 
 #include "report/compare_program.hpp"
@@ -56,7 +57,7 @@ TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scal
   CHECK(found.text("report.html").find("Sluice capacities") != std::string::npos);
 }
 
-TEST_CASE("each seed is searched as it is alone, and the row is their mean with its interval" * needs_program()) {
+TEST_CASE("each seed is searched independently, and the row is their mean with its interval" * needs_program()) {
   const Compared all(small + "--capacity 0.6 --seeds 2,3 --threads 2");
   const json& rows = all.report.at("cells").at(0).at("systems");
   std::size_t at = 0;
@@ -90,7 +91,7 @@ TEST_CASE("a capacity does not depend on the rate where the search starts" * nee
 }
 
 TEST_CASE("a row with seeds beyond an end keeps its rank and its verdict" * needs_program()) {
-  // Of one block under such an SLO, of six seeds three bear no rate.
+  // With one block and such an SLO, three of six seeds sustain no rate.
   const Compared found(small + "--capacity 1 --slo-tbt 0.017 --seeds 1,2,3,4,5,6");
   CHECK(found.report.at("cells").at(0).at("systems").at(0).at("below") > 0);
   for (const json& row : found.report.at("cells").at(0).at("systems")) {
@@ -102,9 +103,9 @@ TEST_CASE("a row with seeds beyond an end keeps its rank and its verdict" * need
   }
 }
 
-TEST_CASE("the page has a table of every capacity, and the data of its pictures" * needs_program()) {
+TEST_CASE("the page has a table of all capacities, and the data of its charts" * needs_program()) {
   const Compared found(small + "--capacity 0.6 --link 8GB/s,32GB/s --seeds 2,3 --slo-scale 1,2",
-                       "OneAtATime,VllmSwap"); // a control, which is shown with more than its name
+                       "OneAtATime,VllmSwap"); // a control, which the page shows with more than its name
   const std::string page = found.text("report.html");
   CHECK(page.find("src=") == std::string::npos);
   const json data = sluice_test::page_data(page);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for a capacity, with attainments of known capacity: it finds it to one step in few probes, and reports
+// The search for a capacity, with attainments of known capacity: finds it to one step in few probes, and reports
 // further crossings.
 #include "sluice/core/random.hpp"
 
@@ -66,8 +66,8 @@ TEST_CASE("a falling attainment's capacity is found to one step, wherever it is"
   }
 }
 
-TEST_CASE("of several crossings the highest is found, wherever the search starts") {
-  // Served well and badly in turns of every length: what counts is the highest octave that both searches see.
+TEST_CASE("the highest of several crossings is found, wherever the search starts") {
+  // Good and bad ranges alternate with every length: the result is the highest octave that both searches see.
   Random random{11};
   int compared = 0;
   for (int round = 0; round < 2'000; ++round) {
@@ -95,7 +95,7 @@ TEST_CASE("of several crossings the highest is found, wherever the search starts
 
 TEST_CASE("a lower rate within two octaves that misses the share is reported") {
   const RateLattice lattice;
-  // Met to step 10, and again an octave higher: the higher is the capacity, and the gap is seen.
+  // Met to step 10, and again an octave higher: the higher is the capacity, and the gap is reported.
   Asked again{[](int step) { return step <= 10 || (step > 50 && step < 80) ? 1.0 : 0.0; }};
   const Expected<CapacitySearch> search = search_capacity(0.9, lattice, again);
   REQUIRE(search.has_value());
@@ -151,7 +151,7 @@ TEST_CASE("capacities have a geometric mean, with a factor as its interval") {
   CHECK(compared::median_of({compared::lies_above, 2, compared::lies_above}) == compared::lies_above);
 }
 
-TEST_CASE("pairs of capacities are ratios, counted if one of them is beyond an end") {
+TEST_CASE("pairs of capacities give ratios, and are only counted if one of them is beyond an end") {
   const std::vector<double> a{1, 2, 3, 4, 5.5}, b{0, 1.1, 1.9, 3, 4.5};
   const compared::CapacityPairs all = compared::capacity_pairs(a, b);
   CHECK(all.ratio.mean == doctest::Approx(std::exp2((1 + 0.9 + 1.1 + 1 + 1) / 5)));
@@ -159,7 +159,7 @@ TEST_CASE("pairs of capacities are ratios, counted if one of them is beyond an e
   CHECK_FALSE(all.tie());
   CHECK(all.verdict() == "better, wins 5 of 5");
   const double up = compared::lies_above, down = compared::lies_below;
-  // Both beyond one end: nobody knows who bears more.
+  // Both beyond one end: which one is larger is unknown.
   const compared::CapacityPairs some = compared::capacity_pairs(std::vector<double>{up, up, 1, 2, 3, 4, 5, 6},
                                                                 std::vector<double>{up, 9, down, 1, 1, 1, 1, 1});
   CHECK(some.ordered == 7);
@@ -168,7 +168,7 @@ TEST_CASE("pairs of capacities are ratios, counted if one of them is beyond an e
   CHECK(some.verdict() == "better, wins 7 of 7 (1 cannot be ordered)");
   const compared::CapacityPairs few =
       compared::capacity_pairs(std::vector<double>{up, 1, 1}, std::vector<double>{1, 0, 0});
-  CHECK(few.verdict() == "tie, wins 3 of 3"); // three coins fall alike in a quarter of all cases
+  CHECK(few.verdict() == "tie, wins 3 of 3"); // three coins show the same side in a quarter of all cases
   CHECK(compared::capacity_pairs(std::vector<double>{up}, std::vector<double>{1}).verdict() == "wins 1 of 1");
 }
 

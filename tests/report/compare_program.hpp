@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare as tests of its output start it.
+// Starts sluice-compare for tests of its output.
 #pragma once
 
 #include "support/program.hpp"
@@ -13,7 +13,7 @@ namespace sluice_test::comparing {
 
 inline doctest::skip needs_program() { return sluice_test::needs_program("sluice-compare"); }
 
-/// What it prints, errors among it, without its progress.
+/// Its output, including errors, without its progress.
 inline Ran run(const std::string& arguments) { return run_program("sluice-compare", "--quiet " + arguments + " 2>&1"); }
 
 /// A comparison that succeeds, and its report.json.

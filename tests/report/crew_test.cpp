@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobQueue and ThreadCrew: each job runs once, the first failure in order is the error, and no later job begins.
+// JobQueue and ThreadCrew: each job runs once, the first failure in order is the error, and no later job starts.
 #include "../examples/tools/shared/crew.hpp"
 #include <doctest/doctest.h>
 
@@ -51,7 +51,7 @@ TEST_CASE("a queue gives staying jobs only to local callers, and no job after a 
   CHECK(queue.next(true) == 0);
   CHECK(queue.next(true) == 3);
   queue.failed(5, {ErrorCode::bad_input, "", "five", ""});
-  CHECK(queue.next(true) == 2); // 6 and 9 are behind what failed
+  CHECK(queue.next(true) == 2); // 6 and 9 come after the failed job
   queue.failed(8, {ErrorCode::bad_input, "", "eight", ""});
   CHECK(queue.status().error().what == "five");
   CHECK(queue.next(false) == 4);
@@ -61,7 +61,7 @@ TEST_CASE("a queue gives staying jobs only to local callers, and no job after a 
   for (std::size_t i = 0; i < 10; ++i) CHECK(together.next(true) == i);
 }
 
-TEST_CASE("after an interrupt no job begins, running jobs are dropped, and finished ones count") {
+TEST_CASE("after an interrupt no job starts, running jobs are dropped, and finished ones count") {
   for (const int threads : {1, 3}) {
     std::vector<std::atomic<int>> begins(100), ends(100);
     ThreadCrew crew;
@@ -72,11 +72,11 @@ TEST_CASE("after an interrupt no job begins, running jobs are dropped, and finis
       ++begins[i];
       if (i == 20) interrupt_as(2);
       if (i >= 20)
-        for (;;) drop_if_interrupted(); // a run that takes long
+        for (;;) drop_if_interrupted(); // a long run
       return Status{};
     };
     jobs.ended = [&](std::size_t i) { ++ends[i]; };
-    CHECK(crew.run(jobs).ok()); // nothing is wrong with a job that was dropped
+    CHECK(crew.run(jobs).ok()); // a dropped job is no error
     CHECK(interrupted_code() == 130);
     interrupt_as(0);
     for (std::size_t i = 0; i < 100; ++i) {

@@ -70,10 +70,10 @@ TEST_CASE("a row has a cell for each column") {
   CHECK(width(requests) == csv_run_columns.size() + csv_request_columns.size());
   CHECK(width(iterations) == csv_run_columns.size() + csv_iteration_columns.size());
   CHECK(width(series) == csv_run_columns.size() + csv_series_columns.size());
-  CHECK(sluice_test::read_csv_rows(series).size() == 3); // idle stretches between are there, those behind are not
+  CHECK(sluice_test::read_csv_rows(series).size() == 3); // idle stretches between others count, later ones do not
 }
 
-TEST_CASE("docs/results.md has the columns in their order, with units and meanings") {
+TEST_CASE("docs/results.md lists the columns in their order, with units and meanings") {
   std::ifstream file("docs/results.md");
   std::stringstream page;
   page << file.rdbuf();
@@ -92,7 +92,7 @@ TEST_CASE("docs/results.md has the columns in their order, with units and meanin
     CHECK_MESSAGE(section.find("|---|---|---|---|\n" + table) != std::string::npos, "docs/results.md, ", head,
                   " should have:\n", table);
     const std::size_t behind = section.find(table) + table.size();
-    CHECK((behind >= section.size() || section[behind] != '|')); // and no column more
+    CHECK((behind >= section.size() || section[behind] != '|')); // and no other column
   };
   documented("### The first columns of every table", csv_run_columns);
   documented("### systems.csv", csv_system_columns);
@@ -108,7 +108,7 @@ TEST_CASE("docs/results.md has the columns in their order, with units and meanin
   }
 }
 
-TEST_CASE("datapackage.json has the program, and each file's columns with their units") {
+TEST_CASE("datapackage.json names the program, and lists each file's columns with their units") {
   const CsvFile files[] = {{"requests", "a row for each", csv_run_columns, csv_request_columns, "a part"}};
   const json package = json::parse(csv_package(files, {"1.2.3", "abc1234", "release"}, "sluice-compare --out x"));
   CHECK(package.at("made_by") == "sluice 1.2.3 (commit abc1234, release build)");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: an interrupted program prints its finished results and how many they are, exits with the signal's code, and
-// does not change the folder of --out. The child's progress, on a terminal of the test, shows when a run is finished.
+// Ctrl-C: an interrupted program prints its finished results and their number, exits with the signal's code, and leaves
+// the folder of --out unchanged. The child's progress, on the test's terminal, shows when a run has finished.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-extern char** environ; // POSIX, which leaves it to programs to declare this
+extern char** environ; // POSIX leaves the declaration to programs
 
 namespace {
 
@@ -33,7 +33,7 @@ using sluice_test::content;
 using sluice_test::needs_program;
 using sluice_test::TemporaryFolder;
 
-/// A program whose standard output is a file, and whose standard error is a terminal, so that progress is drawn at
+/// A program whose standard output is a file, and whose standard error is a terminal, so that it draws progress at
 /// once.
 class Child {
  public:
@@ -48,7 +48,7 @@ class Child {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, terminal.c_str(), O_WRONLY | O_NOCTTY, 0);
-    // A shell's background ignores SIGINT, and what it starts inherits that.
+    // A shell's background job ignores SIGINT, and its children inherit that.
     posix_spawnattr_t how;
     posix_spawnattr_init(&how);
     sigset_t signals;
@@ -75,13 +75,13 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Sends the signal once `ready(what it said so far)` holds, and returns its exit code; 128 and the signal's number
-  /// where that ended it, as for a shell, but with `died()`.
+  /// Sends the signal once `ready(output so far)` holds, and returns the program's exit code; 128 and the signal's
+  /// number if the signal ended it, as in a shell, but with `died()`.
   int interrupt_when(const std::function<bool(const Child&)>& ready, int number) {
     until([&] {
       siginfo_t over = {};
       REQUIRE(::waitid(P_PID, static_cast<id_t>(process_), &over, WEXITED | WNOHANG | WNOWAIT) == 0);
-      REQUIRE_MESSAGE(over.si_pid == 0, said_); // it ended by itself: too early to be interrupted
+      REQUIRE_MESSAGE(over.si_pid == 0, said_); // it ended by itself, too early to be interrupted
       return ready(*this);
     });
     ::kill(process_, number);
@@ -166,7 +166,7 @@ std::vector<std::string> words(const std::string& text) {
 
 long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-/// It takes minutes, but each run only a moment.
+/// The program takes minutes, but each run only a moment.
 const std::string long_comparison =
     "--generate sharegpt:rate=2,requests=600 --deposit off --threads 1 --table csv --systems ";
 const std::string several = "VllmRecompute,VllmSwap,SuperInfer,OrbitFlow,Ellm,HCache,Mirage,OneAtATime ";
@@ -192,7 +192,7 @@ TEST_CASE("an interrupted comparison prints its finished rows, and changes no fi
     CHECK(finished < of);
     CHECK(lines(child.printed()) == 1 + finished);
     CHECK(child.said().find("no file is written") != std::string::npos);
-    // The first row is what it is without an interrupt.
+    // The first row equals that of an uninterrupted run.
     const sluice_test::Ran alone =
         sluice_test::run_program("sluice-compare", long_comparison + "VllmRecompute --slo-scale 1 --quiet");
     CHECK(alone.code == 0);
@@ -307,7 +307,7 @@ TEST_CASE("an interrupted run does not wait for later arrivals" * needs_program(
       words("--json --trace-columns arrival=arrived_at,prompt=num_prefill_tokens,output=num_decode_tokens --trace " +
             trace.string()),
       folder.path / "printed");
-  // The bar is drawn at the first token; the day after the last one is begun then, or soon.
+  // The bar is drawn at the first token; the day after the last one starts then, or soon.
   CHECK(child.interrupt_when(begun(1), SIGINT) == 130);
   INFO(child.said());
   CHECK(child.finished().second == 2);

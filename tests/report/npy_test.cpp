@@ -38,7 +38,7 @@ NpyWriter writer_of(const fs::path& path, std::int64_t columns) {
 
 } // namespace
 
-TEST_CASE("a NumPy file has its format's header, then the rows") {
+TEST_CASE("a NumPy file has its format's header, followed by the rows") {
   const TemporaryFolder folder;
   std::vector<float> values(12);
   std::iota(values.begin(), values.end(), -2.5F);
@@ -89,7 +89,7 @@ TEST_CASE("an existing file stays until the new one is complete, and is then rep
   CHECK(files_in(folder.path) == 1);
 }
 
-TEST_CASE("without nameless files, a file has the name unfinished until it is complete") {
+TEST_CASE("without support for unnamed files, a file has the name unfinished until it is complete") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "a";
   std::ofstream(path) << "old";
@@ -112,14 +112,14 @@ TEST_CASE("without nameless files, a file has the name unfinished until it is co
   CHECK(files_in(folder.path) == 1);
 }
 
-TEST_CASE("the target of a link is written, and the link stays") {
+TEST_CASE("writing to a link writes its target, and the link stays") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path / "there");
   const fs::path target = folder.path / "there" / "target.npy", link = folder.path / "link.npy";
   fs::create_symlink("there/target.npy", folder.path / "second");
   fs::create_symlink(folder.path / "second", link);
   CHECK(UnfinishedFile::target(link.string()) == target.string());
-  for (int written = 0; written < 2; ++written) { // a target that is not there, and one that is
+  for (int written = 0; written < 2; ++written) { // a missing target, and an existing one
     NpyWriter writer = writer_of(link, 1);
     CHECK(writer.append(std::vector<float>(static_cast<std::size_t>(written) + 1)).ok());
     CHECK(writer.finish().ok());
@@ -133,13 +133,13 @@ TEST_CASE("the target of a link is written, and the link stays") {
   CHECK(fs::is_symlink(folder.path / "round"));
 }
 
-TEST_CASE("a program that is killed while it writes leaves nothing") {
+TEST_CASE("a program that is killed while it writes leaves no file") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "a.npy";
   std::size_t named = 0;
   {
     const NpyWriter writer = writer_of(path, 1);
-    named = files_in(folder.path); // 1 on a file system without nameless files
+    named = files_in(folder.path); // 1 on a file system without unnamed files
   }
   const ::pid_t child = ::fork();
   REQUIRE(child >= 0);

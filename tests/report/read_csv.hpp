@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_csv: RFC 4180 read back, for tests, apart from what writes it.
+// read_csv: reads RFC 4180 back for tests, independently of the writer.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sluice_test {
 
-/// The rows of a text, each its cells.
+/// The rows of a text, as lists of cells.
 inline std::vector<std::vector<std::string>> read_csv_rows(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row;
@@ -36,7 +36,7 @@ inline std::vector<std::vector<std::string>> read_csv_rows(const std::string& te
   return rows;
 }
 
-/// The same by the names of its head.
+/// The same, by the names in the header.
 inline std::vector<std::map<std::string, std::string>> read_csv(const std::string& text) {
   std::vector<std::map<std::string, std::string>> table;
   const auto rows = read_csv_rows(text);

@@ -129,7 +129,7 @@ TEST_CASE("a missing number is null in JSON and a dash in tables") {
   CHECK(table_text({}).empty());
 }
 
-TEST_CASE("rows with a deposit and rows without share no block, ranks fall, the control row is last") {
+TEST_CASE("rows with a deposit and rows without are in separate blocks, ranks fall, the control row is last") {
   const std::vector<ReportBlock> blocks = blocks_of(shared_report());
   REQUIRE(blocks.size() == 4);
   std::size_t rows = 0;
@@ -148,8 +148,8 @@ TEST_CASE("rows with a deposit and rows without share no block, ranks fall, the 
   CHECK(rows == shared_report().systems.size());
 }
 
-TEST_CASE("a row with another's figures is marked, and follows it") {
-  // Same batch, layers and pauses under two names: some of 25 made-up systems are alike.
+TEST_CASE("a row with another row's figures is marked, and follows it") {
+  // Equal batch, layers and pauses under two names: some of 25 made-up systems are alike.
   ComparisonReport report = synthetic::report(25, {1}, false, 40);
   const std::vector<ReportBlock> blocks = blocks_of(report);
   REQUIRE(blocks.size() == 1);
@@ -176,7 +176,7 @@ TEST_CASE("a row with another's figures is marked, and follows it") {
   }
   REQUIRE(duplicates > 0);
 
-  // Wall times do not tell rows apart; any other figure does, and so does a refusal.
+  // Wall times do not distinguish rows; any other figure does, and so does a refusal.
   SystemReport a = report.systems.front();
   a.control = false;
   SystemReport b = a;
@@ -216,7 +216,7 @@ TEST_CASE("a transfer rule is named only if something was transferred") {
   const json written = json::parse(report_json(report));
   const std::vector<std::string> lines = lines_of(table_text(report));
   for (std::size_t i = 0; i < report.systems.size(); ++i)
-    CHECK(written.at("systems").at(i).at("transfer") == report.systems[i].transfer); // a program wants it as it was
+    CHECK(written.at("systems").at(i).at("transfer") == report.systems[i].transfer); // a program needs it unchanged
   const std::vector<ReportBlock> blocks = blocks_of(report);
   REQUIRE(!shared_transfer(blocks.front()).has_value());
   std::size_t idle = 0, dashes = 0;
@@ -248,7 +248,7 @@ TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line t
     CHECK(lines[i].size() <= 170);
     if (!lines[i].empty() && lines[i].find_first_not_of('-') == std::string::npos) rule = lines[i].size();
     if (lines[i].starts_with("OrbitFlow")) {
-      CHECK(lines[i].size() == rule); // ends under the last column's head
+      CHECK(lines[i].size() == rule); // ends under the last column's header
       CHECK(rule <= 145);
     }
   }
@@ -256,10 +256,10 @@ TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line t
        {"made-up", "seed 7", "llama3-8b", "a5000", "611 token blocks", "SLO 58.9 ms", "first token 8 s"})
     CHECK_MESSAGE(count_of(text, part) >= 2, part);
   CHECK(count_of(text, "OneAtATime (control)") == 8);
-  CHECK(count_of(text, "blocks, more than the device has, and the like (") == 4); // once a block, not once a row
+  CHECK(count_of(text, "blocks, more than the device has, and the like (") == 4); // once per block, not once per row
 }
 
-TEST_CASE("the page holds everything itself and asks for nothing") {
+TEST_CASE("the page contains everything itself and requests nothing") {
   const std::string page = report_html(shared_report());
   CHECK(page == report_html(shared_report()));
   for (const char* part : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "<link rel=\"stylesheet\""})
@@ -277,7 +277,7 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
   std::set<std::string> keys;
   for (const json& system : data.at("systems")) {
     CHECK(system.at("cdf").at("e2e").size() > 10);
-    CHECK(system.at("cdf").at("tbt").size() >= 2); // a deposit's gaps are few different ones
+    CHECK(system.at("cdf").at("tbt").size() >= 2); // a deposit's gaps have few different values
     CHECK(system.at("cdf").at("tbt").back().at(1) == 1);
     const json& series = system.at("series");
     CHECK(series.at("t").size() > 10);
@@ -297,7 +297,7 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
     }
     for (const auto& [key, value] : system.at("m").items()) keys.insert(key);
   }
-  // Every metric that the script reads is one that is written.
+  // The script reads only metrics that are written.
   const std::string script = pages::joined(pages::comparison_script);
   std::size_t read = 0;
   for (std::size_t at = script.find("m."); at != std::string::npos; at = script.find("m.", at + 1)) {
@@ -317,7 +317,7 @@ TEST_CASE("the page holds everything itself and asks for nothing") {
   }
 }
 
-TEST_CASE("the page's six colours stand out from it, and are told apart in grey") {
+TEST_CASE("the page's six colours contrast with its background, and are distinguishable in grey") {
   const std::string style = std::string{pages::base_css} + std::string{pages::results_css};
   const auto lightness = [&](std::size_t from, const std::string& name) { // relative luminance, as WCAG 2 defines it
     const std::size_t at = style.find("--" + name + ": #", from);
@@ -345,8 +345,8 @@ TEST_CASE("the page's six colours stand out from it, and are told apart in grey"
   CHECK(schemes == 3); // light, dark, paper
 }
 
-TEST_CASE("nothing on the page becomes megabytes on paper") {
-  // Browsers write an SVG pattern or clip into a PDF as one picture for each shape that has it.
+TEST_CASE("printing the page gives no megabytes") {
+  // Browsers write an SVG pattern or clip into a PDF as one picture for each shape that uses it.
   const std::string script = pages::joined(pages::comparison_script);
   for (const char* part : {"pattern", "clipPath", "mask", "filter'", "foreignObject", "url(#"})
     CHECK_MESSAGE(script.find("'" + std::string{part}) == std::string::npos, part);
@@ -400,7 +400,7 @@ TEST_CASE("progress: a bar for a terminal, lines for a file, with the time left"
   std::string written(4096, '\0');
   written.resize(std::fread(written.data(), 1, written.size(), file));
   std::fclose(file);
-  CHECK(lines_of(written).size() == 2); // the first state, and the end: not a hundred lines
+  CHECK(lines_of(written).size() == 2); // the first state and the end, not a hundred lines
   CHECK(written.find('\r') == std::string::npos);
   CHECK(written.find("done in") != std::string::npos);
 }

@@ -29,7 +29,7 @@ struct Left : Results {
   explicit Left(const std::string& arguments) : Results("sluice-compare", "--quiet " + arguments) {}
 };
 
-/// The run of a row.
+/// A row's run.
 std::string run_of(const std::map<std::string, std::string>& row) {
   return row.at("system") + "/" + row.at("tenant") + "/" + row.at("deposit") + "/" + row.at("slo_scale") + "/" +
          row.at("seed");
@@ -42,8 +42,8 @@ std::map<std::string, double> sums(const Table& table, const std::string& column
   return all;
 }
 
-/// Of iterations.csv, by system, what a test of hundreds of thousands of rows looks at; its first columns, whose cells
-/// have no quotes.
+/// The columns of iterations.csv that a test of hundreds of thousands of rows reads, by system: the first ones, whose
+/// cells have no quotes.
 struct Iteration {
   double step = 0, start = 0, duration = 0, stall = 0;
 };
@@ -73,7 +73,7 @@ std::map<std::string, std::vector<Iteration>> iterations_of(const fs::path& file
 
 } // namespace
 
-TEST_CASE("tables: sums over requests, iterations and time buckets are each run's figures" * needs_program()) {
+TEST_CASE("tables: sums over requests, iterations and time buckets equal each run's figures" * needs_program()) {
   for (const std::string workload :
        {"--generate demo:requests=2 --seeds 3..4 --kv-blocks 300 --slo-scale 1.5,2 --deposit off ",
         "--tenants opt-13b@0.35,llama2-13b@0.35 --device gh200-96 --generate "
@@ -98,7 +98,7 @@ TEST_CASE("tables: sums over requests, iterations and time buckets are each run'
     for (const auto& row : systems) {
       const std::string key = run_of(row);
       CAPTURE(key);
-      if (tenants && row.at("tenant").empty()) continue; // all together: the rows are the tenants'
+      if (tenants && row.at("tenant").empty()) continue; // all together: the rows belong to the tenants
       CHECK(all_requests.at(key) == number(row.at("tokens_delivered")));
       CHECK(on_time.at(key) == number(row.at("tokens_on_time")));
       CHECK(late.at(key) == number(row.at("tokens_late")));
@@ -110,25 +110,25 @@ TEST_CASE("tables: sums over requests, iterations and time buckets are each run'
       CHECK(busy.at(key) == Approx(number(row.at("busy_s"))));
       CHECK(stalled.at(key) == Approx(number(row.at("stall_s"))));
       CHECK(moved.at(key) == Approx(number(row.at("bytes_moved")) - number(row.at("bytes_of_weights"))));
-      CHECK(shown.at(key) == number(row.at("iterations"))); // all of them, of every seed
+      CHECK(shown.at(key) == number(row.at("iterations"))); // all of them, for every seed
       CHECK(duration.at(key) == Approx(number(row.at("busy_s"))));
       CHECK(stall.at(key) == Approx(number(row.at("stall_s"))));
       CHECK(to_device.at(key) + weights.at(key) == number(row.at("bytes_to_device")));
       CHECK(to_host.at(key) == number(row.at("bytes_to_host")));
     }
     const json package = left.parsed("datapackage.json");
-    for (const json& resource : package.at("resources")) { // what it says of the columns is so
+    for (const json& resource : package.at("resources")) { // its statements about the columns are true
       const std::string text = sluice_test::content(left.folder.path / resource.at("path").get<std::string>());
       std::string head;
       for (const json& field : resource.at("schema").at("fields"))
         head += (head.empty() ? "" : ",") + field.at("name").get<std::string>();
       CHECK(text.substr(0, text.find('\n')) == head);
-      CHECK_FALSE(resource.contains("remark")); // nothing is left out
+      CHECK_FALSE(resource.contains("remark")); // nothing is omitted
     }
   }
 }
 
-TEST_CASE("report.json: percentiles and histograms are those of requests.csv" * needs_program()) {
+TEST_CASE("report.json: percentiles and histograms equal those of requests.csv" * needs_program()) {
   const Left left("--generate demo:requests=20 --systems VllmSwap,OneAtATime --deposit off --threads 1");
   const json report = left.parsed("report.json");
   CHECK(report.at("made_by").at("commit").is_string());
@@ -174,8 +174,8 @@ TEST_CASE("--iteration-rows: a longer run has the rows of its trace, and the num
                                                           " in all are left out") != std::string::npos);
 }
 
-TEST_CASE("the trace of each system of the demo that stalls has its longest stall and the cause" * needs_program()) {
-  // Every iteration has its row, kept apart from the trace: what its longest is, the trace does not say of itself.
+TEST_CASE("the trace of each stalling system of the demo has its longest stall and the cause" * needs_program()) {
+  // Every iteration has its row, independent of the trace, which does not state its own longest stall.
   const Left left("--generate demo:requests=10 --kv-blocks 300 --deposit off --iteration-rows 1000000000");
   const json report = left.parsed("report.json");
   const auto by_system = iterations_of(left.folder.path / "iterations.csv");
@@ -183,7 +183,7 @@ TEST_CASE("the trace of each system of the demo that stalls has its longest stal
   for (const json& system : report.at("systems")) {
     const std::string name = system.at("name");
     CAPTURE(name);
-    // An event a line: most of them, counters, are not looked at.
+    // One event per line: most of them, counters, are skipped.
     std::istringstream trace(sluice_test::content(left.folder.path / "traces" / (name + "-x1.5.json")));
     std::string line;
     std::getline(trace, line);
@@ -223,7 +223,7 @@ TEST_CASE("the trace of each system of the demo that stalls has its longest stal
     for (const Slice& stall : stalls)
       if (stall.from >= from - 1 && stall.to <= end + 1) in_trace += stall.to - stall.from;
     CHECK(in_trace == Approx(1e6 * longest).epsilon(1e-3));
-    // During each stall, what it waited for was on the link.
+    // During each stall, the blocks that it waited for were on the link.
     for (const Slice& stall : stalls)
       CHECK(std::any_of(transfers.begin(), transfers.end(),
                         [&](const Slice& transfer) { return transfer.from < stall.to && transfer.to > stall.from; }));
@@ -231,7 +231,7 @@ TEST_CASE("the trace of each system of the demo that stalls has its longest stal
   CHECK(stalling >= 15);
 }
 
-TEST_CASE("--trace-at: a time of the run" * needs_program()) {
+TEST_CASE("--trace-at shows a time of the run" * needs_program()) {
   const std::string small = "--generate demo:requests=4 --systems OrbitFlow --deposit off ";
   const Left left(small + "--trace-at 20");
   const json extent = left.parsed("traces/OrbitFlow-x1.5.json").at("otherData");

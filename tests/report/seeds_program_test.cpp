@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare over several seeds: each seed is the run of --seed, means and intervals are those of these runs, and
-// verdicts match them.
+// sluice-compare over several seeds: each seed equals the run of --seed, means and intervals are computed from these
+// runs, and verdicts match them.
 #include "sluice/report/statistics/paired.hpp"
 
 #include "report/compare_program.hpp"
@@ -38,7 +38,8 @@ void write_trace(const std::filesystem::path& path) {
 
 } // namespace
 
-TEST_CASE("each of several seeds is the run of --seed, and the row is their mean with its interval" * needs_program()) {
+TEST_CASE("each of several seeds equals the run of --seed, and the row is their mean with its interval" *
+          needs_program()) {
   const Compared all(workload + "--seeds 2,5,3");
   CHECK(all.report.at("workload").at("seeds") == json({2, 5, 3}));
   for (std::size_t at = 0; at < 3; ++at) {
@@ -119,7 +120,7 @@ TEST_CASE("a trace is served as recorded with one seed, and redrawn with several
   CHECK(blocks.report.at("workload").at("redrawn") == "in blocks of 5");
   CHECK(arrivals.report.at("workload").at("redrawn") == "with new arrivals");
   CHECK(many.row("VllmSwap").at("per_seed").at("mean_e2e_s").at(1) == again.row("VllmSwap").at("mean_e2e_s"));
-  // New arrivals serve the same requests: as many tokens. Blocks do not.
+  // New arrivals serve the same requests, so the tokens are equal in number. Resampled blocks do not.
   const auto tokens = [](const Compared& of) { return of.row("OneAtATime").at("per_seed").at("tokens_delivered"); };
   for (const json& delivered : tokens(arrivals)) CHECK(delivered == recorded.row("OneAtATime").at("tokens_delivered"));
   CHECK(tokens(many).at(0) != tokens(many).at(1));

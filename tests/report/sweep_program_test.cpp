@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare over lists of numbers: each cell is the comparison of its own command line, whatever the threads.
+// sluice-compare over lists of numbers: each cell equals the comparison of its own command line, for any number of
+// threads.
 #include "report/compare_program.hpp"
 #include "support/page.hpp"
 #include "support/program.hpp"
@@ -24,8 +25,8 @@ const std::string workload = "--generate demo:requests=8 --systems OneAtATime,Vl
 struct Compared : sluice_test::comparing::Compared {
   explicit Compared(const std::string& arguments) : sluice_test::comparing::Compared(workload + arguments) {}
 };
-/// A report without the command, which names a folder, the cell's place, and the figures of a comparison with its own
-/// files.
+/// A report without the command, which names a folder, without the cell's place, and without the figures of a
+/// comparison with its own files.
 json without_command(json report) {
   for (json& system : report.at("systems")) system.erase("distributions"), system.erase("time");
   report.at("workload").erase("command");
@@ -36,7 +37,8 @@ json without_command(json report) {
 
 } // namespace
 
-TEST_CASE("each cell of a grid is the comparison of its own command line, with seeds and without" * needs_program()) {
+TEST_CASE("each cell of a grid equals the comparison of its own command line, with seeds and without" *
+          needs_program()) {
   for (const std::string seeds : {"--seed 3", "--seeds 1..3"}) {
     const Compared grid(seeds + " --kv-blocks 300,600 --deposit off --rate-scale=0.5,2");
     CHECK(grid.report.at("grid").at("axes") ==
@@ -58,7 +60,7 @@ TEST_CASE("each cell of a grid is the comparison of its own command line, with s
   }
 }
 
-TEST_CASE("a swept size is in bytes for programs, and shown as it was given" * needs_program()) {
+TEST_CASE("a swept size is in bytes for programs, and shown as the user wrote it" * needs_program()) {
   const Compared grid("--host-memory 512MiB,2GB --seeds 1,2 --deposit off --cells");
   CHECK(grid.report.at("grid").at("axes") ==
         json::parse(
@@ -83,7 +85,7 @@ TEST_CASE("a cell's command reproduces the cell" * needs_program()) {
   CHECK((alone.at("systems") == without_command(cell).at("systems")));
 }
 
-TEST_CASE("--cells leaves a report of each cell" * needs_program()) {
+TEST_CASE("--cells writes a report for each cell" * needs_program()) {
   const Compared grid("--kv-blocks 400,800 --batch 2,4 --seeds 1,2 --cells");
   const std::filesystem::path own = grid.folder.path / "kv-blocks-800_batch-2";
   const json cell = json::parse(sluice_test::content(own / "report.json"));

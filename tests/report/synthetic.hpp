@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A made-up comparison: not an engine, but events of a plausible shape sent through the real observers, for tests of
-// what is written.
+// A made-up comparison: not an engine, but plausible events sent through the real observers, to test the output.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -25,8 +24,8 @@ namespace synthetic {
 struct System {
   std::string name;
   int batch = 4;     ///< requests at once
-  int offloaded = 8; ///< layers away of every second request
-  double pause = 0;  ///< chance a step that a request is preempted for a while
+  int offloaded = 8; ///< offloaded layers of every second request
+  double pause = 0;  ///< chance per step that a request is preempted for a while
   bool fair = false; ///< FairShare instead of DeadlinePool
   bool control = false;
 };
@@ -224,7 +223,7 @@ inline std::vector<System> systems(int count) {
   return list;
 }
 
-/// `count` systems at each scale, without a deposit and, if asked, with one.
+/// `count` systems at each scale, without a deposit and, if requested, with one.
 inline sluice::ComparisonReport report(int count, const std::vector<double>& scales, bool with_deposit, int requests) {
   using namespace sluice;
   ComparisonReport report;

@@ -22,7 +22,7 @@ using sluice_test::comparing::run;
 
 const std::string workload = "--generate demo:requests=12 --systems VllmSwap,OrbitFlow,DynamicHeuristic --deposit off ";
 
-/// The numbers behind a system's name, of the first such line after `title`.
+/// The numbers after a system's name, in the first such line after `title`.
 std::vector<double> numbers(const std::string& text, const std::string& title, const std::string& system) {
   std::istringstream lines(text.substr(text.find(title)));
   for (std::string line; std::getline(lines, line);)
@@ -48,7 +48,7 @@ TEST_CASE("--why: each system's causes sum to its requests' time, and to its mis
       std::vector<double> shares = numbers(ran.out, title, system);
       REQUIRE(shares.size() > 3);
       const double all = shares.back();
-      shares.pop_back(); // the hours, or how many were missed
+      shares.pop_back(); // the hours, or the number of missed deadlines
       double sum = 0;
       for (const double share : shares) sum += share;
       if (all > 0) CHECK(std::abs(sum - 100) < 0.1 * static_cast<double>(shares.size()));
@@ -75,6 +75,6 @@ TEST_CASE("--why ID shows a request's timeline in every system, --out a few of e
       const json& spells = request.at("spells");
       drawn += spells.back().at(2).get<double>() - spells.front().at(1).get<double>();
     }
-    CHECK(drawn == doctest::Approx(spent).epsilon(1e-3)); // of twelve requests all are drawn, from end to end
+    CHECK(drawn == doctest::Approx(spent).epsilon(1e-3)); // of twelve requests, all are drawn from start to end
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --why says and report.html draws, of rows made by hand: the request that was asked for, in every row.
+// The output of --why and the drawing of report.html, for rows made by hand: the requested request, in every row.
 #include "sluice/report/html_why.hpp"
 #include "sluice/report/json.hpp"
 #include "sluice/report/why_text.hpp"
@@ -79,8 +79,7 @@ TEST_CASE("the sentence about other requests' KV claims no more than is known") 
   CHECK(counted == of.spent[static_cast<std::size_t>(TimeCause::others_kv)]);
 }
 
-TEST_CASE(
-    "report.html draws the request that was asked for, none without a line, and decodes beside prompts as decodes") {
+TEST_CASE("report.html draws the requested request, none without a timeline, and decodes beside prompts as decodes") {
   SystemReport of = row("A", 60, 7);
   of.time.requests[59].spells.clear();
   std::string text;

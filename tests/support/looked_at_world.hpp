@@ -14,10 +14,10 @@
 
 namespace sluice::testing {
 
-/// Looks at what a machine measures of each iteration. (It is run by whoever steps the engine.)
+/// Checks what a machine measures in each iteration. (The thread that steps the engine runs it.)
 class LookedAt final : public WorldOf<RealBackend> {
  public:
-  /// `clock`: how far apart the clocks of the host and of the device may be.
+  /// `clock`: the permitted difference between the clocks of the host and of the device.
   LookedAt(std::shared_ptr<BackendWorld> machine, Seconds clock)
       : WorldOf(RealBackend{std::move(machine)}), clock_(clock) {}
 

@@ -36,7 +36,7 @@ inline doctest::skip needs_program(const std::string& name, std::initializer_lis
 
 struct Ran {
   int code = -1;   ///< the exit code; -1 if a signal ended it
-  std::string out; ///< what it printed
+  std::string out; ///< its output
 };
 
 /// Runs the program in a shell: `arguments` may have quotes and redirections. `before` precedes the program's name, for

@@ -17,7 +17,7 @@
 namespace sluice::testing {
 
 /// Streams without pending work, in host memory. It allocates once, so that a test can count a machine's allocations,
-/// and it knows which copies have an end in memory that it did not reserve.
+/// and it counts the copies with an end in memory that it did not reserve.
 class PromptMemory {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -69,7 +69,7 @@ class PromptMemory {
     explicit Arena(Bytes wanted)
         : bytes(wanted.count()),
           at(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), alignment))) {
-      std::memset(at.get(), 0xff, static_cast<std::size_t>(bytes)); // no number
+      std::memset(at.get(), 0xff, static_cast<std::size_t>(bytes)); // NaN
     }
     [[nodiscard]] bool has(const std::byte* address) const { return address >= at.get() && address < at.get() + bytes; }
     std::int64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results: what a program leaves in a folder of --out, and what it printed.
+// Results: the files that a program writes to a folder of --out, and its output.
 #pragma once
 
 #include "report/read_csv.hpp"

@@ -25,16 +25,16 @@ inline constexpr SmallModel small_models[] = {SmallModel::llama, SmallModel::opt
   return names[static_cast<int>(model)];
 }
 
-/// A head is as small as attention takes it: on the emulator a head of 64 takes several times as long. On a card it is
-/// the smallest that kernels are compiled for.
+/// Head sizes are the smallest that attention accepts: on the emulator a head of 64 takes several times as long. On a
+/// GPU they are the smallest that kernels are compiled for.
 #if defined(SLUICE_ON_CARD)
 inline constexpr int small_head_dim = 32;
 #else
 inline constexpr int small_head_dim = 16;
 #endif
 
-/// The sizes are the least at which nothing is left out: two heads to a group, two groups, more than one tile of
-/// outputs, a vocabulary and an MLP that fill no whole tile.
+/// The sizes are the smallest that exercise every case: two heads per group, two groups, more than one tile of outputs,
+/// a vocabulary and an MLP that fill no whole tile.
 [[nodiscard]] inline DecoderConfig small_config(SmallModel model) {
   DecoderConfig config;
   config.shape = {.name = name_of(model),

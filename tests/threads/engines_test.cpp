@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines on several threads: they share nothing, so each serves as if it were alone, and ThreadSanitizer sees no race.
+// Engines on several threads: they share nothing, so each serves as it does without the others, and ThreadSanitizer
+// reports no race.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -19,7 +20,7 @@ using namespace sluice;
 
 namespace {
 
-/// What a run gave but for the time it took on this machine.
+/// A run's results except for wall times.
 struct Served {
   std::string error = "did not run";
   std::array<double, 4> times{};
@@ -27,7 +28,7 @@ struct Served {
   friend bool operator==(const Served&, const Served&) = default;
 };
 
-/// Everything is read and made by the thread that serves: models, devices and generators are of no thread either.
+/// The serving thread reads and makes everything: models, devices and generators are bound to no thread either.
 template <class E>
 Served serve_demo(std::uint64_t seed) {
   Expected<GeneratorSpec> spec =
@@ -43,7 +44,7 @@ Served serve_demo(std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("engines of one type and of several, at once, serve as they do alone") {
+TEST_CASE("engines of one type and of several, at once, serve as they do separately") {
   constexpr std::array runs{serve_demo<OrbitFlow>, serve_demo<OrbitFlow>, serve_demo<VllmSwap>, serve_demo<VllmSwap>};
   std::array<Served, runs.size()> together;
   std::vector<std::thread> threads;

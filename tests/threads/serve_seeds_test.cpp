@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve_seeds: what serve() says of every seed, whatever the threads, and the first error in order.
+// serve_seeds: equals serve() for every seed, for any number of threads, and returns the first error in order.
 #include "sluice/engine/serve_seeds.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
@@ -26,7 +26,7 @@ Shaped<Generator> workload(std::uint64_t seed) {
   return {Generator{spec(), seed}, {.slo = {.ttft = Seconds{1}, .tbt = Seconds{0.05}}}};
 }
 
-/// Everything but what a run took on this machine.
+/// Everything except wall times.
 std::vector<double> figures(const Metrics& metrics) {
   std::vector<double> all;
   for_each_metric(metrics, [&](std::string_view name, auto number) {
@@ -68,7 +68,7 @@ TEST_CASE("each seed has the figures of serve, whatever the number of threads") 
   CHECK(first[0] != first[1]); // seeds do differ
 }
 
-TEST_CASE("intervals and pairs are of the seeds in order") {
+TEST_CASE("intervals and pairs use the seeds in order") {
   const auto served = serve_seeds<VllmRecompute, VllmSwap>(small_server(), seed_range(1, 6), workload);
   REQUIRE(served.has_value());
   const auto& [recompute, swap] = *served;
@@ -83,7 +83,7 @@ TEST_CASE("intervals and pairs are of the seeds in order") {
   CHECK(paired(recompute, recompute, &Metrics::mean_e2e_s).tie());
 }
 
-TEST_CASE("the error is the first seed's in order, whatever the threads, and names the seed") {
+TEST_CASE("the error is the first failing seed's, whatever the threads, and names the seed") {
   for (const unsigned threads : {1U, 3U, 8U}) {
     const auto served = serve_seeds<VllmRecompute, VllmSwap>(small_server(), seed_range(1, 12),
                                                              [](std::uint64_t seed) {
@@ -95,7 +95,7 @@ TEST_CASE("the error is the first seed's in order, whatever the threads, and nam
   }
 }
 
-TEST_CASE("jobs before an error finish, and jobs after it need not begin") {
+TEST_CASE("jobs before an error finish, and jobs after it need not start") {
   for (const unsigned threads : {1U, 4U}) {
     std::vector<std::atomic<int>> begun(100);
     const Status status = run_each(begun.size(), threads, [&](std::size_t i) -> Status {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer learns from: paragraphs, speech, conversations, windows.
+// The trainer's input: paragraphs, speech, conversations, windows.
 #include "../../examples/train/corpus.hpp"
 #include "../../examples/train/windows.hpp"
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 
 using namespace training;
 
-TEST_CASE("paragraphs are joined to a line each, without italics, titles and returns") {
+TEST_CASE("paragraphs are joined to one line each, without italics, titles and returns") {
   const std::vector<std::string> paragraphs =
       split_paragraphs("CHAPTER I\r\n\r\n\r\nIt is a _truth_ universally\r\nacknowledged,  that a\r\n  man\r\n\r\n"
                        "must be in want of a good wife, at last.\n");
@@ -22,9 +22,10 @@ TEST_CASE("paragraphs are joined to a line each, without italics, titles and ret
                                                "must be in want of a good wife, at last."});
 }
 
-TEST_CASE("speech is what stands between quotation marks, where the paragraph begins with it") {
+TEST_CASE("speech is the text between quotation marks, if the paragraph starts with it") {
   CHECK(speech_of("\"My dear,\" said she, \"have you heard?\" And she smiled.") == "My dear, have you heard?");
-  CHECK(speech_of("\"I have not; and it goes on") == "I have not; and it goes on"); // the next paragraph goes on
+  CHECK(speech_of("\"I have not; and it goes on") ==
+        "I have not; and it goes on"); // the next paragraph continues the speech
   CHECK(speech_of("He said, \"No.\"").empty());
   CHECK(speech_of("").empty());
 }
@@ -37,7 +38,7 @@ TEST_CASE("neighbouring speeches are turns, and a conversation ends with an answ
   CHECK(conversations == std::vector<Conversation>{{"Is he married or single?", "Oh, single, my dear."}});
 }
 
-TEST_CASE("what is held out is in no paragraph and in no conversation that is learned") {
+TEST_CASE("held-out text is in no paragraph and no conversation for training") {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += "\"This is speech number " + std::to_string(i) + " of two thousand.\"\n\n";
   const Corpus corpus = make_corpus(text);
@@ -52,7 +53,8 @@ TEST_CASE("what is held out is in no paragraph and in no conversation that is le
   }
 }
 
-TEST_CASE("windows cover each epoch's tokens once, elsewhere and in another order every time, by the seed alone") {
+TEST_CASE("windows cover each epoch's tokens once, at other places and in another order every time, and depend only on "
+          "the seed") {
   std::vector<std::uint16_t> tokens(1000);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i);
   Windows windows(tokens, 30, 7), same(tokens, 30, 7), other(tokens, 30, 8);

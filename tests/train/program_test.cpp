@@ -27,8 +27,7 @@ constexpr const char* small = " --vocabulary 512 --hidden 32 --layers 2 --heads 
 
 } // namespace
 
-TEST_CASE("a text becomes a model, the same on one thread and on two, that knows what it has not seen" *
-          needs_program()) {
+TEST_CASE("a text becomes a model, the same on one thread and on two, that predicts held-out text" * needs_program()) {
   const TemporaryFolder folder;
   const std::string text = (folder.path / "text").string(), one = (folder.path / "one").string(),
                     two = (folder.path / "two").string();
@@ -39,7 +38,7 @@ TEST_CASE("a text becomes a model, the same on one thread and on two, that knows
   const std::string before = "held out: ";
   const std::size_t at = ran.out.rfind(before);
   REQUIRE(at != std::string::npos);
-  CHECK(std::strtod(ran.out.c_str() + at + before.size(), nullptr) < 0.5); // bits a byte: seven lines, over and over
+  CHECK(std::strtod(ran.out.c_str() + at + before.size(), nullptr) < 0.5); // bits per byte: seven lines, repeated
   CHECK(
       sluice_test::run_program("sluice-train", "--threads 2 --text '" + text + "' --out '" + two + "'" + small).code ==
       0);

@@ -30,7 +30,7 @@ std::string error_of(const std::string& text, const CsvColumns& columns = {}) {
   return line;
 }
 
-/// As a writer of RFC 4180 would: in quotes where it must be, or by chance.
+/// As a writer of RFC 4180 would write it: in quotes where required, or by chance.
 std::string field(const std::string& text, char separator, Random& random) {
   const bool must = text.find_first_of(std::string{"\"\n \t"} + separator) != std::string::npos;
   if (!must && random.below(4) > 0) return random.below(3) > 0 ? text : " " + text + " ";

@@ -67,7 +67,7 @@ TEST_CASE("gaps have the specified mean and CV") {
 }
 
 TEST_CASE("gamma draws have the distribution's third moment and its tail") {
-  // Skewness of a gamma is 2 / sqrt(shape): mean and variance alone would not tell it from a lognormal.
+  // Skewness of a gamma is 2 / sqrt(shape): mean and variance alone would not distinguish it from a lognormal.
   for (const double shape : {0.3, 1.0, 4.0}) {
     constexpr int draws = 400'000;
     Random random(5);
@@ -227,7 +227,7 @@ TEST_CASE("specs that parse") {
   CHECK(burst->prompt == sharegpt_like().prompt);
 }
 
-TEST_CASE("specs that do not parse say why") {
+TEST_CASE("a spec that does not parse gives an error with the reason") {
   const struct {
     const char* text;
     const char* says;

@@ -44,7 +44,7 @@ std::vector<std::string> lines(const std::string& path) {
 
 } // namespace
 
-TEST_CASE("the Azure traces, against a plain split of their lines" *
+TEST_CASE("the Azure traces agree with a plain split of their lines" *
           needs_shared({"data/traces/azure_llm_2023_conv.csv", "data/traces/azure_llm_2023_code.csv"})) {
   for (const char* file : {"data/traces/azure_llm_2023_conv.csv", "data/traces/azure_llm_2023_code.csv"}) {
     const auto rows = lines(shared_path(file));
@@ -64,7 +64,7 @@ TEST_CASE("the Azure traces, against a plain split of their lines" *
   }
 }
 
-TEST_CASE("the Mooncake trace, against a whole parse of its lines" *
+TEST_CASE("the Mooncake trace agrees with a whole parse of its lines" *
           needs_shared({"data/traces/mooncake_synthetic.jsonl"})) {
   const std::string path = shared_path("data/traces/mooncake_synthetic.jsonl");
   const auto rows = lines(path);
@@ -78,7 +78,7 @@ TEST_CASE("the Mooncake trace, against a whole parse of its lines" *
   }
 }
 
-TEST_CASE("the OrbitFlow traces, against a whole parse" *
+TEST_CASE("the OrbitFlow traces agree with a whole parse" *
           needs_shared({"data/traces/orbitflow/32k_lambda1.0x_cv1.json",
                         "data/traces/orbitflow/32k_lambda2.0x_cv1.json"})) {
   for (const char* file :
@@ -105,7 +105,7 @@ TEST_CASE("the OrbitFlow traces, against a whole parse" *
   }
 }
 
-TEST_CASE("the recorded vLLM run, against a whole parse" *
+TEST_CASE("the recorded vLLM run agrees with a whole parse" *
           needs_shared({"data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl"})) {
   const std::string path = shared_path("data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl");
   const auto rows = lines(path);
@@ -132,7 +132,7 @@ TEST_CASE("the recorded vLLM run, against a whole parse" *
   }
 }
 
-TEST_CASE("options: limit, rate scale and SLO hold for files and generators alike") {
+TEST_CASE("options: limit, rate scale and SLO apply to files and generators alike") {
   namespace fs = std::filesystem;
   const fs::path file = fs::temp_directory_path() / "sluice_open_trace_test.jsonl";
   {
@@ -274,7 +274,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   const auto begins = [](const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; };
 
   write("ts,in,out\n0.5,7,3\n2,1,1\n");
-  CHECK(error_of("csv", "") == "csv"); // believed, and refused by its reader
+  CHECK(error_of("csv", "") == "csv"); // used, and refused by its reader
   CHECK(begins(error_of("", ""), "--trace: '" + path +
                                      "' is a trace of no format that is known, and its columns are ts, " +
                                      "in, out; expected --trace-columns arrival=NAME,prompt=NAME,output=NAME"));
@@ -295,7 +295,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   write(
       "{\n\"batch_size\": 4, \"max_model_len\": 32384, \"num_gpu_blocks_override\": 561, \"peak_batch_blocks\": 2435,\n"
       "\"requests\": {\"r0\": {\"input_length\": 102, \"output_length\": 97, \"arrival_time\": 0}}}\n");
-  CHECK(error_of("", "") == "orbitflow");                             // its first line says nothing
+  CHECK(error_of("", "") == "orbitflow");                             // its first line shows no format
   write("TIMESTAMP,tokens in,tokens out\n2023-11-16 18:15:46,1,2\n"); // not Azure's, in spite of its first column
   CHECK(error_of("", "").find(
             "its columns are TIMESTAMP, tokens in, tokens out; expected --trace-columns arrival=NAME") !=

@@ -182,7 +182,7 @@ TEST_CASE("vLLM run: sorted by queue time, relative to the first") {
   const auto first = records.next_record();
   REQUIRE(first);
   REQUIRE(*first);
-  CHECK((*first)->queued == Seconds{100.0}); // as it stands in the file
+  CHECK((*first)->queued == Seconds{100.0}); // as in the file
   CHECK((*first)->id == "r");
   CHECK((*first)->last_token == Seconds{103.0});
 }

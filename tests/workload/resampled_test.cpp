@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace drawn again: what is kept of it, and what is not.
+// A resampled trace: which properties it keeps, and which it does not.
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
@@ -20,7 +20,7 @@ using namespace sluice;
 
 namespace {
 
-/// A bursty trace whose requests are told apart by their prompts.
+/// A bursty trace whose requests are identified by their prompts.
 std::vector<RequestSpec> trace(std::int64_t requests, std::uint64_t seed = 1) {
   Generator generator{
       *parse_generator("gamma:rate=2,cv=2,prompt=64,output=uniform(4,90),requests=" + std::to_string(requests)), seed};
@@ -50,7 +50,7 @@ TEST_CASE("a resampled trace has as many requests, starts at 0, is in order, and
         CHECK(std::is_sorted(again.begin(), again.end(),
                              [](const auto& a, const auto& b) { return a.arrival < b.arrival; }));
         CHECK(again == drawn(of, how, seed));
-        for (const RequestSpec& request : again) { // lengths and promise of one request stay together
+        for (const RequestSpec& request : again) { // a request's lengths and SLO stay together
           CHECK(request.output == of[place(request)].output);
           CHECK(request.slo == of[place(request)].slo);
         }

@@ -17,7 +17,7 @@ constexpr Time forever{std::numeric_limits<double>::infinity()};
 constexpr Time far{1e9};
 } // namespace
 
-TEST_CASE("a ring before the wait is heard, once") {
+TEST_CASE("a ring before the wait wakes it, once") {
   Doorbell bell;
   bell.ring();
   bell.ring();
@@ -29,14 +29,14 @@ TEST_CASE("a ring before the wait is heard, once") {
   CHECK_FALSE(bell.wait_for(Time{-1}));
 }
 
-TEST_CASE("a wait without a ring takes its time") {
+TEST_CASE("a wait without a ring takes its full time") {
   Doorbell bell;
   const auto begun = std::chrono::steady_clock::now();
   CHECK_FALSE(bell.wait_for(Time{0.03}));
   CHECK(Time{std::chrono::steady_clock::now() - begun} >= Time{0.03});
 }
 
-TEST_CASE("an infinite wait hears every ring from another thread") {
+TEST_CASE("an infinite wait ends at every ring from another thread") {
   Doorbell bell;
   std::atomic<int> arrived{0};
   int seen = 0;

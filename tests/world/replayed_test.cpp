@@ -159,7 +159,7 @@ struct Between {
   bool happens(E& engine, std::size_t submitted) {
     if (replay != nullptr) return replay->repeat(engine, static_cast<std::int64_t>(submitted));
     if (!random) return false;
-    if (random->below(4) == 0) { // a timer that rings a little late
+    if (random->below(4) == 0) { // a timer that rings slightly late
       engine.release_due(engine.now() + Seconds{1e-3 * random->uniform()});
       CHECK(engine.next_due() > engine.now());
     }
@@ -259,7 +259,8 @@ void check_replays(int rounds) {
       for (const ClockEvent::Outcome& outcome : event.outcomes) ++(outcome.failed ? failed : ended);
     }
 
-    // Other noise is another run, and a record of other times is another replay: so the comparisons above can fail.
+    // Other noise gives another run, and a record with other times gives another replay, so the comparisons above can
+    // fail.
     ClockRecord other_record;
     const Served other =
         serve_with<System>(trial, Real{{BackendWorld{world, noise + 1}, other_record}, unread}, weights);

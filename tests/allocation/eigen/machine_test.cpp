@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step that decodes for real allocates nothing either, on this machine's processor and on a device with streams.
+// A decode step on a real machine allocates nothing, neither on the processor nor on a device with streams.
 #include "sluice/engine/engine.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
@@ -37,7 +37,7 @@ struct OnCpu {
     return make_cpu_machine(weights, std::move(decoder), setup);
   }
 };
-/// A device with streams, on which the decoder computes when it is launched.
+/// A device with streams; the decoder computes at once when it is launched.
 struct OnStreams {
   static auto make(const ModelWeights& weights, std::unique_ptr<Decoder> decoder, MachineSetup setup, LayerBlocks kv) {
     const auto blocks = [&] { return stream_kv_blocks(weights, iteration_buffers(*decoder, setup), 4, setup); };
@@ -51,7 +51,7 @@ struct OnStreams {
   }
 };
 
-/// Allocations of eight steps of decodes that fill no block, of requests that are all there.
+/// Counts the allocations of eight decode steps that fill no block, after all requests have joined.
 template <class System, class Where>
 std::int64_t allocations_of_decodes(double share_of_kv) {
   using E = With<System, Cpu, testing::SmallCost>;
@@ -90,7 +90,7 @@ std::int64_t allocations_of_decodes(double share_of_kv) {
   for (int i = 0; i < 10; ++i) step(); // prompts
   REQUIRE(engine->view().running.size() == 4);
   const std::int64_t moved = (*machine)->moved().to_device.bytes.count();
-  // A list grows when the link happens to be later than ever before: of several runs of steps, the one with the fewest.
+  // A list grows when the link is later than ever before, so the smallest count of several runs is taken.
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   for (int run = 0; run < 10; ++run) {
     const std::int64_t before = allocations.load();
@@ -103,12 +103,12 @@ std::int64_t allocations_of_decodes(double share_of_kv) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a step that decodes for real allocates nothing", Where, OnCpu, OnStreams) {
+TEST_CASE_TEMPLATE("a decode step on a real machine allocates nothing", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<Engine<>, Where>(1) == 0);
 }
-TEST_CASE_TEMPLATE("nor does one for which KV crosses the link", Where, OnCpu, OnStreams) {
+TEST_CASE_TEMPLATE("a decode step whose KV crosses the link allocates nothing", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<Engine<OffloadAll, Once>, Where>(0.9) == 0);
 }
-TEST_CASE_TEMPLATE("nor does one whose hidden states are saved", Where, OnCpu, OnStreams) {
+TEST_CASE_TEMPLATE("a decode step that saves hidden states allocates nothing", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<With<Engine<>, testing::AllHidden>, Where>(1) == 0);
 }

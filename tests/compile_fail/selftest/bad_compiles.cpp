@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is wrong with either half.
+// Both halves compile.
 // sentences: 1
 // says: anything

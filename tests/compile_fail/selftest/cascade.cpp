@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives the one sentence that it promises, and a second error.
+// Gives the one message that it declares, and a second error.
 // sentences: 1
 // says: the one sentence
 #ifndef GOOD

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Promises two sentences and gives one, with an error beside it that is none of ours.
+// Declares two messages and gives one, with an unrelated error.
 // sentences: 2
 // says: a sentence that is not there
 #ifndef GOOD

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DigestModel, DigestRunner: a model of integers, whose tokens differ as soon as one byte of KV or weights does.
+// DigestModel, DigestRunner: a model of integers whose tokens change if one byte of KV or weights does.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -79,8 +79,8 @@ struct DigestModel {
     }
   }
 
-  /// The reference: `tokens`, and `outputs` more. Each output is computed from all tokens before it, with nothing kept
-  /// in between: no machine, no device, no cache.
+  /// The reference: `tokens` and `outputs` generated tokens. Each output is computed from all tokens before it, without
+  /// keeping anything in between: no machine, no device, no cache.
   [[nodiscard]] std::vector<std::int32_t> generate(const ModelWeights& weights, std::vector<std::int32_t> tokens,
                                                    std::int64_t outputs) const {
     for (; outputs > 0; --outputs) {
@@ -103,7 +103,7 @@ struct DigestModel {
   }
 };
 
-/// A DigestModel whose every pass is an operation of an emulated device's compute stream.
+/// A DigestModel in which every pass is an operation of an emulated device's compute stream.
 class DigestRunner final : public ModelRunner {
  public:
   DigestRunner(DigestModel model, DecoderConfig config, std::shared_ptr<EmulatedGpu> gpu)

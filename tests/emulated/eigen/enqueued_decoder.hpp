@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EnqueuedDecoder: a decoder of the host, computing on a stream of an emulated device.
+// EnqueuedDecoder: a host decoder that computes on a stream of an emulated device.
 #pragma once
 
 #include "sluice/model/decoder/decoder.hpp"
@@ -20,9 +20,9 @@
 
 namespace sluice::testing {
 
-/// The CPU's decoder, whose every pass is an operation of the compute stream: an emulated device's memory is the
-/// host's. So a machine's ordering is tested with logits that are the CPU's to the bit, and a hundred times faster than
-/// with kernels.
+/// The CPU decoder; every pass is an operation of the compute stream, because an emulated device's memory is host
+/// memory. It tests a machine's ordering with logits that equal the CPU's bit for bit, a hundred times faster than
+/// kernels.
 class EnqueuedDecoder final : public ModelRunner {
  public:
   EnqueuedDecoder(std::unique_ptr<Decoder> decoder, std::shared_ptr<EmulatedGpu> gpu)

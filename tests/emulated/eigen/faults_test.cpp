@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that fail on an emulated device: then a copy counts when it has ended.
+// Failing copies on an emulated device, where a copy fails at its end.
 #include "sluice/engine/systems/streamed_weights.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
@@ -7,7 +7,7 @@
 
 namespace sluice::testing {
 
-TEST_CASE("a copy that fails once on a device's stream is tried again, and nobody notices") {
+TEST_CASE("a copy that fails once on a device's stream is retried, and every request gets its tokens") {
   check_faults<GpuTrials, Chaos>(
       21, 25,
       [](FaultPlan& faults) {
@@ -16,14 +16,14 @@ TEST_CASE("a copy that fails once on a device's stream is tried again, and nobod
       false);
 }
 
-TEST_CASE("those that fail twice fail their requests alone, on a device too") {
+TEST_CASE("copies that fail twice fail only their requests, on a device too") {
   check_faults<GpuTrials, Chaos>(
       22, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
   check_faults<GpuTrials, With<Chaos, ChaosHidden>>(
       52, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
-TEST_CASE("weights that fail for good fail who computes with them, on a device too") {
+TEST_CASE("weights that fail for good fail the requests that compute with them, on a device too") {
   check_faults<GpuTrials, DeepSpeedWeights>(
       23, 25, [](FaultPlan& faults) { faults.failing = 0.05; }, true);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EmulatedGpu: a MemoryDevice of streams and events that run whenever they like, in memory that starts as noise.
+// EmulatedGpu: a MemoryDevice of streams and events with drawn order; its memory starts as noise.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -19,9 +19,9 @@
 
 namespace sluice::testing {
 
-/// The emulator's device as a machine asks for one. Nothing happens on it but while the host rests, asks or waits, and
-/// then whatever is drawn: copies and layers are late on purpose. All memory is full of what is no number, so what is
-/// read before it was written shows in the logits.
+/// The emulator's device as a machine uses it. Operations run only while the host is idle, queries or waits, in drawn
+/// order: copies and layers are late on purpose. All memory starts as NaN, so a read before the write shows in the
+/// logits.
 class EmulatedGpu {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -50,7 +50,7 @@ class EmulatedGpu {
     mark->event = device_.record(number(stream));
     marks.recent.push_back(std::move(mark));
     if (marks.recent.size() > kept) {
-      (void)done({stream, marks.first}); // a machine asks for no time that is so long ago
+      (void)done({stream, marks.first}); // a machine asks for no times that are so old
       if (marks.recent.front()->event->done) {
         marks.recent.pop_front();
         ++marks.first;
@@ -76,12 +76,12 @@ class EmulatedGpu {
   void hold_back(StreamId stream) { device_.hold_back(number(stream)); }
   void rest() { device_.run_some(1 + static_cast<int>(random_.below(8))); }
 
-  /// For what computes on it.
+  /// For code that computes on it.
   [[nodiscard]] emulate::Device& device() { return device_; }
   static int number(StreamId stream) { return static_cast<int>(stream); }
 
  private:
-  static constexpr std::size_t kept = 4096; ///< tickets of a stream that are remembered
+  static constexpr std::size_t kept = 4096; ///< remembered tickets of a stream
   struct Mark {
     Time time;
     emulate::Device::Ticket event;
@@ -108,7 +108,7 @@ class EmulatedGpu {
   }
 
   Random random_;
-  Arena device_arena_, beside_arena_, host_arena_; // outlive the device, whose streams may still use them
+  Arena device_arena_, beside_arena_, host_arena_; // must outlive the device, whose streams may still use them
   emulate::Device device_;
   std::array<Marks, stream_count> marks_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hidden states on a device whose order is drawn.
+// Hidden states on a device with drawn order.
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/hidden_checks.hpp"
 
@@ -7,7 +7,7 @@ namespace sluice::testing {
 
 namespace {
 
-/// A trial on an emulated device, whose rows are counted.
+/// A trial on an emulated device that counts its rows.
 struct CountedOnGpu : OnGpu {
   std::shared_ptr<CountedRows> counts;
 
@@ -25,7 +25,7 @@ struct CountedOnGpu : OnGpu {
 
 } // namespace
 
-TEST_CASE("HCache, and eLLM with hidden states on the host, change no bit on a device whose order is drawn") {
+TEST_CASE("HCache, and eLLM with hidden states on the host, change no bit on a device with drawn order") {
   Random seeds(9);
   check_hidden_systems<GpuTrials>(6, 12, [&](const std::shared_ptr<CountedRows>& counts) {
     return CountedOnGpu{seeds(), counts};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine with this project's kernels on an emulated GPU: whatever is forced, the bits of everybody alone.
+// The machine with this project's kernels on an emulated GPU: every forced placement gives the bits of each request run
+// alone.
 #include "sluice/policy/transfer/fair_share.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
@@ -35,10 +36,9 @@ struct OnKernels {
   }
 };
 
-constexpr int most_rounds =
-    sanitized ? 1 : 4; // each CUDA thread is a fiber under ThreadSanitizer, and a stack under AddressSanitizer
+constexpr int most_rounds = sanitized ? 1 : 4; // under the sanitizers each CUDA thread has a stack of its own
 
-/// Two requests of a few tokens, where a trial as it is drawn takes minutes.
+/// Two requests of a few tokens; a trial as drawn takes minutes.
 void shorten(RealTrial& trial) {
   trial.prompts.resize(2);
   trial.outputs.assign(2, 3);
@@ -51,7 +51,7 @@ template <class E>
 void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, int rounds) {
   Random random(seed);
   RealExercise exercise;
-  std::int64_t restored = 0; // rows that began with hidden states
+  std::int64_t restored = 0; // rows that started from hidden states
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -81,10 +81,10 @@ void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, in
 
 } // namespace
 
-TEST_CASE("kernels in f32 compute the same bits, wherever the blocks are") {
+TEST_CASE("f32 kernels compute the same bits, wherever the blocks are") {
   check_kernels<Chaos>(ElementType::f32, SmallModel::llama, 31, most_rounds);
 }
-TEST_CASE("kernels in bf16 compute the same bits, wherever the blocks are") {
+TEST_CASE("bf16 kernels compute the same bits, wherever the blocks are") {
   check_kernels<With<Chaos, FairShare>>(ElementType::bf16, SmallModel::llama, 32, most_rounds);
 }
 TEST_CASE("kernels compute the same bits while other weights stream in every step" * doctest::skip(sanitized)) {

@@ -18,7 +18,7 @@ namespace sluice::testing {
 
 using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
 
-/// A device whose order is drawn from `seed`.
+/// A device whose order `seed` determines.
 struct OnGpu {
   std::uint64_t seed = 1;
 
@@ -28,7 +28,7 @@ struct OnGpu {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
     setup.device_memory =
         device_memory_for(kv_blocks, iteration_buffers(decoder, setup), ElementType::f32, trial.weights, setup);
-    for (int layer = 0; layer < trial.layers(); ++layer) // half of the images are the device's to copy from
+    for (int layer = 0; layer < trial.layers(); ++layer) // the device may copy directly from half of the images
       if ((seed >> (8 + layer) & 1) != 0) setup.staged.insert(layer);
     return setup;
   }
@@ -42,11 +42,11 @@ struct OnGpu {
   }
 };
 
-/// A trial for an emulated device: one thread, and no more of the host's memory than the trial can use.
+/// A trial for an emulated device: one thread, and no more host memory than the trial can use.
 inline RealTrial random_gpu_trial(Random& random) {
   RealTrial trial = random_real_trial(random);
   trial.threads = 1;
-  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = 0; // as fast as it happens to be
+  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = 0; // no bandwidth limit
   trial.host_blocks = 2 * trial.all() + 64;
   return trial;
 }

@@ -19,16 +19,16 @@
 namespace sluice::testing {
 
 /// Runs requests of one prompt token through a model of two layers. Every block of KV holds two tokens of one layer, so
-/// that a request has one block in each layer until its third token. A layer's weights take `layer_blocks` blocks. The
-/// script says which requests compute in a step, and where each one's KV and which weights are to be; the machine moves
-/// what differs, as it does for an engine.
+/// a request has one block in each layer until its third token. A layer's weights take `layer_blocks` blocks. For each
+/// step the script says which requests compute, and where each one's KV and the weights must be; the machine moves the
+/// difference, as it does for an engine.
 template <class Waits>
 class ScriptedMachine {
  public:
   static constexpr int layers = 2;
   static constexpr std::int64_t layer_blocks = 3;
 
-  /// Device memory for `blocks` blocks of weights and KV. `late`: the stream that is held back.
+  /// Device memory for `blocks` blocks of weights and KV. `late`: the stream that is delayed.
   ScriptedMachine(std::int64_t blocks, StreamId late, std::uint64_t seed, Waits waits) {
     weights_ = DigestModel::weights(layers);
     world_.limits.block_tokens = Tokens{2};
@@ -51,7 +51,7 @@ class ScriptedMachine {
 
   /// When transfers may start.
   TransferOrder order;
-  /// Which weights stream from the next step on. The others stay on the device.
+  /// The weights that stream from the next step on. The others stay on the device.
   void stream(LayerSet streamed, int slots) {
     world_.plan.weights.streamed = streamed;
     world_.plan.weights.slots = slots;
@@ -67,13 +67,13 @@ class ScriptedMachine {
     machine_->enter(row(slot).id, std::move(request));
     return slot;
   }
-  /// From the next step on the request's KV is to be there.
+  /// Places the request's KV there from the next step on.
   void hold(Slot slot, Holding holding) { row(slot).holding = holding; }
   /// A request ends.
   void leave(Slot slot) { std::erase(world_.running, slot); }
 
-  /// An iteration in which some requests compute a token each. `idle`: requests of the batch that compute none; what
-  /// they are to have on the device is fetched in the background. Other requests' KV goes where it is to be.
+  /// An iteration in which some requests compute one token each. `idle`: requests of the batch that compute none; their
+  /// device KV is fetched in the background. Other requests' KV moves to its place.
   void step(std::initializer_list<Slot> computing, std::initializer_list<Slot> idle = {}) {
     std::vector<Claim> batch;
     for (const Slot slot : computing) {
@@ -95,7 +95,7 @@ class ScriptedMachine {
     }
   }
 
-  /// The tokens of each request, and what they should be.
+  /// Each request's tokens, and the expected ones.
   [[nodiscard]] std::vector<std::vector<std::int32_t>> tokens() const {
     std::vector<std::vector<std::int32_t>> all;
     for (const RequestRow& one : world_.rows) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that stream come from memory that the device reserved, where they were staged; and from nowhere else.
+// Streamed weights come from the staging memory that the device reserved, and from nowhere else.
 #include "sluice/world/machine/machine.hpp"
 #include "sluice/world/machine/stream_device.hpp"
 #include "sluice/world/machine/stream_memory.hpp"
@@ -15,7 +15,7 @@
 namespace sluice::testing {
 namespace {
 
-/// A device that has done what it is asked at once, and knows what it copied from where.
+/// A device that completes every operation at once, and records each copy's source.
 struct OnPrompt {
   std::shared_ptr<PromptMemory> memory = std::make_shared<PromptMemory>();
   LayerSet staged;
@@ -39,7 +39,7 @@ struct OnPrompt {
 
 } // namespace
 
-TEST_CASE("what was staged is all that streams, and its layers come from nowhere else") {
+TEST_CASE("exactly the staged layers stream, and they are read from nowhere else") {
   Random random(1);
   int unstaged = 0;
   for (int round = 0; round < 10; ++round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every wait that a machine adds between streams is needed: without it tokens are wrong.
+// Every wait between streams that a machine adds is necessary: without it tokens are wrong.
 #include "sluice/policy/transfer/pipeline.hpp"
 
 #include "emulated/eigen/scripted_machine.hpp"
@@ -14,7 +14,7 @@
 namespace sluice::testing {
 namespace {
 
-/// Counts the waits of one kind that the machine asks for, and leaves them out or not.
+/// Counts the machine's waits of one kind, and optionally omits them.
 struct OneKind {
   bool (*is_one)(const StreamWait&) = nullptr;
   bool leaves_out = false;
@@ -31,13 +31,13 @@ using Script = ScriptedMachine<OneKind>;
 using Content = StreamWait::Content;
 constexpr StreamId compute = StreamId::compute, to_device = StreamId::to_device, to_host = StreamId::to_host;
 
-/// A kind of wait, and a script in which a token is wrong without it. The stream that should be waited for runs only
-/// when no other stream can, so that whoever does not wait for it is always ahead of it. Nothing else decides the
-/// outcome: not the order of the other two streams, not the machine's speed, not its arithmetic.
+/// A kind of wait, and a script in which a token is wrong without it. The delayed stream runs only when no other stream
+/// can, so any stream that does not wait for it is ahead of it. Nothing else decides the outcome: not the order of the
+/// other two streams, not the machine's speed, not its arithmetic.
 struct WaitKind {
   std::string name;
   bool (*is_one)(const StreamWait&);
-  StreamId late;       ///< the stream that is waited for
+  StreamId late;       ///< the stream that others wait for
   std::int64_t blocks; ///< device memory for weights and KV: the weights of both layers take 6 blocks, a slot takes 3
   void (*play)(Script&);
 };
@@ -55,9 +55,9 @@ const std::vector<WaitKind>& wait_kinds() {
          const Slot a = s.join(), other = s.join();
          s.step({a, other});
          s.hold(a, upper_on_host);
-         s.step({other}); // layer 1 of `a` is sent
+         s.step({other}); // layer 1 of `a` moves to the host
          s.leave(other);
-         s.step({a}); // layer 1 of `a` is fetched into a block that still has the other's bytes, not its own
+         s.step({a}); // layer 1 of `a` is fetched into a block that still has the other's bytes
        }},
       {"arrival of weights: a layer reads weights that are still coming",
        [](const StreamWait& w) { return w.waits == compute && w.content == Content::weights; }, to_device, 16,
@@ -75,14 +75,14 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({a});
          s.step({a}); // the second token fills the block of each layer: from now on layers only read it
          s.hold(a, {.head = Tokens{2}, .host = both});
-         s.step({a}); // two new blocks leave room for one more: layer 1's full block replaces layer 0's
+         s.step({a}); // two new blocks leave memory for one more: layer 1's full block replaces layer 0's
        }},
       {"last writer: KV is sent while a layer writes it",
        [](const StreamWait& w) { return w.waits == to_host && w.content == Content::kv && w.used_by == compute; },
        compute, 16,
        [](Script& s) {
          const Slot a = s.join(upper_on_host);
-         s.step({a}); // layer 1 is sent as soon as it is launched
+         s.step({a}); // layer 1 moves to the host as soon as it is launched
          s.step({a});
        }},
       {"weight slot: weights come into a slot that a layer still reads",
@@ -114,8 +114,8 @@ const std::vector<WaitKind>& wait_kinds() {
          const Slot a = s.join(), other = s.join();
          s.step({a, other});
          s.hold(a, upper_on_host);
-         s.step({other}); // layer 1 of `a` is sent
-         s.leave(other);  // so that layer 1 of `a` is fetched into another block than the one that it is sent from
+         s.step({other}); // layer 1 of `a` moves to the host
+         s.leave(other);  // so that layer 1 of `a` is fetched into another block than the one that it left
          s.step({a});
        }},
       {"reuse of a host block: a block is sent to where another is still fetched from",
@@ -127,7 +127,7 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({b});
          s.hold(a, {});
          s.hold(b, upper_on_host);
-         s.step({a}); // layer 1 of `a` is fetched for good, and layer 1 of `b` is sent to its place on the host
+         s.step({a}); // layer 1 of `a` is fetched to stay, and layer 1 of `b` moves to its place on the host
        }},
       {"last writer before a fetch: a block is fetched into that a layer still writes",
        [](const StreamWait& w) {
@@ -167,9 +167,9 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({b});
          s.hold(a, {});
          s.step({b}, {a}); // layer 1 of `a` is fetched in the background: no layer waits for it
-         s.leave(other);   // so that layer 1 of `a` is sent to another place than the one that it is fetched from
+         s.leave(other);   // so that layer 1 of `a` moves to another place on the host than before
          s.hold(a, upper_on_host);
-         s.step({b}); // layer 1 of `a` is sent
+         s.step({b}); // layer 1 of `a` moves to the host
          s.step({a});
        }},
       {"write-back before weights: weights come where KV is still sent from",
@@ -183,7 +183,7 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({a, b});
          s.stream(both, 2);
          s.hold(b, both_on_host);
-         s.step({a}); // the second slot lies where `b` is sent from
+         s.step({a}); // the second slot overlaps the block of `b` that moves to the host
          s.stream(both, 1);
          s.leave(a);
          s.step({b});
@@ -195,7 +195,7 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({b});
          s.hold(b, upper_on_host);
          const Slot a = s.join();
-         s.step({a}); // layer 1 of `a` writes the only free block, from which layer 1 of `b` is sent
+         s.step({a}); // layer 1 of `a` writes the only free block, whose bytes of layer 1 of `b` still move to the host
          s.leave(a);
          s.step({b});
        }},
@@ -214,11 +214,11 @@ Played play(const WaitKind& kind, std::uint64_t seed, bool leaves_out) {
   return {script.tokens(), script.expected(), *waits.asked};
 }
 
-constexpr std::uint64_t seeds = 8; ///< each draws another order of the two streams that are not held back
+constexpr std::uint64_t seeds = 8; ///< each draws another order of the two other streams
 
 } // namespace
 
-TEST_CASE("with every wait, a stream that runs as late as it can changes no token") {
+TEST_CASE("with every wait, a stream that runs as late as possible changes no token") {
   for (const WaitKind& kind : wait_kinds()) {
     CAPTURE(kind.name);
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -230,8 +230,8 @@ TEST_CASE("with every wait, a stream that runs as late as it can changes no toke
   }
 }
 
-// Under ThreadSanitizer each of these is a race that ends the test, and AddressSanitizer has nothing to say of one.
-TEST_CASE("each wait is missed where it is left out" * doctest::skip(sanitized)) {
+// Under ThreadSanitizer each missing wait is a race that ends the test; AddressSanitizer cannot detect one.
+TEST_CASE("each omitted wait gives wrong tokens" * doctest::skip(sanitized)) {
   for (const WaitKind& kind : wait_kinds()) {
     CAPTURE(kind.name);
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {

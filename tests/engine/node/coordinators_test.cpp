@@ -47,7 +47,7 @@ std::array<int, 2> figure_8(const Figure8Model& one, const Figure8Model& two, do
   return best;
 }
 
-/// Whether every engine gets its least rate of a bus that gives all the same, at most their rate: by bisection.
+/// Whether every engine gets its minimum rate on a bus with equal shares, each at most the engine's rate: by bisection.
 bool keeps_slos(const std::vector<double>& rates, const std::vector<double>& least, double bus) {
   if (std::accumulate(least.begin(), least.end(), 0.0) >= bus) return false;
   double low = 0, high = bus;
@@ -95,7 +95,7 @@ TEST_CASE("the coordinator chooses Figure 8's pair, on random pairs of models") 
       }
       members[i].levels = levels[i];
       members[i].alive = true;
-      // A maximum: without streaming the model would not fit. (The figure knows no streaming only as infinite.)
+      // A maximum: without streaming the model would not fit. (The figure expresses that only as an infinite interval.)
       members[i].own = LayerBlocks{0};
       members[i].batch.demand = members[i].batch.running = members[i].batch.first = LayerBlocks{1};
       for (WeightsLevel& level : levels[i]) level.plan.freed = LayerBlocks{5};
@@ -117,7 +117,7 @@ TEST_CASE("the coordinator chooses Figure 8's pair, on random pairs of models") 
   CHECK(chosen > 1000);
 }
 
-TEST_CASE("for any number of engines the combination is the best of all") {
+TEST_CASE("for any number of engines the chosen combination is the best of all") {
   Random random{4};
   for (int trial = 0; trial < 800; ++trial) {
     const std::size_t count = 1 + random.below(5);
@@ -159,10 +159,10 @@ TEST_CASE("for any number of engines the combination is the best of all") {
           host += static_cast<double>(level.moved_per_iteration.count());
           const auto bytes = static_cast<double>(level.moved_per_iteration.count());
           rates[i] = bytes / level.step.count();
-          // By its SLO: the transfers get the SLO's remaining time. It never needs more than it uses alone.
+          // By its SLO: transfers get the SLO's remaining time. It never needs more than it uses without neighbours.
           const double rest = members[i].batch.slo.count() - std::max(0.0, level.step.count() - bytes / 1e9);
           least[i] = rest > 0 ? std::min(rates[i], bytes / rest) : rates[i];
-          // An engine that is late even alone is owed at most an even share.
+          // An engine that is late even without neighbours gets at most an even share.
           if (members[i].batch.slo > Seconds{0} && members[i].batch.slo < level.step)
             least[i] = std::min(least[i], bus / static_cast<double>(running) * (1 - 1e-9));
         }
@@ -184,14 +184,14 @@ TEST_CASE("for any number of engines the combination is the best of all") {
   }
 }
 
-TEST_CASE("if the bus has no room for all batches, it is divided by the running requests, and batches are cut to fit") {
+TEST_CASE("if the bus cannot carry all batches, the running requests divide it, and batches are cut to fit") {
   // Each level streams as many megabytes per tenth of a second and frees ten times as many blocks.
   const std::vector<WeightsLevel> levels{level_of(9, 9e6, 0.1, 90), level_of(5, 5e6, 0.1, 50),
                                          level_of(2, 2e6, 0.1, 20)};
   std::array<Member, 2> members;
   for (Member& member : members) {
     member.levels = levels;
-    member.batch.demand = LayerBlocks{1000}; // only the highest level suffices, and 90 MB/s twice is too much
+    member.batch.demand = LayerBlocks{1000}; // only the highest level suffices, and twice 90 MB/s is too much
     member.alive = true;
   }
   const BusCoordinator coordinator{BytesPerSecond{1.2e8}};
@@ -205,7 +205,7 @@ TEST_CASE("if the bus has no room for all batches, it is divided by the running 
   members[0].batch.running = LayerBlocks{30};
   CHECK(coordinator.grant(members, 0) == 5);
   CHECK(coordinator.grant(members, 1) == 5);
-  // The running requests exceed the bus: as much as fits, and no engine more than it uses.
+  // The running requests exceed the bus: it carries as much as fits, and no engine uses more than its rate.
   members[0].batch.running = members[1].batch.running = LayerBlocks{80};
   CHECK(coordinator.grant(members, 0) + coordinator.grant(members, 1) == 11);
   members[0].batch.running = LayerBlocks{45};
@@ -214,11 +214,11 @@ TEST_CASE("if the bus has no room for all batches, it is divided by the running 
   CHECK(coordinator.grant(members, 1) == 9);
   members[0].batch.running = LayerBlocks{85};
   members[1].batch.running = LayerBlocks{45};
-  members[1].batch.first = LayerBlocks{35}; // alone it takes that much
+  members[1].batch.first = LayerBlocks{35}; // without neighbours it takes that much
   CHECK(coordinator.grant(members, 0) == 5);
   CHECK(coordinator.grant(members, 1) == 5);
   members[0].batch.first = members[1].batch.first = LayerBlocks{60};
-  CHECK(coordinator.grant(members, 0) == 9); // no room for one request each: none is refused or preempted for it
+  CHECK(coordinator.grant(members, 0) == 9); // no room for one request each: none is refused or preempted
 }
 
 TEST_CASE("an engine with an idle neighbour has its minimum interval") {
@@ -258,7 +258,7 @@ TEST_CASE("an engine that cannot meet its SLO does not shrink the others' batche
   CHECK(coordinator.grant(members, 0) == 9);
 }
 
-TEST_CASE("a long queue takes nothing from a neighbour whose batch the bus has room for") {
+TEST_CASE("a long queue takes nothing from a neighbour whose batch the bus can carry") {
   const std::vector<WeightsLevel> levels{level_of(9, 9e6, 0.1, 90), level_of(5, 5e6, 0.1, 50),
                                          level_of(2, 2e6, 0.1, 20)};
   std::array<Member, 2> members;
@@ -338,7 +338,7 @@ TEST_CASE("only inactive models lend memory, in the given order, and never beyon
     if (has < missing.count()) // every engine has given what it could
       for (std::size_t i = 0; i < count; ++i)
         if (members[i].inactive) CHECK(members[i].lent + layers[i] - before[i] >= members[i].lendable);
-    // Of two lenders, the later one in the order gives only if the earlier one has no more.
+    // Of two lenders, the later one in the order lends only if the earlier one has nothing left.
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = 0; b < count; ++b) {
         if (a == b || !members[a].inactive || !members[b].inactive || layers[b] <= before[b]) continue;
@@ -349,7 +349,7 @@ TEST_CASE("only inactive models lend memory, in the given order, and never beyon
                                            : members[a].active_until < members[b].active_until);
         if (earlier) CHECK(members[a].lent + layers[a] - before[a] >= members[a].lendable);
       }
-    // Asked again, it may return what the last large layer made spare; then nothing changes. With spare memory,
+    // Asked again, it may return the spare part of the last large layer; then nothing changes. With spare memory,
     // everything returns.
     const auto ask_again = [&](Bytes wanted, std::vector<int> has_now) {
       std::vector<Member> then = members;
@@ -369,7 +369,7 @@ TEST_CASE("only inactive models lend memory, in the given order, and never beyon
   }
 }
 
-TEST_CASE("a bus is divided evenly, no lane gets more than it wants, and nothing wanted is left over") {
+TEST_CASE("a bus is divided evenly, no lane gets more than it wants, and no wanted bandwidth is unused") {
   Random random{6};
   for (int trial = 0; trial < 3000; ++trial) {
     std::vector<double> wanted(1 + random.below(8));
@@ -388,7 +388,7 @@ TEST_CASE("a bus is divided evenly, no lane gets more than it wants, and nothing
   }
 }
 
-TEST_CASE("turns go round, last a quantum if others wait, and end without work") {
+TEST_CASE("turns rotate, last a quantum if others wait, and end without work") {
   const TakeTurns turns{Seconds{2}};
   TakeTurns::State state;
   Occupancy now{{true, true, true}, {false, false, false}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node: engines alone as without a node, on a bus as in the event simulation, in turns one at a time; no request is
-// lost.
+// Node: engines with their own devices as without a node, on a bus as in the event simulation, in turns one at a time;
+// no request is lost.
 #include "sluice/core/random.hpp"
 #include "sluice/engine/node/bus_coordinator.hpp"
 #include "sluice/engine/node/node.hpp"
@@ -118,7 +118,7 @@ using Streaming = Engine<IntervalOffload, EvenCost, BasicSimulated<EvenCost>, Wa
 
 } // namespace
 
-TEST_CASE("engines on a bus with room for all run as each would alone, to the last bit") {
+TEST_CASE("engines on a bus wide enough for all run as each would without the others, to the last bit") {
   check_apart<VllmRecompute, VllmSwap>(30);
   check_apart<OrbitFlow, DeepSpeedWeights>(20);
   check_apart<SelectN, Mirage>(20);
@@ -224,7 +224,7 @@ TEST_CASE("in turns one engine runs at a time, only idle memory is lent, and no 
     std::array<TrialReader, 3> readers{TrialReader{trials[0].requests}, TrialReader{trials[1].requests},
                                        TrialReader{trials[2].requests}};
     const auto watch = [&](const SimulationProgress&) {
-      // All memory: KV and weights together never exceed it, whoever holds what.
+      // All memory: KV and weights together never exceed it, whichever engine holds them.
       std::int64_t bytes = 0;
       node.for_each_engine([&](std::size_t i, const E& engine) {
         bytes += engine.ledger().device().capacity().count() * 4096 - trials[i].device.count() * 4096;
@@ -233,7 +233,7 @@ TEST_CASE("in turns one engine runs at a time, only idle memory is lent, and no 
           of_this += node.lent(i, borrower);
           lent += node.lent(i, borrower);
         }
-        // What a level gives up is there for this engine's KV and the others' together, except for slots.
+        // The memory that a level frees is available for this engine's KV and the others' together, except for slots.
         CHECK(of_this + engine.port().lent_to_itself() <= trials[i].layers - 2);
         bytes -= (of_this + engine.port().lent_to_itself()) * (std::int64_t{1} << 16);
       });
@@ -253,9 +253,10 @@ TEST_CASE("in turns one engine runs at a time, only idle memory is lent, and no 
   CHECK(lent > 0);
 }
 
-TEST_CASE("weights whose memory others had return over the link with the model's next iteration") {
-  // Three engines that lack memory, or two if the third has enough. Every iteration moves what its plan streams, what
-  // the plan before streamed and this one does not, and what others had meanwhile beyond what that plan did without.
+TEST_CASE("weights whose memory others used return over the link with the model's next iteration") {
+  // Three engines that lack memory, or two if the third has enough. Every iteration moves the weights that its plan
+  // streams, those that the plan before streamed and this one keeps, and those whose memory others used meanwhile
+  // beyond that plan's own level.
   Random random{19};
   int returns = 0, beside = 0;
   for (int round = 0; round < 200; ++round) {
@@ -276,8 +277,8 @@ TEST_CASE("weights whose memory others had return over the link with the model's
     std::array<TrialReader, 3> readers{TrialReader{trials[0].requests}, TrialReader{trials[1].requests},
                                        TrialReader{trials[2].requests}};
     std::size_t seen = 0; // iterations of the third engine
-    int most = 0;         // layers of it that others had since
-    int without = 0;      // layers that its last plan did without, except for its own KV
+    int most = 0;         // its layers whose memory others have used since
+    int without = 0;      // layers that its last plan freed, except for its own KV
     LayerSet streamed;    // streamed by that plan
     const auto watch = [&](const SimulationProgress&) {
       const E& lender = made->engine<2>();

@@ -20,7 +20,7 @@ struct StreamingDevice {
   int iterations = 1;
 };
 
-/// The end of each iteration of each device. Active lanes get equal shares of `bus`, at most their own rate.
+/// The end of each device's iterations. Active lanes get equal shares of `bus`, at most their own rate.
 inline std::vector<std::vector<double>> run_on_bus(const std::vector<StreamingDevice>& devices, double bus) {
   struct Running {
     int computed = 0; ///< layers of all iterations
@@ -35,7 +35,7 @@ inline std::vector<std::vector<double>> run_on_bus(const std::vector<StreamingDe
   const auto is_streamed = [&](std::size_t i, int layer) {
     return static_cast<bool>(devices[i].streamed[static_cast<std::size_t>(layer % layers(i))]);
   };
-  /// Streamed layers among the first `computed`.
+  /// Streamed layers among the first `computed` layers.
   const auto streamed_in = [&](std::size_t i, int computed) {
     int sum = 0;
     for (int l = 0; l < computed; ++l) sum += is_streamed(i, l) ? 1 : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Users who leave a real machine: what their requests held is free again once the transfers under way have ended.
+// Cancellations on a real machine: a cancelled request's memory is free again once its transfers have ended.
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/delivery/token_deposit.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
@@ -23,17 +23,17 @@ namespace {
 
 using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 
-/// Requests come, run for some steps and are all cancelled, over and over: after that no memory is missing, and none is
-/// given twice. Returns bytes that went to the host.
+/// Requests join, run for some steps and are all cancelled, repeatedly: afterwards no memory is missing, and none is
+/// assigned twice. Returns the bytes that went to the host.
 template <class E>
 Bytes check_memory_returns(std::uint64_t seed, int rounds) {
   using Real = With<E, Cpu, SmallCost>;
   Random random(seed);
   RealTrial trial = random_real_trial(random);
-  trial.room_for_hidden = false; // all of the memory is KV's, and all of it comes back
+  trial.room_for_hidden = false; // all of the memory is for KV, and all of it is returned
   trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s =
-      2e6;                                                // slow: copies are under way when users leave
-  for (std::int64_t& output : trial.outputs) output = 20; // nobody ends before the users leave
+      2e6;                                                // slow: copies are under way when users cancel
+  for (std::int64_t& output : trial.outputs) output = 20; // no request ends before the cancellations
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
   const std::int64_t kv = trial.largest() + 2 * trial.layers() + 8;
   const MachineSetup setup = trial.setup(*decoder, kv);
@@ -81,7 +81,7 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
     CHECK(engine->ledger().host().used().count() == 0);
     const auto begun = std::chrono::steady_clock::now();
     const auto settled = [&] { return (*machine)->device_memory().free() >= block * kv; };
-    if (engine->steps() == 0) continue; // its weights are not there yet
+    if (engine->steps() == 0) continue; // its weights have not arrived yet
     while (!settled() && std::chrono::steady_clock::now() - begun < std::chrono::seconds{5})
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     CHECK_MESSAGE(settled(), "all KV memory is free again");
@@ -94,14 +94,14 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
 
 } // namespace
 
-TEST_CASE("what cancelled requests held on a real machine is free once their transfers have ended") {
+TEST_CASE("memory of cancelled requests on a real machine is free once their transfers have ended") {
   Bytes moved = check_memory_returns<Chaos>(1, 40);
   moved += check_memory_returns<With<Chaos, OneStepAhead>>(2, 40);
   moved += check_memory_returns<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(3, 40);
   CHECK(moved.count() > 0);
 }
 
-TEST_CASE("weights that are loaded beforehand are not waited for, whether all of them fit or not") {
+TEST_CASE("no request waits for weights that were loaded beforehand, whether all of them fit or not") {
   Random random(29);
   for (int round = 0; round < 6; ++round) {
     CAPTURE(round);
@@ -122,14 +122,14 @@ TEST_CASE("weights that are loaded beforehand are not waited for, whether all of
     REQUIRE_MESSAGE(loaded.ok(), loaded.error().line());
     CHECK((*machine)->ready());
     CHECK((*machine)->load().ok());
-    CHECK_MESSAGE((*machine)->now() - begun < Seconds{0.5}, "the clock stands still meanwhile");
+    CHECK_MESSAGE((*machine)->now() - begun < Seconds{0.5}, "the clock does not advance meanwhile");
     const Bytes taken = (*machine)->device_memory().used() - before;
     if (round % 2 == 0)
       CHECK(taken == all);
     else
       CHECK((taken < all && taken >= trial.weights.outer_bytes()));
   }
-  // The same tokens, with KV in the memory that the loaded weights have to give up again.
+  // The same tokens, with KV in memory that the loaded weights must release again.
   for (int round = 0; round < 4; ++round) {
     RealTrial trial = random_real_trial(random);
     const std::vector<RealOutput> expected = alone(trial);
@@ -156,7 +156,7 @@ struct Sent {
 
 } // namespace
 
-TEST_CASE("a deposit holds real tokens: what is released is what was sampled, in order, and never ahead of its time") {
+TEST_CASE("a deposit holds real tokens: it releases the sampled tokens in order, and never ahead of their time") {
   using E = With<Engine<>, TokenDeposit, Cpu, SmallCost, Releases<Sent>>;
   Random random(41);
   std::int64_t held = 0, bursts = 0;

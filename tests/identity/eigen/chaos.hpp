@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chaos: policies that do what no sensible one would, in every step: the identity must not depend on sense.
+// Chaos: policies that decide senselessly in every step, because identity must not depend on sensible policies.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -17,8 +17,8 @@
 
 namespace sluice::testing {
 
-/// Another placement for everybody in every step: layers on the host, layers rebuilt, some of hidden states, of all
-/// tokens or the oldest, and sometimes all of it written back.
+/// A new placement for every request in every step: layers on the host, layers rebuilt, some of them from hidden
+/// states, for all tokens or the oldest, and sometimes all KV written back.
 struct ChaosPlacement {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -27,7 +27,7 @@ struct ChaosPlacement {
     Random random{1};
     PlanTrial<Transfer> trial;
   };
-  std::uint64_t rebuilds = 3; ///< one in so many holdings rebuilds something; 0: none
+  std::uint64_t rebuilds = 3; ///< one in so many placements rebuilds something; 0: none
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
 
@@ -71,7 +71,7 @@ struct ChaosPlacement {
                                 task.view.limits.block_tokens.count()};
         else if (random.below(4) == 0)
           holding.written_back = true;
-        if (!holding.nowhere.empty()) // a layer's worth, while it computes, and what is kept meanwhile
+        if (!holding.nowhere.empty()) // one layer's blocks while it computes, and the kept blocks meanwhile
           rebuilt += LayerBlocks{2 * holding.head_blocks(task.blocks(claim), task.view.limits.block_tokens).count()};
       }
       plan.requests.push_back({claim.slot, holding});
@@ -81,7 +81,7 @@ struct ChaosPlacement {
   }
 };
 
-/// Anybody gives way, and what is kept of it is anybody's guess too.
+/// Preempts any request, and keeps a random part of its KV.
 struct ChaosRelief {
   using role = roles::Relief;
   static constexpr Parting parting = Parting::preempt;
@@ -109,12 +109,12 @@ struct ChaosRetention {
   }
 };
 
-/// The same whose KV comes back as a whole.
+/// The same, but KV returns as a whole.
 struct ChaosSwap : ChaosRetention {
   static constexpr bool returns_layerwise = false;
 };
 
-/// Of some layers hidden states are saved as they are computed, and kept in place of K and V, or not.
+/// Saves hidden states of some layers as they are computed, and at random keeps them instead of K and V.
 struct ChaosHidden : ChaosRetention {
   static constexpr bool keeps_hidden = true;
   [[nodiscard]] Kept on_preempt(const View& view, const RequestRow& row) const {
@@ -129,7 +129,7 @@ struct ChaosHidden : ChaosRetention {
   }
 };
 
-/// Other layers stream in every step, whole or in part, through more slots or fewer.
+/// Streams other layers in every step, whole or in part, through more slots or fewer.
 struct ChaosWeights {
   using role = roles::Weights;
   static constexpr bool promises = false;

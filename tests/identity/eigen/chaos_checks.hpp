@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_chaos, check_faults: trials under policies without sense, on whichever device.
+// check_chaos, check_faults: trials under senseless policies, on any device.
 #pragma once
 
 #include "identity/eigen/chaos.hpp"
@@ -25,7 +25,8 @@ void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t lea
   Random random(seed);
   RealExercise exercise;
   std::int64_t cancelled = 0;
-  // What a plan that is made beside the iteration finds depends on the machine: more rounds where nobody gave way.
+  // What a plan made beside the iteration finds depends on the machine's speed: more rounds if no request was
+  // preempted.
   for (int round = 0; round < rounds || (leaving == 0 && exercise.preempted == 0 && round < 6 * rounds); ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -35,18 +36,18 @@ void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t lea
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const RealResult result = run_real<E>(
         trial, kv, [](auto&) {}, {}, Trials::where(random));
-    CHECK_MESSAGE(result.refused == 0, "whoever fits alone is served");
+    CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
     check_identity(result, expected);
     exercise.add(result);
     cancelled += result.cancelled;
   }
   CHECK((cancelled > 0) == (leaving > 0));
-  if (leaving > 0) return; // who leaves makes room for the others, and may leave before anything moves
+  if (leaving > 0) return; // a leaving request frees memory for the others, and may leave before anything moves
   CHECK(exercise.bytes > 0);
   CHECK(exercise.preempted > 0);
 }
 
-/// `spoil(faults)` plans what goes wrong.
+/// `spoil(faults)` plans the faults.
 template <class Trials, class E, class Spoil>
 void check_faults(std::uint64_t seed, int rounds, Spoil&& spoil, bool some_fail) {
   Random random(seed);

@@ -16,23 +16,23 @@ std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_to
   return make_decoder(weights, block_tokens, threads);
 }
 
-TEST_CASE("another placement for everybody in every step changes no token and no logit") {
+TEST_CASE("new placements for all requests in every step change no token and no logit") {
   check_chaos<CpuTrials, Chaos>(1, 8, 0.8);
   check_chaos<CpuTrials, With<Chaos, NextLayer>>(2, 8, 1.1);
   check_chaos<CpuTrials, With<Chaos, FairShare>>(3, 8, 1.1);
   check_chaos<CpuTrials, With<Chaos, EarliestDeadlineFirst>>(4, 8, 1.1);
 }
 
-TEST_CASE("nor does planning beside the iteration") {
+TEST_CASE("planning beside the iteration changes no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, OneStepAhead>>(5, 8, 0.9);
   check_chaos<CpuTrials, With<Chaos, OneStepAhead, FairShare, ChaosSwap>>(6, 8, 1.1);
 }
 
-TEST_CASE("nor do rotations with copies ahead") {
+TEST_CASE("rotations with copies ahead change no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 8, 1.1);
 }
 
-TEST_CASE("nor do users who leave, in whatever their requests do") {
+TEST_CASE("cancellations in any state of a request change no token and no logit") {
   check_chaos<CpuTrials, Chaos>(11, 8, 0.8, 25);
   check_chaos<CpuTrials, With<Chaos, FairShare>>(12, 8, 1.1, 25);
   check_chaos<CpuTrials, With<Chaos, OneStepAhead>>(13, 8, 0.9, 25);
@@ -40,7 +40,7 @@ TEST_CASE("nor do users who leave, in whatever their requests do") {
   check_chaos<CpuTrials, With<Chaos, ChaosWeights>>(15, 8, 1.1, 25);
 }
 
-TEST_CASE("nor do other weights that stream in every step") {
+TEST_CASE("streaming other weights in every step changes no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, ChaosWeights>>(8, 8, 1.1);
 }
 

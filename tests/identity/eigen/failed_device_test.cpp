@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that fails for good: every request ends with what the device says, its KV is free, and so does every later
-// one; nobody is told a token that came after.
+// A device that fails for good: every current and later request ends with the device's error, its KV is free, and no
+// token computed after the failure is delivered.
 #include "sluice/model/decoder/forwarding_runner.hpp"
 
 #include "identity/eigen/chaos.hpp"
@@ -17,7 +17,7 @@ namespace sluice::testing {
 
 namespace {
 
-/// A runner whose device is lost after so many iterations: its tokens are then of no row.
+/// A runner whose device is lost after so many iterations; its later tokens belong to no row.
 class FailingRunner final : public ForwardingRunner {
  public:
   FailingRunner(std::unique_ptr<Decoder> decoder, int lasts) : base_(std::move(decoder)), lasts_(lasts) {
@@ -46,13 +46,13 @@ class FailingRunner final : public ForwardingRunner {
 
 } // namespace
 
-TEST_CASE("a device that fails ends every request, running or to come, with its sentence") {
+TEST_CASE("a device that fails ends every request, running or later, with its error") {
   using Real = With<Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>, Cpu, SmallCost, Summary>;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     RealTrial trial = random_real_trial(random);
-    for (std::int64_t& output : trial.outputs) output = 20; // nobody is done before the device fails
+    for (std::int64_t& output : trial.outputs) output = 20; // no request ends before the device fails
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
     const std::int64_t kv = trial.largest() + 2 * trial.layers() + 8;
     const MachineSetup setup = trial.setup(*decoder, kv);

@@ -7,7 +7,7 @@
 
 namespace sluice::testing {
 
-TEST_CASE("a transfer that fails once is tried again, and nobody notices") {
+TEST_CASE("a transfer that fails once is retried, and every request gets its tokens") {
   check_faults<CpuTrials, Chaos>(
       21, 6,
       [](FaultPlan& faults) {
@@ -16,7 +16,7 @@ TEST_CASE("a transfer that fails once is tried again, and nobody notices") {
       false);
 }
 
-TEST_CASE("one copy that fails for good fails one request, and the others find all the room they had") {
+TEST_CASE("a copy that fails for good fails one request, and the others keep all their memory") {
   Random random(26);
   int lost = 0;
   for (int round = 0; round < 40; ++round) {
@@ -33,7 +33,7 @@ TEST_CASE("one copy that fails for good fails one request, and the others find a
   CHECK(lost > 0);
 }
 
-TEST_CASE("weights that fail to come ahead of their iteration are fetched once more, and nobody is lost") {
+TEST_CASE("weights whose early fetch fails are fetched once more, and no request is lost") {
   Random random(27);
   RealTrial trial = random_real_trial(random);
   trial.weights = random_weights(trial.weights.config, 5);
@@ -53,24 +53,25 @@ TEST_CASE("weights that fail to come ahead of their iteration are fetched once m
   CHECK(served > 0); // what it fetched ahead
 }
 
-TEST_CASE("those that fail twice fail their requests alone") {
+TEST_CASE("copies that fail twice fail only their requests") {
   check_faults<CpuTrials, Chaos>(
       22, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
   check_faults<CpuTrials, With<Chaos, ChaosHidden>>(
       52, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
-TEST_CASE("weights that fail for good fail who computes with them, and are fetched again for who comes after") {
+TEST_CASE(
+    "weights that fail for good fail the requests that compute with them, and are fetched again for later requests") {
   check_faults<CpuTrials, DeepSpeedWeights>(
       23, 10, [](FaultPlan& faults) { faults.failing = 0.05; }, true);
 }
 
-TEST_CASE("a model that computes no numbers is told so, and chooses no token") {
+TEST_CASE("a model that computes NaN is reported, and no token is chosen") {
   Random random(28);
   RealTrial trial = random_real_trial(random);
   const std::vector<RealOutput> sound = alone(trial);
   CHECK_FALSE(sound[0].tokens.empty());
-  // The last tensor of the last layer: everybody passes it.
+  // The last tensor of the last layer: every request passes it.
   auto* weight = reinterpret_cast<float*>(const_cast<std::byte*>(trial.weights.layers.back().back()));
   *weight = std::numeric_limits<float>::quiet_NaN();
   const RealResult result = run_real<Engine<>>(trial, trial.all());
@@ -78,7 +79,7 @@ TEST_CASE("a model that computes no numbers is told so, and chooses no token") {
   for (const RealOutput& output : result.outputs) CHECK(output.tokens.empty());
 }
 
-TEST_CASE("who is to be passed again and finds no rows for that is lost alone") {
+TEST_CASE("a request that must be recomputed and finds no rows for it is the only one lost") {
   Random random(25);
   std::int64_t refused = 0, served = 0;
   for (int round = 0; round < 8; ++round) {
@@ -98,7 +99,7 @@ TEST_CASE("who is to be passed again and finds no rows for that is lost alone") 
 TEST_CASE("transfers that are late, slow and in any order change no token") {
   Random random(24);
   RealExercise exercise;
-  std::int64_t overtakings[2] = {}, blocks[2] = {}; // in the transfer rule's order, and drawn
+  std::int64_t overtakings[2] = {}, blocks[2] = {}; // in the transfer rule's order, and in a drawn one
   for (int round = 0; round < 48; ++round) {
     CAPTURE(round);
     RealTrial trial = random_real_trial(random);
@@ -106,7 +107,7 @@ TEST_CASE("transfers that are late, slow and in any order change no token") {
     trial.faults.seed = random.below(1000);
     trial.faults.most_delay = Seconds{200e-6};
     trial.faults.most_slowdown = 4;
-    for (const bool reorders : {false, true}) { // of the same trial, so that the two are compared on the same blocks
+    for (const bool reorders : {false, true}) { // of the same trial, so that both are compared on the same blocks
       trial.faults.reorders = reorders;
       const RealResult result = run_real<Chaos>(trial, trial.largest() + 2 * trial.layers() + 8,
                                                 [](auto& config) { config.placement.rebuilds = 0; });
@@ -118,7 +119,7 @@ TEST_CASE("transfers that are late, slow and in any order change no token") {
     }
   }
   CHECK(exercise.bytes > 0);
-  CHECK(overtakings[1] * blocks[0] > overtakings[0] * blocks[1]); // a quarter of all, where it is a twelfth in order
+  CHECK(overtakings[1] * blocks[0] > overtakings[0] * blocks[1]); // a quarter of all, compared with a twelfth in order
 }
 
 } // namespace sluice::testing

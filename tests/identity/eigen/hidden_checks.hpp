@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_hidden_systems: HCache, and eLLM with hidden states on the host, on whichever device.
+// check_hidden_systems: HCache, and eLLM with hidden states on the host, on any device.
 #pragma once
 
 #include "sluice/engine/systems/ellm.hpp"
@@ -16,7 +16,8 @@
 namespace sluice::testing {
 
 /// Trials of a model whose hidden states are a quarter of its K and V, and whose projections cost a planner nothing:
-/// what HCache is for. `Trials` draws them; `make_where(counts)` says where one runs, with its rows counted.
+/// the case that HCache is designed for. `Trials` draws them; `make_where(counts)` says where one runs, with its rows
+/// counted.
 template <class Trials, class MakeWhere>
 void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_where) {
   Random random(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hidden states on a real machine: kept as they are computed, and begun with where K and V are gone.
+// Hidden states on a real machine: saved as they are computed, and used to rebuild missing K and V.
 #include "sluice/model/decoder/decoder_runner.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
@@ -14,7 +14,7 @@ namespace sluice::testing {
 
 namespace {
 
-/// A trial on this machine, whose rows are counted.
+/// A trial on this machine that counts its rows.
 struct Counted {
   std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
 
@@ -32,13 +32,13 @@ struct Counted {
 
 } // namespace
 
-TEST_CASE("hidden states saved, kept and given up in every step change no token and no logit") {
+TEST_CASE("hidden states saved, kept and dropped in every step change no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, ChaosHidden>>(21, 8, 0.8);
   check_chaos<CpuTrials, With<Chaos, ChaosHidden, NextLayer>>(22, 8, 1.1);
   check_chaos<CpuTrials, With<Chaos, ChaosHidden, FairShare, ChaosWeights>>(23, 8, 1.1, 25);
 }
 
-TEST_CASE("who comes back with hidden states passes no layer again; who comes back with nothing passes all") {
+TEST_CASE("a request that returns with hidden states passes no layer again; one that returns without them passes all") {
   using Recompute = Engine<Fcfs, EveryStep, PreemptNewest, Drop>;
   Random random(5);
   CountedRows with, without;
@@ -60,7 +60,7 @@ TEST_CASE("who comes back with hidden states passes no layer again; who comes ba
     with.passed += counted.counts->passed;
     with.stored += counted.counts->stored;
     with.restored += counted.counts->restored;
-    // Each token passes each layer once, whoever is preempted.
+    // Each token passes each layer once, whichever request is preempted.
     std::int64_t tokens = 0;
     for (std::size_t i = 0; i < trial.prompts.size(); ++i)
       tokens += static_cast<std::int64_t>(trial.prompts[i].size()) + trial.outputs[i] - 1;

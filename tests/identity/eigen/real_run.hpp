@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RealRun: small random worlds for the Cpu backend, and what every engine owes in them.
+// RealRun: small random worlds for the Cpu backend, and what every engine must guarantee in them.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -25,7 +25,7 @@
 
 namespace sluice::testing {
 
-/// Compiled apart: the kernels once, for all engines.
+/// Compiled separately: the kernels once, for all engines.
 std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_tokens, int threads);
 
 /// A model, a link and requests, all small.
@@ -42,15 +42,15 @@ struct RealTrial {
   std::vector<double> arrivals;
   bool loads = false;          ///< weights are loaded before the first request
   std::uint64_t leaving = 0;   ///< after a step one in so many requests is cancelled; 0: none
-  bool rows_to_rebuild = true; ///< the buffers have some for everybody's tokens
-  bool room_for_hidden = true; ///< and so has the device, for hidden states on their way
+  bool rows_to_rebuild = true; ///< the buffers have some for every request's tokens
+  bool room_for_hidden = true; ///< and so has the device, for hidden states in flight
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
     const auto tokens = static_cast<std::int64_t>(prompts[i].size()) + outputs[i] - 1;
     return blocks_for(Tokens{tokens}, limits.block_tokens).count();
   }
-  /// Layer blocks of the largest request at its longest, and of all of them.
+  /// Layer blocks of the largest request at its greatest length, and of all requests.
   [[nodiscard]] std::int64_t largest() const {
     std::int64_t most = 0;
     for (std::size_t i = 0; i < prompts.size(); ++i) most = std::max(most, blocks(i));
@@ -61,7 +61,7 @@ struct RealTrial {
     for (std::size_t i = 0; i < prompts.size(); ++i) sum += blocks(i);
     return sum * layers();
   }
-  /// What a machine is made with, whose memory has room for `kv_blocks` beside weights and buffers.
+  /// A machine's setup, with memory for `kv_blocks` besides weights and buffers.
   [[nodiscard]] MachineSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup;
     setup.limits = limits;
@@ -111,7 +111,7 @@ inline RealTrial random_real_trial(Random& random) {
   return trial;
 }
 
-/// What a request came to: its tokens, and the bits of all the logits that they were chosen from.
+/// A request's results: its tokens, and the bits of all logits that they were chosen from.
 struct RealOutput {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint32_t> logits;
@@ -129,7 +129,7 @@ struct RealResult {
   std::int64_t steps = 0;
   std::int64_t refused = 0;
   std::int64_t cancelled = 0;
-  std::int64_t blocks = 0;      ///< that came in during iterations
+  std::int64_t blocks = 0;      ///< that arrived during iterations
   std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
 };
 
@@ -153,8 +153,8 @@ struct OnCpu {
   }
 };
 
-/// All of a trial's requests through an engine whose device has `kv_blocks` for KV beside all weights. `change(config)`
-/// sets what the trial leaves open; requests in `only` alone are submitted; `where` makes the machine.
+/// Runs a trial's requests through an engine whose device has `kv_blocks` for KV besides all weights. `change(config)`
+/// sets what the trial leaves open; only the requests in `only` are submitted; `where` makes the machine.
 template <class E, class Change, class Where = OnCpu>
 RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& change,
                     const std::vector<std::size_t>& only = {}, Where&& where = {}) {
@@ -244,7 +244,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       last = times.layer;
     }
   }
-  CHECK_MESSAGE(engine->alive() == 0, "nobody is lost");
+  CHECK_MESSAGE(engine->alive() == 0, "no request is lost");
   CHECK(engine->ledger().device().used().count() == 0);
   result.moved = (*machine)->moved();
   result.graphs = (*machine)->graphs();
@@ -266,7 +266,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, const std::v
       trial, kv_blocks, [](auto&) {}, only);
 }
 
-/// What the requests come to when each is served alone, all resident, on one thread.
+/// The results of each request when it is served alone, all resident, on one thread.
 inline std::vector<RealOutput> alone(RealTrial trial) {
   trial.threads = 1;
   trial.link = {};
@@ -277,7 +277,7 @@ inline std::vector<RealOutput> alone(RealTrial trial) {
   return outputs;
 }
 
-/// What trials exercised: a property of what never happened is none.
+/// What trials exercised: a property about events that never happened would be empty.
 struct RealExercise {
   std::int64_t bytes = 0, preempted = 0, trials = 0;
   void add(const RealResult& result) {
@@ -287,12 +287,12 @@ struct RealExercise {
   }
 };
 
-/// The same tokens from the same logits, bit for bit, as each alone; but for who was refused.
+/// The same tokens from the same logits, bit for bit, as for each request alone; refused requests are excepted.
 inline void check_identity(const RealResult& result, const std::vector<RealOutput>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
     if (result.outputs[i].refused) continue;
-    if (result.outputs[i].cancelled) { // what came until then
+    if (result.outputs[i].cancelled) { // what arrived until then
       const auto begins = [](const auto& part, const auto& whole) {
         return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
       };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real run's clock replayed: the same engine on the same requests decides as it did, without computing a token.
+// A real run's clock replayed: the same engine on the same requests repeats its decisions without computing a token.
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
@@ -18,7 +18,7 @@ namespace sluice::testing {
 
 namespace {
 
-/// What was decided, with its times and without.
+/// The decisions, with their times and without.
 struct Decided {
   std::string log;
   std::int64_t steps = 0;
@@ -35,8 +35,8 @@ struct Decided {
   }
 };
 
-/// All of a trial's requests, in the order of arrival, through an engine on `backend`; `enter(id, i)` tells a machine
-/// what request i is made of. Users leave as the trial says, or as the record that is replayed.
+/// Runs a trial's requests, in the order of arrival, through an engine on `backend`; `enter(id, i)` tells a machine
+/// what request i contains. Cancellations follow the trial, or the replayed record.
 template <class System, class Backend, class Enter>
 Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend backend, Enter&& enter,
                const Replay* replay = nullptr) {
@@ -110,8 +110,8 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
   Random random(seed);
   std::int64_t moved = 0, planned_async = 0, cancelled = 0;
   int otherwise = 0;
-  // How long things take is this machine's: on a slow or busy one a few rounds may move nothing, or decide the same of
-  // other times. So as many more are run as it takes to see something.
+  // Durations depend on this machine: on a slow or busy one a few rounds may move nothing, or lead to the same
+  // decisions from other times. So rounds are added until some move and some decide differently.
   const auto seen = [&] {
     return cancelled > 0 && moved > 0 && otherwise > 0 && (planned_async > 0 || !System::lookahead_type::ahead);
   };
@@ -149,7 +149,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     CHECK(again.log == real.log);
     CHECK(again.steps == real.steps);
 
-    // Of other times it makes other decisions, or nothing is compared above.
+    // Other times give other decisions; otherwise the comparison above would show nothing.
     ClockRecord disturbed = *read;
     for (ClockEvent& event : disturbed.events) {
       event.now = event.now * 4;
@@ -169,11 +169,11 @@ using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 
 } // namespace
 
-TEST_CASE("an engine that is told a real run's times decides as it did there") {
+TEST_CASE("an engine that gets a real run's times repeats its decisions") {
   SUBCASE("chaos") { check_replays<Chaos>(11, 4, 0.9); }
   SUBCASE("chaos, planned beside the iteration") { check_replays<With<Chaos, OneStepAhead>>(12, 6, 0.9); }
   SUBCASE("OrbitFlow, planned beside the iteration") { check_replays<OrbitFlow>(13, 5, 0.6); }
-  SUBCASE("SuperInfer, whose rotations ask for the time") { check_replays<SuperInfer>(14, 6, 1.1); }
+  SUBCASE("SuperInfer, whose rotations read the time") { check_replays<SuperInfer>(14, 6, 1.1); }
 }
 
 } // namespace sluice::testing

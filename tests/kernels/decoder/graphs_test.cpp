@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelRunner's graphs: layers that are replayed have the bits of layers that are launched, whatever has changed
-// since.
+// KernelRunner's graphs: replayed layers give the bits of launched layers, whatever has changed since.
 #include "kernels/decoder/runner_case.hpp"
 
 #include <array>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr ElementType f32 = ElementType::f32;
 
-/// A sequence that moves: its K and V to other blocks, and what they leave is no number.
+/// Moves a sequence: its K and V go to other blocks, and the old ones become NaN.
 void move_blocks(SequenceKv& kv, Random& random) {
   const auto bytes = kv.memory.front().size();
   for (auto& layer : kv.layers) {
@@ -32,8 +31,8 @@ void move_blocks(SequenceKv& kv, Random& random) {
   }
 }
 
-/// Sequences that decode together, some of them now and then, between passes of prompts: every row has the bits that it
-/// has where nothing is a graph.
+/// Sequences that decode together, some of them only now and then, between passes of prompts: every row has the bits
+/// that it has without graphs.
 template <ElementType element>
 void replayed(SmallModel model, Products products, std::uint64_t seed) {
   CAPTURE(testing::name_of(model));
@@ -41,7 +40,7 @@ void replayed(SmallModel model, Products products, std::uint64_t seed) {
   RunnerCase<element> one{model, seed, {.products = products}};
   RunnerCase<element> other{model, seed + 100, {.products = products, .graph_rows = 16}};
   const bool fast = products == Products::fast;
-  const std::size_t sequences = few ? 2 : fast ? 8 : 7; // a library's bits may depend on rows that are rounded up
+  const std::size_t sequences = few ? 2 : fast ? 8 : 7; // a library's bits may depend on the rows added by rounding up
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<SequenceKv> kv, kv_of_other;
   std::vector<int> done(sequences, 0);
@@ -81,18 +80,18 @@ void replayed(SmallModel model, Products products, std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("kernels.decoder: layers that are replayed have the bits of layers that are launched") {
+TEST_CASE("kernels.decoder: replayed layers have the bits of launched layers") {
   for (const SmallModel model : testing::small_models) {
     if (sanitized && model != SmallModel::opt && model != SmallModel::mixtral) continue;
     if (few && model != SmallModel::mixtral) continue;
     replayed<f32>(model, Products::invariant, 21);
-#if !defined(SLUICE_ON_CARD) // of cuBLASLt nobody knows that rows which a graph adds change no other's bits
+#if !defined(SLUICE_ON_CARD) // for cuBLASLt it is unknown whether rows added by a graph change other rows' bits
     if constexpr (!sanitized) replayed<ElementType::bf16>(model, Products::fast, 22);
 #endif
   }
 }
 
-TEST_CASE("kernels.decoder: contexts that grow over a segment's end take other tiles, and other graphs" *
+TEST_CASE("kernels.decoder: contexts that grow beyond a segment's end use other tiles, and other graphs" *
           doctest::skip(sanitized)) {
   Random random{23};
   DecoderConfig config = testing::small_config(SmallModel::llama);
@@ -125,7 +124,7 @@ TEST_CASE("kernels.decoder: contexts that grow over a segment's end take other t
   CHECK(other.graphs().replayed == 8 * config.shape.layers);
 }
 
-TEST_CASE("kernels.decoder: weights that go round in two slots are two graphs of a layer" * doctest::skip(few)) {
+TEST_CASE("kernels.decoder: weights that alternate between two slots give two graphs of a layer" * doctest::skip(few)) {
   Random random{24};
   RunnerCase<f32> one{SmallModel::llama, 1}, other{SmallModel::llama, 2, {.graph_rows = 8}};
   const int layers = one.config().shape.layers, steps = sanitized ? 8 : 16;
@@ -147,7 +146,7 @@ TEST_CASE("kernels.decoder: weights that go round in two slots are two graphs of
   CHECK(other.graphs().replayed == (steps - 2) * layers);
 }
 
-TEST_CASE("kernels.decoder: iterations of nearly as many rows take the same room, and more rows never less") {
+TEST_CASE("kernels.decoder: iterations of nearly as many rows take the same memory, and more rows never less") {
   const KernelRunnerLimits limits{.graph_rows = 40};
   std::int64_t before = 0;
   for (int rows = 0; rows < 60; ++rows) {

@@ -13,7 +13,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// Writes down what it is given.
+/// Records its arguments.
 struct Book {
   std::vector<int> done;
 };
@@ -25,7 +25,7 @@ struct Number {
 void plus(Book& book, const Number& number) { book.done.push_back(number.of); }
 void minus(Book& book, const Number& number) { book.done.push_back(-number.of); }
 
-/// What it does when it is replayed was fixed when it was made.
+/// A replay does what was fixed at the capture.
 using Graph = std::unique_ptr<std::vector<int>>;
 
 struct Played {
@@ -34,7 +34,7 @@ struct Played {
   bool refuses = false;
   std::int64_t asked = 0;
 
-  /// What has been done, of a sequence of these numbers, the last of which is subtracted.
+  /// What has run, for a sequence of these numbers, from which the last one is subtracted.
   std::vector<int> play(const GraphPlace& place, const std::vector<int>& numbers, const void* at = nullptr) {
     book.done.clear();
     graphs.play(
@@ -42,7 +42,7 @@ struct Played {
         [&] {
           for (std::size_t i = 0; i + 1 < numbers.size(); ++i) graphs.launch<&plus>(book, Number{numbers[i], at});
           if (!numbers.empty()) graphs.launch<&minus>(book, Number{numbers.back(), at});
-          CHECK(book.done.empty()); // collected, and not done
+          CHECK(book.done.empty()); // collected, but not run
         },
         [&](std::span<const Launch<Book>> launches) -> Expected<Graph> {
           ++asked;
@@ -60,7 +60,7 @@ constexpr GraphPlace here{1, 8, 4, 0}, there{2, 8, 4, 0};
 
 } // namespace
 
-TEST_CASE("a sequence is launched, made a graph when it comes again, and replayed from then on") {
+TEST_CASE("a sequence is launched the first time, captured the second time, and replayed from then on") {
   Played played;
   const std::vector<int> numbers{1, 2, 3}, done{1, 2, -3};
   for (int i = 0; i < 5; ++i) CHECK(played.play(here, numbers) == done);
@@ -72,10 +72,10 @@ TEST_CASE("a sequence is launched, made a graph when it comes again, and replaye
   CHECK(played.graphs.counts().refused.empty());
   CHECK(played.play(here, {}).empty());
   played.graphs.launch<&plus>(played.book, Number{7});
-  CHECK(played.book.done == std::vector<int>{7}); // of no sequence: now
+  CHECK(played.book.done == std::vector<int>{7}); // of no sequence: runs now
 }
 
-TEST_CASE("any parameter, kernel or number of launches that differs is another sequence") {
+TEST_CASE("a sequence with any other parameter, kernel or number of launches is another sequence") {
   Played played;
   int places[2] = {};
   for (int i = 0; i < 3; ++i) played.play(here, {1, 2, 3}, &places[0]);
@@ -91,7 +91,7 @@ TEST_CASE("any parameter, kernel or number of launches that differs is another s
   CHECK(played.graphs.counts().launched == 4);
 }
 
-TEST_CASE("a place keeps so many graphs, and gives up none that comes round again") {
+TEST_CASE("a place keeps a fixed number of graphs, and drops none that returns in rotation") {
   using Graphs = LaunchGraphs<Book, Graph>;
   constexpr auto most = static_cast<int>(Graphs::most_of_place);
   Played played;
@@ -100,12 +100,11 @@ TEST_CASE("a place keeps so many graphs, and gives up none that comes round agai
   CHECK(played.graphs.counts().made == most); // the last one is launched each time
   CHECK(played.graphs.counts().launched == most + 10);
   for (std::int64_t i = 0; i < Graphs::stale + 2; ++i) played.play(here, {0, 0});
-  for (int i = 0; i < 3; ++i)
-    CHECK(played.play(here, {9, 9}) == std::vector<int>{9, -9}); // in place of one long unused
+  for (int i = 0; i < 3; ++i) CHECK(played.play(here, {9, 9}) == std::vector<int>{9, -9}); // replaces one long unused
   CHECK(played.graphs.counts().made == most + 1);
 }
 
-TEST_CASE("all places keep so many graphs: the one that was not asked for for the longest makes room, if long enough") {
+TEST_CASE("all places keep a fixed number of graphs: the one unused for longest is dropped, if that is long enough") {
   using Graphs = LaunchGraphs<Book, Graph>;
   constexpr auto most = static_cast<int>(Graphs::most);
   Played played;
@@ -120,20 +119,20 @@ TEST_CASE("all places keep so many graphs: the one that was not asked for for th
     for (int i = 0; i < 3; ++i) right = play(place) && right;
     return played.graphs.counts().made - before;
   };
-  CHECK(one_more(most) == 0); // all of the others were asked for just now
+  CHECK(one_more(most) == 0); // all others were just used
   for (int round = 0; round < 2; ++round)
     for (int place = 1; place < most; ++place) right = play(place) && right;
-  CHECK(one_more(most) == 1); // in the place of 0's
+  CHECK(one_more(most) == 1); // replaces place 0's
   CHECK(one_more(most + 1) == 0);
   const auto launched = played.graphs.counts().launched;
-  right = play(1) && right; // is still there
+  right = play(1) && right; // is still stored
   CHECK(played.graphs.counts().launched == launched);
   right = play(0) && right; // is not
   CHECK(played.graphs.counts().launched == launched + 1);
   CHECK(right);
 }
 
-TEST_CASE("where graphs are refused everything is launched, and nobody asks again") {
+TEST_CASE("if graphs are refused, everything is launched and no capture is tried again") {
   Played played;
   played.refuses = true;
   for (int i = 0; i < 5; ++i) CHECK(played.play(here, {1, 2}) == std::vector<int>{1, -2});

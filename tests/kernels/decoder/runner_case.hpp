@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of KernelRunner share: a small model on an emulated device, sequences with K and V in blocks of their own,
+// Shared by the tests of KernelRunner: a small model on an emulated device, sequences with K and V in their own blocks,
 // and passes of any of their rows.
 #pragma once
 
@@ -39,20 +39,20 @@ extern template class KernelRunner<emulate::KernelQueue,
 
 namespace test {
 
-/// Every thread of a block is a thread then, which takes its time: tests do less.
+/// There every CUDA thread is a thread, which takes longer, so tests do less.
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 inline constexpr bool few = true;
 #else
 inline constexpr bool few = false;
 #endif
-/// Under AddressSanitizer a row takes some ten times as long.
+/// Under AddressSanitizer a row takes about ten times as long.
 #if defined(SLUICE_SANITIZED)
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = few;
 #endif
 
-/// On a card a library is cuBLASLt, and may multiply few rows as it multiplies many.
+/// On a GPU the library is cuBLASLt, and may multiply few rows as it multiplies many.
 #if defined(SLUICE_ON_CARD)
 inline constexpr bool on_card = true;
 #else
@@ -70,7 +70,7 @@ inline std::vector<std::int32_t> random_tokens(Random& random, int count, int vo
   return tokens;
 }
 
-/// K and V of one sequence, in blocks of their own that lie anywhere.
+/// One sequence's K and V, in its own scattered blocks.
 struct SequenceKv {
   SequenceKv(const DecoderConfig& config, int tokens, Random& random) {
     const std::int64_t numbers = kv_block_floats(config.shape, Tokens{block_tokens});
@@ -78,7 +78,7 @@ struct SequenceKv {
     layers.resize(static_cast<std::size_t>(config.shape.layers));
     for (auto& layer : layers)
       for (int t = 0; t < tokens; t += block_tokens) layer.push_back(add(bytes));
-    for (auto& layer : layers) { // what is allocated one after the other need not be used so
+    for (auto& layer : layers) { // so that blocks are not used in the order of their allocation
       for (std::byte*& block : layer) {
         auto& other = layers[random.below(layers.size())];
         if (!other.empty()) std::swap(block, other[random.below(other.size())]);
@@ -90,14 +90,14 @@ struct SequenceKv {
     return memory.back().data();
   }
 
-  /// Where K (`head` below the model's KV heads) or V (from there on) of a token lies, and how long it is.
+  /// The place and the length of a token's K (`head` below the model's KV heads) or V (from there on).
   [[nodiscard]] std::span<std::byte> head(const DecoderConfig& config, std::size_t layer, int token, int head) const {
     const std::int64_t bytes = std::int64_t{config.shape.head_dim} * config.shape.kv_element_bytes;
     std::byte* const block = layers[layer][static_cast<std::size_t>(token / block_tokens)];
     return {block + (std::int64_t{head} * block_tokens + token % block_tokens) * bytes,
             static_cast<std::size_t>(bytes)};
   }
-  /// All of the first `tokens` tokens.
+  /// K and V of the first `tokens` tokens.
   [[nodiscard]] std::vector<std::byte> stored(const DecoderConfig& config, int tokens) const {
     std::vector<std::byte> all;
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -118,7 +118,7 @@ struct SequenceKv {
 /// Rows of one sequence in an iteration: `count` tokens from `first` on.
 struct Part {
   const std::vector<std::int32_t>* tokens = nullptr;
-  SequenceKv* kv = nullptr; ///< null: rows that no sequence covers
+  SequenceKv* kv = nullptr; ///< null: rows of no sequence
   int first = 0;
   int count = 0;
 };
@@ -131,7 +131,7 @@ struct CutLayer {
     const std::byte* const image =
         model.layers[static_cast<std::size_t>(layer)][0] - model.layout.places[0].offset; // of `random_weights`
     const std::size_t before = static_cast<std::size_t>(cut), behind = bytes - before;
-    head = emulate::Memory{std::max<std::size_t>(1, before)}; // an address, even of nothing
+    head = emulate::Memory{std::max<std::size_t>(1, before)}; // an address, even for no bytes
     tail = emulate::Memory{std::max<std::size_t>(1, behind)};
     std::memcpy(head.data(), image, before);
     std::memcpy(tail.data(), image + cut, behind);
@@ -153,7 +153,7 @@ inline std::vector<float> numbers(const std::vector<std::uint32_t>& bits) {
   return floats;
 }
 
-/// How a case's runner is made.
+/// The setup of a case's runner.
 struct RunnerWay {
   std::optional<QueueWait> leaves_out = {};
   int split_rows = 64;
@@ -183,7 +183,7 @@ class RunnerCase {
   }
   RunnerCase(SmallModel model, std::uint64_t seed, const RunnerWay& way = {})
       : RunnerCase(testing::small_weights(model, element), seed, way) {}
-  /// What is asked of the device and not waited for touches memory of the case.
+  /// Pending device work touches memory of the case.
   RunnerCase(const RunnerCase&) = delete;
   RunnerCase& operator=(const RunnerCase&) = delete;
   ~RunnerCase() {
@@ -224,7 +224,7 @@ class RunnerCase {
   void launch(std::span<const Part> parts) {
     launch(parts, [&](int layer) { return whole(layer); });
   }
-  /// The same, and each layer is cut somewhere.
+  /// The same, with each layer cut at a random place.
   void launch(std::span<const Part> parts, Random& random) {
     launch(parts, [&](int layer) {
       cut_.emplace_back(model_, layer, random.below(4) == 0 ? 1.0 : random.uniform());
@@ -246,11 +246,11 @@ class RunnerCase {
       outcome.logits.emplace_back();
       for (const float logit : runner_->logits(i)) outcome.logits.back().push_back(std::bit_cast<std::uint32_t>(logit));
     }
-    cut_.clear(); // all that read them is done
+    cut_.clear(); // all reads of them have ended
     return outcome;
   }
 
-  /// A sequence by itself, in one piece: the logits after each token, and K and V.
+  /// A single sequence, in one piece: the logits after each token, and K and V.
   struct Alone {
     std::vector<std::vector<std::uint32_t>> logits;
     std::vector<std::byte> stored;

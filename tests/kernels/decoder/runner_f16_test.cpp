@@ -7,6 +7,7 @@ using namespace sluice::kernels;
 template class sluice::kernels::KernelRunner<emulate::KernelQueue,
                                              KernelRunnerConfig{ElementType::f16, testing::small_head_dim}>;
 
-TEST_CASE("kernels.decoder f16: a row's result is its own, and its token the sampler's" * doctest::skip(test::few)) {
+TEST_CASE("kernels.decoder f16: a row's result does not depend on other rows, and its token is the sampler's" *
+          doctest::skip(test::few)) {
   test::holds_what_it_promises<ElementType::f16>();
 }

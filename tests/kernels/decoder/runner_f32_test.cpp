@@ -7,6 +7,6 @@ using namespace sluice::kernels;
 template class sluice::kernels::KernelRunner<emulate::KernelQueue,
                                              KernelRunnerConfig{ElementType::f32, testing::small_head_dim}>;
 
-TEST_CASE("kernels.decoder f32: a row's result is its own, and its token the sampler's") {
+TEST_CASE("kernels.decoder f32: a row's result does not depend on other rows, and its token is the sampler's") {
   test::holds_what_it_promises<ElementType::f32>();
 }

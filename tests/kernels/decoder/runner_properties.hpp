@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of KernelRunner in every element: a row's result is its own, tokens are the sampler's.
+// What KernelRunner must guarantee in every element: a row's result does not depend on other rows, and tokens are the
+// sampler's.
 #pragma once
 
 #include "sluice/model/decoder/sampler.hpp"
@@ -11,8 +12,8 @@
 
 namespace sluice::kernels::test {
 
-/// Ragged batches in random order, prompts in chunks of random lengths, layers cut anywhere, rows that belong to
-/// nobody, blocks anywhere: each row has the bits that it has alone.
+/// Ragged batches in random order, prompts in chunks of random lengths, layers cut anywhere, rows of no sequence,
+/// blocks anywhere: each row has the bits of its sequence run alone.
 template <ElementType element>
 void rows_are_their_own(SmallModel model, std::uint64_t seed) {
   CAPTURE(testing::name_of(model));
@@ -41,10 +42,10 @@ void rows_are_their_own(SmallModel model, std::uint64_t seed) {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
     std::vector<Part> parts;
     std::vector<int> rows;
-    std::vector<std::pair<std::size_t, int>> whose; // of each sampled row: the sequence, the token
+    std::vector<std::pair<std::size_t, int>> whose; // for each sampled row: its sequence and its token
     int row = 0;
     for (const std::size_t s : order) {
-      if (random.below(3) == 0) { // of nobody
+      if (random.below(3) == 0) { // of no sequence
         parts.push_back({&tokens[0], nullptr, 0, 1});
         ++row;
       }
@@ -70,8 +71,8 @@ void rows_are_their_own(SmallModel model, std::uint64_t seed) {
     CHECK(kv[s].stored(one.config(), static_cast<int>(tokens[s].size())) == expected[s].stored);
 }
 
-/// A prefix that is passed again leaves the K and V that it finds, makes those it does not, and changes no logit: of
-/// layer 0 all its rows go on, of layer 1 they only store, of layer 2 they are gone.
+/// A prefix that is passed again keeps existing K and V, computes missing ones, and changes no logit: all its rows pass
+/// layer 0, only store in layer 1, and are absent from layer 2.
 template <ElementType element>
 void prefixes_are_rebuilt(SmallModel model, std::uint64_t seed) {
   CAPTURE(testing::name_of(model));
@@ -118,7 +119,7 @@ void prefixes_are_rebuilt(SmallModel model, std::uint64_t seed) {
   }
 }
 
-/// K and V below `stored_from` stay what they are, whatever they are: others may be reading them.
+/// K and V below `stored_from` are never written, whatever their bytes: other requests may be reading them.
 template <ElementType element>
 void what_is_stored_is_left(SmallModel model, std::uint64_t seed) {
   Random random{seed};
@@ -141,7 +142,7 @@ void what_is_stored_is_left(SmallModel model, std::uint64_t seed) {
   CHECK(kv.stored(one.config(), count) != all_before);
 }
 
-/// `tokens` is `sluice::sample` of the row's logits, however it is asked.
+/// `tokens` equals `sluice::sample` of the row's logits, for any request.
 template <ElementType element>
 void tokens_are_the_samplers(SmallModel model, std::uint64_t seed) {
   Random random{seed};

@@ -19,13 +19,13 @@ ModelWeights with_long_contexts() {
   return random_weights(config, 1, f32);
 }
 
-/// Two passes of eight tokens each, of which nobody waits for the first: the logits after the second.
+/// Two passes of eight tokens each, without waiting for the first: the logits after the second.
 std::vector<std::uint32_t> after_two_passes(std::uint64_t seed, std::optional<QueueWait> leaves_out) {
   Random random{5};
   RunnerCase<f32> one{testing::small_weights(SmallModel::llama, f32), seed, {.leaves_out = leaves_out}};
   const std::vector<std::int32_t> tokens = random_tokens(random, 16, one.config().shape.vocabulary);
   SequenceKv kv{one.config(), 16, random};
-  for (const emulate::Memory& block : kv.memory) std::memset(block.data(), 0, block.size()); // finite, if not written
+  for (const emulate::Memory& block : kv.memory) std::memset(block.data(), 0, block.size()); // finite, unless written
   for (const int first : {0, 8}) {
     const Part part{&tokens, &kv, first, 8};
     one.launch({&part, 1});
@@ -37,7 +37,7 @@ std::vector<std::uint32_t> after_two_passes(std::uint64_t seed, std::optional<Qu
   return seen;
 }
 
-/// A layer's matrices and biases, each in two places or one of its own, between which nothing lies.
+/// A layer's matrices and biases, each of them in two places or a separate one, with gaps between all of them.
 class Apart {
  public:
   Apart(const LayerWeights& whole, ElementType element, Random& random) : weights(whole), bytes_(bytes_of(element)) {
@@ -74,7 +74,7 @@ class Apart {
 } // namespace
 
 #if !defined(SLUICE_ON_CARD) // whose queue counts nothing
-TEST_CASE("kernels.decoder: what layers are told goes up, and tokens come down, without a copy engine") {
+TEST_CASE("kernels.decoder: layer arguments go up and tokens come down without a copy engine") {
   Random random{6};
   RunnerCase<f32> one{SmallModel::llama, 3, {.graph_rows = 4}};
   const std::vector<std::int32_t> tokens = random_tokens(random, 16, one.config().shape.vocabulary);
@@ -89,11 +89,11 @@ TEST_CASE("kernels.decoder: what layers are told goes up, and tokens come down, 
     CHECK(one.queue().copies() == 0);
   }
   CHECK(one.runner().logits(0).size() == static_cast<std::size_t>(one.config().shape.vocabulary));
-  CHECK(one.queue().copies() == 1); // which nobody waits for in each step
+  CHECK(one.queue().copies() == 1); // no step waits for it
 }
 #endif
 
-TEST_CASE("kernels.decoder: matrices and biases that lie apart have the bits of an image") {
+TEST_CASE("kernels.decoder: separate matrices and biases give the bits of an image") {
   for (const SmallModel model : testing::small_models) {
     if (few && model != SmallModel::mixtral) continue;
     CAPTURE(testing::name_of(model));
@@ -114,9 +114,9 @@ TEST_CASE("kernels.decoder: matrices and biases that lie apart have the bits of 
   }
 }
 
-TEST_CASE("kernels.decoder: long contexts, split and folded, have the bits of any chunks" * doctest::skip(sanitized)) {
+TEST_CASE("kernels.decoder: long contexts, split and folded, give the bits of any chunks" * doctest::skip(sanitized)) {
   Random random{1};
-  // Enough rows for every tile; and partial rows for some of the long rows to be split, for the others to be folded.
+  // Enough rows for every tile, and enough partial rows to split some of the long rows; the others are folded.
   RunnerCase<f32> one{with_long_contexts(), 1, {.split_rows = 0}}, other{with_long_contexts(), 2, {.split_rows = 200}};
   const std::vector<std::int32_t> tokens = random_tokens(random, 1100, one.config().shape.vocabulary);
   SequenceKv kv{one.config(), 1100, random}, kv_of_other{one.config(), 1100, random};
@@ -141,18 +141,18 @@ TEST_CASE("kernels.decoder: long contexts, split and folded, have the bits of an
   CHECK(kv_of_other.stored(one.config(), 1100) == kv.stored(one.config(), 1100));
 }
 
-TEST_CASE("kernels.decoder: rows by a library's products may depend on how many there are, and are near the same") {
+TEST_CASE("kernels.decoder: rows computed by a library may depend on the number of rows, and differ little") {
   Random random{10};
   const RunnerWay fast{.products = Products::fast};
   RunnerCase<f32> one{SmallModel::llama, 1, fast}, again{SmallModel::llama, 2, fast}, own{SmallModel::llama, 3};
-  const int count = few ? 10 : 24; // more than HostLibrary splits sums of
+  const int count = few ? 10 : 24; // more rows than HostLibrary splits sums for
   const std::vector<std::int32_t> tokens = random_tokens(random, count, one.config().shape.vocabulary);
   const auto together = one.alone(tokens, random), expected = own.alone(tokens, random);
   SequenceKv kv{one.config(), count, random};
   bool other_bits = false;
   for (int token = 0; token < count; ++token) {
     const Part part{&tokens, &kv, token, 1};
-    again.launch({&part, 1}, random); // layers that lie in two places, too
+    again.launch({&part, 1}, random); // layers in two places, too
     const int row = 0;
     const auto at = static_cast<std::size_t>(token);
     const std::vector<std::uint32_t> bits = again.sample(std::span{&row, 1}).logits[0];
@@ -167,11 +167,11 @@ TEST_CASE("kernels.decoder: rows by a library's products may depend on how many 
   CHECK((other_bits || on_card));
 }
 
-TEST_CASE("kernels.decoder: a row whose logits are not all finite gets no token, and only such a row") {
+TEST_CASE("kernels.decoder: exactly the rows with a logit that is not finite get no token") {
   ModelWeights weights = testing::small_weights(SmallModel::llama, f32);
   std::vector<float> head(static_cast<std::size_t>(weights.head.rows * weights.head.columns));
   std::memcpy(head.data(), weights.head.row(0), head.size() * sizeof(float));
-  head[0] = 3e38F; // times a first number above 1.13, or below -1.13, is no float
+  head[0] = 3e38F; // multiplied by a first number above 1.13, or below -1.13, it overflows
   weights.head =
       Matrix::whole(reinterpret_cast<const std::byte*>(head.data()), weights.head.rows, weights.head.columns, f32);
   RunnerCase<f32> one{weights, 1};
@@ -195,8 +195,8 @@ TEST_CASE("kernels.decoder: a row whose logits are not all finite gets no token,
   CHECK(refused < count);
 }
 
-// Under ThreadSanitizer what is left out here is a race, and would be reported as one.
-TEST_CASE("kernels.decoder: each of the runner's waits is missed where it is left out" * doctest::skip(few)) {
+// Under ThreadSanitizer each omitted wait is a race, and would be reported as one.
+TEST_CASE("kernels.decoder: each omitted wait of the runner gives wrong results" * doctest::skip(few)) {
   const std::vector<std::uint32_t> expected = after_two_passes(1, {});
   for (std::uint64_t seed = 2; seed < 5; ++seed) {
     CHECK(after_two_passes(seed, {}) == expected);
@@ -205,7 +205,7 @@ TEST_CASE("kernels.decoder: each of the runner's waits is missed where it is lef
   }
 }
 
-TEST_CASE("kernels.decoder: an iteration without rows to sample, and one without rows, are none the worse") {
+TEST_CASE("kernels.decoder: iterations without sampled rows and iterations without rows change nothing") {
   RunnerCase<f32> one{SmallModel::llama, 1};
   Random random{7};
   const std::vector<std::int32_t> tokens = random_tokens(random, 3, one.config().shape.vocabulary);
@@ -215,7 +215,7 @@ TEST_CASE("kernels.decoder: an iteration without rows to sample, and one without
     const Part part{&tokens, &kv, token, 1};
     one.launch({&part, 1});
     if (token == 0) {
-      one.runner().launch_samples({}); // of a chunk; the next iteration is not even asked for samples
+      one.runner().launch_samples({}); // of a chunk; the next iteration does not even request samples
       CHECK(one.runner().tokens().empty());
     }
     if (token == 1) {

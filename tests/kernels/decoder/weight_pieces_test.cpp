@@ -25,7 +25,8 @@ std::vector<const std::byte*> rows_of(const WeightPieces& pieces, std::int64_t r
 
 } // namespace
 
-TEST_CASE("WeightPieces reads the rows of its matrices in order, wherever an image is cut, in one product if it can") {
+TEST_CASE(
+    "WeightPieces reads the rows of its matrices in order, wherever an image is cut, in one product if possible") {
   LayerLayout layout;
   layout.add(LayerTensor::query, 4, 16, ElementType::f32);
   layout.add(LayerTensor::key, 3, 16, ElementType::f32);
@@ -45,7 +46,7 @@ TEST_CASE("WeightPieces reads the rows of its matrices in order, wherever an ima
   }
 }
 
-TEST_CASE("WeightPieces takes matrices that lie apart by twos") {
+TEST_CASE("WeightPieces combines separate matrices in pairs") {
   const std::vector<std::byte> a(128), b(192), c(64);
   const auto whole = [](const std::vector<std::byte>& memory) {
     return Matrix::whole(memory.data(), static_cast<std::int64_t>(memory.size()) / 64, 16, ElementType::f32);

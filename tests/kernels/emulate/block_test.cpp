@@ -14,7 +14,7 @@ static_assert(HopperCta<emulate::HostCta<64>>);
 
 namespace {
 
-/// A kernel of 64 threads that is one of these cases.
+/// A kernel of 64 threads that runs one of these cases.
 enum class Does {
   order,
   divergent_barriers,
@@ -106,7 +106,7 @@ struct Case {
     } else if constexpr (does == Does::poison) {
       params.out[cta.block_x() * threads + thread] = shared.packets[thread % 8].of[0];
       cta.sync();
-      if (thread < 8) shared.packets[thread].of[0] = 1; // the next block does not find
+      if (thread < 8) shared.packets[thread].of[0] = 1; // the next block must not find it
     } else if constexpr (does == Does::throws) {
       if (thread == 3) throw 1;
       cta.sync();
@@ -128,7 +128,7 @@ Ran ran(std::uint64_t seed = 1, int blocks = 1) {
   return result;
 }
 
-/// The one error of a launch.
+/// A launch's only error.
 template <Does does>
 std::string error(std::uint64_t seed = 1) {
   const Report report = ran<does>(seed).report;
@@ -155,7 +155,7 @@ TEST_CASE("the emulator draws the order of threads from the seed") {
   CHECK(orders.size() == 20);
 }
 
-TEST_CASE("the emulator names who waits for ever, where, and who does not come") {
+TEST_CASE("the emulator names threads that wait forever, their place, and the thread that is missing") {
   CHECK(says(error<Does::divergent_barriers>(), "waits at another barrier than thread "));
   const std::string ended = error<Does::ended_thread>();
   CHECK(says(ended, "block_test.cpp:"));
@@ -178,7 +178,7 @@ TEST_CASE("the emulator checks masks") {
   }
 }
 
-TEST_CASE("a scan's room is used again only after a barrier") {
+TEST_CASE("a scan's room is reused only after a barrier") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Ran scans = ran<Does::scan>(seed);
     REQUIRE(scans.report.ok());

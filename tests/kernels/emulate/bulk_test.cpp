@@ -66,7 +66,7 @@ struct Case {
   }
 };
 
-/// What the launch says, or nothing if the numbers are right. Which of two wrongs it sees first may hang on the seed.
+/// The launch's report; empty if the numbers are right. The seed may determine which of two errors it sees first.
 template <Does does>
 std::string said(std::uint64_t seed) {
   Numbers in, out{};
@@ -78,7 +78,7 @@ std::string said(std::uint64_t seed) {
   return {};
 }
 
-/// Whether each of some seeds has it say `part`.
+/// Whether the report contains `part` for each of some seeds.
 template <Does does>
 bool says(const std::string& part) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed)
@@ -88,7 +88,7 @@ bool says(const std::string& part) {
 
 } // namespace
 
-TEST_CASE("bulk copies bring and take what they should, in any order") {
+TEST_CASE("bulk copies load and store the right bytes, in any order") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) CHECK(said<Does::right>(seed) == "");
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("bulk copies and their barriers are checked") {
   CHECK(says<Does::uncommitted_store>("ends before it has committed the bulk store"));
 }
 
-TEST_CASE("bulk copies that are under way at the end of their block are errors, whenever they are late") {
+TEST_CASE("bulk copies under way at the end of their block are errors, however late they are") {
   int loads = 0, stores = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     loads += said<Does::unwaited_load>(seed).find("nobody waits for it") != std::string::npos ? 1 : 0;
@@ -110,12 +110,12 @@ TEST_CASE("bulk copies that are under way at the end of their block are errors, 
   CHECK(stores > 0);
 }
 
-// To ThreadSanitizer these two are races, and it says so.
-TEST_CASE("a barrier that expects too few bytes lets threads go too early" *
+// For ThreadSanitizer these two are races, and it reports them.
+TEST_CASE("a barrier that expects too few bytes releases threads too early" *
           doctest::skip(emulate::watched_for_races)) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) CHECK(said<Does::few_bytes>(seed) != "");
 }
 
-TEST_CASE("the async proxy sees shared memory as it was fenced" * doctest::skip(emulate::watched_for_races)) {
+TEST_CASE("the async proxy sees shared memory as of the last fence" * doctest::skip(emulate::watched_for_races)) {
   CHECK(says<Does::unfenced_store>("bulk stores byte 0 of 128, which was written after the last fence_async()"));
 }

@@ -10,8 +10,8 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// c[16][8] = a[16][16] b, where b lies by columns, or by rows and is transposed on its way. Rows of both are `stride`
-/// numbers apart: 8 or more.
+/// c[16][8] = a[16][16] b, where b is stored by columns, or by rows and transposed while loading. Rows of both are
+/// `stride` numbers apart: 8 or more.
 template <class T, int stride, bool transposed>
 struct Product {
   static constexpr int threads = 32, ctas_per_sm = 1;
@@ -67,14 +67,14 @@ void check_product() {
 
 } // namespace
 
-TEST_CASE("fragments go where PTX says, and bank conflicts are counted") {
+TEST_CASE("fragments have PTX's places, and bank conflicts are counted") {
   check_product<Bf16, 24, false>(); // rows 48 bytes apart: eight in different banks
   check_product<F16, 24, true>();
   check_product<Bf16, 64, true>(); // 128 bytes: all eight in the same
   check_product<F16, 64, false>();
 }
 
-TEST_CASE("a launch is held to the conflicts that are stated") {
+TEST_CASE("a launch checks the stated number of bank conflicts") {
   std::vector<Bf16> a(256), b(128);
   std::vector<float> c(128);
   const auto report =

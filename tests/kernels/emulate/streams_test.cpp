@@ -12,7 +12,7 @@ using emulate::Device;
 
 namespace {
 
-/// Adds one to each number; a block has 32 of them.
+/// Adds one to each number; a block handles 32 of them.
 struct AddOne {
   static constexpr int threads = 32, ctas_per_sm = 1;
   struct Params {
@@ -27,8 +27,8 @@ struct AddOne {
 
 enum class Forgets { nothing, arrival, last_writer, write_back };
 
-/// Layers of numbers go through a ring of slots: fetched on a stream, added to on another, written back on a third. How
-/// many layers came out wrong.
+/// Layers of numbers go through a ring of slots: fetched on one stream, incremented on another, written back on a
+/// third. Returns the number of wrong layers.
 int wrong_layers(Forgets forgets, std::uint64_t seed) {
   constexpr std::size_t layers = 8, slots = 3, size = 128;
   enum : int { compute, in, out };
@@ -70,8 +70,8 @@ int wrong_of_seeds(Forgets forgets) {
 
 TEST_CASE("events order streams, and nothing else does") { CHECK(wrong_of_seeds(Forgets::nothing) == 0); }
 
-// To ThreadSanitizer each of these is a race, and it says so.
-TEST_CASE("a forgotten event shows in the numbers" * doctest::skip(emulate::watched_for_races)) {
+// For ThreadSanitizer each of these is a race, and it reports them.
+TEST_CASE("a missing event gives wrong numbers" * doctest::skip(emulate::watched_for_races)) {
   CHECK(wrong_of_seeds(Forgets::arrival) > 0);
   CHECK(wrong_of_seeds(Forgets::last_writer) > 0);
   CHECK(wrong_of_seeds(Forgets::write_back) > 0);
@@ -97,7 +97,7 @@ TEST_CASE("streams run in an order drawn from the seed") {
   CHECK(orders.size() > 10);
 }
 
-TEST_CASE("the host has what it has waited for") {
+TEST_CASE("the host sees the results that it has waited for") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     int numbers[2] = {};
     Device device(2, seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled by nvcc and linked with cuBLASLt: the models of Product, whole. Where there is a card it also
-// asks it (exit status 0: own tiles keep the bits of rows), and without one it says so.
+// Compiled by nvcc and linked with cuBLASLt: the models of Product as a whole. With a GPU it also runs the library
+// (exit status 0: own tiles keep the bits of rows); without one it reports that.
 #include "kernels/products/cublas_lt.cuh"
 #include "kernels/products/invariant.cuh"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bug: what is wrong with a planted kernel.
+// Bug: the error of a planted kernel.
 #pragma once
 
 #include <cstdint>
 
 namespace planted {
 
-/// Each is a template parameter of one of this folder's kernels, right with `none`. The line that is wrong, or the one
-/// that suffers, is marked by a comment with the bug's name: the test expects a report of that line.
+/// Each is a template parameter of one of this folder's kernels, which is right with `none`. A comment with the bug's
+/// name marks the wrong line, or the line that shows it: the test expects a report of that line.
 enum class Bug : std::uint8_t {
   none,
   missing_barrier_before_reuse,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountedSum: the sum of a vector, a part by each block; the last block to arrive at a counter adds the parts up, in
+// CountedSum: the sum of a vector, one part for each block; the last block to increment a counter adds the parts in
 // their order.
 #pragma once
 
@@ -16,7 +16,7 @@ struct CountedSumParams {
   float* parts;    // [block]
   int* arrived;    // 0 before the launch
   float* sum;
-  int* summed; // how many numbers were
+  int* summed; // how many numbers were read
   int size;
 };
 

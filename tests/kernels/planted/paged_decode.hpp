@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PagedDecode: attention of one token of each sequence over paged K and V, a block's pages copied one ahead.
+// PagedDecode: attention of one token of each sequence over paged K and V; a block copies its pages one ahead.
 #pragma once
 
 #include "kernels/cta.hpp"
@@ -14,14 +14,14 @@ using namespace sluice::kernels;
 
 struct PagedDecodeParams {
   const float* query;         // [sequence][dim]
-  const float* const* blocks; // each K then V, [page][dim]
+  const float* const* blocks; // for each page K then V, [page][dim]
   const int* first_block;     // of each sequence, in `blocks`
   const int* tokens;          // of each sequence
   float* out;                 // [sequence][dim]
 };
 
-/// A block is a sequence, a page a block of the table. A warp has half of a page's tokens for scores; a thread has one
-/// dimension of the values of one half.
+/// A block handles a sequence, and a page is a block of the block table. A warp computes the scores of half of a page's
+/// tokens; a thread computes one dimension of the values of one half.
 template <Bug bug>
 struct PagedDecode {
   static constexpr int dim = 32, page = 16, halves = 2, threads = dim * halves, ctas_per_sm = 1;
@@ -58,7 +58,7 @@ struct PagedDecode {
     };
 
     if (thread < dim || bug == Bug::out_of_bounds) {
-      const volatile float* const query = params.query; // a load that nobody uses is one all the same
+      const volatile float* const query = params.query; // an unused load is still a load
       const float one = query[sequence * dim + thread]; // out_of_bounds
       if (thread < dim) shared.query[thread] = one;
     }
@@ -68,11 +68,11 @@ struct PagedDecode {
     float maximum = lowest_score, total = 0, value = 0;
     for (int p = 0; p < pages_of_it; ++p) {
       const int left = length - p * page;
-      if constexpr (bug != Bug::missing_barrier_before_reuse) cta.sync(); // all have read the page that is overwritten
+      if constexpr (bug != Bug::missing_barrier_before_reuse) cta.sync(); // all have read the overwritten page
       if (p + 1 < pages_of_it) fetch(cta, shared.pages[(p + 1) % 2], block(p + 1), left - page);
       cta.commit();
       if constexpr (bug != Bug::missing_wait) cta.template wait<1>();
-      if constexpr (bug != Bug::missing_barrier_after_arrival) cta.sync(); // everybody's copies are there
+      if constexpr (bug != Bug::missing_barrier_after_arrival) cta.sync(); // all copies have landed
       const Page& here = shared.pages[p % 2];
 
       for (int token = half * page / 2; token < (half + 1) * page / 2; ++token) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the kernel of one bug, right (`planted BUG none`) or wrong (`planted BUG`), and says what the emulator and the
-// numbers say of it. Compiled three ways: what a sanitizer says of it goes to stderr.
+// Runs the kernel of one bug, right (`planted BUG none`) or wrong (`planted BUG`), and prints what the emulator reports
+// and whether the numbers are right. Compiled three ways: a sanitizer's report goes to stderr.
 #include "emulate/launch.hpp"
 #include "kernels/planted/counted_sum.hpp"
 #include "kernels/planted/paged_decode.hpp"
@@ -42,7 +42,7 @@ Outcome outcome(Report report, const std::vector<float>& got, const std::vector<
   return result;
 }
 
-/// What `CountedSum` and `PagedDecode` add up by shuffles.
+/// The numbers that `CountedSum` and `PagedDecode` add by shuffles.
 float sum_of_lanes(std::vector<float> lanes) {
   for (std::size_t with = 16; with > 0; with /= 2) {
     const std::vector<float> before = lanes;
@@ -64,7 +64,7 @@ Outcome paged_decode(std::uint64_t seed) {
     for (int p = 0; p * K::page < length; ++p) pool.push_back(drawn(2 * page * dim, seed * 100 + pool.size()));
   }
   for (const auto& block : pool) blocks.push_back(block.data());
-  blocks.push_back(blocks.front()); // who reads one too far finds a block
+  blocks.push_back(blocks.front()); // a read one too far finds a block
   const std::vector<float> query = drawn(tokens.size() * dim, seed);
   std::vector<float> out(query.size()), wanted;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScaledRows: rows brought by bulk copies two ahead, scaled in shared memory, and sent back by bulk copies.
+// ScaledRows: bulk copies load rows two ahead and store them after they were scaled in shared memory.
 #pragma once
 
 #include "kernels/cta.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TileProduct: 16 rows of 64 times 64 columns' 8, by tensor cores, with rows of packets permuted so that a matrix's
+// TileProduct: 16 rows of 64 times 64 by 8 columns on tensor cores, with permuted rows of packets so that a matrix's
 // eight rows lie in different banks.
 #pragma once
 
@@ -21,7 +21,7 @@ struct TileProductParams {
 template <Bug bug>
 struct TileProduct {
   static constexpr int depth = 64, packets = depth / 8, threads = warp_lanes, ctas_per_sm = 1;
-  static constexpr std::uint64_t conflicts = 0; // what it states of `load_matrices`
+  static constexpr std::uint64_t conflicts = 0; // the kernel's statement about `load_matrices`
   using Params = TileProductParams;
   struct Shared {
     SharedArray<Packet<Bf16>, 16 * packets> a;

@@ -221,7 +221,7 @@ TEST_CASE("in an unaligned file, tensors read in place are copied, and the rest 
   }
 }
 
-TEST_CASE("weights outlive their folder; a forgotten layer leaves memory and comes back") {
+TEST_CASE("weights outlive their folder; a forgotten layer leaves memory and returns") {
   const ModelWeights written = random_weights(tiny_llama_config(), 2, ElementType::bf16);
   ModelWeights weights;
   {
@@ -362,7 +362,7 @@ TEST_CASE("a damaged file is read or refused, and never read beyond its end") {
   const TemporaryFolder folder;
   testing::write_checkpoint(folder.path, good);
   const std::string whole = testing::safetensors_text(testing::tensors_of(good));
-  const std::size_t header = whole.find("lm_head") + 2600; // later changes are in numbers, which any bytes are
+  const std::size_t header = whole.find("lm_head") + 2600; // later changes are in numbers: any bytes are valid
   Random random(3);
   int refused = 0;
   int unharmed = 0;

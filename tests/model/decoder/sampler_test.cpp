@@ -139,7 +139,7 @@ TEST_CASE("the kept tokens and the draw agree with the definition, for any numbe
       const auto token = static_cast<std::size_t>(sample(logits, sampling, 1, position));
       CHECK(expected[token] > 0);
       if (sampling.top_k <= 1 && sampling.top_p >= 1) continue; // drawn in the order of tokens, checked above
-      // The draw falls into the token's part of the unit interval, likeliest tokens first.
+      // The draw falls into the token's part of the unit interval, most likely tokens first.
       double before = 0;
       for (std::size_t other = 0; other < count; ++other) {
         const bool first = logits[other] > logits[token] || (logits[other] == logits[token] && other < token);

@@ -38,7 +38,7 @@ TEST_CASE("a weight is the exponential in units of 2^-44, at most one off") {
   CHECK(off < count / 10);
 }
 
-TEST_CASE("a weight at the ends of its range") {
+TEST_CASE("a weight is right at the ends of its range") {
   const auto weight = [](double below, double temperature) {
     return sampling_weight(below, sampling_scale(temperature), detail::sampling_powers);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThreadPool: runs every part once, shows no part an old job, and stops cleanly.
+// ThreadPool: runs every part once, never runs a part of an old job, and stops cleanly.
 #include "sluice/model/decoder/thread_pool.hpp"
 
 #include <doctest/doctest.h>
@@ -10,14 +10,14 @@
 
 using namespace sluice;
 
-TEST_CASE("every part of every job is done once, by a thread of the pool, before the job returns") {
+TEST_CASE("every part of every job runs once, on a thread of the pool, before the job returns") {
   for (const int threads : {1, 2, 4}) {
     ThreadPool pool{threads};
     CHECK(pool.threads() == threads);
     int wrong = 0;
     for (int job = 0; job < 400; ++job) {
       const int parts = job % 7;
-      std::vector<int> done(static_cast<std::size_t>(parts), 0); // of this job only: a late worker would be seen
+      std::vector<int> done(static_cast<std::size_t>(parts), 0); // of this job only: a late worker would be detected
       pool.run(parts, [&](int part, int thread) {
         done[static_cast<std::size_t>(part)] += thread >= 0 && thread < threads ? 1 : 100;
       });

@@ -59,7 +59,7 @@ TEST_CASE("every named device is found, under its own name, and is valid") {
   }
 }
 
-TEST_CASE("the papers' measured links") {
+TEST_CASE("named devices have the papers' measured links") {
   // MIRAGE: 427 GB/s of reads, 366 when reads and writes mix on the one lane.
   CHECK(gh200_96().host_to_device.count() * (1.0 - gh200_96().mix_loss) == doctest::Approx(366e9));
   CHECK(gh200_96().lanes == Lanes::shared);

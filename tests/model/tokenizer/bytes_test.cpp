@@ -30,7 +30,7 @@ TEST_CASE("the byte tokenizer's tokens are the bytes, after a begin token") {
   }
 }
 
-TEST_CASE("a stream's pieces are whole characters, and together the whole text") {
+TEST_CASE("a stream's pieces are whole characters, and together give the whole text") {
   const ByteTokenizer tokenizer;
   Random random(7);
   for (int trial = 0; trial < 500; ++trial) {
@@ -89,7 +89,7 @@ TEST_CASE("a vocabulary without roles has no chat format, and turns out of order
   CHECK(refused({{"user", "u"}, {"assistant", "a"}}).rfind("message 2: the last one", 0) == 0);
 }
 
-TEST_CASE("each format spells a conversation as its family does") {
+TEST_CASE("each format writes a conversation as its family does") {
   const std::vector<ChatMessage> messages{
       {"system", " Be brief. "}, {"user", "Hi\n"}, {"assistant", "Hello"}, {"user", "Bye"}};
   CHECK(*chat_text(ChatFormat::llama3, messages) ==

@@ -58,7 +58,7 @@ Scene random_scene(Random& random) {
   made.limits.batch_tokens = Tokens{between(random, 8, 300)};
   const auto tokens = [&](std::int64_t most) { return Tokens{between(random, 1, most)}; };
   for (std::int64_t i = between(random, 0, made.limits.batch); i > 0; --i) {
-    if (random.below(4) == 0) { // its prompt is being computed
+    if (random.below(4) == 0) { // A view with requests of every kind; `queue` has the waiting ones by arrival.
       const Slot slot = made.add(Tokens{between(random, 2, 200)}, tokens(50), Tokens{0}, Tokens{1}, Phase::running);
       made.running.push_back(slot);
     } else {
@@ -113,7 +113,7 @@ void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
     }
     if (row.phase == Phase::preempted) CHECK(row.may_return);
     optional_seen = optional_seen || !claim.required;
-    CHECK_MESSAGE(claim.required != optional_seen, "musts come first");
+    CHECK_MESSAGE(claim.required != optional_seen, "required claims come first");
     const auto same = [&](const Claim& other) { return other.slot == claim.slot; };
     CHECK(std::count_if(proposal.claims.begin(), proposal.claims.end(), same) == 1);
   }
@@ -121,7 +121,7 @@ void check_limits(const Scene& scene, const Proposal& proposal, int batch) {
   CHECK(decodes <= view.limits.batch_tokens);
   for (const Slot slot : scene.made.running) {
     const bool leaves = std::count(proposal.leaving.begin(), proposal.leaving.end(), slot) == 1;
-    CHECK_MESSAGE(claims(proposal, slot) != leaves, "whoever runs is claimed or leaves");
+    CHECK_MESSAGE(claims(proposal, slot) != leaves, "every running request is claimed or leaves");
   }
 }
 
@@ -136,7 +136,7 @@ using Shortest = std::tuple<BasicShortestRemainingFirst<Batching::chunked, Newco
 
 } // namespace
 
-TEST_CASE_TEMPLATE_DEFINE("claims keep the limits", P, keep_limits) {
+TEST_CASE_TEMPLATE_DEFINE("claims stay within the limits", P, keep_limits) {
   Random random(11);
   for (int round = 0; round < 400; ++round) {
     CAPTURE(round);
@@ -278,7 +278,7 @@ TEST_CASE("ShortestRemainingFirst runs the shortest requests of all, and others 
           lengths(shortest(scene), [](Slot slot) { return slot; }));
     left += static_cast<int>(proposal.leaving.size());
   }
-  CHECK(left > 100); // otherwise the test tests little
+  CHECK(left > 100); // otherwise the test would check little
 }
 
 TEST_CASE("ShortestRemainingFirst admits equal requests by arrival, although slots are reused") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a prompt may claim besides a decoding batch.
+// The tokens that a prompt may claim beside a decoding batch.
 #include "sluice/policy/admission/fcfs.hpp"
 
 #include <doctest/doctest.h>

@@ -13,7 +13,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// One token per step for every request with tokens left; the most held at once.
+/// One token per step for every request with tokens left; returns the most blocks held at once.
 double decoded_peak(std::vector<FutureClaim> claims) {
   double peak = 0;
   for (;;) {
@@ -48,7 +48,7 @@ TEST_CASE("the future peak equals that of decoding to the end") {
   }
 }
 
-TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and none after the first that is not") {
+TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and none after the first that does not") {
   Random random(52);
   int refused = 0;
   int joined_some = 0;
@@ -59,7 +59,7 @@ TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and 
     made.limits.batch_tokens = Tokens{100'000};
     const FitsFutureMemory policy{.enough = 5, .first_guess = Tokens{between(random, 10, 80)}};
     FitsFutureMemory::State state;
-    // Some have run and ended before: it saw them once.
+    // Some have run and ended before: it has observed their lengths.
     for (std::int64_t i = between(random, 0, 12); i > 0; --i)
       made.decoding(Tokens{5}, Tokens{1}, Tokens{between(random, 2, 100)});
     Proposal unused;
@@ -103,7 +103,7 @@ TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and 
   CHECK(joined_some > 200);
 }
 
-TEST_CASE("FitsFutureMemory expects the seen lengths that exceed the present one") {
+TEST_CASE("FitsFutureMemory expects the observed lengths that exceed the present one") {
   HandMade made;
   const FitsFutureMemory policy{.window = 50, .enough = 1, .first_guess = Tokens{7}};
   FitsFutureMemory::State state;
@@ -126,7 +126,7 @@ TEST_CASE("FitsFutureMemory expects the seen lengths that exceed the present one
   RequestRow row = made.rows[index(waits)];
   row.generated = Tokens{9};
   CHECK(policy.expected_remaining(state, row) == 1);
-  row.generated = Tokens{10}; // longer than all lengths seen
+  row.generated = Tokens{10}; // longer than all observed lengths
   CHECK(policy.expected_remaining(state, row) == 1);
   serve(50, 200); // the window forgets the short ones
   CHECK(policy.expected_remaining(state, made.rows[index(waits)]) == 200);

@@ -156,6 +156,6 @@ TEST_CASE("LargestVirtualLagFirst decides by its rule") {
     rotated += !expected.out.empty();
     plain += expected.out.empty() && !expected.in.empty();
   }
-  CHECK(rotated > 500); // otherwise the test tests little
+  CHECK(rotated > 500); // otherwise the test would check little
   CHECK(plain > 500);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShortestFirst: the order of the queue, and that a predictor ranks as well as its tau says.
+// ShortestFirst: the order of the queue, and that a predictor's ranks agree as often as its tau says.
 #include "sluice/policy/admission/shortest_first.hpp"
 
 #include "support/hand_made.hpp"
@@ -62,7 +62,7 @@ TEST_CASE("RankedLength agrees with the true order as often as its tau implies")
       for (int k = 0; k < 4; ++k) length *= 0.05 + random.uniform();
       row.spec.output = Tokens{1 + static_cast<std::int64_t>(20'000 * length)};
       const double guess = predict(state, row);
-      if (i < 200) continue; // it must see some lengths first
+      if (i < 200) continue; // it must observe some lengths first
       truth.push_back(static_cast<double>(row.spec.output.count()));
       predicted.push_back(guess);
     }

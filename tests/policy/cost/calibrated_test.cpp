@@ -48,7 +48,7 @@ TEST_CASE("a fresh state predicts like the base") {
   CHECK(calibrated.predictor(state).link().rate == calibrated.base().link().rate);
 }
 
-TEST_CASE("it converges to a scaled world in spite of noise, computation and link separately") {
+TEST_CASE("it converges to a scaled world in spite of noise, separately for computation and the link") {
   const Model calibrated = model();
   Model::State state;
   Random random(3);
@@ -72,7 +72,8 @@ TEST_CASE("it does not learn from itself: measurements equal to the base's predi
   for (int i = 0; i < 50; ++i) calibrated.observe(state, seen_in_world(work, 1.5, 1.0));
   const double learned = state.compute;
   CHECK(learned > 1.3);
-  // Measurements equal to its present prediction keep the factor at 1.5: the ratio is not against its own prediction.
+  // Measurements equal to its present prediction keep the factor at 1.5: the ratio's denominator is the base's
+  // prediction.
   for (int i = 0; i < 2000; ++i) calibrated.observe(state, seen_in_world(work, 1.5, 1.0));
   CHECK(state.compute == doctest::Approx(1.5));
 }
@@ -101,7 +102,7 @@ TEST_CASE("a repeated iteration, one without work and one without time teach not
 namespace {
 
 /// A machine whose layers take `layers` times the roofline's time, and whose iterations take `besides` more. Its
-/// measurements have noise, disturbed layers, and iterations that are useless as a whole.
+/// measurements have noise, disturbed layers, and completely useless iterations.
 class MeasuredMachine {
  public:
   MeasuredMachine(double layers_factor, double besides_s) : factor_(layers_factor), besides_s_(besides_s) {}
@@ -111,7 +112,7 @@ class MeasuredMachine {
     const StepTime time = truth_.step(work);
     return layers * layer(work) + factor_ * (time.before + time.after).count() + besides_s_;
   }
-  /// `of_no_use`: the machine was busy elsewhere for most of the iteration.
+  /// `of_no_use`: other load used the machine for most of the iteration.
   void show(const Model& model, Model::State& state, const Work& work, bool of_no_use) {
     double sum = 0;
     for (double& one : layers_s_) {
@@ -199,7 +200,7 @@ TEST_CASE("a calibration with weight 0 learns nothing, and a median waits for en
   CHECK(state.compute == doctest::Approx(2.5)); // of 2, 3 and 2.5
 }
 
-TEST_CASE("a calibration around another learns what is left") {
+TEST_CASE("a calibration around another learns the remaining factor") {
   const Calibrated<Model> twice(model(), 0.5);
   Calibrated<Model>::State state;
   const Work work = decoding(8, 2000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model's role: which types meet it, and what Roofline, FlopCount and LinearProfile guarantee.
+// The cost model's role: which types model it, and what Roofline, FlopCount and LinearProfile guarantee.
 #include "sluice/core/random.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -174,7 +174,7 @@ TEST_CASE("LinearProfile: the link moves all layers' KV of n tokens in A n + B")
   CHECK((bytes / link.rate + link.per_layer * 32).count() == doctest::Approx(1.72e-5 * 5000 + 1.39e-2));
 }
 
-TEST_CASE("LinearProfile: a prompt takes its FLOPs, but at least the time to read the weights") {
+TEST_CASE("LinearProfile: a prompt takes the time of its FLOPs, but at least the time to read the weights") {
   const LinearProfile model = linear();
   std::array<ChunkWork, 1> prompt{{{Tokens{1}, Tokens{0}}}};
   Work work;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rebuilding: which layers compute what for KV that is kept nowhere, and how long they take together with decoding.
+// Rebuilding: which layers compute what for KV that is stored nowhere, and how long they take together with decoding.
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/calibrated.hpp"
@@ -34,7 +34,7 @@ double total(const Model& model, const Work& work, int layers) {
 
 } // namespace
 
-TEST_CASE("a layer is passed if a rebuilt layer above needs it and nothing is kept in between") {
+TEST_CASE("a layer is passed if a rebuilt layer above needs it and no hidden states are stored in between") {
   Random random(11);
   for (int round = 0; round < 2000; ++round) {
     const int layers = static_cast<int>(between(random, 1, 70));
@@ -116,7 +116,7 @@ TEST_CASE("from hidden states kept for every layer, K and V are two projections"
   CHECK(total(model, work, shape.layers) - plain == doctest::Approx(flops / a100_80().compute_rate(1).count()));
 }
 
-TEST_CASE("each layer has its own time, as if asked one by one") {
+TEST_CASE("each layer has its own time, as if computed one by one") {
   Random random(13);
   const ModelShape shape = llama2_13b();
   const Roofline model(shape, a100_80());
@@ -143,7 +143,7 @@ TEST_CASE("each layer has its own time, as if asked one by one") {
   }
 }
 
-TEST_CASE("rebuilding more never takes less time, and fused never more than one after the other") {
+TEST_CASE("rebuilding more never takes less time, and fused rebuilding never more than sequential") {
   Random random(14);
   const ModelShape shape = llama2_13b();
   const Roofline fused(shape, a100_80());
@@ -189,7 +189,7 @@ TEST_CASE("threads are split in whole warps in the ratio of the volumes, at leas
   CHECK(rebuilding_threads(3, 1) == 768);
 }
 
-TEST_CASE("Calibrated learns from iterations that rebuild as from others") {
+TEST_CASE("Calibrated learns from iterations with rebuilding as from others") {
   const ModelShape shape = llama2_13b();
   const Calibrated<Roofline> model(Roofline(shape, a100_80()), 1.0);
   Calibrated<Roofline>::State state;

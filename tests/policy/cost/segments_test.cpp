@@ -35,7 +35,7 @@ TEST_CASE("contiguous blocks reach more than merged segments and less than batch
     CHECK(rate > 134e9); // the best with merged segments, whose size is not stated
     CHECK(rate < 239e9); // the worst with one batched launch
   }
-  // Merged to a quarter of that, they match its measurements.
+  // Merged to a quarter of that size, the rates match its measurements.
   CHECK(rate_of(device, 0.6 * 1024 * 1024) > 80e9);
   CHECK(rate_of(device, 1.2 * 1024 * 1024) < 134e9);
 }

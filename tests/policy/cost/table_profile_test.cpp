@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TableProfile: exact at measured points, between neighbours elsewhere, and clear about wrong files.
+// TableProfile: exact at measured points, between neighbours elsewhere, and clear errors for malformed files.
 #include "sluice/core/random.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 

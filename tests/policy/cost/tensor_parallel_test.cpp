@@ -184,8 +184,8 @@ TEST_CASE("calibration changes a group's times, but not its share on the link") 
   CHECK(time.on_link > 0);
 }
 
-TEST_CASE(
-    "offloading over the all-reduces' link is slower than over another; without offloading there is no difference") {
+TEST_CASE("offloading over the all-reduces' link is slower than over a separate link; without offloading there is no "
+          "difference") {
   const ModelShape whole = llama3_70b();
   const ModelShape shard = *tensor_shard(whole, 8, "test");
   const Device over = *group_member(a100_80(), 8, 1, "test");

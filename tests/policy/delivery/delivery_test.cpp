@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delivery: when tokens reach their user, against release times from the rule.
+// Delivery: when users receive tokens, compared with release times from the rule.
 #include "sluice/policy/delivery/immediate.hpp"
 #include "sluice/policy/delivery/token_deposit.hpp"
 
@@ -52,7 +52,7 @@ struct Run {
   std::vector<double> released;
 };
 
-/// Generates a token at each of `times`, and sometimes asks in between for what is due.
+/// Generates a token at each of `times`, and sometimes releases due tokens in between.
 template <class P>
 Run deliver(const std::vector<double>& times, Seconds slo, Random& random) {
   Run run{times, {}};

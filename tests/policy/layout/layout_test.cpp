@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout: the room that a number of blocks takes in a number of layers.
+// Layout: the memory that a number of blocks takes in a number of layers.
 #include "sluice/policy/layout/all_layers.hpp"
 #include "sluice/policy/layout/layer_groups.hpp"
 #include "sluice/policy/layout/per_layer.hpp"
@@ -32,8 +32,8 @@ static_assert(!Layout<CountsTokenBlocks> && !Layout<SaysNotWhether>);
 
 } // namespace
 
-TEST_CASE_TEMPLATE("room grows with blocks and layers, suffices for its content, and is zero for nothing", L, PerLayer,
-                   AllLayers, LayerGroups<1>, LayerGroups<2>, LayerGroups<4>, LayerGroups<8>, Roomy) {
+TEST_CASE_TEMPLATE("memory grows with blocks and layers, suffices for its content, and is zero for nothing", L,
+                   PerLayer, AllLayers, LayerGroups<1>, LayerGroups<2>, LayerGroups<4>, LayerGroups<8>, Roomy) {
   for (int layers : {1, 8, 32, 80})
     for (std::int64_t blocks = 0; blocks < 40; blocks += 3)
       for (int resident = 0; resident <= layers; ++resident) {
@@ -45,8 +45,7 @@ TEST_CASE_TEMPLATE("room grows with blocks and layers, suffices for its content,
       }
 }
 
-TEST_CASE(
-    "PerLayer wastes nothing, groups waste less than one group per block, AllLayers gives room to all layers or none") {
+TEST_CASE("PerLayer wastes nothing, groups waste less than one group per block, AllLayers stores all layers or none") {
   for (int layers : {8, 32})
     for (std::int64_t blocks = 1; blocks < 30; ++blocks)
       for (int resident = 0; resident <= layers; ++resident) {

@@ -139,7 +139,7 @@ TEST_CASE("(5) does not depend on the batch and is least without recomputation: 
   }
 }
 
-TEST_CASE("swapping is linear in tokens and layers, and the least mismatch is the least of six") {
+TEST_CASE("swapping is linear in tokens and layers, and the chosen mismatch is the least of six") {
   CHECK(ellm_swap_seconds(1000, 40, 40, 2e-5, 1e-3) == doctest::Approx(2e-5 * 1000 + 1e-3));
   CHECK(ellm_swap_seconds(1000, 3, 40, 2e-5, 1e-3) == doctest::Approx(3 * ellm_swap_seconds(1000, 1, 40, 2e-5, 1e-3)));
   Random random(23);
@@ -165,6 +165,6 @@ TEST_CASE("threads follow the ratio of (8) and (9), in warps") {
     CHECK(threads >= 32);
     CHECK(threads <= 992);
     CHECK(threads <=
-          equations.k1_threads(batch, std::min(1.0, r + 0.1), pair)); // more to recompute, at least as many threads
+          equations.k1_threads(batch, std::min(1.0, r + 0.1), pair)); // more recomputation, at least as many threads
   }
 }

@@ -108,7 +108,7 @@ std::int64_t blocks_of(const Scene& scene, const Claim& claim) {
   return blocks_for(scene.made.rows[index(claim.slot)].computed + claim.tokens, Tokens{16}).count();
 }
 
-/// The room of the first sets.size() claims with these layers away, counted independently.
+/// The memory of the first sets.size() claims without these layers, counted independently.
 struct Room {
   std::int64_t device = 0, host = 0;
   double held = 0;
@@ -214,7 +214,7 @@ void check_promises() {
 
 } // namespace
 
-TEST_CASE_TEMPLATE_DEFINE("a plan fits, and lets in as many as it can", P, promises) { check_promises<P>(); }
+TEST_CASE_TEMPLATE_DEFINE("a plan fits, and accepts as many requests as possible", P, promises) { check_promises<P>(); }
 TEST_CASE_TEMPLATE_APPLY(promises, UnderRules<AllResident>);
 TEST_CASE_TEMPLATE_APPLY(promises, UnderRules<OffloadAll>);
 TEST_CASE_TEMPLATE_APPLY(promises, UnderRules<FixedDistance<3>>);
@@ -246,8 +246,8 @@ TEST_CASE_TEMPLATE("FewestLayers takes the fewest evenly spaced layers that fit"
 
 namespace {
 
-/// The predicted cost of one set for all requests, and whether memory and SLO hold: from the evaluator, which is all
-/// that is shared with the policies.
+/// The predicted cost of one set for all requests, and whether memory and SLO hold: from the evaluator, the only code
+/// shared with the policies.
 template <class Transfer>
 struct Judged {
   PlacementCost cost;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recomputed tokens: a placement in eLLM's manner, the oldest share of every request swapped or rebuilt, through the
-// whole engine. A head that is not on the device costs transfers and computation, and no block is lost.
+// Recomputed tokens: a placement in eLLM's manner, which swaps or rebuilds the oldest share of every request, through
+// the whole engine. A head that is not on the device costs transfers and computation, and no block is lost.
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/relief/pause_resume.hpp"
 #include "sluice/policy/replan/every_step.hpp"
@@ -36,7 +36,7 @@ struct OldestShare {
     for (int layer = Swapped; Hidden && layer < layers; layer += 3) holding.hidden.insert(layer);
     return holding;
   }
-  /// All of its tokens: heads round down, and a request alone needs the most.
+  /// All of its tokens: heads round down, and a single request needs the most.
   Holding least(int layers) const { return Share < 100 ? Holding{} : share_of(all_tokens, layers); }
 
   template <class Task, class S>
@@ -141,7 +141,7 @@ TEST_CASE("a rebuilt layer takes longer, a fetched one only if the prefix must p
     for (int step = 0; step < 30; ++step) engine.step();
     return engine.template observed<LayerSpans>().compute_s;
   };
-  // Layers 0 and 3 are swapped, the others rebuilt. Passed through: 0 to 4, for the rebuilt layers above.
+  // Layers 0 and 3 are swapped, the others rebuilt. The prefix passes through 0 to 4 for the rebuilt layers above.
   const std::vector<double> through = layers_of(OldestShare<50, 1>{});
   const std::vector<double> kept = layers_of(OldestShare<50, 1, true>{});
   REQUIRE(through.size() == 6);

@@ -93,7 +93,7 @@ struct Crossings {
     else
       state.alike = repeats && state.alike >= 0 ? state.alike + 1 : -1;
     state.plan_step = record.plan->made_at_step;
-    // The room that an eviction still takes was not counted.
+    // The memory that an eviction still takes was not counted.
     if (state.alike < 5 || swapped == 0 || record.in_flight != record.device_capacity - record.device_used) return;
     const double off = std::abs(record.duration / record.plan->predicted_step - 1);
     if (record.stall.count() > 0) {
@@ -107,7 +107,7 @@ struct Crossings {
 };
 static_assert(Observer<Crossings>);
 
-/// As few layers as possible are out, whatever the transfers cost.
+/// As few layers as possible are away, whatever the transfers cost.
 struct Unbounded : SwappedLayers {
   Unbounded() { only_hidden = false; }
 };
@@ -144,8 +144,8 @@ E serve_all(const Trial& trial, double rate, Lanes lanes) {
 
 } // namespace
 
-TEST_CASE(
-    "nested layers: the requested number, smaller sets within larger ones, at most twice as far apart as even ones") {
+TEST_CASE("nested sets of layers have the requested size, contain smaller sets, and are at most twice as uneven as "
+          "even ones") {
   for (int layers = 1; layers <= max_layers; ++layers) {
     LayerSet fewer;
     for (int count = 0; count <= layers; ++count) {

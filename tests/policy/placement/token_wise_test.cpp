@@ -105,7 +105,7 @@ TEST_CASE("the problem's time is the evaluator's, layer by layer, if no transfer
   }
 }
 
-TEST_CASE("with eLLM's own cost model, FLOPs alone, nothing is recomputed unless required claims need the room") {
+TEST_CASE("with eLLM's own cost model, only FLOPs, nothing is recomputed unless required claims need the memory") {
   Random random(34);
   for (int round = 0; round < 200; ++round) {
     UncachedScene scene = random_scene(random, 30);
@@ -129,8 +129,7 @@ TEST_CASE("with eLLM's own cost model, FLOPs alone, nothing is recomputed unless
   }
 }
 
-TEST_CASE(
-    "a plan of TokenWise fits both memories, with the room of its workspace, and keeps the newest block of each") {
+TEST_CASE("a plan of TokenWise fits both memories, including its workspace, and keeps each request's newest block") {
   Random random(35);
   int uncached_plans = 0;
   for (int round = 0; round < 300; ++round) {

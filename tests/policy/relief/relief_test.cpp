@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relief: which request gives way, and which may return.
+// Relief: which request is preempted, and which may return.
 #include "sluice/policy/relief/pause_resume.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/relief/refuse.hpp"
@@ -54,7 +54,7 @@ Candidates random_candidates(Random& random) {
     row.delivered = Tokens{between(random, 0, generated.count())};
     all.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
   }
-  if (random.below(2) == 0) { // a newcomer, which holds nothing yet and will hold its whole prompt
+  if (random.below(2) == 0) { // a newcomer, which has no blocks yet and will need its whole prompt's
     const Tokens prompt{between(random, 1, 300)};
     const Slot slot = all.made.add(prompt, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
     all.claims.push_back({slot, Tokens{1}, prompt, true});

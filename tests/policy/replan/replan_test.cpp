@@ -91,7 +91,7 @@ TEST_CASE("DecodeWindow plans again once measured times leave the profile") {
   }
 }
 
-TEST_CASE("windows are the policy's") {
+TEST_CASE("windows have the policy's length") {
   CHECK(OnBatchChange{}.window().max == 1);
   const DecodeWindow policy{.min_steps = 3, .max_steps = 9};
   CHECK(policy.window().min == 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EagerCopy: blocks copied ahead need not move when their request stops, and are given up first.
+// EagerCopy: blocks copied ahead need not move when their request stops, and are dropped first.
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/layout/all_layers.hpp"
@@ -66,7 +66,7 @@ struct Reckon {
       const RequestRow& row = record.rows[index(claim.slot)];
       Seen& seen = state.seen[row.id];
       const std::int64_t before = seen.preempted ? row.holding.copied.count() : seen.copied.count();
-      REQUIRE(row.holding.copied.count() >= before); // the host has room, so nothing is given up
+      REQUIRE(row.holding.copied.count() >= before); // the host has enough memory, so nothing is dropped
       state.due += (row.holding.copied.count() - before) / 16;
       seen = {row.holding.copied, false};
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HiddenStates: the iteration that computes states saves them, and they are there when their request is preempted.
+// HiddenStates: the iteration that computes states saves them, and they are available when their request is preempted.
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/retention/hidden_states.hpp"
 
@@ -46,7 +46,7 @@ struct ReckonStates {
       seen = {};
       return;
     }
-    CHECK(row.holding.saved.empty()); // nothing of it is resident
+    CHECK(row.holding.saved.empty()); // no part is resident
     if (event.kept == Kept::hidden) {
       ++state.hidden;
       CHECK_MESSAGE(row.holding.hidden == seen.saved, "the host has the states that were saved, and no others");
@@ -71,7 +71,7 @@ struct ReckonStates {
         ++(saved.empty() ? state.unsaved : state.saving);
         seen.blocks = 0;
       } else {
-        CHECK_MESSAGE((saved.empty() || saved == seen.saved), "all that was saved is still there, or nothing");
+        CHECK_MESSAGE((saved.empty() || saved == seen.saved), "all saved states remain, or none");
         state.given_up += !seen.saved.empty() && saved.empty() ? 1 : 0;
         state.returned_without += seen.away && !seen.saved.empty() && saved.empty() ? 1 : 0;
       }
@@ -144,7 +144,7 @@ TEST_CASE(
     returned_without += tight.returned_without;
   }
   if (!all_rounds) return;
-  CHECK(hidden > 100); // otherwise the test tests little
+  CHECK(hidden > 100); // otherwise the test would check little
   CHECK(whole > 10);
   CHECK(given_up > 10);
   CHECK(unsaved > 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retention: what remains of a request that does not run, as the engine carries it out.
+// Retention: which blocks of a stopped request remain, as the engine carries it out.
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/retention/hidden_states.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
@@ -40,7 +40,7 @@ static_assert(Retention<Forgets> && Retention<Drop> && Retention<MoveToHost> && 
 static_assert(Retention<KeepUntilNeeded> && Retention<KeepUntilOverwritten>);
 static_assert(!Retention<KeepsByBool> && !Retention<NeverYields> && !Retention<SaysNotHow>);
 
-/// Sums up what was computed, preempted and moved.
+/// Sums what was computed, preempted and moved.
 struct Count {
   using role = roles::Observer;
   using hears = Events<events::Preempted, events::Ended, events::Iterated>;
@@ -70,7 +70,7 @@ struct Count {
   }
 };
 
-/// Many requests in so little memory that one after the other must give way.
+/// Many requests in so little memory that they must be preempted in turn.
 template <class Retains>
 Count::State press(std::uint64_t seed, LayerBlocks host) {
   using E = Engine<Retains, SmallCost, BasicSimulated<SmallCost>, Count>;
@@ -106,14 +106,14 @@ TEST_CASE("kept KV is not recomputed, dropped KV is, and KV that stays crosses n
     const Count::State moved = press<MoveToHost>(seed, plenty);
     CHECK(moved.host == moved.preempted);
     CHECK(moved.computed == moved.least);
-    CHECK(moved.to_device == moved.to_host); // everything that left came back
+    CHECK(moved.to_device == moved.to_host); // everything that left returned
 
     const Count::State states = press<HiddenStates>(seed, plenty);
     CHECK(states.hidden == states.preempted);
     CHECK(states.computed == states.least);
     // All KV of a preempted request returns; hidden states of requests that are never preempted are written too.
     CHECK(states.to_device <= states.to_host);
-    // Hidden states are half as large as K and V here, and are kept of some layers at least.
+    // Hidden states are half as large as K and V here, and are kept for at least some layers.
     if (states.preempted == moved.preempted && moved.preempted > 0) CHECK(states.to_device < moved.to_device);
 
     const Count::State kept = press<KeepUntilNeeded>(seed, plenty);
@@ -123,10 +123,10 @@ TEST_CASE("kept KV is not recomputed, dropped KV is, and KV that stays crosses n
     // Moved at once, all of it would have left.
     if (kept.preempted == moved.preempted) CHECK(kept.to_host <= moved.to_host);
   }
-  CHECK(preempted > 50); // otherwise the test tests little
+  CHECK(preempted > 50); // otherwise the test would check little
 }
 
-TEST_CASE("KV that finds no room on the host is dropped, and reported as dropped") {
+TEST_CASE("KV that does not fit on the host is dropped, and reported as dropped") {
   std::int64_t nothing = 0, host = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
     const Count::State none = press<MoveToHost>(seed, LayerBlocks{0});

@@ -44,7 +44,7 @@ std::vector<double> ends_beside(const Pipeline& pipeline, int iterations) {
   return ends;
 }
 
-TEST_CASE("all-reduces on the link: every rule agrees with an event simulation in which each gets half of it") {
+TEST_CASE("all-reduces on the link: every rule agrees with an event simulation in which each side gets half of it") {
   Random random{20261};
   const ReferenceReduces spread{0}, fine{64}, halves{2};
   double off_fine = 0, off_halves = 0, lost = 0;
@@ -80,7 +80,7 @@ TEST_CASE("all-reduces on the link: every rule agrees with an event simulation i
                                 << 100 * off_halves / compared << " %, of 64 by " << 100 * off_fine / compared << " %");
 }
 
-TEST_CASE("all-reduces on the link: with a lane each way, either active lane halves them") {
+TEST_CASE("all-reduces on the link: with two lanes, either active lane halves their rate") {
   Random random{20265};
   const ReferenceReduces spread{0};
   int compared = 0, equal = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The evaluator: the paper's worked example, an independent simulation, and which rules are never later than others.
+// The evaluator: the paper's worked example, an independent simulation, and which rules never end later than others.
 #include "sluice/policy/transfer/buffer_count.hpp"
 
 #include "policy/transfer/random_pipeline.hpp"
@@ -48,7 +48,7 @@ Figure worked_example(LayerSet first, LayerSet second) {
     detail::layer_loads(pipeline, loads);
     const double resident = 9 * (blocks + 6) - first.count() * blocks - second.count() * 6;
     const double buffer = Count::template blocks<Rule>(std::span<const double>{loads.data(), 9}, std::span{streams});
-    if (resident + buffer > 70) return -(resident + buffer); // infeasible, and by how much
+    if (resident + buffer > 70) return -(resident + buffer); // infeasible, and by how many blocks
     pipeline.room_blocks = 70 - resident;
     typename Rule::State state;
     const StepCost cost = Rule::evaluate(pipeline, state);
@@ -184,7 +184,7 @@ TEST_CASE("the timeline agrees with the cost") {
   }
 }
 
-TEST_CASE("streamed weights alone take the same time under every rule that starts them by slots") {
+TEST_CASE("streamed weights without KV take the same time under every rule that starts them by slots") {
   Random random{31};
   for (int trial = 0; trial < 1000; ++trial) {
     RandomPipeline input{random};
@@ -253,7 +253,7 @@ TEST_CASE("the planner's short form of DeadlinePool equals the evaluator") {
   }
 }
 
-TEST_CASE("a plan change moves behind the prefetches and never delays them") {
+TEST_CASE("a plan change's transfers come after the prefetches and never delay them") {
   Random random{11};
   for (int trial = 0; trial < 300; ++trial) {
     RandomPipeline input{random, true};
@@ -279,7 +279,7 @@ TEST_CASE("a plan change moves behind the prefetches and never delays them") {
   }
 }
 
-TEST_CASE("nothing offloaded takes the compute time under every rule") {
+TEST_CASE("an iteration without offloading takes the compute time under every rule") {
   const std::vector<double> compute{1, 2, 3};
   Pipeline pipeline;
   pipeline.compute_s = compute;

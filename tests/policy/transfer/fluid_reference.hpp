@@ -25,7 +25,7 @@ struct ReferenceTransfer {
   [[nodiscard]] bool done() const { return latency <= 1e-13 && blocks * seconds_per_block <= 1e-13; }
 };
 
-/// The reference's lane to the host: what it moves from the start, and the outcome.
+/// The reference's lane to the host: the traffic that it moves from the start, and the outcome.
 struct ReferenceOutward {
   double blocks = 0;
   bool shares = false;  ///< one lane serves both directions and divides evenly
@@ -93,7 +93,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
   double now = 0;
   int step = 0; // the layer that computes now or next
   bool computing = false;
-  // What is left of the embedding, a layer or the output head at full speed, in stretches of pure computing and of
+  // The remainder of the embedding, a layer or the output head at full speed, in stretches of pure computing and of
   // all-reduces; `reducing` says which kind the last one is.
   std::vector<double> busy;
   const auto begin = [&](double compute_s) {
@@ -170,7 +170,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
           if (rule == ReferenceRule::next_layer) may = may && (t.step == 0 || started >= t.step - 1);
           if (rule == ReferenceRule::deadline_pool) may = may && t.step / layers <= token + 1;
           if (may) active.push_back(&t);
-          // The pool has one queue: everything behind weights without a slot waits too.
+          // The pool has one queue: everything after weights without a slot waits too.
           if (rule == ReferenceRule::deadline_pool) break;
           continue;
         }
@@ -187,7 +187,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
           break;
         }
         if (may) active.push_back(&t);
-        // Nothing overtakes in the pool's queue: everything behind KV without room waits too.
+        // Nothing overtakes in the pool's queue: everything after KV without free blocks waits too.
         if (rule == ReferenceRule::deadline_pool) break;
       }
     if (rule == ReferenceRule::next_layer) { // a latency of the layer runs before its shares
@@ -244,7 +244,7 @@ inline std::vector<double> reference_run(const Pipeline& pipeline, ReferenceRule
       if (rule == ReferenceRule::deadline_pool && !t->weights && t->latency <= 1e-13)
         next = std::min(next, (pipeline.room_blocks - held) * t->seconds_per_block / share);
     }
-    if (next == infinity) return {}; // nothing can ever move: the room is too small
+    if (next == infinity) return {}; // nothing can ever move: memory is too small
     for (ReferenceTransfer* t : active) {
       if (t->latency > 1e-13)
         t->latency -= next * share;

@@ -50,7 +50,7 @@ struct LinkTold {
 
 } // namespace
 
-TEST_CASE("the two clocks are inverse, and moved work adds up spell by spell") {
+TEST_CASE("the two clocks are inverse, and moved work adds up over the spells") {
   Random random{7};
   for (int trial = 0; trial < 2000; ++trial) {
     const std::vector<LinkSpell> spells = random_spells(random, 10);
@@ -127,7 +127,7 @@ TEST_CASE("the lane's reported spells last as long as it is busy, within the ite
     input.pipeline.clock.spells = spells;
     for_each_rule(AllRules{}, [&]<class Rule>() {
       INFO("trial " << trial << " rule " << Rule::name);
-      // From a cold start, an iteration and what it leaves: the link work of both together is known.
+      // From a cold start, an iteration and the work that it leaves: the link work of both together is known.
       typename Rule::State state;
       LinkTold told;
       const double step_s = evaluate_link<Rule>(input.pipeline, state, told).step_s;

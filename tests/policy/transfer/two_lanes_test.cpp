@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lane each way: outbound and inbound traffic together, against an independent simulation.
+// Two lanes: outbound and inbound traffic together, against an independent simulation.
 #include "sluice/policy/transfer/evaluate_link.hpp"
 
 #include "policy/transfer/random_pipeline.hpp"
@@ -31,7 +31,7 @@ TEST_CASE("two lanes: never earlier than the simulation, and the same if the inb
   int equal = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     TwoLanes input{random};
-    input.pipeline.urgent_out_blocks = 0; // the simulation has no room to wait for
+    input.pipeline.urgent_out_blocks = 0; // the simulation has no memory for which a transfer would wait
     input.pipeline.written_blocks = 0;
     for_each_rule(AllRules{}, [&]<class Rule>() {
       INFO("trial " << trial << " rule " << Rule::name);
@@ -50,7 +50,8 @@ TEST_CASE("two lanes: never earlier than the simulation, and the same if the inb
   CHECK(equal > compared / 3);
 }
 
-TEST_CASE("two lanes: an outbound lane that is busy to the end slows prefetches to the end, and is slowed no more") {
+TEST_CASE("two lanes: an outbound lane that is busy to the end slows prefetches to the end, and more traffic slows no "
+          "further") {
   Random random{37};
   for (int trial = 0; trial < 2000; ++trial) {
     TwoLanes input{random};
@@ -118,7 +119,7 @@ TEST_CASE("two lanes: a larger mix loss ends later, but never later than on a li
   }
 }
 
-TEST_CASE("two lanes are never slower than one") {
+TEST_CASE("two lanes are never slower than one lane") {
   Random random{47};
   for (int trial = 0; trial < 1000; ++trial) {
     TwoLanes input{random};

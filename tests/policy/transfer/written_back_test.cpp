@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KV that goes back to the host as it is computed, on one lane with the prefetches, against an independent simulation.
+// KV that is written back to the host as it is computed, on one lane with the prefetches, against an independent
+// simulation.
 #include "sluice/model/device/named.hpp"
 #include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/transfer/block_link.hpp"
@@ -39,7 +40,7 @@ TEST_CASE("written on one lane: never earlier than the simulation, and the same 
       ReferenceOutward outward{.blocks = input.pipeline.written_blocks, .shares = true};
       const std::vector<double> ends = reference_run(input.pipeline, reference_of<Rule>(), 1, &outward);
       REQUIRE(ends.size() == 1);
-      const double end = ends[0] + outward.blocks / input.pipeline.link.blocks_per_s; // waits for what has not left
+      const double end = ends[0] + outward.blocks / input.pipeline.link.blocks_per_s; // waits for all that must leave
       const double step = cost_of<Rule>(input.pipeline).step_s;
       CHECK(step >= end * (1 - 1e-9));
       ++compared;
@@ -77,7 +78,7 @@ TEST_CASE("written on one lane: the link never exceeds its rate, whatever is evi
   }
 }
 
-TEST_CASE("written on one lane: it delays by at most its own work and twice its mix loss") {
+TEST_CASE("written on one lane: writes delay by at most their own work and twice the mix loss") {
   Random random{71};
   for (int trial = 0; trial < 2000; ++trial) {
     OneLane input{random};
@@ -103,7 +104,7 @@ TEST_CASE("written on one lane: it delays by at most its own work and twice its 
   }
 }
 
-TEST_CASE("written-back streams cost what plain writes cost, except for the room of a layer on its way out") {
+TEST_CASE("written-back streams cost what plain writes cost, except for the memory of a layer on its way out") {
   Random random{73};
   for (int trial = 0; trial < 2000; ++trial) {
     OneLane input{random};
@@ -114,7 +115,7 @@ TEST_CASE("written-back streams cost what plain writes cost, except for the room
       stream.written_back = stream.layers;
       plain.written_blocks += stream.blocks * stream.layers.count();
     }
-    const std::vector<LayerStream> back = input.streams; // `plain` has streams that do not go back
+    const std::vector<LayerStream> back = input.streams; // `plain` has streams that are not written back
     std::vector<LayerStream> forth = back;
     for (LayerStream& stream : forth) stream.written_back = {};
     input.pipeline.streams = back;
@@ -130,8 +131,8 @@ TEST_CASE("written-back streams cost what plain writes cost, except for the room
   }
 }
 
-/// As much KV in both directions as `bytes`, evenly over the layers of an iteration that hardly computes: what a
-/// device's link achieves.
+/// As much KV in both directions as `bytes`, evenly over the layers of an iteration that hardly computes: the rate that
+/// a device's link achieves.
 double rate_both_ways(const Device& device, double bytes, bool back) {
   constexpr int layers = 8;
   const Geometry geometry{layers, Bytes{1'000'000}, Bytes{0}};
@@ -155,7 +156,7 @@ double rate_both_ways(const Device& device, double bytes, bool back) {
 TEST_CASE("a GH200 reads at 427 GB/s, and moves 366 GB/s in total if it writes as much (MIRAGE, 3.2)") {
   CHECK(rate_both_ways(gh200_96(), 4e9, false) == doctest::Approx(427e9).epsilon(1e-6));
   CHECK(rate_both_ways(gh200_96(), 4e9, true) == doctest::Approx(366e9).epsilon(1e-6));
-  // SuperInfer's link with a lane each way: 254.5 GB/s one way, 180 each if both are active.
+  // SuperInfer's two lanes: 254.5 GB/s one way, 180 each if both are active.
   CHECK(rate_both_ways(gh200_144(), 4e9, false) == doctest::Approx(254.5e9).epsilon(1e-6));
   CHECK(rate_both_ways(gh200_144(), 4e9, true) == doctest::Approx(360e9).epsilon(1e-6));
 }

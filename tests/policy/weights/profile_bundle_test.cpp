@@ -58,7 +58,7 @@ TEST_CASE("an unfinished bundle leaves no new folder, and keeps an existing one"
   }
   CHECK_FALSE(fs::exists(made));
   CHECK(fs::exists(before));
-  fs::create_directory(before / "link.csv"); // no file can have this name: detected before the long work
+  fs::create_directory(before / "link.csv"); // no file can have this name, which is detected before the long work
   const sluice::Expected<profiled::Bundle> none = profiled::Bundle::open(before.string());
   REQUIRE_FALSE(none);
   CHECK(none.error().where == "--out: " + (before / "link.csv").string());
@@ -81,7 +81,7 @@ TEST_CASE("a bundle is not written into a model's folder") {
     CHECK(status.error().line().find("has the config.json of --model, which would be replaced") != std::string::npos);
   }
   fs::create_symlink(fs::path(model) / "config.json",
-                     fs::path(other) / "config.json"); // writing would go through the link
+                     fs::path(other) / "config.json"); // writing would follow the link
   CHECK_FALSE(profiled::check_out(other, model).ok());
   CHECK(profiled::check_out(other, "tiny").ok());
   write(fs::path(other) / "model-00001-of-00002.safetensors", "");

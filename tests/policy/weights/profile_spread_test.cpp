@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-TEST_CASE("the spread of timings is that of their middle half") {
+TEST_CASE("the spread of timings is the spread of their middle half") {
   using profiled::spread;
   CHECK(spread({}) == 0);
   CHECK(spread({3}) == 0);
   CHECK(spread({2, 2, 2, 2, 2}) == 0);
   CHECK(spread({1, 2, 3, 4, 5}) == doctest::Approx(2.0 / 3));
-  CHECK(spread({1, 1, 1, 1, 100}) == 0); // a single outlier is left out of the figure, too
+  CHECK(spread({1, 1, 1, 1, 100}) == 0); // the figure excludes a single outlier, too
   std::vector<double> values{1, 1.5, 2, 2.5, 4, 8, 9, 30};
   const double apart = spread(values);
   do {

@@ -30,8 +30,8 @@ inline constexpr Bytes layer_weights{1'000'000};
 struct Machine {
   RoundCost cost;
   View view;
-  int lent = 0;  ///< layers whose memory others have
-  int taken = 0; ///< layers whose memory KV has by the plan in force
+  int lent = 0;  ///< layers whose memory other engines use
+  int taken = 0; ///< layers whose memory KV uses by the current plan
   std::vector<RequestRow> rows = std::vector<RequestRow>(1);
   std::vector<Claim> claims{Claim{Slot{0}, Tokens{1}, Tokens{0}, true}};
 

@@ -169,7 +169,7 @@ TEST_CASE("offloadable layers: the count's ceiling never offloads more than the 
   }
   CHECK(counted > 500);
   CHECK(printed_exceeds > 50);
-  CHECK_MESSAGE(meets < counted, "that the transfers fit the SLO in sum does not hide each: the evaluator is asked");
+  CHECK_MESSAGE(meets < counted, "a sum of transfers within the SLO does not hide each one: the evaluator decides");
 }
 
 TEST_CASE(
@@ -277,7 +277,7 @@ TEST_CASE("a longer interval in force stays until KV needs the room of a shorter
   CHECK(interval(80, 1, 0) == shorter);
 }
 
-TEST_CASE("as many joining requests count as fit the memory that their own interval leaves") {
+TEST_CASE("as many joining requests count as fit the memory that their own interval frees") {
   Random random{86};
   int fewer = 0;
   for (int trial = 0; trial < 400; ++trial) {

@@ -134,7 +134,7 @@ TEST_CASE("parameter remapping lends as little as the demand needs, at most what
   machine.cost.compute_s = 1;
   CHECK(lent(13'500) == 4);
   CHECK(offered({.revert = false}, 0) == 4);
-  // With memory lent to others: its own lent layers stay, and memory that others return is no claim to more.
+  // With memory lent to others: its own lent layers stay, and memory that others return gives no claim to more.
   machine.lent = 3;
   CHECK(lent(13'500) == 7);
   CHECK(lent(20'000) == 8); // 8 are hidden

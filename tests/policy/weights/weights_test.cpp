@@ -15,7 +15,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Half of the layers' weights stream through one slot as soon as KV wants more memory than there is, and return as
+/// Half of the layers' weights stream through one slot as soon as KV needs more memory than available, and return as
 /// soon as it does not. Without hysteresis: no server should do this, but the accounts must withstand it.
 struct LendWhenShort {
   using role = roles::Weights;
@@ -168,7 +168,7 @@ TEST_CASE("weights that return cross the link once more, and the iteration waits
   CHECK(returns > 20);
 }
 
-TEST_CASE("a request is refused at submission for the weights' reason, or for memory that they do not guarantee") {
+TEST_CASE("a request is refused at submission with the weights' reason, or for memory that they do not guarantee") {
   const auto submit = [](auto policy, std::int64_t prompt) {
     using E = Engine<decltype(policy), SmallCost, BasicSimulated<SmallCost>>;
     auto engine = *E::make({.limits = {},

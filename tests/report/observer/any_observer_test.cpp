@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnyObserver and AnyEvent: a listener at run time hears what an observer of the engine's type hears.
+// AnyObserver and AnyEvent: a run-time listener receives the same events as an observer in the engine's type.
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/report/observer/any_observer.hpp"
@@ -37,7 +37,7 @@ struct Several final : EventListener {
   }
 };
 
-/// Hears one event by its type and everything by none.
+/// Receives one event by its type, and all events without a type.
 struct Counting {
   using role = roles::Observer;
   using hears = Events<events::Ended, events::Refused>;
@@ -55,7 +55,7 @@ using PoliciesOf = Policies<typename With<OrbitFlow, Os...>::composition>;
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a listener hears what an observer of the same engine hears", System, OrbitFlow, VllmSwap) {
+TEST_CASE_TEMPLATE("a listener receives the events of an observer of the same engine", System, OrbitFlow, VllmSwap) {
   using E =
       With<System, SmallCost, BasicSimulated<SmallCost>, Summary, ChosenIteration, DecisionLog, AnyObserver<true>>;
   Random random(9);
@@ -109,7 +109,7 @@ TEST_CASE("an engine makes no event that none of its observers hears") {
   CHECK(PoliciesOf<Counting, Summary>::hears<events::Delivered>);
 }
 
-TEST_CASE("an event of any type is told to the hook of its own type") {
+TEST_CASE("an event of any type reaches the hook for its type") {
   RequestRow row;
   row.id = RequestId{7};
   const events::Ended ended{row, Seconds{3}};
@@ -119,11 +119,11 @@ TEST_CASE("an event of any type is told to the hook of its own type") {
 
   Counting::State state;
   tell(Counting{}, state, any);
-  tell(Counting{}, state, AnyEvent{events::Resumed{row, Seconds{3}}}); // it does not hear of that
+  tell(Counting{}, state, AnyEvent{events::Resumed{row, Seconds{3}}}); // it does not receive that one
   tell(Counting{}, state, AnyEvent{events::Refused{row.id, row.spec, Seconds{3}, "too long"}});
   tell(Counting{}, state, events::Resumed{row, Seconds{3}});
   CHECK(state.ended == 1);
   CHECK(state.any == 1);
   AnyObserver<false>::State nothing;
-  AnyObserver<false>{}.on(nothing, any); // nobody listens
+  AnyObserver<false>{}.on(nothing, any); // no listener
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The observers on real engines: what they tell must agree with the trace, with the engine and with each other.
+// The observers on real engines: their results must agree with the trace, with the engine and with each other.
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/report/observer/decision_log.hpp"
@@ -76,7 +76,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
     if (m.refused == 0) {
       CHECK(m.tokens_delivered == tokens);
       CHECK(latencies(summary).tbt.count() == gaps);
-      if (gaps > 0) CHECK(m.tbt_attainment <= m.per_token_attainment + 1e-12); // a late gap misses at least one
+      if (gaps > 0) CHECK(m.tbt_attainment <= m.per_token_attainment + 1e-12); // a late gap misses one or more
     }
 
     double seconds = 0, stall = 0;
@@ -104,7 +104,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
         const auto placed = std::find_if(it.placed.begin(), it.placed.end(),
                                          [&](const PlacedRequest& request) { return request.id == *owner; });
         REQUIRE(placed != it.placed.end());
-        // Where a plan stays in force, what is fetched for a request is what it has away.
+        // While a plan stays in force, the blocks fetched for a request are its offloaded blocks.
         if (unchanged) CHECK((placed->host | placed->nowhere).contains(transfer.layer % it.layers));
         owned += unchanged ? 1 : 0;
       }
@@ -116,7 +116,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
         waited += layer.stall_s;
         end = layer.end_s;
       }
-      // Prompts that write out more than they compute stall too, at no layer in particular.
+      // Prompts that write out more than they compute stall too, at no particular layer.
       CHECK(waited <= it.stall_s * (1 + 1e-6) + 1e-12);
       if (it.tokens == it.decodes) CHECK(waited == Approx(it.stall_s).epsilon(1e-6));
       CHECK(end <= it.duration_s + 1e-9);
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
     preempted += static_cast<int>(m.times_preempted);
     stalled += m.stall_s > 0 ? 1 : 0;
   }
-  CHECK(preempted > 0); // or nothing of the above was tried
+  CHECK(preempted > 0); // otherwise the checks above would be empty
   if constexpr (std::is_same_v<System, OrbitFlow>) {
     CHECK(stalled > 0);
     CHECK(owned > 0);
@@ -143,7 +143,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
 
 namespace {
 
-/// Counts what each request's user has been sent.
+/// Counts the tokens that each request's user has received.
 struct Counted {
   std::map<RequestId, Tokens> sent;
   void released(RequestId id, Tokens first, Tokens count, Seconds) {
@@ -155,7 +155,7 @@ struct Counted {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a listener is told of every released token once, in order", System, OrbitFlow, VllmSwap) {
+TEST_CASE_TEMPLATE("a listener receives every released token once, in order", System, OrbitFlow, VllmSwap) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Releases<Counted>>;
   Random random(22);
   for (int round = 0; round < 5; ++round) {

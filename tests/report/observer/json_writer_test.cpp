@@ -11,7 +11,7 @@
 using nlohmann::json;
 using sluice::JsonWriter;
 
-TEST_CASE("what is written reads back") {
+TEST_CASE("written JSON is read back unchanged") {
   std::string text;
   JsonWriter writer(text);
   writer.begin_object().field("name", "OrbitFlow").field("deposit", false).field("bytes", std::int64_t{-1} << 62);
@@ -24,7 +24,7 @@ TEST_CASE("what is written reads back") {
                         "numbers":[0.1,1e-300,52,0.333,null,null,null]})"));
 }
 
-TEST_CASE("every double reads back as itself") {
+TEST_CASE("every double is read back unchanged") {
   sluice::Random random(11);
   for (int i = 0; i < 2000; ++i) {
     const double value = (random.uniform() - 0.5) * std::pow(10.0, static_cast<double>(random.below(60)) - 30);
@@ -47,7 +47,7 @@ TEST_CASE("any bytes give valid JSON, and valid text is kept") {
     for (const bool safe : {false, true}) {
       std::string out;
       JsonWriter(out, safe).value(bytes);
-      CHECK(json::accept(out)); // nlohmann's parser rejects what is not UTF-8
+      CHECK(json::accept(out)); // nlohmann's parser rejects invalid UTF-8
     }
   }
 }

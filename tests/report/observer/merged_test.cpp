@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merged: two engines' summaries are one engine's that served both, in all that does not depend on order.
+// merged: two engines' summaries equal one engine's that served both, in all values that do not depend on order.
 #include "sluice/core/random.hpp"
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/merged.hpp"
@@ -12,7 +12,7 @@
 
 using namespace sluice;
 
-TEST_CASE("what is merged measures as what was seen by one") {
+TEST_CASE("merged summaries measure the same as one summary of all events") {
   Random random{5};
   for (int trial = 0; trial < 200; ++trial) {
     std::array<Summary::State, 2> parts;

@@ -11,7 +11,7 @@
 
 using namespace sluice;
 
-TEST_CASE("what surrounds the peak is kept, whatever its place, in bounded memory") {
+TEST_CASE("the surroundings of the peak are kept, wherever it is, in bounded memory") {
   Random random(11);
   for (int trial = 0; trial < 3000; ++trial) {
     const std::size_t capacity = 2 + random.below(12), before = capacity / 2, count = 1 + random.below(60);
@@ -37,11 +37,11 @@ TEST_CASE("what surrounds the peak is kept, whatever its place, in bounded memor
     CHECK(peak - first >= std::min(peak, before));
     CHECK(last - peak >= std::min(count - 1 - peak, capacity - 1 - before));
     if (count <= capacity) CHECK(kept.size() == count);
-    if (peak - first > before) CHECK(last == count - 1); // more of what came before only where nothing is behind
+    if (peak - first > before) CHECK(last == count - 1); // more of the earlier ones only if there are no later ones
   }
 }
 
-TEST_CASE("an item's memory is used again") {
+TEST_CASE("an item's memory is reused") {
   PeakWindow<std::vector<int>> kept;
   std::size_t fresh = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -13,7 +13,7 @@ using sluice::Distribution;
 using sluice::nearest_rank;
 using sluice::WeightedSample;
 
-TEST_CASE("nearest rank is the least rank that covers the share, in whole numbers") {
+TEST_CASE("the nearest rank is the least rank that covers the share, in integer arithmetic") {
   for (std::int64_t n = 1; n <= 400; ++n)
     for (std::int64_t percent = 0; percent <= 100; ++percent) {
       const std::int64_t expected = std::max<std::int64_t>(1, (percent * n + 99) / 100);
@@ -30,7 +30,7 @@ TEST_CASE("quantiles of grouped samples are those of the values written out and 
     const auto groups = 1 + random.below(40);
     for (std::uint64_t g = 0; g < groups; ++g) {
       const double value = static_cast<double>(random.below(25)) * 0.125; // equal values in several groups
-      const auto count = static_cast<std::int64_t>(random.below(6));      // some of none
+      const auto count = static_cast<std::int64_t>(random.below(6));      // sometimes zero
       samples.push_back({value, count});
       values.insert(values.end(), static_cast<std::size_t>(count), value);
     }
@@ -62,7 +62,7 @@ TEST_CASE("quantiles of grouped samples are those of the values written out and 
   }
 }
 
-TEST_CASE("points of the distribution function rise, end at the largest value, and each is exact") {
+TEST_CASE("points of the distribution function rise, end at the largest value, and are exact") {
   sluice::Random random(3);
   std::vector<WeightedSample> samples;
   for (int i = 0; i < 5000; ++i) samples.push_back({std::exp(4 * random.uniform()), 1 + static_cast<int>(i % 3)});

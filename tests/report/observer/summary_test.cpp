@@ -61,7 +61,7 @@ TEST_CASE("docs/metrics.md: one request with a pause") {
   CHECK(m.throughput_requests_per_min == Approx(60 / 1.25));
 }
 
-TEST_CASE("docs/metrics.md: an hour's gap is one late token, and 35,999 missed deadlines") {
+TEST_CASE("docs/metrics.md: an hour's gap is one late token and 35,999 missed deadlines") {
   Summary::State state;
   RequestRow row = row_of(0, 0.0, 11, 0.1);
   for (int i = 0; i < 10; ++i) deliver(state, row, 0.1 * (i + 1));
@@ -73,14 +73,14 @@ TEST_CASE("docs/metrics.md: an hour's gap is one late token, and 35,999 missed d
   CHECK(m.tbt_attainment == Approx(9.0 / (9 + 35'999)));
 }
 
-TEST_CASE("docs/metrics.md: both SLOs, or no goodput") {
-  // SLO 0.1 s a token, 0.4 s to the first. Five requests of three tokens arrive at 0; the last delivery is at 2.
+TEST_CASE("docs/metrics.md: goodput counts requests that keep both SLOs") {
+  // SLOs: TBT 0.1 s, TTFT 0.4 s. Five requests of three tokens arrive at 0; the last delivery is at 2.
   Summary::State state;
   const double tokens[][3] = {{0.3, 0.4, 0.5},   // both
-                              {0.5, 0.6, 0.7},   // the first token too late
-                              {0.3, 0.5, 0.7},   // the others too slow
+                              {0.5, 0.6, 0.7},   // the first token is too late
+                              {0.3, 0.5, 0.7},   // the others are too slow
                               {0.2, 0.22, 0.36}, // both: TPOT is a mean, one gap of 0.14 is within it
-                              {0.4, 0.5, 2.0}};  // cut short below
+                              {0.4, 0.5, 2.0}};  // ends early, below
   for (std::uint32_t i = 0; i < 5; ++i) {
     RequestRow row = row_of(i, 0.0, i == 4 ? 4 : 3, 0.1, 0.4);
     Summary{}.on(state, events::Submitted{row});
@@ -93,7 +93,7 @@ TEST_CASE("docs/metrics.md: both SLOs, or no goodput") {
   CHECK(m.slo_attainment == Approx(2.0 / 5));
   CHECK(m.goodput_requests_per_s == Approx(2 / 2.0));
 
-  // Who was promised one of the two kept all that was promised; of no promise there is no goodput.
+  // A request with only one of the two SLOs kept all its SLOs; without any SLO there is no goodput.
   Summary::State one_promise, none;
   RequestRow row = row_of(0, 0.0, 3, std::numeric_limits<double>::infinity(), 0.4);
   Summary{}.on(one_promise, events::Submitted{row});
@@ -108,8 +108,8 @@ TEST_CASE("docs/metrics.md: both SLOs, or no goodput") {
   CHECK(std::isnan(measure(none, Seconds{9}).goodput_requests_per_s));
 }
 
-TEST_CASE("docs/metrics.md: tokens that never come") {
-  // Two of six tokens came, the last at 2.0; the run ends at 2.35: deadlines at 2.1, 2.2, 2.3 passed.
+TEST_CASE("docs/metrics.md: tokens that are never delivered") {
+  // Two of six tokens were delivered, the last at 2.0; the run ends at 2.35: deadlines at 2.1, 2.2, 2.3 passed.
   Summary::State state;
   RequestRow row = row_of(0, 1.0, 6, 0.1);
   Summary{}.on(state, events::Submitted{row});
@@ -127,7 +127,7 @@ TEST_CASE("docs/metrics.md: tokens that never come") {
   CHECK(m.longest_gap_s == Approx(0.35));
 }
 
-TEST_CASE("docs/metrics.md: a refused request misses one deadline a token") {
+TEST_CASE("docs/metrics.md: a refused request misses one deadline per token") {
   Summary::State state;
   const RequestRow row = row_of(0, 1.0, 6, 0.1);
   Summary{}.on(state, events::Refused{row.id, row.spec, Seconds{1}, "too long"});
@@ -137,8 +137,8 @@ TEST_CASE("docs/metrics.md: a refused request misses one deadline a token") {
   CHECK(m.tbt_attainment == 0);
 }
 
-TEST_CASE("docs/metrics.md: a user who leaves") {
-  // Three of six tokens came, at 1.5, 1.6 and 1.95; the user leaves at 2.0, and the run goes on.
+TEST_CASE("docs/metrics.md: a user who cancels") {
+  // Three of six tokens were delivered, at 1.5, 1.6 and 1.95; the user cancels at 2.0, and the run goes on.
   Summary::State state;
   RequestRow row = row_of(0, 1.0, 6, 0.1);
   row.spec.slo.ttft = Seconds{0.4};
@@ -147,7 +147,7 @@ TEST_CASE("docs/metrics.md: a user who leaves") {
   deliver(state, row, 1.6);
   deliver(state, row, 1.95);
   Summary{}.on(state, events::Cancelled{row, Seconds{2.0}});
-  RequestRow other = row_of(1, 1.0, 6, 0.1); // leaves before its first token
+  RequestRow other = row_of(1, 1.0, 6, 0.1); // cancelled before its first token
   other.spec.slo.ttft = Seconds{0.4};
   Summary{}.on(state, events::Submitted{other});
   Summary{}.on(state, events::Cancelled{other, Seconds{30}});
@@ -159,14 +159,14 @@ TEST_CASE("docs/metrics.md: a user who leaves") {
   CHECK(m.deadlines_missed == 3);
   CHECK(m.deadlines_missed_undelivered == 0);
   CHECK(m.tbt_attainment == Approx(0.25));
-  CHECK(m.ttft_attainment == 0); // of the one that began: 0.5 s
+  CHECK(m.ttft_attainment == 0); // of the one that started: 0.5 s
   CHECK(std::isnan(m.tpot_attainment));
   CHECK(m.longest_gap_s == Approx(0.35));
 }
 
 TEST_CASE("docs/metrics.md: a deposit bridges a pause") {
-  // Tokens are made at 0.0, 0.05, 0.10, 0.15, then nothing until 0.42. Released one per 0.1 s: 0.0, 0.1, 0.2, 0.3; the
-  // fifth is due at 0.4, does not exist then and goes out at 0.42: one missed deadline.
+  // Tokens are generated at 0.0, 0.05, 0.10, 0.15, then none until 0.42. Released one per 0.1 s: 0.0, 0.1, 0.2, 0.3;
+  // the fifth is due at 0.4, does not exist then and is released at 0.42: one missed deadline.
   const auto run = [](bool deposit) {
     Summary::State state;
     RequestRow row = row_of(0, 0.0, 5, 0.1);
@@ -199,13 +199,13 @@ TEST_CASE("docs/metrics.md: a deposit bridges a pause") {
   CHECK(with.longest_gap_s == Approx(0.12));
 }
 
-TEST_CASE("a gap of exactly the SLO is on time wherever on the clock it lies, one beyond it is not") {
+TEST_CASE("a gap of exactly the SLO is on time at any clock value, and a longer one is not") {
   Random random(2);
   for (int i = 0; i < 20'000; ++i) {
     const double slo = 0.001 + random.uniform();
     const double start = std::pow(10.0, 7 * random.uniform());
     const double whole = static_cast<double>(1 + random.below(1000));
-    const double end = start + whole * slo; // rounded: the gap seen is not quite whole * slo
+    const double end = start + whole * slo; // rounded: the computed gap is not exactly whole * slo
     const Seconds gap{end - start};
     CHECK(deadlines_missed(gap, Seconds{slo}, Seconds{end}) == static_cast<std::int64_t>(whole) - 1);
     CHECK(deadlines_passed(Seconds{start}, Seconds{end}, Seconds{slo}) == static_cast<std::int64_t>(whole));
@@ -359,7 +359,7 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
   }
 }
 
-TEST_CASE("a decode batch of any size keeps one sample an iteration, a deposit one in all") {
+TEST_CASE("a decode batch of any size adds one sample per iteration, a deposit one in total") {
   Summary::State state;
   std::vector<RequestRow> rows;
   for (std::uint32_t r = 0; r < 64; ++r) rows.push_back(row_of(r, 0, 1001, 0.1));
@@ -386,7 +386,7 @@ TEST_CASE("a decode batch of any size keeps one sample an iteration, a deposit o
   CHECK(measure(deposit, Seconds{101}).tokens_on_time == 64 * 999);
 }
 
-TEST_CASE("iterations and plans add up; bytes are blocks times the size of one") {
+TEST_CASE("iterations and plans add up; bytes are blocks times the block size") {
   Summary::State state;
   const Summary summary;
   View view;
@@ -422,14 +422,14 @@ TEST_CASE("iterations and plans add up; bytes are blocks times the size of one")
   CHECK(m.planning_s == Approx(201 * 100 * 1e-6));
   CHECK(m.planning_p99_us == Approx(198));
   CHECK(m.planning_wall_p99_us == Approx(396));
-  // Nothing was promised and nothing delivered: absent, not zero and not one.
+  // No SLO and no delivery: absent, not zero and not one.
   CHECK(std::isnan(m.tbt_attainment));
   CHECK(std::isnan(m.ttft_attainment));
   CHECK(std::isnan(m.p99_tbt_s));
   CHECK(std::isnan(m.throughput_tokens_per_s));
 }
 
-TEST_CASE("refusals keep their reason, equal ones in a row as one text") {
+TEST_CASE("refusals keep their reason, and equal ones in a row share one text") {
   Summary::State state;
   for (std::uint32_t i = 0; i < 10; ++i)
     Summary{}.on(state,

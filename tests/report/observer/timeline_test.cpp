@@ -22,7 +22,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Nine layers under a rule on a link that is too slow for them, iterated `steps` times into an observer as an engine
+/// Nine layers under a rule on a link that is too slow for them; reports `steps` iterations to an observer as an engine
 /// would.
 template <class Rule, class Policy>
 void iterate(const Policy& policy, typename Policy::State& state, int steps) {
@@ -69,7 +69,7 @@ RequestRow row_of(std::uint32_t id, double arrival, double running_since) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", Rule, FairShare, DeadlinePool) {
+TEST_CASE_TEMPLATE("a trace is valid, and no two slices overlap on a track", Rule, FairShare, DeadlinePool) {
   const Timeline policy;
   Timeline::State state;
   RequestRow first = row_of(0, 0.5, 2);
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", 
   policy.on(state, events::Submitted{row_of(1, 1.0, 0)});
   policy.on(state, events::Submitted{row_of(2, 1.5, 0)});
   policy.on(state, events::Refused{RequestId{3}, first.spec, Seconds{1.75}, "needs \"more\" than the device has"});
-  for (const double now : {2.0, 2.0, 9.0}) { // an infeasible plan, and at once another
+  for (const double now : {2.0, 2.0, 9.0}) { // an infeasible plan, and immediately another
     View view;
     view.now = Seconds{now};
     policy.on(state, events::Planned{view, Plan{}, Seconds{1e-4}, Seconds{0}});
@@ -119,14 +119,14 @@ TEST_CASE_TEMPLATE("a trace is valid, and on each track no two slices overlap", 
   CHECK(stalled == Approx(expected).epsilon(1e-6));
   CHECK(names["decode"] == 4);
   CHECK(names["layer 1"] >= 4);
-  CHECK(names["layer 0"] == 0); // people count from 1
+  CHECK(names["layer 0"] == 0); // displayed numbers start at 1
   CHECK(names["refused"] == 1);
-  CHECK(names["waiting"] == 3); // r1 never ran: its slice is open to the end
+  CHECK(names["waiting"] == 3); // r1 never ran: its slice is open until the end
   CHECK(names["running"] == 3); // r0 twice
   CHECK(names["preempted"] == 1);
 }
 
-TEST_CASE("a timeline is bounded, and says how much it left out") {
+TEST_CASE("a timeline is bounded, and reports how many events it omitted") {
   Timeline policy;
   policy.max_iterations = 10;
   policy.max_detailed = 3;
@@ -147,7 +147,7 @@ TEST_CASE("a timeline is bounded, and says how much it left out") {
   CHECK(left.at("made_by") == "who made it");
 }
 
-TEST_CASE("a timeline surrounds the longest stall, or the time that is asked for") {
+TEST_CASE("a timeline surrounds the longest stall, or the requested time") {
   Timeline policy;
   policy.max_detailed = 6;
   policy.max_iterations = 40;
@@ -177,7 +177,7 @@ TEST_CASE("a timeline surrounds the longest stall, or the time that is asked for
   CHECK(all.detailed.size() == 200);
 }
 
-TEST_CASE("a trace of a part has the events of that part, and says that it is one") {
+TEST_CASE("a trace of a part has that part's events, and is marked as partial") {
   Timeline policy;
   policy.max_detailed = 4;
   policy.max_iterations = 10;
@@ -207,7 +207,7 @@ TEST_CASE("a trace of a part has the events of that part, and says that it is on
   CHECK(of_late);
 }
 
-TEST_CASE("the chosen iteration is the longest stall, or the step asked for") {
+TEST_CASE("the chosen iteration is the longest stall, or the requested step") {
   const ChosenIteration longest;
   ChosenIteration::State state;
   iterate<FairShare>(longest, state, 20);
@@ -234,7 +234,7 @@ TEST_CASE("the chosen iteration is the longest stall, or the step asked for") {
   }
 }
 
-TEST_CASE("a series keeps least, largest and mean however often it widens") {
+TEST_CASE("a series keeps minimum, maximum and mean however often it widens") {
   Random random(4);
   for (const int count : {1, 5, 64, 1000, 20'000}) {
     const Series policy{.buckets = 64};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why, against scenes whose times are known; tests/engine/time_audit.hpp holds it to the clock in every system.
+// Why, compared with scenes of known times; tests/engine/time_audit.hpp checks it against the clock in every system.
 #include "sluice/report/observer/why.hpp"
 #include "sluice/report/why_text.hpp"
 
@@ -18,7 +18,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// An iteration told by hand: its layers and transfers are what a replay tells.
+/// An iteration made by hand: its layers and transfers are those that a replay reports.
 struct Told {
   struct Layer {
     int layer;
@@ -61,7 +61,7 @@ struct Scene {
   RequestRow& row(Slot slot) { return made.rows[index(slot)]; }
   RequestTime& of(Slot slot) { return state.requests[index(row(slot).id)]; }
   double spent(Slot slot, TimeCause cause) { return seconds_of(of(slot).spent[static_cast<std::size_t>(cause)]); }
-  /// Runs an iteration in which each of the batch generates a token, which goes out at once.
+  /// Runs an iteration in which each request of the batch generates a token, which is released at once.
   void run(double start, double duration, double stall = 0, const Told& told = {}) {
     IterationRecord record;
     record.step = ++step;
@@ -90,13 +90,14 @@ struct Scene {
 
 } // namespace
 
-TEST_CASE("Why: an iteration is divided into its computation and its stalls, each on whose KV it waited for") {
+TEST_CASE("Why: an iteration is divided into its computation and its stalls, each charged to the request whose KV it "
+          "waited for") {
   Scene scene;
   const Slot a = scene.submit(1), b = scene.submit(1.25);
   scene.batch = {{a, Tokens{32}}};
   scene.run(2, 0.5); // a's prompt, while b waits
   scene.batch = {{a, Tokens{0}}, {b, Tokens{32}}};
-  scene.run(2.5, 0.5); // b's prompt holds a up
+  scene.run(2.5, 0.5); // b's prompt delays a
   scene.batch = {{a, Tokens{1}}, {b, Tokens{1}}};
   scene.streams = {a, b};
   scene.run(3, 0.1, 0.04,
@@ -118,18 +119,18 @@ TEST_CASE("Why: an iteration is divided into its computation and its stalls, eac
   CHECK(seconds_of(scene.of(b).stalled_by[0].ticks) == doctest::Approx(0.02));
   CHECK(scene.of(b).stalled_by[0].least == scene.of(b).stalled_by[0].ticks);
   CHECK(seconds_of(scene.of(a).caused) == doctest::Approx(0.02));
-  // What streams beyond the named ones are is weights.
+  // Streamed blocks beyond the named ones are weights.
   scene.run(3.1, 0.1, 0.02, {{{0, 0.02}}, {{2, 0, 0.02}}});
   CHECK(scene.spent(a, TimeCause::weights) == doctest::Approx(0.02));
   const RequestTime& of = scene.of(a);
   CHECK(std::accumulate(of.spent.begin(), of.spent.end(), std::int64_t{0}) ==
         ticks_of(Seconds{3.2}) - ticks_of(Seconds{1}));
   CHECK(of.spells.front().cause == TimeCause::queue);
-  REQUIRE(of.spells.size() == 4); // waits, its prompt, held up, decodes
+  REQUIRE(of.spells.size() == 4); // waits, its prompt, delayed, decodes
   CHECK(of.spells[2].by[0] == scene.row(b).id);
 }
 
-TEST_CASE("Why: a pause names who ran instead, and the deadlines that passed in it") {
+TEST_CASE("Why: a pause names the requests that ran instead, and the deadlines that passed in it") {
   Scene scene;
   const Slot a = scene.submit(0), b = scene.submit(0), c = scene.submit(0);
   scene.batch = {{a, Tokens{32}}, {b, Tokens{32}}};
@@ -138,7 +139,7 @@ TEST_CASE("Why: a pause names who ran instead, and the deadlines that passed in 
   scene.run(0.1, 0.1);
   scene.why.on(scene.state, events::Preempted{scene.row(a), Kept::device, Seconds{0.2}});
   scene.batch = {{b, Tokens{0}}, {c, Tokens{32}}};
-  scene.run(0.2, 0.5); // c is new: it is for c that a was paused
+  scene.run(0.2, 0.5); // c is new: a was paused for c
   scene.batch = {{b, Tokens{1}}, {c, Tokens{1}}};
   scene.run(0.7, 0.1);
   scene.why.on(scene.state, events::Resumed{scene.row(a), Seconds{0.8}});
@@ -146,7 +147,7 @@ TEST_CASE("Why: a pause names who ran instead, and the deadlines that passed in 
   scene.run(0.8, 0.2);
   const RequestTime& of = scene.of(a);
   CHECK(scene.spent(a, TimeCause::paused) == doctest::Approx(0.6));
-  // A token at 0.2 and the next at 1.0: those owed at 0.3 to 0.9 never came in time, six of eight parts while paused.
+  // A token at 0.2 and the next at 1.0: those due at 0.3 to 0.9 were late, six of eight parts while paused.
   CHECK(of.all_missed() == doctest::Approx(7));
   CHECK(of.missed[static_cast<std::size_t>(TimeCause::paused)] == doctest::Approx(7 * 0.6 / 0.8));
   CHECK(of.missed[static_cast<std::size_t>(TimeCause::decode)] == doctest::Approx(7 * 0.2 / 0.8));
@@ -160,7 +161,8 @@ TEST_CASE("Why: a pause names who ran instead, and the deadlines that passed in 
   CHECK(sentence.find("7 deadlines passed without a token, 5 of them while it was paused") != std::string::npos);
 }
 
-TEST_CASE("Why: a deadline that the deposit could not meet passed in what came after the last token it handed out") {
+TEST_CASE(
+    "Why: a deadline that the deposit could not meet is charged to the time after the last token that it released") {
   Scene scene;
   const Slot a = scene.submit(0), b = scene.submit(0);
   scene.batch = {{a, Tokens{32}}};
@@ -168,17 +170,17 @@ TEST_CASE("Why: a deadline that the deposit could not meet passed in what came a
   scene.row(a).generated = Tokens{3}; // two tokens wait
   scene.row(a).computed = Tokens{34};
   scene.batch = {{a, Tokens{0}}, {b, Tokens{32}}};
-  scene.run(0.1, 0.9); // b's prompt holds a up
+  scene.run(0.1, 0.9); // b's prompt delays a
   scene.why.on(scene.state, events::Delivered{scene.row(a), Tokens{1}, Seconds{0.2}});
   scene.why.on(scene.state, events::Delivered{scene.row(a), Tokens{1}, Seconds{0.3}});
   scene.batch = {{a, Tokens{1}}};
   scene.run(1, 0.1);
   const auto& missed = scene.of(a).missed;
-  // The gap is 0.3 to 1.1: seven deadlines, 0.7 s held up and 0.1 s of decoding.
+  // The gap is 0.3 to 1.1: seven deadlines, 0.7 s delayed and 0.1 s of decoding.
   CHECK(scene.of(a).all_missed() == doctest::Approx(7));
   CHECK(missed[static_cast<std::size_t>(TimeCause::held)] == doctest::Approx(7 * 0.7 / 0.8));
   CHECK(missed[static_cast<std::size_t>(TimeCause::decode)] == doctest::Approx(7 * 0.1 / 0.8));
-  // Handed out while it is paused, before anything is told of the pause.
+  // Released while the request is paused, before the pause is reported.
   scene.why.on(scene.state, events::Preempted{scene.row(a), Kept::host, Seconds{1.1}});
   scene.why.on(scene.state, events::Delivered{scene.row(a), Tokens{1}, Seconds{1.2}});
   scene.why.on(scene.state, events::Delivered{scene.row(a), Tokens{1}, Seconds{1.55}});
@@ -189,7 +191,7 @@ TEST_CASE("Why: a deadline that the deposit could not meet passed in what came a
   CHECK(missed[static_cast<std::size_t>(TimeCause::paused)] == doctest::Approx(3 + 2 * 0.05 / 0.25));
 }
 
-TEST_CASE("Why: whoever computes a prompt holds others up, one after another; decodes crowd out") {
+TEST_CASE("Why: a request that computes a prompt delays others, one after another; decodes crowd out") {
   Scene scene;
   const Slot a = scene.submit(0), b = scene.submit(0), c = scene.submit(0), d = scene.submit(0);
   scene.batch = {{a, Tokens{32}}};
@@ -211,7 +213,7 @@ TEST_CASE("Why: whoever computes a prompt holds others up, one after another; de
   CHECK(scene.spent(a, TimeCause::held) == doctest::Approx(0.2));
 }
 
-TEST_CASE("Why: a prompt that was dropped half done is computed again up to there, and new from there on") {
+TEST_CASE("Why: a prompt that was dropped half done is recomputed up to that point, and new from there on") {
   Scene scene;
   const Slot a = scene.submit(0);
   RequestRow& row = scene.row(a);
@@ -230,7 +232,7 @@ TEST_CASE("Why: a prompt that was dropped half done is computed again up to ther
   CHECK(scene.spent(a, TimeCause::again) == doctest::Approx(0.1));
 }
 
-TEST_CASE("Why: of many requests those that missed most keep their lines of time") {
+TEST_CASE("Why: of many requests, those with the most missed deadlines keep their timelines") {
   Scene scene;
   scene.why.max_timelines = 5;
   scene.why.wanted = 0;
@@ -250,13 +252,13 @@ TEST_CASE("Why: of many requests those that missed most keep their lines of time
   }
 }
 
-TEST_CASE("Why: what a deposit covers, a pause does not take from its user") {
+TEST_CASE("Why: a user loses nothing in a pause that the deposit covers") {
   Scene scene;
   const Slot a = scene.submit(0);
   scene.batch = {{a, Tokens{32}}};
   scene.run(0, 0.1);
   RequestRow& row = scene.row(a);
-  row.generated = Tokens{4}; // three tokens are held, the next is due at 0.2, the last of them at 0.4
+  row.generated = Tokens{4}; // three tokens are deposited, the next is due at 0.2, the last of them at 0.4
   row.due = Seconds{0.2};
   scene.why.on(scene.state, events::Preempted{row, Kept::host, Seconds{0.1}});
   scene.why.on(scene.state, events::Ended{row, Seconds{1.1}});
@@ -264,7 +266,7 @@ TEST_CASE("Why: what a deposit covers, a pause does not take from its user") {
   CHECK(seconds_of(scene.of(a).covered[static_cast<std::size_t>(TimeCause::paused)]) == doctest::Approx(0.3));
 }
 
-TEST_CASE("Why: spells are bounded, and have no hole for that") {
+TEST_CASE("Why: the number of spells is bounded, without gaps in the timeline") {
   Scene scene;
   scene.why.max_spells = 9;
   const Slot a = scene.submit(0), b = scene.submit(0);
@@ -288,7 +290,7 @@ TEST_CASE("Why: spells are bounded, and have no hole for that") {
   CHECK(at == of.since);
 }
 
-TEST_CASE("Why: asked for nothing it keeps nothing") {
+TEST_CASE("Why: without a request for it, it keeps nothing") {
   Scene scene;
   scene.why.enabled = false;
   const Slot a = scene.submit(0);
@@ -297,7 +299,7 @@ TEST_CASE("Why: asked for nothing it keeps nothing") {
   CHECK(scene.state.requests.empty());
 }
 
-TEST_CASE("a report keeps the request that was asked for, and those that missed most") {
+TEST_CASE("a report keeps the requested request, and those with the most missed deadlines") {
   std::vector<RequestTime> all;
   for (std::uint32_t id = 0; id < 50; ++id) {
     RequestTime of;

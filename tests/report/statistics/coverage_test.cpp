@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics on worlds whose truth is known: 95 % intervals hold it in 93 to 97 % of 1,000 comparisons.
+// The statistics on worlds with known true values: 95 % intervals contain them in 93 to 97 % of 1,000 comparisons.
 #include "sluice/report/statistics/paired.hpp"
 #include "sluice/workload/distributions.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr int comparisons = 1'000;
 const std::size_t counts[] = {5, 8, 12, 20};
 
-/// Values whose mean is known.
+/// Values with a known mean.
 struct World {
   const char* name;
   double mean;
@@ -32,7 +32,7 @@ double beta(Random& random, double a, double b) {
 double student(Random& random, int freedom) {
   return draw_normal(random) / std::sqrt(2 * draw_gamma(random, freedom / 2.0) / freedom);
 }
-/// The share of 60 requests that are served in time, where a seed's workload is harder or easier than another's.
+/// The share of 60 requests that are served in time; a seed's workload is harder or easier than another's.
 double share_of(Random& random, double chance) {
   int met = 0;
   for (int i = 0; i < 60; ++i) met += random.uniform() < chance ? 1 : 0;
@@ -46,7 +46,7 @@ const World worlds[] = {
     {"a time (gamma of 25)", 25, [](Random& r) { return draw_gamma(r, 25); }},
 };
 
-/// Two systems on the same workloads, whose difference in the mean is known.
+/// Two systems on the same workloads, with a known difference of their means.
 struct Rivals {
   const char* name;
   double difference;
@@ -56,7 +56,7 @@ struct Rivals {
 const Rivals rivals[] = {
     {"normal, no difference", 0,
      [](Random& r, double& a, double& b) {
-       const double load = 3 * draw_normal(r); // much more than what tells them apart
+       const double load = 3 * draw_normal(r); // much more than their difference
        a = load + draw_normal(r), b = load + draw_normal(r);
      }},
     {"uniform", 0.2, [](Random& r, double& a, double& b) { a = 0.2 + r.uniform(), b = r.uniform(); }},
@@ -75,7 +75,7 @@ const Rivals rivals[] = {
 
 } // namespace
 
-TEST_CASE("95 % intervals of means cover in 93 to 97 % of 1,000 comparisons, of five seeds as of twenty") {
+TEST_CASE("95 % intervals of means cover in 93 to 97 % of 1,000 comparisons, with five seeds as with twenty") {
   for (const World& world : worlds)
     for (const std::size_t count : counts) {
       Random random{11};
@@ -107,14 +107,14 @@ TEST_CASE("95 % intervals of paired differences cover in 93 to 97 % of 1,000 com
     }
 }
 
-TEST_CASE("who differs is told from who does not: ties in 93 to 97 % of equals, seldom where one is better") {
+TEST_CASE("equal and different systems are distinguished: ties in 93 to 97 % of equal pairs, seldom if one is better") {
   Random random{5};
   std::vector<double> a(10), b(10);
   int ties_of_equals = 0, ties_of_others = 0;
   for (int i = 0; i < comparisons; ++i)
     for (const double ahead : {0.0, 3.0}) {
       for (std::size_t s = 0; s < a.size(); ++s) {
-        const double load = 10 * draw_normal(random); // far more than what tells them apart: pairs do not see it
+        const double load = 10 * draw_normal(random); // far more than their difference: pairs remove it
         a[s] = load + ahead + draw_normal(random), b[s] = load + draw_normal(random);
       }
       (ahead > 0 ? ties_of_others : ties_of_equals) += paired(a, b, {.resamples = 1'000}).tie() ? 1 : 0;
@@ -124,8 +124,8 @@ TEST_CASE("who differs is told from who does not: ties in 93 to 97 % of equals, 
   CHECK(ties_of_others <= 50);
 }
 
-TEST_CASE("what the interval of a mean does not promise: of few values that are skew it knows too little") {
-  // What docs/metrics.md says of such figures: more seeds, or the pairs, whose interval heeds skewness.
+TEST_CASE("intervals of means are too short for few values of a skewed distribution") {
+  // docs/metrics.md recommends for such figures: more seeds, or the pairs, whose interval accounts for skewness.
   const struct {
     World world;
     int least, most;

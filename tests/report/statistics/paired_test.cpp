@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means, intervals and paired differences: what holds whatever the values.
+// Means, intervals and paired differences: properties that hold for any values.
 #include "sluice/report/statistics/paired.hpp"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ std::vector<double> drawn(Random& random, std::size_t count) {
 
 } // namespace
 
-TEST_CASE("a mean's interval, by hand") {
+TEST_CASE("a mean's interval equals one computed by hand") {
   const std::vector<double> values{2, 4, 4, 6, 9}; // mean 5, squares 9 + 1 + 1 + 1 + 16 = 28, error sqrt(28 / 4 / 5)
   const Interval of = mean_interval(values);
   CHECK(of.mean == 5);
@@ -34,7 +34,7 @@ TEST_CASE("a mean's interval, by hand") {
   CHECK(!of.contains(0));
 }
 
-TEST_CASE("what does not exist is left out, and one value has no interval") {
+TEST_CASE("missing values are ignored, and one value has no interval") {
   CHECK(std::isnan(mean_interval({}).mean));
   CHECK(mean_interval({}).count == 0);
   const std::vector<double> one{3}, two{1, none_there, 3}, none{none_there, none_there};
@@ -47,7 +47,7 @@ TEST_CASE("what does not exist is left out, and one value has no interval") {
   const Paired single = paired(one, std::vector<double>{1});
   CHECK(single.difference.mean == 2);
   CHECK(!single.judged());
-  CHECK(!single.tie()); // one pair tells nothing, not even that they are alike
+  CHECK(!single.tie()); // one pair shows nothing, not even equality
 }
 
 TEST_CASE("pairs: a difference that is the same for every seed is no tie, however the seeds differ") {
@@ -69,7 +69,7 @@ TEST_CASE("pairs: a difference that is the same for every seed is no tie, howeve
   }
 }
 
-TEST_CASE("pairs: turned around, everything is; shifted, the interval is; scaled, it is") {
+TEST_CASE("pairs: negating, shifting or scaling the values does the same to the interval") {
   Random random{7};
   for (int trial = 0; trial < 40; ++trial) {
     const std::size_t count = 2 + random.below(14);
@@ -92,7 +92,7 @@ TEST_CASE("pairs: turned around, everything is; shifted, the interval is; scaled
   }
 }
 
-TEST_CASE("pairs: what is NaN on either side is left out, and few pairs get Student's t") {
+TEST_CASE("pairs: a NaN on either side is ignored, and few pairs get Student's t") {
   const std::vector<double> a{1, none_there, 3, 4, 6, 5, 9}, b{0, 1, none_there, 2, 2, 4, 3};
   const Paired of = paired(a, b);
   const std::vector<double> left_a{1, 4, 6, 5, 9}, left_b{0, 2, 2, 4, 3};
@@ -106,8 +106,8 @@ TEST_CASE("pairs: what is NaN on either side is left out, and few pairs get Stud
   }
 }
 
-TEST_CASE("the limits are the studentized bootstrap's: exhaustively over all resamples of five values") {
-  // All 5^5 resamples with equal weight are what a bootstrap draws from.
+TEST_CASE("the limits equal the studentized bootstrap's, exhaustively over all resamples of five values") {
+  // A bootstrap draws from all 5^5 resamples with equal weight.
   const std::vector<double> values{0.1, 0.4, 0.35, 0.9, 0.2};
   const detail::MeanError of = detail::mean_error(5, [&](std::size_t i) { return values[i]; });
   std::vector<double> all;

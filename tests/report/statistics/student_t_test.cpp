@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Student's t against its density, integrated, and against printed tables.
+// Student's t compared with its integrated density and with printed tables.
 #include "sluice/report/statistics/student_t.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ using namespace sluice;
 
 namespace {
 
-/// P(|T| <= t) by Simpson's rule over the density: nothing in common with the finite sums.
+/// P(|T| <= t) by Simpson's rule over the density: independent of the finite sums.
 double integrated(double t, double freedom) {
   const double factor =
       std::exp(std::lgamma((freedom + 1) / 2) - std::lgamma(freedom / 2)) / std::sqrt(freedom * std::numbers::pi);
@@ -27,7 +27,7 @@ double integrated(double t, double freedom) {
 
 } // namespace
 
-TEST_CASE("the sums for whole degrees of freedom are the integral of the density") {
+TEST_CASE("the sums for whole degrees of freedom equal the integral of the density") {
   for (std::int64_t freedom = 1; freedom <= 60; ++freedom)
     for (const double t : {0.1, 0.7, 1.0, 1.96, 2.6, 4.0, 9.0}) {
       CAPTURE(freedom);
@@ -37,7 +37,7 @@ TEST_CASE("the sums for whole degrees of freedom are the integral of the density
     }
 }
 
-TEST_CASE("quantiles are those of printed tables") {
+TEST_CASE("quantiles equal those of printed tables") {
   const struct {
     double confidence;
     std::int64_t freedom;
@@ -50,7 +50,7 @@ TEST_CASE("quantiles are those of printed tables") {
     CHECK(student_t_quantile(row.confidence, row.freedom) == doctest::Approx(row.t).epsilon(5e-5));
 }
 
-TEST_CASE("the quantile is where the probability is the confidence, and falls to the normal's") {
+TEST_CASE("the probability at the quantile is the confidence, and quantiles fall to the normal's") {
   double last = 1e9;
   for (std::int64_t freedom = 1; freedom <= 400; ++freedom) {
     const double t = student_t_quantile(0.95, freedom);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockStates: for any order of calls, no block is source and destination at once, nothing is written while it is sent,
-// nothing that arrives belongs to another request, and both memories' counts are exact.
+// arriving bytes belong to no other request, and both memories' counts are exact.
 #include "sluice/core/random.hpp"
 #include "sluice/state/memory/block_states.hpp"
 #include "sluice/state/memory/ledger.hpp"
@@ -97,14 +97,14 @@ TEST_CASE("no block is ever source and destination at once, in a million random 
       REQUIRE(did);
       moving.erase(moving.begin() + static_cast<std::ptrdiff_t>(which));
       if (transfer.out) {
-        CHECK_MESSAGE(on_device[transfer.device] == transfer.bytes, "nothing that is sent is written meanwhile");
+        CHECK_MESSAGE(on_device[transfer.device] == transfer.bytes, "no block that is sent is written meanwhile");
         on_host[transfer.host] = transfer.bytes;
         if (leaving.count(transfer.device) == 1 && blocks.host_used() > 0 &&
             blocks.state(transfer.device) == BlockState::empty)
           left(transfer.device, transfer.host);
         leaving.erase(transfer.device);
       } else {
-        CHECK_MESSAGE(on_host[transfer.host] == transfer.bytes, "nothing that is fetched is overwritten meanwhile");
+        CHECK_MESSAGE(on_host[transfer.host] == transfer.bytes, "no block that is fetched is overwritten meanwhile");
         on_device[transfer.device] = transfer.bytes;
       }
       break;
@@ -176,7 +176,7 @@ TEST_CASE("no block is ever source and destination at once, in a million random 
   }
 }
 
-TEST_CASE("a clean block is freed at once, one without a copy once it has been sent") {
+TEST_CASE("a clean block is freed at once, a block without a copy after it has been sent") {
   BlockStates blocks(2, 2);
   const Block eager = *blocks.take();
   const Block late = *blocks.take();

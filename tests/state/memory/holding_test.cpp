@@ -70,7 +70,7 @@ TEST_CASE("a footprint counts every layer block once, where it is") {
   }
 }
 
-TEST_CASE("copies ahead take room in both memories, and save as much of a movement to the host") {
+TEST_CASE("copies ahead take memory on both sides, and reduce a later movement to the host by their size") {
   Random random(66);
   for (int round = 0; round < 500; ++round) {
     const int layers = static_cast<int>(between(random, 1, 80));
@@ -160,7 +160,7 @@ TEST_CASE("a ledger agrees with a count of all requests, and remembers its peak"
     const bool fits =
         next.device - one.device <= ledger.device().free() && next.host - one.host <= ledger.host().free();
     if (!fits) continue;
-    ledger.replace(one, next); // if memory is nearly full, only because the old room is freed first
+    ledger.replace(one, next); // if memory is nearly full, only because the old blocks are freed first
     one = next;
     Footprint sum;
     for (const Footprint& room : held) sum = sum + room;
@@ -175,7 +175,7 @@ TEST_CASE("a ledger agrees with a count of all requests, and remembers its peak"
   CHECK(ledger.device().free() == LayerBlocks{0});
 }
 
-TEST_CASE("hidden states take the host's room by their own size, and are written once") {
+TEST_CASE("hidden states take host memory by their own size, and are written once") {
   Random random(67);
   for (int round = 0; round < 300; ++round) {
     const int layers = static_cast<int>(between(random, 1, 80));
@@ -198,7 +198,8 @@ TEST_CASE("hidden states take the host's room by their own size, and are written
   }
 }
 
-TEST_CASE("saved states take room besides resident KV, and cross the link once, not when their layers' KV moves") {
+TEST_CASE(
+    "saved states take memory in addition to resident KV, and cross the link once, not when their layers' KV moves") {
   Random random(68);
   const auto with_states = [&](int layers) {
     Holding holding = random_headed(random, layers);
@@ -236,7 +237,7 @@ TEST_CASE("saved states take room besides resident KV, and cross the link once, 
     CHECK(moved.to_device == kv.to_device);
     CHECK(moved.to_host - kv.to_host == size.room(written));
 
-    // Preempted: the saved layers' KV goes, and their states stay.
+    // Preempted: the saved layers' KV is dropped, and their states stay.
     Holding resident;
     resident.saved = random_set(random, layers);
     Holding preempted;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixCache: compared with a plain reference, and its rules for forgetting.
+// PrefixCache: compared with a plain reference, including its rules for eviction.
 #include "sluice/core/random.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
 
@@ -78,7 +78,7 @@ class PlainCache {
 
 } // namespace
 
-TEST_CASE("released blocks are found until their room is taken, the last block first") {
+TEST_CASE("released blocks are found until they are reused, which starts with the last block") {
   PrefixCache cache(TokenBlocks{10});
   const std::vector<BlockKey> keys = keys_of(1, 6);
   PrefixCache::Table one;
@@ -89,7 +89,7 @@ TEST_CASE("released blocks are found until their room is taken, the last block f
   CHECK(cache.find(keys) == 6);
 
   PrefixCache::Table other;
-  cache.extend(other, 4); // the blocks that never held anything
+  cache.extend(other, 4); // the blocks that were never filled
   CHECK(cache.find(keys) == 6);
   cache.extend(other, 2);
   CHECK(cache.find(keys) == 4);
@@ -99,7 +99,7 @@ TEST_CASE("released blocks are found until their room is taken, the last block f
   CHECK(one.blocks.size() == 4);
 }
 
-TEST_CASE("a prefix that two requests share is held once") {
+TEST_CASE("a prefix that two requests share is stored once") {
   PrefixCache cache(TokenBlocks{8});
   const std::vector<BlockKey> keys = keys_of(7, 3);
   PrefixCache::Table one, other;
@@ -110,7 +110,7 @@ TEST_CASE("a prefix that two requests share is held once") {
   cache.attach(other, keys);
   CHECK(cache.free() == TokenBlocks{4});
   cache.release(one);
-  CHECK(cache.free() == TokenBlocks{5}); // the other still holds three
+  CHECK(cache.free() == TokenBlocks{5}); // the other still uses three
   CHECK(cache.held(keys) == 3);
   cache.release(other);
   CHECK(cache.free() == TokenBlocks{8});
@@ -118,7 +118,7 @@ TEST_CASE("a prefix that two requests share is held once") {
   CHECK(cache.find(keys) == 3);
 }
 
-TEST_CASE("a key stays with the block that had it first") {
+TEST_CASE("a key stays with the first block that had it") {
   PrefixCache cache(TokenBlocks{4});
   const std::vector<BlockKey> keys = keys_of(9, 1);
   PrefixCache::Table one, other;
@@ -130,7 +130,7 @@ TEST_CASE("a key stays with the block that had it first") {
   CHECK(cache.held(keys) == 1);
 }
 
-TEST_CASE("random requests: found, held and free agree with the plain reference") {
+TEST_CASE("random requests: found, held and free blocks agree with the plain reference") {
   Random random(5);
   for (int round = 0; round < 20; ++round) {
     const auto size = static_cast<int>(random.below(60) + 8);

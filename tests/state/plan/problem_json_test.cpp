@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning problems from JSON: what is read, and that every error is one line that names it.
+// Planning problems from JSON: all fields are read, and every error is one line that names it.
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ TEST_CASE("all fields of a planning problem are read") {
   REQUIRE(instance.requests.size() == 2);
   CHECK(instance.blocks_at(0, 0) == 3);
   CHECK(instance.blocks_at(0, 100) == 3);
-  CHECK(instance.blocks_at(1, 0) == 6); // 81 tokens of 16 a block
+  CHECK(instance.blocks_at(1, 0) == 6); // 81 tokens, 16 per block
   CHECK(instance.blocks_at(1, 15) == 6);
   CHECK(instance.blocks_at(1, 16) == 7);
   CHECK(instance.requests[1].deposit == 4);

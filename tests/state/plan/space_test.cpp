@@ -71,7 +71,7 @@ TEST_CASE("the even space spreads every count, and the free space has every subs
   CHECK(std::adjacent_find(sets.begin(), sets.end()) == sets.end());
 }
 
-TEST_CASE("a senseless instance is refused in one line") {
+TEST_CASE("an inconsistent instance is refused in one line") {
   Instance good;
   good.layer_compute_s.assign(4, 1.0);
   good.requests.resize(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimiser against the paper's recurrence, number by number, and the schedule's ends.
+// The optimiser compared with the paper's recurrence, number by number, and the ends of the schedule.
 #include "sluice/core/random.hpp"
 
 #include "../../../examples/train/adamw.hpp"
@@ -13,7 +13,7 @@
 
 using namespace training;
 
-TEST_CASE("steps of AdamW are the paper's: momenta unbiased, decay beside the gradient, the gradient clipped") {
+TEST_CASE("steps of AdamW are the paper's: unbiased momenta, decay separate from the gradient, clipped gradients") {
   const LlamaShape shape{
       .vocabulary = 11, .hidden = 8, .layers = 1, .heads = 2, .kv_heads = 1, .head_dim = 4, .mlp = 12, .context = 16};
   const ParameterPlaces places(shape);

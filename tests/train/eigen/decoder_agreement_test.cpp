@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is trained is what is served: the trainer's logits against the decoder's, on the folder that the trainer writes.
+// The served model is the trained one: the trainer's logits compared with the decoder's, on the folder that the trainer
+// writes.
 #include "sluice/core/random.hpp"
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every gradient that training uses, against differences of the loss.
+// Every gradient that training uses, compared with differences of the loss.
 #include "sluice/core/random.hpp"
 
 #include "../../../examples/train/llama_pass.hpp"
@@ -46,7 +46,7 @@ double length_of(std::span<const double> numbers) {
 
 } // namespace
 
-TEST_CASE("the gradient of every tensor agrees with differences of the loss, in each direction that is tried") {
+TEST_CASE("the gradient of every tensor agrees with differences of the loss, in each tested direction") {
   LlamaPass<double> pass(small);
   const ParameterPlaces& places = pass.places();
   for (const std::size_t tokens : {std::size_t{2}, std::size_t{9}, std::size_t{small.context + 1}}) {
@@ -61,8 +61,8 @@ TEST_CASE("the gradient of every tensor agrees with differences of the loss, in 
       const std::span<double> own = std::span(weights).subspan(tensor.offset, tensor.count());
       const auto slope = std::span<const double>(gradient).subspan(tensor.offset, tensor.count());
       const std::vector<double> before(own.begin(), own.end());
-      // All numbers of a tensor at once: a wrong one cannot hide between those that are tried.
-      for (int direction = tokens > 9 ? 3 : 0; direction < 4; ++direction) { // a long window takes its time at -O0
+      // All numbers of a tensor at once, so that a wrong one cannot hide between tested ones.
+      for (int direction = tokens > 9 ? 3 : 0; direction < 4; ++direction) { // a long window takes long at -O0
         std::vector<double> step(tensor.count());
         for (double& number : step) number = random.uniform() - 0.5;
         constexpr double size = 1e-5;
@@ -80,7 +80,7 @@ TEST_CASE("the gradient of every tensor agrees with differences of the loss, in 
   }
 }
 
-TEST_CASE("a gradient is scaled and added to what was there") {
+TEST_CASE("a gradient is scaled and added to the earlier one") {
   LlamaPass<double> pass(small);
   const std::vector<double> weights = random_weights<double>(pass.places(), 1);
   const std::vector<std::uint16_t> window = random_window(30, 2);
@@ -93,7 +93,7 @@ TEST_CASE("a gradient is scaled and added to what was there") {
   CHECK(worst < 1e-12);
 }
 
-TEST_CASE("a token's logits do not depend on the tokens behind it") {
+TEST_CASE("a token's logits do not depend on later tokens") {
   LlamaPass<double> pass(small);
   const std::vector<double> weights = random_weights<double>(pass.places(), 3);
   std::vector<std::uint16_t> tokens = random_window(70, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary that is learned, by the tokenizer that reads it.
+// The trained vocabulary, checked with the tokenizer that reads it.
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 
@@ -23,7 +23,7 @@ const std::vector<std::string> texts{"the thin thing that the other thinks, then
 
 } // namespace
 
-TEST_CASE("the commonest pair is merged first, and merges stay within words") {
+TEST_CASE("the most frequent pair is merged first, and merges stay within words") {
   const sluice::Expected<BytePairs> pairs = learn_byte_pairs(texts, 300);
   REQUIRE(pairs);
   REQUIRE(pairs->tokens.size() > 258);
@@ -39,7 +39,8 @@ TEST_CASE("the commonest pair is merged first, and merges stay within words") {
   CHECK(learn_byte_pairs({"a b c"}, 300)->tokens.size() == 256); // no pair occurs twice
 }
 
-TEST_CASE("the folder's tokenizer gives back every text, knows ChatML, and encodes what it learned in few tokens") {
+TEST_CASE(
+    "the folder's tokenizer decodes every text it encodes, knows ChatML, and encodes its training text in few tokens") {
   const sluice_test::TemporaryFolder temporary;
   const std::string folder = temporary.path.string();
   const sluice::Expected<BytePairs> pairs = learn_byte_pairs(texts, 290);

@@ -21,7 +21,7 @@ using namespace sluice;
 
 namespace {
 
-/// A queue each way, and the outcomes.
+/// One queue for each direction, and the outcomes.
 class Queues {
  public:
   struct Ended {
@@ -90,7 +90,7 @@ std::vector<std::byte> noise(std::size_t size, std::uint64_t seed) {
   return bytes;
 }
 
-/// Work that comes at the worst moment: after the answer that there is none, before the lane sleeps.
+/// Work that arrives at the worst moment: after the lane found none, before it sleeps.
 class Late {
  public:
   static constexpr int rounds = 50;
@@ -190,7 +190,7 @@ TEST_CASE("random copies, with rows and strides, write exactly their bytes") {
     }
 }
 
-TEST_CASE("each way keeps the order of its source, and one lane takes what goes to the device first") {
+TEST_CASE("each direction keeps the order of its source, and a single lane takes copies to the device first") {
   constexpr std::size_t size = 64;
   Memories memories{2 * size};
   for (const bool each_way : {false, true}) {
@@ -199,7 +199,7 @@ TEST_CASE("each way keeps the order of its source, and one lane takes what goes 
       queues.push(Way::to_device, {memories.host.data(), memories.device.data(), size, 1, 0, 0, tag});
       queues.push(Way::to_host, {memories.device.data() + size, memories.host.data() + size, size, 1, 0, 0, tag});
     }
-    CopyEngine<Queues> engine{queues, {0, 0, each_way, 0}}; // needs no wake-up: it asks when it is constructed
+    CopyEngine<Queues> engine{queues, {0, 0, each_way, 0}}; // needs no wake-up: it checks when constructed
     queues.drain();
     std::uint64_t expected[2] = {0, 0};
     const std::vector<Queues::Ended> all = queues.ended();
@@ -222,7 +222,7 @@ TEST_CASE("no wake-up is lost, whenever work is announced") {
     Random random{7};
     constexpr int rounds = 3000;
     for (int i = 0; i < rounds; ++i) {
-      // One wake-up per task, while the lane may be anywhere between asking and sleeping.
+      // One wake-up per task, while the lane may be anywhere between its check and its sleep.
       const Way way = random.below(2) == 0 ? Way::to_device : Way::to_host;
       if (way == Way::to_device)
         queues.push(way, {memories.host.data(), memories.device.data(), size});
@@ -240,7 +240,7 @@ TEST_CASE("no wake-up is lost, whenever work is announced") {
   }
 }
 
-TEST_CASE("work announced between a lane's question and its sleep is found") {
+TEST_CASE("work announced between a lane's check and its sleep is found") {
   for (const bool each_way : {false, true}) {
     Memories memories{8};
     Late source{memories.host.data(), memories.device.data()};

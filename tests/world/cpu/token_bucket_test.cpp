@@ -115,7 +115,7 @@ TEST_CASE("no interval carries more than its rate plus one burst; time missed be
   CHECK(worst > 0.5 * burst_bytes); // it was late, and did make up for it
 }
 
-TEST_CASE("time without work earns nothing, but the time from being asked to waking up counts") {
+TEST_CASE("time without work earns nothing, but the time from the request to the wake-up counts") {
   Time time;
   Bucket bucket{FakeClock{&time}};
   (void)carry(bucket, time, 1e6, 1e9, 0);

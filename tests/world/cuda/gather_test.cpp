@@ -14,7 +14,7 @@ using namespace sluice;
 
 namespace {
 
-/// Sizes from 4 KiB to 1 MiB; each way a copy costs a constant, plus its bytes at a rate.
+/// Sizes from 4 KiB to 1 MiB; with each method a copy costs a constant, plus its bytes at a rate.
 std::vector<GatherTimes> times_of(double driver_s, double kernel_s, double kernel_rate, Random* noise = nullptr) {
   const auto factor = [noise] { return noise == nullptr ? 1.0 : 0.9 + 0.2 * noise->uniform(); };
   std::vector<GatherTimes> times;
@@ -24,7 +24,8 @@ std::vector<GatherTimes> times_of(double driver_s, double kernel_s, double kerne
   }
   return times;
 }
-/// A threshold's cost over all sizes: the product, over the sizes, of the chosen way's time over the faster way's.
+/// A threshold's cost over all sizes: the product, over the sizes, of the chosen method's time over the faster
+/// method's.
 double cost(const std::vector<GatherTimes>& times, std::int64_t below) {
   double all = 1;
   for (const GatherTimes& one : times)

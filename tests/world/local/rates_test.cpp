@@ -37,7 +37,7 @@ TEST_CASE("a stated link rate is kept; otherwise the link is as fast as copying 
   CHECK(unlimited.host_to_device == BytesPerSecond{7e9});
   CHECK(unlimited.device_to_host == BytesPerSecond{7e9});
   CHECK(unlimited.lanes == Lanes::shared);
-  // Its roofline predicts what was measured: one row reads a layer at `reading`.
+  // Its roofline predicts the measurement: one row reads a layer at `reading`.
   const ModelShape shape = tiny_llama_config().shape;
   Work one;
   one.decodes = 1;

@@ -39,7 +39,7 @@ TEST_CASE("a block holds whole hidden states, and two layers' worth of blocks wa
   CHECK(hidden_in_flight({4, 32, 4}, 11, 2).count() == 0);
 }
 
-TEST_CASE("appended hidden states are sent alone, behind those that the host has") {
+TEST_CASE("appended hidden states are sent alone, after those that the host has") {
   StateStores stores(2);
   KvStore& store = stores.store;
   KvBlock entry;
@@ -77,7 +77,7 @@ TEST_CASE("appended hidden states are sent alone, behind those that the host has
 TEST_CASE("hidden states take no host place that a device block may need") {
   for (const bool kv_first : {false, true}) {
     CAPTURE(kv_first);
-    StateStores stores(2, 2); // four places on the host, two of them for what the device may hold
+    StateStores stores(2, 2); // four places on the host, two of them for the device's blocks
     KvStore& store = stores.store;
     KvBlock kv, first, second, third;
     if (kv_first) REQUIRE(store.take(kv));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV memory that an engine is told of: whatever weights plan it makes with it, everything finds room.
+// The KV memory that an engine gets: for any weights plan within it, every block and slot fits.
 #include "sluice/core/random.hpp"
 #include "sluice/policy/weights/weights.hpp"
 #include "sluice/world/machine/device_memory.hpp"
@@ -86,7 +86,7 @@ TEST_CASE("each staged layer takes its image's blocks of host memory once") {
     const HostImages staged(12, setup, weights, block);
     CHECK_FALSE(staged.find(1, 0, 1));
     std::size_t end = 12;
-    for (const int layer : {0, 2}) { // behind the host's blocks, one after another
+    for (const int layer : {0, 2}) { // after the host's blocks, one after another
       const std::optional<BlockPiece> first = staged.find(layer, 0, 1);
       const std::optional<BlockPiece> last = staged.find(layer, weights.layout.bytes.count() - 1, 1);
       REQUIRE((first && last));

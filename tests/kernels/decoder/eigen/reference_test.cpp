@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelRunner against the CPU's decoder, which computes in f32 with the same weights.
+// KernelRunner against the CPU decoder, which computes in f32 with the same weights.
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 
 #include "kernels/decoder/runner_case.hpp"
@@ -54,7 +54,7 @@ double error(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(off / all);
 }
 
-/// The error of the row that is farthest off.
+/// The largest error of a row.
 template <ElementType element>
 double farthest(SmallModel model, Products products = Products::invariant) {
   CAPTURE(testing::name_of(model));
@@ -71,7 +71,7 @@ double farthest(SmallModel model, Products products = Products::invariant) {
 
 } // namespace
 
-TEST_CASE("kernels.decoder: logits are the CPU decoder's, but for what an element rounds off") {
+TEST_CASE("kernels.decoder: logits equal the CPU decoder's up to the element's rounding") {
   for (const SmallModel model : testing::small_models) {
     CAPTURE(testing::name_of(model));
     CHECK(farthest<ElementType::f32>(model) < 1e-5);

@@ -75,7 +75,7 @@ TEST_CASE("logits agree with torch to 1e-4 of the largest, in one piece, in chun
         worst = std::max(worst, std::abs(magnitude - golden.magnitude) / golden.magnitude);
         for (std::size_t i = 0; i < golden.first.size(); ++i) {
           const double off = std::abs(static_cast<double>(row[i]) - golden.first[i]) / golden.magnitude;
-          worst = off <= worst ? worst : off; // a NaN is the worst
+          worst = off <= worst ? worst : off; // a NaN is the worst error
         }
       }
       CHECK(worst <= 1e-4);

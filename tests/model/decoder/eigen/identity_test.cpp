@@ -189,7 +189,7 @@ TEST_CASE("a prefix that passes again keeps existing K and V, rebuilds missing o
       }
     }
     const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, 2);
-    // The last token's row, with the prefix behind it.
+    // The last token's row, after the prefix.
     std::vector<std::int32_t> ids{tokens[static_cast<std::size_t>(last)]};
     std::vector<std::int32_t> positions{last};
     for (int t = 0; t < prefix; ++t) {

@@ -41,7 +41,7 @@ struct Context {
   }
 };
 
-/// Tokens behind the last are NaN: nothing may read them.
+/// Tokens after the last are NaN: nothing may read them.
 Context random_context(const ModelShape& shape, int tokens, int block_tokens) {
   Context context{shape, block_tokens, {}, {}, {}};
   Random random{17}; // in the order of tokens, so that the context is the same in blocks of any size

@@ -115,7 +115,7 @@ TEST_CASE("encoding with Qwen's tokenizer changes only a text's normal form") {
   CHECK(changed > 100);
 }
 
-TEST_CASE("tokens behind a special token do not depend on the text before it") {
+TEST_CASE("tokens after a special token do not depend on the text before it") {
   const auto tokenizer = made(parsed("qwen2.json"));
   const std::int32_t end = tokenizer->id_of("<|im_end|>").value();
   Random random(10);

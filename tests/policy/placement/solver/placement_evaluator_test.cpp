@@ -76,12 +76,12 @@ void check_windows(std::uint64_t seed) {
     short_of_memory += found.binding == Binding::device_memory;
     too_slow += found.binding == Binding::slo;
   }
-  CHECK(held > 200); // otherwise the test tests little
+  CHECK(held > 200); // otherwise the test would check little
   CHECK(short_of_memory > 200);
   CHECK(too_slow > 100);
 }
 
-/// Keeps nothing, and wants everything.
+/// Stores nothing, and declares every event.
 struct Recorder {
   static constexpr bool enabled = true;
   int layers = 0;

@@ -125,7 +125,7 @@ TEST_CASE("the planner finds what exhaustive search finds: the paper's buffer co
   compare_many<FreeSpace, FairShare, HeldBuffer>(60, 14, 2, 5);
 }
 
-/// A user's own rule: a layer is fetched when it is its turn, and nothing overlaps.
+/// A user's own rule: a layer is fetched when its turn comes, and nothing overlaps.
 struct FetchThenCompute {
   using role = roles::Transfer;
   static constexpr std::string_view name = "fetch-then-compute";
@@ -213,7 +213,7 @@ TEST_CASE("a window is the longest for which memory holds while KV grows by a to
   instance.requests[0].tokens = Tokens{33}; // 3 blocks until 48 tokens: 16 steps
   instance.requests[1].tokens = Tokens{81}; // 6 blocks throughout
   instance.window_max = 20;
-  // The shortest step is the compute alone, and needs all of request 1 resident, until it needs another block.
+  // The shortest step is the compute without stalls, and needs all of request 1 resident, until it needs another block.
   ExactSearch<DistanceSpace, DeadlinePool> planner;
   const Solution& solution = planner.solve(instance);
   REQUIRE(solution.feasible);

@@ -170,7 +170,7 @@ TEST_CASE("small copies across the link are gathered if there are several, each 
   REQUIRE(made);
   CudaMemory& memory = **made;
   REQUIRE(memory.reserve(Bytes{4096}, Bytes{4096}, Bytes{4096}));
-  memory.gather_by({gather}, {64, 32}); // to the device what is shorter than 64, to the host what is shorter than 32
+  memory.gather_by({gather}, {64, 32}); // to the device if shorter than 64, to the host if shorter than 32
   const auto gathered = [&](std::byte* to, std::byte* from, std::int64_t bytes, std::int64_t count) {
     const std::int64_t before = emulated_runtime().gathered;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -188,7 +188,7 @@ TEST_CASE("small copies across the link are gathered if there are several, each 
   CHECK(gathered(device, host, 64, 6) == 0);
   CHECK(gathered(host, device, 16, 6) == 6);
   CHECK(gathered(host, device, 48, 6) == 0);
-  CHECK(gathered(device, host, 48, 3) == 0);                // a launch does not pay
+  CHECK(gathered(device, host, 48, 3) == 0);                // a launch does not pay off
   CHECK(gathered(device, host, 47, 6) == 0);                // not a multiple of a packet
   CHECK(gathered(device + 8, host, 48, 6) == 0);            // not aligned
   CHECK(gathered(device + 2048, device, 48, 6) == 0);       // does not cross the link

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine, StreamDevice, CudaMemory, CudaQueue and the kernels together, on a CUDA runtime that is the kernels'
-// emulator: whatever is forced, each request has the same bits as alone.
+// emulator: for any forced placement, each request has the same bits as alone.
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/cudart/pinned_weights.hpp"
 #include "sluice/world/machine/machine.hpp"

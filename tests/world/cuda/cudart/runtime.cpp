@@ -44,7 +44,7 @@ State& state() {
   return one;
 }
 
-/// Every call after the loss fails alike, as in CUDA.
+/// Every call after the loss fails with the same error, as in CUDA.
 bool lost() {
   EmulatedRuntime& seen = state().seen;
   return seen.fails_at >= 0 && seen.calls++ >= seen.fails_at;

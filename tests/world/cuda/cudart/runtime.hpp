@@ -14,8 +14,8 @@ class Device;
 
 namespace sluice::testing {
 
-/// One device of the kernels' emulator behind CUDA's function names: streams run when the host asks or waits; copies
-/// are made in pieces, a batch's in any order. A test sets what goes wrong.
+/// One device of the kernels' emulator behind CUDA's function names: streams run when the host queries or waits; copies
+/// are made in pieces, a batch's in any order. A test sets the faults.
 struct EmulatedRuntime {
   int driver_version = 13000;
   int devices = 1;
