@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sluice-plan says of its input: --help's table of fields, and a problem to begin with. docs/planner.md says more.
+// sluice-plan's description of its input: --help's table of fields, and an example problem. docs/planner.md has details.
 #pragma once
 
 namespace planned {
 
 inline constexpr const char* fields =
     R"(A problem is a JSON object. Blocks are layer blocks: the KV of block_tokens tokens in one layer.
-  layers             how many, 1 to 128
-  layer_compute_s    seconds of one layer: a number, or one for each
-  link_blocks_per_s  of the link to the host
-  device_blocks      that KV may take on the device, in flight ones too
+  layers             number of layers, 1 to 128
+  layer_compute_s    seconds per layer: one number, or a list
+  link_blocks_per_s  rate of the link to the host
+  device_blocks      device memory for KV, including blocks in flight
   requests           a list of {"id", "tokens" or "blocks_per_layer", "deposit"}
-and, where they are not what stands here,
-  before_s 0, after_s 0      computed before the first layer and after the last
-  link_per_layer_s 0         of the link, on top of a layer's blocks
-  block_tokens 16            tokens of a block
+and optionally, with their defaults,
+  before_s 0, after_s 0      compute time before the first layer and after the last
+  link_per_layer_s 0         link time per layer in addition to its blocks
+  block_tokens 16            tokens per block
   transfer "deadline-pool"   or next-layer, fair-share, earliest-deadline-first
-  space "distance"           the layers that may be offloaded together; or even, free
-  buffer "held"              how blocks in flight are counted; or paper
-  iterations 1               run back to back
-  slo_s none, alpha 1, paused 0, window [1, 1]   what a plan must hold
-  deadline_us none           take the best found by then
-  weights none               {"layers": [...], "blocks": b, "slots": s}, streamed whatever the plan
-  placement none             {"id": [layers from 1]}: evaluate this one, seek none
+  space "distance"           which sets of layers may be offloaded; or even, free
+  buffer "held"              how memory of blocks in flight is counted; or paper
+  iterations 1               number of iterations, back to back
+  slo_s none, alpha 1, paused 0, window [1, 1]   what a plan must meet
+  deadline_us none           time limit of the search, which returns the best plan found
+  weights none               {"layers": [...], "blocks": b, "slots": s}, streamed with every plan
+  placement none             {"id": [layers from 1]}: evaluate this placement instead of searching
 --example writes a problem; docs/planner.md explains problem and answer.)";
 
 inline constexpr const char* example = R"({

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-plan: solves placement problems written as JSON.
 //
-// The problem: some requests decode together, their KV does not fit the device, so in some layers it waits on the host
-// and is fetched just in time. Which layers of which request? Goals of this program: one problem in, one answer out,
-// with what the planner knows about it; and to show how the planner and the evaluator are used without an engine:
+// The problem: some requests decode together and their KV does not fit the device, so in some layers it stays on the
+// host and is fetched just in time. Which layers of which request should that be? Goals of this program: read one
+// problem and print one answer, with what the planner knows about it; and show how to use the planner and the evaluator
+// without an engine:
 //
 //   sluice::Planner planner{sluice::candidate_space_of<sluice::DistanceSpace>,
 //   sluice::search_rule_of<sluice::DeadlinePool>}; const sluice::Solution& solution = planner.solve(instance);
@@ -34,7 +35,7 @@ namespace {
 using namespace sluice;
 using Json = nlohmann::ordered_json;
 
-/// The evaluator's timeline, kept: what --explain prints and --timeline writes.
+/// A recording of the evaluator's timeline, which --explain prints and --timeline writes.
 struct Recording {
   static constexpr bool enabled = true;
   struct Layer {
@@ -59,8 +60,8 @@ struct Recording {
 
 struct Answer {
   Solution solution;
-  bool given = false; ///< the placement was given, not sought
-  std::string reason; ///< of infeasibility
+  bool given = false; ///< the problem gives the placement; no search
+  std::string reason; ///< why it is infeasible
   double solve_us = 0;
   Recording recording;
   std::vector<std::string> streams; ///< request ids in the order of the recording's streams
@@ -74,23 +75,24 @@ std::string why(const PlanningProblem& problem, const Solution& solution, bool g
   case Binding::device_memory:
     return "device memory: " + std::string{given ? "the placement" : "offloading every layer of every request"} +
            " takes " + blocks_text(held) + " layer blocks at the first step (" + blocks_text(solution.resident_blocks) +
-           " resident, " + blocks_text(solution.buffer_blocks) + " in flight), the device has " +
+           " resident, " + blocks_text(solution.buffer_blocks) + " in flight); the device has " +
            std::to_string(problem.instance.device_blocks.count()) +
            (problem.instance.window_min > 1 ? ", and KV grows through the window" : "");
   case Binding::slo:
     return "SLO: " + std::string{given ? "the placement" : "every placement that fits"} +
-           " misses more than alpha tokens a step";
+           " misses more than alpha tokens per step";
   case Binding::search:
-    return "search: the deadline came before a placement that fits was found";
+    return "search: the deadline passed before a placement that fits was found";
   default:
     return "";
   }
 }
 
-/// Solves the problem, or evaluates the placement that it gives.
+/// Solves the problem, or evaluates the given placement.
 Answer answer_problem(const PlanningProblem& problem, bool record) {
   using Clock = std::chrono::steady_clock;
-  // One planner for all the problems of a batch that name the same tables: it keeps its memory, never what it learned.
+  // All problems of a batch with the same candidate space and search rule share one planner: it reuses its memory, but
+  // no results.
   static std::map<std::pair<const CandidateSpace*, const SearchRule*>, Planner> planners;
   const PlannerTables tables = tables_of(problem);
   Planner& planner = planners.try_emplace({&tables.space, &tables.rule}, tables.space, tables.rule).first->second;
@@ -169,11 +171,10 @@ void explain(const PlanningProblem& problem, const Answer& answer) {
               static_cast<long long>(instance.device_blocks.count()));
   if (!answer.given) {
     std::printf("lower bound   %.6g s: %s\n", s.lower_bound_s,
-                s.proven_optimal ? "no placement of this space is shorter" : "the search was stopped before the proof");
+                s.proven_optimal ? "no placement of this space is shorter" : "the search stopped before the proof");
     std::printf("binds         %s\n",
-                s.stall_s > 0
-                    ? "device memory, which sends blocks over the link, and the link, which stalls the layers below"
-                    : "nothing: no layer waits");
+                s.stall_s > 0 ? "device memory, which forces transfers, and the link, which stalls the layers below"
+                              : "nothing: no layer waits");
     if (std::isfinite(s.next_best_s))
       std::printf("next best     %.6g s, at most (+%.2f %%)\n", s.next_best_s, 100 * (s.next_best_s / s.step_s - 1));
     std::printf("search        %lld nodes, %.1f us\n", static_cast<long long>(s.nodes), answer.solve_us);
@@ -188,7 +189,7 @@ void explain(const PlanningProblem& problem, const Answer& answer) {
   for (const Recording::Layer& layer : answer.recording.layers)
     if (layer.stall_s > 0)
       std::printf("stall         layer %d waits %.6g s: %s\n", layer.layer + 1, layer.stall_s,
-                  layer.cause == StallCause::link ? "the link was busy all along"
+                  layer.cause == StallCause::link ? "the link was busy the whole time"
                                                   : "its blocks had to wait for room, or for their turn to start");
 }
 
@@ -251,7 +252,7 @@ int run(std::istream& in, const std::string& where, bool batch, bool explained, 
   const Error unreadable{ErrorCode::bad_input, where, "it cannot be read", "a readable file, not a folder"};
   std::string text;
   if (!batch) {
-    std::getline(in, text, '\0'); // JSON holds no zero byte
+    std::getline(in, text, '\0'); // JSON has no zero byte
     if (in.bad() || (in.fail() && !in.eof())) return fail(unreadable);
     return answer_text(text, std::nullopt);
   }
@@ -275,11 +276,12 @@ int program(int argc, char** argv) {
   CLI::App& app = flags.app();
   app.footer(planned::fields);
   app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
-  app.add_flag("--batch", batch, "one problem a line in, one answer a line out");
-  app.add_flag("--explain", explained,
-               "for a person: what binds, each stall and its cause, the next best plan, the bound");
-  app.add_option("--timeline", timeline, "writes the iteration as a trace for ui.perfetto.dev");
-  app.add_flag("--example", example, "writes a problem to begin with, and stops");
+  app.add_flag("--batch", batch, "read one problem per line, write one answer per line");
+  app.add_flag(
+      "--explain", explained,
+      "print text for a reader: the limiting resource, each stall and its cause, the next best plan, the bound");
+  app.add_option("--timeline", timeline, "write the iteration as a trace for ui.perfetto.dev");
+  app.add_flag("--example", example, "write an example problem, and stop");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (example) {
     std::fputs(planned::example, stdout);

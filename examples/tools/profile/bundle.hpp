@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundle: the files of a measurement, which appear together.
+// Bundle: the files of a measurement, which all appear at once.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -19,8 +19,8 @@
 
 namespace profiled {
 
-/// Refuses a folder in which a bundle would replace a model's own config.json: that of `model` (a folder, or a name
-/// that is none), or any with weights.
+/// Refuses a folder where a bundle would replace a model's own config.json: the folder of `model` (a path, or a name
+/// without a folder), or any folder with weights.
 inline sluice::Status check_out(const std::filesystem::path& out, const std::filesystem::path& model) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -29,7 +29,7 @@ inline sluice::Status check_out(const std::filesystem::path& out, const std::fil
                          "'" + sluice::excerpt(out.string(), 200) + "' " + what + ", which would be replaced",
                          "a folder of the measurement's own"};
   };
-  const fs::path config = "config.json"; // of the folder itself, or by a link, which is written through
+  const fs::path config = "config.json"; // in the folder itself, or behind a link that a write would follow
   if (fs::equivalent(out / config, model / config, ignored)) return refused("has the config.json of --model");
   const fs::directory_iterator end;
   for (fs::directory_iterator file(out, ignored); file != end; file.increment(ignored))
@@ -38,14 +38,14 @@ inline sluice::Status check_out(const std::filesystem::path& out, const std::fil
   return {};
 }
 
-/// The six files are opened before the long work, so that they are known to be writable, and get their names at its
-/// end. What is stopped before leaves the folder as it was, or, killed, at most an empty one.
+/// The six files are opened before the long measurement, which proves that they are writable, and get their names at
+/// its end. If the program stops early, the folder is unchanged; if it is killed, at most an empty folder remains.
 class Bundle {
  public:
   static constexpr std::array<const char*, 6> names{"config.json",   "dense.csv", "per_sequence.csv",
                                                     "attention.csv", "link.csv",  "device.json"};
 
-  /// Makes the folder where it is not there. Errors name --out.
+  /// Creates the folder if it does not exist. Errors name --out.
   static sluice::Expected<Bundle> open(const std::string& folder) {
     namespace fs = std::filesystem;
     std::error_code wrong;
@@ -65,7 +65,8 @@ class Bundle {
     return bundle;
   }
 
-  /// Writes all, as `names` has them, before the first gets its name: room for them may run out, names do not.
+  /// Writes all texts, in the order of `names`, before the first file gets its name: writing can run out of space,
+  /// renaming cannot.
   sluice::Status finish(const std::array<std::string, 6>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const auto bytes = std::as_bytes(std::span<const char>(texts[i]));
@@ -77,7 +78,7 @@ class Bundle {
   }
 
  private:
-  /// Takes an empty folder away; one with files in it stays.
+  /// Removes the folder if it is empty.
   struct Remove {
     void operator()(const std::filesystem::path* folder) const {
       std::error_code ignored;
@@ -92,7 +93,7 @@ class Bundle {
     return error;
   }
 
-  std::unique_ptr<const std::filesystem::path, Remove> made_; ///< goes after the files
+  std::unique_ptr<const std::filesystem::path, Remove> made_; ///< declared before the files, so destroyed after them
   std::vector<sluice::UnfinishedFile> files_;
 };
 

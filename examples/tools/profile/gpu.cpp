@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU, measured.
+// Measures a GPU.
 #include "sluice/world/local/memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
@@ -20,8 +20,8 @@ class Gpu final : public Subject {
   Gpu(CudaDevice device, ModelWeights weights, Products products)
       : device_(std::move(device)), weights_(std::move(weights)), products_(products) {}
 
-  /// Timers have memory of their own beside the machine's: up to 16 layers, in half of what the machine's weights leave
-  /// free, and as much KV as contexts need.
+  /// Timers need memory in addition to the machine's: up to 16 layers, in half of the memory that the machine's weights
+  /// leave free, and enough KV for the contexts.
   Status make_timers() {
     const Grid wanted = grid();
     MachineSetup setup;
@@ -87,7 +87,7 @@ class Gpu final : public Subject {
 } // namespace
 
 Status find_gpu() {
-  const Expected<CudaDevice> device = open_cuda(GatherBelow{}); // measures nothing yet
+  const Expected<CudaDevice> device = open_cuda(GatherBelow{}); // does not measure anything yet
   return device ? Status{} : Status{device.error()};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The link of sluice-profile --measure.
+// Measures the link for sluice-profile --measure.
 #include "profile/link.hpp"
 
 #include "sluice/core/stopwatch.hpp"
@@ -21,19 +21,19 @@ using namespace sluice;
 
 namespace {
 
-/// Copies of one size, one behind the other, until it is told to end.
+/// Back-to-back copies of one size, until told to stop.
 struct Stream {
   static constexpr std::int64_t size = std::int64_t{64} << 20;
   std::vector<std::byte>& from;
   std::vector<std::byte>& to;
   std::int64_t bytes;
-  std::int64_t at = 0; ///< of the lane's thread
+  std::int64_t at = 0; ///< only the lane's thread uses it
   std::atomic<bool> over{false};
   struct Mark {
     std::int64_t ns = 0, copies = 0;
   };
   Mark mark{};
-  std::int64_t copies = 0; ///< of the lane's thread
+  std::int64_t copies = 0; ///< only the lane's thread uses it
   std::atomic<bool> asked{false};
 
   std::optional<Copy> next(Way way) {
@@ -48,7 +48,7 @@ struct Stream {
     mark = {WallClock::now(), copies};
     asked = false;
   }
-  /// The end of the next copy: between two of these lie whole copies.
+  /// The end of the next copy: the time between two marks covers whole copies.
   Mark next_mark() {
     asked = true;
     while (asked.load()) std::this_thread::sleep_for(std::chrono::microseconds{100});
@@ -56,12 +56,12 @@ struct Stream {
   }
 };
 
-/// The median of windows: five, and of windows that spread more than they should until `seconds` are over.
+/// The median rate of several windows: five, or more until `seconds` have passed if they spread too much.
 CopyTime time_copies(Stream& stream, double rate, double seconds) {
   const Stopwatch clock;
   CopyEngine<Stream> engine(stream, {.to_device_bytes_per_s = rate, .to_host_bytes_per_s = rate});
   engine.wake();
-  std::this_thread::sleep_for(std::chrono::milliseconds{10}); // the thread starts
+  std::this_thread::sleep_for(std::chrono::milliseconds{10}); // lets the thread start
   std::vector<double> windows;
   Stream::Mark before = stream.next_mark();
   while (windows.size() < 5 || (spread(windows) > most_spread && clock.elapsed().count() < seconds)) {
@@ -80,7 +80,8 @@ CopyTime time_copies(Stream& stream, double rate, double seconds) {
 
 namespace {
 
-/// The link's rate is that of the largest copies; what a block takes beyond its bytes at that rate is each copy's own.
+/// The link's rate is the largest copies' rate; the time that a block takes beyond its bytes at that rate is the cost
+/// per copy.
 void conclude(LinkTimes& link, std::int64_t block) {
   const CopyTime& large = link.copies.back();
   link.rate = BytesPerSecond{static_cast<double>(large.bytes) / large.seconds};
@@ -91,7 +92,7 @@ void conclude(LinkTimes& link, std::int64_t block) {
   }
 }
 
-/// The median of five measurements, and of those that spread more than they should until `seconds` are over.
+/// The median of five measurements; of more, until `seconds` have passed, if they spread too much.
 template <class Measure>
 CopyTime repeated(std::int64_t bytes, double seconds, const Measure& measure) {
   const Stopwatch clock;
@@ -116,7 +117,7 @@ LinkTimes measure_link(double rate, std::int64_t block, double seconds) {
     link.copies.push_back(time_copies(stream, rate, seconds / static_cast<double>(sizes.size())));
   }
   conclude(link, block);
-  link.out_rate = link.rate; // one lane
+  link.out_rate = link.rate; // one lane for both directions
   return link;
 }
 

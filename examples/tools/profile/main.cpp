@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-profile: what a model's layers take on a device, Select-N's performance record made of it, and this machine
-// measured.
+// sluice-profile: the times of a model's layers on a device, Select-N's performance record from them, and measurements
+// of this machine.
 //
-// The problem: how many layers' weights can stream from the host before the SLO is missed? It depends on how long a
-// layer computes, which depends on batch and length, against how long its weights take to cross the link. Goals of
-// this program: to show both times side by side; and to try every interval by the evaluator once, ahead of serving, and
-// keep the answers in a file that engines look up (`sluice-compare --record FILE`). And the bridge from reality to
-// simulation: to measure this machine's decoder and link, as a folder that `sluice-compare --profile` reads.
+// The problem: how many layers' weights can stream from the host without missing the SLO? That depends on a layer's
+// compute time, which depends on batch and length, and on the time its weights take to cross the link. Goals of this
+// program: show both times next to each other; evaluate every interval once, before serving, and keep the results in a
+// file that engines look up (`sluice-compare --record FILE`); and connect reality with simulation by measuring this
+// machine's decoder and link into a folder that `sluice-compare --profile` reads.
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/policy/cost/device_link.hpp"
@@ -50,7 +50,7 @@ struct Options {
   IntervalGrid grid{.least_length = Tokens{64}};
   double slo_step = 0.002, slo_max = 1;
   std::vector<double> slacks, slos;
-  std::string simulated; ///< the first flag that was given and says nothing of a measurement
+  std::string simulated; ///< the first given flag that does not apply to a measurement
 };
 
 using Cost = std::variant<Roofline, LinearProfile, TableProfile>;
@@ -59,7 +59,7 @@ struct Machine {
   ModelShape model;
   Device device;
   Cost cost;
-  std::string times; ///< where they are from
+  std::string times; ///< source of the times
   Geometry geometry;
 };
 
@@ -96,7 +96,7 @@ Expected<Machine> machine_of(const Options& options) {
 
 double giga(double count) { return count / 1e9; }
 
-/// A table of the grid's points: batch sizes down, lengths across.
+/// A table over the grid's points: batch sizes as rows, lengths as columns.
 template <class Cell>
 void print_table(const std::string& title, const IntervalGrid& grid, Cell&& cell) {
   fmt::print("\n{}\n{:>7}", title, "batch");
@@ -110,10 +110,11 @@ void print_table(const std::string& title, const IntervalGrid& grid, Cell&& cell
 }
 
 std::string phase_text(InferencePhase phase) {
-  return phase == InferencePhase::prefill ? "prefill, prompts of so many tokens" : "decode, contexts of so many tokens";
+  return phase == InferencePhase::prefill ? "prefill, by prompt length in tokens"
+                                          : "decode, by context length in tokens";
 }
 
-/// What a layer computes and what its weights take over the link.
+/// Prints a layer's compute time and its weights' transfer time.
 void print_times(const Machine& machine, const IntervalGrid& grid) {
   const LinkCost link = std::visit([](const auto& cost) { return cost.link(); }, machine.cost);
   const double weights = static_cast<double>(machine.geometry.layer_weight_bytes.count());
@@ -123,9 +124,9 @@ void print_times(const Machine& machine, const IntervalGrid& grid) {
   fmt::print("weights     {} layers of {:.3f} GB; {:.1f} GB with embedding and head, of {:.1f} GB of memory\n",
              machine.model.layers, giga(weights), giga(static_cast<double>(machine.model.weight_bytes().count())),
              giga(static_cast<double>(device.memory.count())));
-  fmt::print("KV          {} bytes a token, all layers\n", machine.model.kv_bytes_per_token().count());
+  fmt::print("KV          {} bytes per token, all layers\n", machine.model.kv_bytes_per_token().count());
   fmt::print(
-      "link        {:.1f} GB/s to the device, {} us a layer; {}\n", giga(link.rate.count()),
+      "link        {:.1f} GB/s to the device, {} us per layer; {}\n", giga(link.rate.count()),
       short_text(1e6 * link.per_layer.count()),
       link.lanes == Lanes::each_way
           ? fmt::format("{:.1f} GB/s to the host on a lane of its own, each {:.0f} % slower while both are active",
@@ -149,7 +150,7 @@ void print_times(const Machine& machine, const IntervalGrid& grid) {
   }
 }
 
-/// The intervals of one SLO: the paper's Table 1.
+/// Prints the intervals for each SLO: the paper's Table 1.
 void print_intervals(const IntervalRecord& record, const Options& options) {
   const IntervalGrid& grid = record.grid();
   const auto text = [](const IntervalAnswer& answer) {
@@ -200,14 +201,14 @@ Status make_record(const Machine& machine, const Options& options) {
   return {};
 }
 
-/// This machine, by its decoder.
+/// Measures this machine with its decoder.
 Status measure_machine([[maybe_unused]] const Options& options) {
 #if defined(SLUICE_HAS_DECODER)
   if (options.out.empty()) return flag_error("--measure", "there is no --out", "a folder to write to");
   if (options.record || !options.show.empty() || !options.profile.empty())
-    return flag_error("--measure", "--record, --show or --profile is given as well", "one thing at a time");
+    return flag_error("--measure", "--record, --show or --profile is given as well", "only one of them");
   if (!options.simulated.empty())
-    return flag_error(options.simulated, "it says nothing of a measurement", "--measure without it");
+    return flag_error(options.simulated, "it does not apply to a measurement", "--measure without it");
   profiled::MeasureOptions measured{.model = options.model, .out = options.out, .quiet = options.quiet};
   if (options.backend != "cpu" && options.backend != "cuda")
     return flag_error("--backend", "it is '" + excerpt(options.backend) + "'", "cpu or cuda");
@@ -215,13 +216,12 @@ Status measure_machine([[maybe_unused]] const Options& options) {
   if (measured.cuda && (options.threads || options.link))
     return flag_error(options.threads ? "--threads" : "--link",
                       options.threads ? "with --backend cuda a GPU computes"
-                                      : "with --backend cuda a GPU's link is as fast as it is",
+                                      : "with --backend cuda the GPU's own link is measured",
                       "one of the two");
   if (options.products != "invariant" && options.products != "fast")
     return flag_error("--products", "it is '" + excerpt(options.products) + "'", "invariant or fast");
   if (options.products == "fast" && !measured.cuda)
-    return flag_error("--products", "a processor has one way to multiply, and it is invariant",
-                      "--backend cuda as well");
+    return flag_error("--products", "a processor has only the invariant products", "--backend cuda as well");
   if (options.products == "fast") measured.products = Products::fast;
   measured.random_weights = options.random_weights;
   if (options.threads) measured.threads = *options.threads;
@@ -229,7 +229,7 @@ Status measure_machine([[maybe_unused]] const Options& options) {
   if (options.link) measured.link = *options.link;
   return profiled::measure(measured);
 #else
-  return Error{ErrorCode::unsupported, "--measure", "this build has no decoder, for want of Eigen",
+  return Error{ErrorCode::unsupported, "--measure", "this build has no decoder: Eigen is missing",
                "a build with Eigen 3.4"};
 #endif
 }
@@ -240,7 +240,7 @@ Status run(Options& options) {
                      options.backend == "cpu" && options.products == "invariant";
   if (!alone)
     return flag_error("--backend, --products, --random-weights, --threads, --seconds, --link",
-                      "they are of a measurement", "--measure as well");
+                      "they apply only to a measurement", "--measure as well");
   if (!options.show.empty()) {
     const Expected<IntervalRecord> record = read_interval_record(options.show);
     if (!record) return record.error();
@@ -249,10 +249,9 @@ Status run(Options& options) {
     print_intervals(*record, options);
     return {};
   }
-  if (options.record && options.out.empty())
-    return flag_error("--record", "there is no --out", "a file to write it to");
+  if (options.record && options.out.empty()) return flag_error("--record", "there is no --out", "--out FILE as well");
   if (!options.record && !options.out.empty())
-    return flag_error("--out", "nothing is written without --record", "both");
+    return flag_error("--out", "nothing is written without --record", "--record as well, or no --out");
   IntervalGrid& grid = options.grid;
   grid.slo_step = Seconds{options.slo_step};
   const double steps = options.slo_max / options.slo_step * (1 + 1e-9);
@@ -275,48 +274,50 @@ Status run(Options& options) {
 
 int program(int argc, char** argv) {
   Options options;
-  Flags flags{"sluice-profile",
-              "Shows what a model's layers take on a device, by a cost model; with --record, tries every offloading "
-              "interval and keeps which SLO it meets; with --measure, measures this machine."};
+  Flags flags{
+      "sluice-profile",
+      "Shows the times of a model's layers on a device, from a cost model; with --record, tries every offloading "
+      "interval and records the SLOs that it meets; with --measure, measures this machine."};
   CLI::App& app = flags.app();
   constexpr std::int64_t most = std::int64_t{1} << 20;
-  app.add_flag("--record", options.record, "make a performance record: for each SLO, batch and length the interval");
-  app.add_flag(
-      "--measure", options.measure,
-      "measure this machine with --model (tiny, a folder with weights, or a name: its shape, with weights "
-      "that are drawn) into the folder --out, for sluice-compare --profile FOLDER --device FOLDER/device.json");
-  app.add_option("--backend", options.backend,
-                 "of a measurement: what computes: cpu, or cuda: the first GPU, in a build with CUDA")
+  app.add_flag("--record", options.record, "make a performance record: the interval for each SLO, batch and length");
+  app.add_flag("--measure", options.measure,
+               "measure this machine with --model (tiny, a folder with weights, or a name: its shape with random "
+               "weights) into the folder --out, for sluice-compare --profile FOLDER --device FOLDER/device.json");
+  app.add_option("--backend", options.backend, "for a measurement: cpu, or cuda: the first GPU, in a build with CUDA")
       ->capture_default_str();
   app.add_option("--products", options.products,
-                 "of a GPU's measurement, what multiplies: invariant, or fast, which is cuBLASLt")
+                 "for a measurement on a GPU, its matrix products: invariant, or fast (cuBLASLt)")
       ->capture_default_str();
-  flags.whole("--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
-              "of a measurement: draw the weights from this seed: --model is then a name, or a folder's config.json");
-  flags.whole("--threads", options.threads, 1, 1024, "of a measurement: that compute (default: 1)");
-  flags.number("--seconds", options.seconds, 0, false, "of a measurement: to measure for (default: 30)");
-  add_link(flags, options.link, "; of a measurement");
-  app.add_option("--out", options.out, "the record's file, JSON; of a measurement, a folder");
-  app.add_option("--show", options.show, "print the intervals of a record that was made before");
+  flags.whole(
+      "--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
+      "for a measurement: random weights from this seed; --model is then a name, or a folder with a config.json");
+  flags.whole("--threads", options.threads, 1, 1024, "for a measurement: threads that compute (default: 1)");
+  flags.number("--seconds", options.seconds, 0, false, "for a measurement: its length in seconds (default: 30)");
+  add_link(flags, options.link, "; for a measurement");
+  app.add_option("--out", options.out, "the record's file, JSON; for a measurement, a folder");
+  app.add_option("--show", options.show, "print the intervals of an existing record");
   app.add_option("--model", options.model, "a model by name, or a folder or file of a Hugging Face config")
       ->capture_default_str();
   app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags.number("--slo-max", options.slo_max, 0, false, "the longest SLO, seconds (default: 1)");
-  flags.number("--slo-step", options.slo_step, 0, false, "between SLOs, seconds (default: 0.002)");
+  flags.number("--slo-step", options.slo_step, 0, false, "step between SLOs, seconds (default: 0.002)");
   flags.whole("--max-batch", options.grid.max_batch, 1, most, "the largest batch, a power of two (default: 128)");
-  flags.whole("--least-length", options.grid.least_length, 1, most, "the least length, a power of two (default: 64)");
-  flags.whole("--max-length", options.grid.max_length, 1, most, "the greatest length, a power of two (default: 4096)");
+  flags.whole("--least-length", options.grid.least_length, 1, most,
+              "the shortest length, a power of two (default: 64)");
+  flags.whole("--max-length", options.grid.max_length, 1, most, "the longest length, a power of two (default: 4096)");
   flags.numbers("--slack", options.slacks, 0, true,
-                "print intervals for SLOs so much above what each batch takes, e.g. 0.2,0.5 (default: 0.5)");
+                "print intervals for SLOs this share above each batch's own time, e.g. 0.2,0.5 (default: 0.5)");
   flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
   app.add_flag("--quiet", options.quiet, "show no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   for (const char* flag :
        {"--device", "--slo-max", "--slo-step", "--max-batch", "--least-length", "--max-length", "--slack", "--slo"})
     if (options.simulated.empty() && app.count(flag) > 0) options.simulated = flag;
-  if (options.measure && app.count("--model") == 0) options.model = "tiny"; // the default is too large to compute here
+  if (options.measure && app.count("--model") == 0)
+    options.model = "tiny"; // the default is too large to compute on a processor
   if (options.slacks.empty() && options.slos.empty()) options.slacks = {0.5};
   if (const Status status = run(options); !status) {
     std::fprintf(stderr, "sluice-profile: %s\n", status.error().line().c_str());

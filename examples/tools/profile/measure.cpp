@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-profile --measure: the decoder's calls by their sizes, then what whole iterations take beside them.
+// sluice-profile --measure: times the decoder's calls by size, then the rest of whole iterations.
 #include "profile/measure.hpp"
 
 #include "sluice/core/stopwatch.hpp"
@@ -44,8 +44,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The mean of the middle half: who disturbs a measurement now and then does not count, and of a machine that is by
-/// turns faster and slower both count (a median was rejected: it is the one or the other by chance).
+/// The mean of the middle half. Rare disturbances do not count; if the machine alternates between a fast and a slow
+/// state, both count (a median was rejected: it would show one of the two by chance).
 double typical(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t cut = values.size() / 4;
@@ -54,10 +54,10 @@ double typical(std::vector<double> values) {
   return sum / static_cast<double>(values.size() - 2 * cut);
 }
 
-/// One row of the tables, with what it took each time.
+/// One row of the tables, with its repeated timings.
 struct Point {
   TimedBatch batch;
-  bool needed = false; ///< the tables are not whole without
+  bool needed = false; ///< the tables are incomplete without it
   std::vector<BatchTimes> times;
 
   template <class Part>
@@ -68,7 +68,7 @@ struct Point {
   }
 };
 
-/// What is measured, the most needed first.
+/// The points to measure, the most needed first.
 std::vector<Point> points(const BatchTimer& timer, const Grid& grid) {
   std::vector<Point> all;
   const auto add = [&](const TimedBatch& batch, bool needed) {
@@ -125,7 +125,7 @@ struct Tables {
   }
 };
 
-/// Microseconds as the tables have them: above 0.
+/// Microseconds in the tables' format: above 0.
 std::string micro(double seconds) { return fmt::format("{:.6g}", std::max(1e-3, 1e6 * seconds)); }
 
 Tables tables_of(const std::vector<Point>& measured, int most_decodes) {
@@ -145,8 +145,8 @@ Tables tables_of(const std::vector<Point>& measured, int most_decodes) {
     for (const auto& [count, point] : rows)
       if (count <= most_decodes)
         tables.per_sequence += fmt::format("{},{},{}\n", name, count, micro(point->seconds(part)));
-  // Attention is what a layer takes with it beyond one without. Where a chunk and decodes beside one another were not
-  // measured they take the sum: so they do where sequences are computed one by one.
+  // A layer's attention time is its time with attention minus its time without. If a chunk beside decodes was not
+  // measured, their times are added, which is right when sequences are computed one by one.
   const MeasuredLine without{std::move(line)};
   std::vector<std::pair<TimedBatch, double>> chunks, decodes;
   std::map<std::array<int, 4>, double> mixes;
@@ -181,8 +181,8 @@ struct Ran {
   double seconds = 0;
 };
 
-/// The machine, and a note of its iterations that only decode. (Of a chunk of a prompt the kernels' own noise is larger
-/// than what an iteration takes beside them.)
+/// The machine, with a record of its iterations that only decode. (With a chunk of a prompt, the noise of kernel times
+/// is larger than the iteration's overhead.)
 struct Noting : Cpu {
   std::vector<Ran>* ran = nullptr;
 
@@ -220,14 +220,14 @@ class Iterations {
                                   .geometry = geometry,
                                   .device_blocks = kv,
                                   .host_blocks = LayerBlocks{0},
-                                  .cost = Roofline{shape, a10()}, // with room for all there is nothing to choose
+                                  .cost = Roofline{shape, a10()}, // all KV fits, so nothing depends on the cost model
                                   .backend = backend});
     if (!engine) return engine.error();
     all.engine_ = std::make_unique<E>(std::move(*engine));
     return all;
   }
 
-  /// A batch of requests from their first token to their last.
+  /// Serves a batch of requests from their first token to their last.
   Status serve(int count) {
     for (int i = 0; i < count; ++i) {
       RequestSpec spec;
@@ -256,8 +256,8 @@ class Iterations {
   std::unique_ptr<E> engine_;
 };
 
-/// How far the repeated timings of a layer lie apart, of the middle one of all batches: the smallest ones take so
-/// little that they always do.
+/// The spread of a layer's repeated timings, for the batch with the median spread: the smallest batches take so little
+/// time that theirs always spread.
 double spread_of(const std::vector<Point>& points) {
   std::vector<double> all;
   for (const Point& point : points) {
@@ -270,8 +270,8 @@ double spread_of(const std::vector<Point>& points) {
   return all[all.size() / 2];
 }
 
-/// Every point in turn and then whole iterations, again and again, so that what else this machine does, and how fast it
-/// is just now, falls on all of them alike: often enough, and for all of `seconds` where the timings spread.
+/// Measures every point in turn and then whole iterations, round after round, so that other load and changes of clock
+/// rate affect all of them alike. Repeats often enough, and for all of `seconds` if the timings spread.
 Expected<std::vector<Point>> measure_points(Subject& subject, Iterations& iterations, double seconds, Progress* bar) {
   constexpr int enough_rounds = 25;
   BatchTimer& timer = subject.timer();
@@ -282,7 +282,7 @@ Expected<std::vector<Point>> measure_points(Subject& subject, Iterations& iterat
   const auto tell = [&](const std::string& what) {
     if (bar != nullptr) bar->update(std::min(1.0, spent()), what);
   };
-  (void)timer.time(all.front().batch); // the first ever grows buffers
+  (void)timer.time(all.front().batch); // the first call grows buffers
   const auto enough = [&](int round) { return round >= enough_rounds && spread_of(all) <= most_spread; };
   for (int round = 0; round == 0 || (spent() < 1 && !enough(round)); ++round) {
     for (Point& point : all) {
@@ -300,7 +300,7 @@ Expected<std::vector<Point>> measure_points(Subject& subject, Iterations& iterat
   return all;
 }
 
-/// What iterations take beyond their kernels, by their tokens: a kernel of its own.
+/// Adds the time of iterations beyond their kernels, by their tokens, as a separate kernel.
 Status add_iterations(const std::vector<Ran>& ran, int layers, int most_rows, Tables& tables) {
   const Expected<TableProfile> profile = tables.read({.rate = BytesPerSecond{1e9}});
   if (!profile) return profile.error();
@@ -316,19 +316,19 @@ Status add_iterations(const std::vector<Ran>& ran, int layers, int most_rows, Ta
     last = typical(std::move(beyond));
     tables.dense += fmt::format("iteration,{},{}\n", tokens, micro(last));
   }
-  // Tables go on along their last line. More rows of as many sequences are no more to keep books of.
+  // Tables are extrapolated along their last line, but more rows of the same sequences add no bookkeeping.
   if (by_tokens.rbegin()->first < most_rows) tables.dense += fmt::format("iteration,{},{}\n", most_rows, micro(last));
   return {};
 }
 
-/// How much of a measurement was this machine's own.
+/// How undisturbed a measurement was.
 struct Quiet {
   double decoder = 0, link = 0; ///< spreads
-  double processor = 1;         ///< of the time in which the decoder was timed, the processor's; 1 of a GPU
+  double processor = 1;         ///< processor time / elapsed time while the decoder was timed; 1 for a GPU
 };
 
-/// One line for who would take a disturbed measurement for the machine. It is written all the same: it may be all that
-/// can be had.
+/// Prints one line that warns about a disturbed measurement. The files are written anyway: a better measurement may be
+/// impossible.
 void warn_if_busy(const Quiet& quiet, bool computes_here) {
   constexpr double least_processor = 1 / (1 + most_spread);
   if (std::max(quiet.decoder, quiet.link) <= most_spread && quiet.processor >= least_processor) return;
@@ -362,7 +362,7 @@ nlohmann::json config_of(const ModelShape& shape) {
     config["model_type"] = "opt";
     config["ffn_dim"] = shape.mlp;
   } else if (shape.experts > 0) {
-    config["model_type"] = "qwen3_moe"; // as Mixtral, with a size of experts of its own
+    config["model_type"] = "qwen3_moe"; // as for Mixtral, with a separate size of experts
     config["num_experts"] = shape.experts;
     config["num_experts_per_tok"] = shape.experts_per_token;
     config["moe_intermediate_size"] = shape.moe_intermediate;
@@ -379,7 +379,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
   Tables tables;
   std::size_t count = 0, rounds = 0;
   Quiet quiet;
-  constexpr double of_link = 0.05; // of the time, the link's
+  constexpr double of_link = 0.05; // share of the time that goes to the link
   {
     Expected<Iterations> iterations = Iterations::make(subject);
     if (!iterations) return iterations.error();
@@ -388,7 +388,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
     const Expected<std::vector<Point>> measured =
         measure_points(subject, *iterations, (1 - of_link) * options.seconds, bar ? &*bar : nullptr);
     if (!measured) return measured.error();
-    // Each batch may have been timed once, with nothing to compare it to: but whoever computes uses a processor.
+    // Each batch may have been timed only once, so spread shows nothing; but a computing thread needs a processor.
     if (subject.computes_here())
       quiet.processor = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC / wall.elapsed().count();
     for (const Point& point : *measured) {
@@ -430,9 +430,9 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
       {"segment_s", link.per_copy.count()},
       {"copies", "each-segment"},
       {"made_by", made_by().line()}};
-  nlohmann::json config = model_config; // with the types that were measured
+  nlohmann::json config = model_config; // with the measured element types
   config["_name_or_path"] = shape.name;
-  config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // a half type is as large
+  config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // any 2-byte type has the same size
   config["kv_element_bytes"] = subject.kv_element_bytes();
   std::string copies = "bytes,time_us\n";
   for (const CopyTime& copy : link.copies) copies += fmt::format("{},{}\n", copy.bytes, micro(copy.seconds));
@@ -445,15 +445,15 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
   const double step = profile->step(one).total(shape.layers).count();
   fmt::print("{} on {}: {} batches, each timed up to {} times{}\n", shape.name, subject.name(), count, rounds,
              rounds > 1 ? fmt::format(", with a spread of {:.0f} %", 100 * quiet.decoder) : "");
-  fmt::print("decode      {} ms of one request, a short context\n", milliseconds_text(step));
-  fmt::print("prefill     {} ms of {} tokens\n", milliseconds_text(profile->step(many).total(shape.layers).count()),
+  fmt::print("decode      {} ms for one request with a short context\n", milliseconds_text(step));
+  fmt::print("prefill     {} ms for {} tokens\n", milliseconds_text(profile->step(many).total(shape.layers).count()),
              grid.most_rows);
   const std::string mixed = link.each_way
                                 ? fmt::format(" to the device and {:.2f} GB/s to the host, each {:.0f} % slower "
                                               "while both are active",
                                               link.out_rate.count() / 1e9, 100 * link.mix_loss)
                                 : "";
-  fmt::print("link        {:.2f} GB/s{}, and {:.2f} us each copy of a KV block; a spread of {:.0f} %\n",
+  fmt::print("link        {:.2f} GB/s{}, and {:.2f} us per copy of a KV block; a spread of {:.0f} %\n",
              link.rate.count() / 1e9, mixed, 1e6 * link.per_copy.count(), 100 * link.spread);
   fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
              (fs::path(options.out) / "device.json").string());

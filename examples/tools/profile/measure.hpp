@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// measure: what a model takes on this machine, as a folder that sluice-compare reads.
+// measure: measures a model on this machine into a folder that sluice-compare reads.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,25 +17,25 @@
 namespace profiled {
 
 struct MeasureOptions {
-  std::string model = "tiny"; ///< or a folder with weights, or a name: its shape, drawn
-  std::string out;            ///< the folder, made where it is not there
+  std::string model = "tiny"; ///< or a folder with weights, or a name: its shape with random weights
+  std::string out;            ///< the folder, created if it does not exist
   int threads = 1;
-  double seconds = 30; ///< to measure for; what must be measured is, however long it takes
-  double link = 0;     ///< bytes a second that the copy engine is told; 0: as fast as memory is
-  bool cuda = false;   ///< a GPU, and not this machine's processor
-  sluice::Products products = sluice::Products::invariant; ///< of a GPU
-  std::optional<std::uint64_t> random_weights{};           ///< the seed: the model is drawn
+  double seconds = 30; ///< time for repetitions; needed measurements are made even if they take longer
+  double link = 0;     ///< limit of the copy engine in bytes per second; 0: no limit
+  bool cuda = false;   ///< measures a GPU instead of this machine's processor
+  sluice::Products products = sluice::Products::invariant; ///< on a GPU
+  std::optional<std::uint64_t> random_weights{};           ///< seed of random weights
   bool quiet = false;
 };
 
-/// Measures, and writes the files of a `Bundle`. Warns on standard error where repeated timings spread. Errors name the
-/// flag: no such model, and a folder that cannot be written to or is a model's.
+/// Measures, and writes the files of a `Bundle`. Warns on standard error if repeated timings spread. Errors name the
+/// flag: an unknown model, and a folder that cannot be written to or is a model's.
 sluice::Status measure(const MeasureOptions& options);
 
-/// The same of a subject that is there. `config`: of the model, as config.json has it.
+/// The same with an existing subject. `config`: the model's, as in config.json.
 sluice::Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::json& config, Bundle& bundle);
 
-/// The model's config as its readers know it, of its shape alone.
+/// A model's config, as its readers accept it, from its shape.
 nlohmann::json config_of(const sluice::ModelShape& shape);
 
 } // namespace profiled

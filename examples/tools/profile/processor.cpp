@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This machine's processor, measured.
+// Measures this machine's processor.
 #include "sluice/model/decoder/measure_decoder.hpp"
 #include "sluice/world/local/memory.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spread: how far repeated timings of one thing lie apart.
+// spread: how much repeated timings of the same work differ.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 namespace profiled {
 
-/// Beyond this a machine was busy with something else.
+/// With a larger spread, the machine was busy with other work.
 inline constexpr double most_spread = 0.25;
 
-/// The width of the values' middle half over their median: of what a figure is made of, so that a rare disturbance,
-/// which the figure leaves out, does not count here either. 0 of fewer than two values.
+/// The width of the values' middle half, divided by their median. The figure is made of the same half, so rare
+/// disturbances count in neither. 0 for fewer than two values.
 inline double spread(std::vector<double> values) {
   if (values.size() < 2) return 0;
   std::sort(values.begin(), values.end());

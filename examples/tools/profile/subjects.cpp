@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-profile --measure by its flags: which model, and on what.
+// Turns sluice-profile --measure's flags into a subject: the model and the hardware.
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The model, and its config: of a folder its own.
+/// The model, and its config: a folder's own.
 struct Model {
   ModelWeights weights;
   nlohmann::json config;
@@ -34,7 +34,8 @@ Expected<Model> model_of(const std::string& name, std::optional<std::uint64_t> r
   if (name == "tiny") {
     model.weights = tiny_llama(random.value_or(tiny_llama_seed));
   } else if (random || !folder) {
-    Expected<ModelWeights> drawn = random_model(name, random.value_or(1)); // what is measured depends on no number
+    Expected<ModelWeights> drawn =
+        random_model(name, random.value_or(1)); // timings do not depend on the weights' values
     if (!drawn) return drawn.error();
     model.weights = *std::move(drawn);
   } else {
@@ -70,7 +71,7 @@ Status measure(const MeasureOptions& options) {
   }
   const Expected<std::unique_ptr<Subject>> subject = measure_gpu(model->weights, options.products);
   if (!subject) return subject.error();
-  model->weights = {}; // the GPU's are pinned copies
+  model->weights = {}; // the GPU uses pinned copies
   return measure(options, **subject, model->config, *bundle);
 }
 

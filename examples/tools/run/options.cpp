@@ -182,8 +182,7 @@ Status check_machine(const Options& options) {
   if (options.products != "invariant" && options.products != "fast")
     return flag_error("--products", "it is '" + sluice::excerpt(options.products) + "'", "invariant or fast");
   if (options.products == "fast" && options.backend == "cpu")
-    return flag_error("--products", "a processor has one way to multiply, and it is invariant",
-                      "--backend cuda as well");
+    return flag_error("--products", "a processor has only the invariant products", "--backend cuda as well");
   if (options.no_graphs && options.backend == "cpu")
     return flag_error("--no-graphs", "a processor launches no kernels", "--backend cuda as well");
   if (options.device_memory && options.kv_memory)

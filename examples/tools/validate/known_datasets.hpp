@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KnownDataset: which prompts of a public dataset begin alike. Facts about an input, not results of any run.
+// KnownDataset: the prompts of a public dataset that begin alike. These are facts about an input, not results of a run.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -13,21 +13,21 @@
 
 namespace recorded {
 
-/// Common beginnings of fewer tokens than vLLM's smallest usual block are left out.
+/// Common beginnings with fewer tokens than vLLM's smallest usual block are left out.
 inline constexpr sluice::Tokens shortest_known_beginning{16};
 
-/// A dataset by the SHA-256 of its file, or by the file's name, and its prompts that begin like an earlier one.
+/// A dataset, by the SHA-256 of its file or by the file's name, with its prompts that begin like an earlier one.
 struct KnownDataset {
   std::string_view sha256;
-  std::span<const std::string_view> names; ///< of equal files
+  std::span<const std::string_view> names; ///< names of identical files
   std::size_t prompts = 0;
-  std::int64_t prompt_tokens = 0; ///< of all
+  std::int64_t prompt_tokens = 0; ///< of all prompts
   std::span<const sluice::SharedBeginning> shared;
 };
 
-// ShareGPT conversations (Hugging Face: shibing624/sharegpt_gpt4), 300 requests at 10 a second, as tokens of
+// ShareGPT conversations (Hugging Face: shibing624/sharegpt_gpt4), 300 requests at 10 per second, as tokens of
 // Llama-3.1-8B and of Qwen3: workloads/sharegpt-MODEL-300-sps10.jsonl of github.com/casys-kaist/LLMServingSim (MIT
-// licence), commit 5daddb2. A recording of vLLM's engine names the dataset by its SHA-256 and holds lengths alone. Each
+// licence), commit 5daddb2. A recording of vLLM's engine names the dataset by its SHA-256 and has only lengths. Each
 // row is {prompt, earlier prompt, common tokens}, as `sluice-validate --list-shared FILE` prints them.
 
 inline constexpr std::array<std::string_view, 1> sharegpt_llama_names{"sharegpt-llama-3.1-8b-300-sps10.jsonl"};

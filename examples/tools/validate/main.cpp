@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-validate: replays a recorded vLLM run and compares its latencies with what was measured.
+// sluice-validate: replays a recorded vLLM run in simulation and compares its latencies with the measured ones.
 //
-// The problem: a simulator that compares policies is worth what it says about a real server. The run's requests arrive
-// as recorded, vLLM's composition serves them with the settings that the run's meta.json states, and an iteration takes
-// the sum of its kernels as measured on that GPU. Nothing is fitted to the run. See docs/fidelity.md.
+// The problem: a simulator that compares policies is useful only if it predicts a real server. The run's requests
+// arrive as recorded, vLLM's composition serves them with the settings in the run's meta.json, and an iteration takes
+// the sum of its kernels' times as measured on that GPU. Nothing is fitted to the run. See docs/fidelity.md.
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -43,10 +43,10 @@ using Gpu = BasicSimulated<TableProfile>;
 using VllmOnGpu = With<VllmRecompute, Gpu, TableProfile, Summary>;
 using VllmCachingOnGpu = With<VllmPrefixCaching, Gpu, TableProfile, Summary>;
 
-/// What the run's meta.json says of the server.
+/// The server's settings in the run's meta.json.
 struct Server {
   Limits limits;
-  TokenBlocks kv_blocks{0}; ///< that requests can use; 0 where the recording does not say
+  TokenBlocks kv_blocks{0}; ///< that requests can use; 0 if the recording has no number
   bool prefix_caching = true;
   std::string dataset;      ///< name of the file that the prompts came from; may be empty
   std::string dataset_hash; ///< its SHA-256; may be empty
@@ -98,7 +98,7 @@ Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
     if (!devices) return devices.error();
     if (*devices != 1) {
       return unsupported(engine.where(), parallel + (" is " + std::to_string(*devices)),
-                         "1: no profile measures what devices tell one another");
+                         "1: no profile measures communication between devices");
     }
   }
   const nlohmann::json scheduler = section(section(*meta, "resolved_config"), "scheduler_config");
@@ -116,7 +116,7 @@ Expected<Server> read_server(const std::string& run, std::int64_t kv_blocks) {
     if (!blocks) return blocks.error();
     kv_blocks = *blocks;
   }
-  // vLLM keeps block 0 for itself, as the null block.
+  // vLLM reserves block 0 as the null block.
   if (kv_blocks > 0) server.kv_blocks = TokenBlocks{kv_blocks - 1};
   if (kv.has("enable_prefix_caching")) {
     const Expected<bool> caching = kv.flag("enable_prefix_caching");
@@ -218,7 +218,7 @@ void print_table(const LatencyDistributions& real, const LatencyDistributions& s
   fmt::print("largest difference: {:.2f} %\n", worst);
 }
 
-/// `prompts`: how much was known of which prompts begin alike, on which the figures depend.
+/// `prompts`: how the shared beginnings of prompts were found, on which the figures depend.
 void print_json(const LatencyDistributions& real, const LatencyDistributions& simulated, std::string_view prompts) {
   std::string text;
   JsonWriter json(text);
@@ -252,7 +252,7 @@ struct Options {
   bool json = false;
 };
 
-/// The keys of each record's prompt: from the dataset, from what is known of it, or none.
+/// The keys of each record's prompt: from the dataset, from a known dataset's shared beginnings, or none.
 Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
                                   const std::vector<VllmRunRecord>& records, std::string_view& source) {
   std::string path = options.prompts;
@@ -272,30 +272,32 @@ Expected<PromptKeys> find_prompts(const Options& options, const Server& server,
   const recorded::KnownDataset* known = recorded::find_known(server.dataset_hash, server.dataset, records);
   if (known != nullptr && server.limits.block_tokens >= recorded::shortest_known_beginning) {
     fmt::print(stderr,
-               "sluice-validate: the recording leaves out which prompts begin alike; of its dataset, {}, that is known "
+               "sluice-validate: the recording does not say which prompts begin alike; the known facts of its dataset, "
+               "{}, are used "
                "(SHA-256 {}...)\n",
                known->names.front(), known->sha256.substr(0, 8));
     source = "known dataset";
     return recorded::keys_of(*known, records, server.limits.block_tokens);
   }
-  fmt::print(stderr,
-             "sluice-validate: the run shares equal beginnings of prompts, and the prompts are not known: each is "
-             "taken to be like no other (--prompts FILE{})\n",
-             server.dataset.empty() ? "" : ", the run's was " + server.dataset);
+  fmt::print(
+      stderr,
+      "sluice-validate: the run used prefix caching, but its prompts are not known: no two prompts are assumed to "
+      "begin alike (--prompts FILE{})\n",
+      server.dataset.empty() ? "" : ", the run's was " + server.dataset);
   source = "unknown";
   return PromptKeys{};
 }
 
-/// Where the recording does not say how much KV the server could hold: all that its requests ever hold.
+/// If the recording does not say how much KV the server had: the most that its requests ever hold.
 TokenBlocks enough_kv(const std::vector<VllmRunRecord>& records, Tokens block_tokens) {
   TokenBlocks blocks{0};
   for (const VllmRunRecord& record : records) blocks += blocks_for(record.prompt + record.output, block_tokens);
-  fmt::print(stderr, "sluice-validate: the recording does not say how much KV its server held: taken to be enough for "
+  fmt::print(stderr, "sluice-validate: the recording does not say how much KV its server had: assumed to be enough for "
                      "every request (--kv-blocks N)\n");
   return blocks;
 }
 
-/// Prints a dataset's facts as validate/known_datasets.hpp holds them.
+/// Prints a dataset's facts in the format of validate/known_datasets.hpp.
 int list_shared(const std::string& path) {
   const Expected<recorded::PromptTokens> prompts = recorded::read_prompts(path);
   if (!prompts) return fail(prompts.error());
@@ -335,13 +337,14 @@ int validate(const Options& options) {
 int program(int argc, char** argv) {
   Options options;
   Flags flags{"sluice-validate",
-              "Replays a recorded vLLM run in simulation and compares latencies with what was measured."};
+              "Replays a recorded vLLM run in simulation and compares its latencies with the measured ones."};
   CLI::App& app = flags.app();
   CLI::Option* run = app.add_option("--run", options.run, "folder with requests.jsonl and meta.json");
   CLI::Option* profile =
       app.add_option("--profile", options.profile, "folder with the GPU's kernel times and the model's config");
   app.add_option("--prompts", options.prompts,
-                 "the run's dataset, one JSON object a line with input_tok_ids; found by its name in the run's folder");
+                 "the run's dataset, one JSON object per line with input_tok_ids (default: the file of its name in the "
+                 "run's folder)");
   flags.whole("--kv-blocks", options.kv_blocks, 2, std::int64_t{1} << 32,
               "device memory for KV, in token blocks, for a run whose meta.json has no num_gpu_blocks");
   app.add_flag("--json", options.json, "print JSON instead of a table");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts of a recorded run: the block keys of each request's, from the dataset's text or from what is known of it.
+// Prompts of a recorded run: the block keys of each request's prompt, from the dataset's text or from a known dataset's
+// facts.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -22,9 +23,9 @@
 namespace recorded {
 
 using PromptTokens = std::vector<std::vector<std::uint64_t>>;
-using PromptKeys = std::vector<std::vector<sluice::BlockKey>>; ///< of full blocks
+using PromptKeys = std::vector<std::vector<sluice::BlockKey>>; ///< keys of full blocks
 
-/// The prompts of a file of one JSON object a line with `input_tok_ids`.
+/// The prompts of a file with one JSON object per line, each with `input_tok_ids`.
 inline sluice::Expected<PromptTokens> read_prompts(const std::string& path) {
   using namespace sluice;
   Expected<LineReader> lines = LineReader::open(path);
@@ -48,11 +49,11 @@ inline sluice::Expected<PromptTokens> read_prompts(const std::string& path) {
       prompt.push_back(id.get<std::uint64_t>());
     }
   }
-  if (prompts.empty()) return Error{ErrorCode::bad_input, path, "the file holds no prompt", "one a line"};
+  if (prompts.empty()) return Error{ErrorCode::bad_input, path, "the file holds no prompt", "one per line"};
   return prompts;
 }
 
-/// The line of the dataset, from 0, that a request is: the number in which its id ends.
+/// A request's line in the dataset, from 0: the number at the end of its id.
 inline std::optional<std::size_t> line_of(const sluice::VllmRunRecord& record) {
   const std::size_t digits = record.id.find_last_not_of("0123456789") + 1;
   std::size_t line = 0;
@@ -71,7 +72,7 @@ inline sluice::Expected<PromptKeys> keys_of(const PromptTokens& prompts, const s
     const std::optional<std::size_t> line = line_of(record);
     if (!line || *line >= prompts.size() || static_cast<std::int64_t>(prompts[*line].size()) != record.prompt.count()) {
       return Error{ErrorCode::bad_input, path, "there is no prompt for request '" + excerpt(record.id) + "'",
-                   "on the line that its number names, one of " + std::to_string(record.prompt.count()) + " tokens"};
+                   "on the line with its number, a prompt of " + std::to_string(record.prompt.count()) + " tokens"};
     }
     std::vector<BlockKey>& keys = assigned.emplace_back();
     const auto per_block = static_cast<std::size_t>(block_tokens.count());
@@ -84,8 +85,8 @@ inline sluice::Expected<PromptKeys> keys_of(const PromptTokens& prompts, const s
   return assigned;
 }
 
-/// The dataset that the recording names: by its hash, or by the name of its file where the recording has no hash. None
-/// if it is not known, or if the requests are not its prompts, one each and of as many tokens in all.
+/// The dataset that the recording names: by its hash, or by its file's name if the recording has no hash. Null if it is
+/// not known, or if the requests are not its prompts, one each and with the same sum of tokens.
 inline const KnownDataset* find_known(std::string_view sha256, std::string_view name,
                                       const std::vector<sluice::VllmRunRecord>& records) {
   const auto named = [&](const KnownDataset& dataset) {
@@ -109,7 +110,7 @@ inline const KnownDataset* find_known(std::string_view sha256, std::string_view 
   return std::all_of(dataset->shared.begin(), dataset->shared.end(), fits) ? &*dataset : nullptr;
 }
 
-/// The keys of each record's prompt; `records` are the dataset's, as `find_known` makes sure.
+/// The keys of each record's prompt; `records` are the dataset's, which `find_known` has checked.
 inline PromptKeys keys_of(const KnownDataset& dataset, const std::vector<sluice::VllmRunRecord>& records,
                           sluice::Tokens block_tokens) {
   std::vector<sluice::Tokens> lengths(dataset.prompts);
