@@ -34,15 +34,15 @@ struct Beside {
   std::int64_t between = 0; ///< shorter plans in which some request has a number of layers that no distance gives
   std::int64_t proven = 0;
   double seconds = 0;
-  std::vector<double> gains; ///< of the shorter
+  std::vector<double> gains; ///< of the shorter plans, relative
 };
 
 /// The inputs that were solved again. Global, because the engine constructs its planners itself.
 struct Sample {
-  std::int64_t every = 1, most = 0, nodes = 0;            ///< of the inputs; of a search
+  std::int64_t every = 1, most = 0, nodes = 0; ///< inputs per sampled one; limits of inputs and of nodes per search
   std::int64_t inputs = 0, fit = 0, asked = 0, taken = 0; ///< inputs with a plan; of these, those with nothing
                                                           ///< offloaded; the others
-  double seconds = 0;                                     ///< of the pruned space
+  double seconds = 0;                                     ///< spent in the pruned space
   Beside even{}, any{};
 };
 Sample sample;

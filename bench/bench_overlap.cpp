@@ -225,7 +225,7 @@ Measured predict(const Bench& bench, double kv_share, const Shown& world) {
 
 /// One turn: the three measurements, one after the other.
 struct Turn {
-  double stolen = 0; ///< of its time
+  double stolen = 0; ///< share of the turn's time
   double resident = 0, offloaded = 0, predicted = 0, stall = 0;
 };
 

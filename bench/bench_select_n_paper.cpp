@@ -40,7 +40,7 @@ struct Served {
   std::int64_t refused = 0;
   Seconds mean{0};
   Seconds longest{0};
-  int streamed = 0; ///< layers, at the end
+  int streamed = 0; ///< layers at the end
   double share = 1; ///< of each
   int widest = 0;   ///< requests that ran at once
   double tokens_per_s = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// placement_milp: a planning instance as a mixed-integer program, solved by GLPK. docs/planner.md states the program.
+// placement_milp: a planning instance as a mixed-integer program (stated in docs/planner.md), solved by GLPK.
 #pragma once
 
 #include "sluice/state/plan/instance.hpp"
@@ -14,13 +14,13 @@
 namespace sluice::bench {
 
 struct MilpResult {
-  bool solved = false; ///< to optimality, within the time
+  bool solved = false; ///< to optimality, within the time limit
   double step_s = 0;
   double seconds = 0;
 };
 
 /// Minimises a cold iteration under `DeadlinePool`, link latency 0, over `candidates`. Times are scaled to the mean
-/// layer time and blocks to the sum over requests, or GLPK's tolerances would be larger than the differences between
+/// layer time and blocks to the sum over requests, otherwise GLPK's tolerances would exceed the differences between
 /// plans.
 inline MilpResult solve_milp(const Instance& instance, const std::vector<LayerSet>& candidates, int limit_ms) {
   const int layers = instance.layers();
@@ -63,7 +63,7 @@ inline MilpResult solve_milp(const Instance& instance, const std::vector<LayerSe
     columns.clear();
     values.clear();
   };
-  for (int r = 0; r < requests; ++r) { // one candidate each
+  for (int r = 0; r < requests; ++r) { // one candidate per request
     for (int k = 0; k < choices; ++k) term(x(r, k), 1);
     row(GLP_FX, 1);
   }
@@ -91,7 +91,7 @@ inline MilpResult solve_milp(const Instance& instance, const std::vector<LayerSe
       term(moved(layers - 1), 1);
     }
     row(GLP_LO, need);
-    for (int j = 0; j < l; ++j) { // the room of layer j
+    for (int j = 0; j < l; ++j) { // layer j's memory is free
       term(start(l), 1);
       term(start(j), -1);
       if (l < layers - 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planning_instances: the random planning problems that the planner's speed is stated for.
+// planning_instances: the random planning problems for which the planner's speed is reported.
 #pragma once
 
 #include "sluice/core/random.hpp"

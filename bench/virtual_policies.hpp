@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual policies: every role that is an object, behind an abstract base. What an engine would cost if its policies
-// were chosen when it runs: the comparison of bench_engine, and no part of the library.
+// Virtual policies: every role that is an object, behind an abstract base. They show the cost of an engine whose
+// policies are chosen at run time, for the comparison in bench_engine. They are no part of the library.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
@@ -13,11 +13,11 @@
 
 // Each role has three parts: the interface; `…Object<P>`, a policy of Sluice with its state, behind it; and a policy
 // that meets the role's concept by forwarding. The transfer rule and the layout stay types: they have no object, and
-// are called inside of loops that would have to be written once more for each of them.
+// are called within loops that would have to be duplicated for each of them.
 namespace sluice::bench {
 
 template <class Interface, class Object>
-[[gnu::noinline]] std::shared_ptr<Interface> make_object() { // in one place that the optimizer does not see through
+[[gnu::noinline]] std::shared_ptr<Interface> make_object() { // in one function that the optimizer cannot inline
   return std::make_shared<Object>();
 }
 
@@ -149,7 +149,7 @@ struct WeightsInterface {
 };
 template <class P>
 struct WeightsObject final : WeightsInterface {
-  struct Task { // what crosses the interface of one that is not a template
+  struct Task { // the task as a virtual call passes it, without template parameters
     const View& view;
     LayerBlocks demand;
   };
@@ -322,10 +322,10 @@ struct VirtualBackend {
   }
   template <class Transfer>
   IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
-    return object->wait(iteration, state); // of DeadlinePool, the only rule of this engine
+    return object->wait(iteration, state); // DeadlinePool is this engine's only rule
   }
   template <class Transfer, class Sink>
-  void replay(const Iteration&, typename Transfer::State&, Sink&&) {} // nobody asks for a timeline
+  void replay(const Iteration&, typename Transfer::State&, Sink&&) {} // no timeline is needed
 };
 
 /// `Engine<Admit, AllResident, When>` with the same policies behind virtual calls.

@@ -1,17 +1,18 @@
 # sluice_add_comparison(<program> <Type>=<header>... [SYSTEMS <name>...|all|none]): a sluice-compare called <program>
-# that has engines of one's own beside the published systems, for projects that find_package(sluice COMPONENTS comparison).
+# that has your own engines next to the published systems, for projects that find_package(sluice COMPONENTS comparison).
 #
-#   sluice_add_comparison(mine MyEngine=my_engine.hpp)                     # beside all published systems
-#   sluice_add_comparison(mine my::Engine=engines/my.h my::Other=engines/my.h SYSTEMS VllmSwap OrbitFlow)
+#   sluice_add_comparison(mine MyEngine=my_engine.hpp) # with all published systems sluice_add_comparison(mine
+#   my::Engine=engines/my.h my::Other=engines/my.h SYSTEMS VllmSwap OrbitFlow)
 #
 # <Type> is an engine type (or an alias of one, which a template's needs) that <header> defines: a path, relative to the
-# caller's folder, of any ending. Its row is named by what follows the last "::". Whatever sluice-compare does, <program> does: flags, transfer rules, seeds, report.
-# Published systems come compiled, so that what is built here is one unit for each engine of one's own, and the table.
+# caller's folder, of any ending. Its row has the name after the last "::". <program> does everything that
+# sluice-compare does: flags, transfer rules, seeds, report. Published systems come compiled, so only one unit for each
+# engine of yours, and the table, are built here.
 #
-# Each engine is also held to what every engine owes, by a test program <program>_conserves (and a test of that name,
-# where testing is on): random small worlds and traces in which no token is lost, no memory used that is not there.
+# A test program <program>_conserves (and a test of that name, if testing is on) also checks each engine's invariants:
+# in random small worlds and traces it loses no token and uses no memory that does not exist.
 
-if(NOT DEFINED sluice_comparison_folder) # Sluice itself is built, and has no need of the rest
+if(NOT DEFINED sluice_comparison_folder) # Sluice's own build does not need the rest
   return()
 endif()
 
@@ -40,7 +41,7 @@ function(sluice_add_comparison program)
   foreach(name IN LISTS wanted)
     if(NOT name IN_LIST names)
       string(TOLOWER "${name}" meant)
-      set(nearest "") # the shortest that begins so
+      set(nearest "") # the shortest name with this prefix
       set(least 1000)
       foreach(known IN LISTS names)
         string(TOLOWER "${known}" spelt)
@@ -74,17 +75,17 @@ function(sluice_add_comparison program)
       message(FATAL_ERROR "sluice_add_comparison(${program}): there is no file ${header}; expected the header that "
                           "defines ${type}")
     endif()
-    if(SYSTEM IN_LIST names OR SYSTEM STREQUAL "all") # which --systems reads as all of them
+    if(SYSTEM IN_LIST names OR SYSTEM STREQUAL "all") # which --systems reads as all systems
       message(FATAL_ERROR "sluice_add_comparison(${program}): ${SYSTEM} is a published system's name; expected another "
                           "name for yours (an alias will do)")
     endif()
-    if(DEFINED type_of_${SYSTEM}) # one row, and one file, for each name
+    if(DEFINED type_of_${SYSTEM}) # each name has one row and one file
       message(FATAL_ERROR "sluice_add_comparison(${program}): ${type_of_${SYSTEM}} and ${type} would both be the system "
                           "${SYSTEM}; expected last names that differ (an alias of another name will do)")
     endif()
     set(type_of_${SYSTEM} ${type})
-    # Whatever the header is called, and whatever else there is by the engine's name: what the units include is a file of
-    # this function's, and what they name an alias. The alias' line is what a compiler shows where there is no such type.
+    # The units include a file that this function writes, and name an alias, so that neither the header's name nor other
+    # uses of the engine's name can clash. If the type does not exist, the compiler's error shows the alias's line.
     set(HEADER ${folder}/own_${SYSTEM})
     set(call "sluice_add_comparison(${program} ${pair})")
     file(CONFIGURE OUTPUT ${HEADER}.hpp @ONLY CONTENT "// Generated of ${call}.
@@ -141,7 +142,7 @@ std::span<const System> systems() {
 
   find_package(doctest QUIET)
   if(NOT doctest_FOUND)
-    message(STATUS "SKIPPED: ${program}_conserves, for want of doctest")
+    message(STATUS "SKIPPED: ${program}_conserves: doctest is missing")
     return()
   endif()
   file(CONFIGURE OUTPUT ${folder}/conserves.cpp @ONLY

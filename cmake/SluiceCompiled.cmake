@@ -1,10 +1,10 @@
-# sluice::compiled, what a program links that would rather not compile it: the engine's core, the planner, the evaluators
-# and every published engine (include/sluice/core/compiled.hpp). Linking it defines SLUICE_COMPILED.
+# sluice::compiled holds code that programs can link instead of compiling it: the engine's core, the planner, the
+# evaluators and every published engine (include/sluice/core/compiled.hpp). Linking it defines SLUICE_COMPILED.
 #
 # Built from the headers: a source file for each file of include/sluice/compiled and for each header of
-# include/sluice/systems, written here. The library is built only where somebody links it or installs Sluice.
+# include/sluice/systems, written here. The library is built only if a target links it or Sluice is installed.
 
-# sluice_compiled_library(<target>): the sources are the same for every target, its flags are the caller's.
+# sluice_compiled_library(<target>): the sources are the same for every target; the caller sets its flags.
 function(sluice_compiled_library target)
   set(include ${PROJECT_SOURCE_DIR}/include)
   set(generated ${PROJECT_BINARY_DIR}/compiled)

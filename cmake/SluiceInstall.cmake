@@ -1,13 +1,13 @@
-# `cmake --install build/release` puts down the headers, sluice::compiled, and what find_package(sluice) reads.
+# `cmake --install build/release` installs the headers, sluice::compiled, and the files that find_package(sluice) reads.
 include(CMakePackageConfigHelpers)
-set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF) # what is installed is built
+set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF) # an installed library must be built
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 install(TARGETS sluice sluice_compiled EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY ${sluice_written}/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# The kernels' headers in a folder of their own, which their target alone adds: "kernels/" is too common a name for every
+# The kernels' headers are in a separate folder that only their target adds: "kernels/" is too common a name for every
 # user's include path.
 set(kernels_folder ${CMAKE_INSTALL_INCLUDEDIR}/sluice-kernels)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels DESTINATION ${kernels_folder} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")

@@ -3,12 +3,12 @@
 #   sluice_kernel(<header> <family> "<initialiser>")   a line of such a list
 #   sluice_kernel_families(<target> <list>)            INTERFACE: the headers, and kernels/families.hpp written from the list
 #   sluice_kernel_library(<target> <families>)         STATIC, by nvcc: an instantiation of OnGpu for each line
-#   sluice_nvcc(<object> <source> <include folder>...) one object of a source of one's own
+#   sluice_nvcc(<object> <source> <include folder>...) one object of a source of the caller's
 #
-# nvcc is called by custom commands, CMake's language CUDA is not enabled: enabling it compiles and links probes (seconds
-# of every first configuring, and an error where there is a toolkit and no working linker for it), CMake 3.25 knows no
-# architecture of CUDA 13, and what ptxas says of each unit would be lost in the build's output. Here it is kept, in
-# <object>.ptxas, for the gate.
+# Custom commands call nvcc; CMake's language CUDA is not enabled, for three reasons. Enabling it compiles and links
+# probes (seconds of every first configuration, and an error if there is a toolkit without a working linker). CMake 3.25
+# knows no architecture of CUDA 13. And ptxas's report on each unit would be lost in the build's output; here it is kept
+# in <object>.ptxas for the check of occupancy.
 
 if(SLUICE_KERNELS)
   find_package(CUDAToolkit 13 QUIET)
@@ -19,7 +19,7 @@ if(SLUICE_KERNELS)
   endif()
 endif()
 
-# Device code for the cards that the papers ran on, and PTX for newer ones.
+# Device code for the papers' GPUs, and PTX for newer ones.
 set(SLUICE_KERNEL_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities that the kernels are compiled for")
 set(SLUICE_NVCC_CODE "")
 foreach(architecture IN LISTS SLUICE_KERNEL_ARCHITECTURES)
@@ -28,23 +28,23 @@ foreach(architecture IN LISTS SLUICE_KERNEL_ARCHITECTURES)
 endforeach()
 list(APPEND SLUICE_NVCC_CODE -gencode arch=compute_${newest},code=compute_${newest})
 
-# No contraction: where a product and a sum are one operation the source says so (kernels/device.hpp).
+# No contraction: the source marks each product and sum that are one operation (kernels/device.hpp).
 set(SLUICE_NVCC_FLAGS -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -Xptxas -v -Xcompiler -fPIC)
 
-# A unit of nvcc's holds so many kernels of one family. One a unit would read the headers, two seconds of nvcc's time,
-# for each; all of a family in one would leave a core idle at the end.
+# Kernels of one family per nvcc unit. With one kernel per unit, nvcc would parse the headers, which takes two seconds,
+# for each kernel; with a whole family in one unit, cores would be idle at the end.
 set(SLUICE_KERNELS_PER_UNIT 6 CACHE STRING "Kernels of a family that one generated .cu instantiates")
 mark_as_advanced(SLUICE_KERNEL_ARCHITECTURES SLUICE_KERNELS_PER_UNIT)
 
 function(sluice_kernel header family initialiser)
   if(initialiser STREQUAL "")
-    set(initialiser " ") # an element of a list, which an empty text is not
+    set(initialiser " ") # a list element; an empty text would be none
   endif()
   set_property(GLOBAL APPEND PROPERTY SLUICE_KERNEL_LIST "${header}|${family}|${initialiser}")
 endfunction()
 
 function(sluice_nvcc object source)
-  set(kernels ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../kernels) # not the caller's project
+  set(kernels ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../kernels) # the function's folder, not the caller's project
   list(TRANSFORM ARGN PREPEND -I OUTPUT_VARIABLE folders)
   add_custom_command(
     OUTPUT ${object} ${object}.ptxas
@@ -56,7 +56,7 @@ function(sluice_nvcc object source)
     VERBATIM)
 endfunction()
 
-# Reads a list into <target>'s properties, in the list's order: its families, and of each the header and the initialisers.
+# Reads a list into <target>'s properties, in the list's order: the families, and each family's header and initialisers.
 function(sluice_kernel_families target list)
   set_property(GLOBAL PROPERTY SLUICE_KERNEL_LIST "")
   include(${list})

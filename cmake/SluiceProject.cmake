@@ -1,11 +1,11 @@
-# What holds only when Sluice itself is built, not when it is somebody's dependency: warnings, sanitizers, the compiler
-# cache, where programs go. A consumer's build is the consumer's business.
+# Settings for building Sluice itself, not as a dependency: warnings, sanitizers, the compiler cache, the programs'
+# folder. A consumer chooses these for its own build.
 
 option(SLUICE_WERROR "Treat warnings as errors" ON)
 option(SLUICE_BUILD_BENCH "Build the benchmarks" ON)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: 'address,undefined' or 'thread'")
-# x86-64-v2 has a popcount, which plans count layers with, and every such processor since 2009 has it. Rejected: native,
-# which may contract a*b+c and so print another report from the same seed on another machine.
+# x86-64-v2 has popcount, with which plans count layers, and all x86-64 processors since 2009 support it. Rejected:
+# native, which may contract a*b+c, so that the same seed could give another report on another machine.
 set(SLUICE_ARCH "x86-64-v2" CACHE STRING "-march= of programs, benchmarks and tests on x86-64; empty for the compiler's own")
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -21,13 +21,16 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
 endif()
 
-# A unit of several files of a target (CMAKE_UNITY_BUILD, on in the presets): what they include is read once and what they
-# instantiate is made once, a third of the compiling of a program's engines. Who changes one file again and again turns it off.
+# Files per unity unit (CMAKE_UNITY_BUILD, on in the presets). A unity build parses shared headers once and instantiates
+# shared templates once, which cuts the compile time of a program's engines to a third. Turn it off while you edit one
+# file repeatedly.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "Files of a unit, where CMAKE_UNITY_BUILD is on")
-# In such a unit a name of one file is no shadow of another's: what is left of the warning there is g++'s, of local names.
+# In a unity unit, a name in one file would seem to shadow another file's. There only g++'s warning about local names
+# remains on.
 set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wno-shadow>,-Wshadow>)
 
-# Everything of ours links this. An interface target and not CMAKE_CXX_FLAGS: flags would reach the consumer check too.
+# All targets of this project link this. It is an interface target, since CMAKE_CXX_FLAGS would also reach the consumer
+# check.
 add_library(sluice_project INTERFACE)
 target_link_libraries(sluice_project INTERFACE sluice::sluice)
 target_compile_options(
@@ -39,12 +42,12 @@ endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_project INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(sluice_project INTERFACE -fsanitize=${SLUICE_SANITIZE})
-  # g++ says itself that its sanitizers make this warning wrong; std::regex alone gives ten.
+  # According to g++'s documentation, sanitizers cause false positives of this warning; std::regex alone causes ten.
   target_compile_options(sluice_project INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
-# Programs and tests link the compiled form, a fifth of the compiling without; OFF leaves everything header-only, which
-# benchmarks and consumers are in any case, and all of the preset `clang`.
+# Programs and tests link the compiled library, which cuts their compile time to a fifth. OFF makes everything
+# header-only, as benchmarks and consumers always are, and everything in the preset `clang`.
 option(SLUICE_USE_COMPILED "Link programs and tests with sluice::compiled" ON)
 add_library(sluice_programs INTERFACE) # what a program links
 target_link_libraries(sluice_programs INTERFACE sluice_project)
@@ -53,8 +56,9 @@ if(SLUICE_USE_COMPILED)
   target_link_libraries(sluice_programs INTERFACE sluice_compiled)
 endif()
 
-# What computes a decoder is built for the vectors that the machine which builds it has: a third of the speed without.
-# Results agree between widths (model/decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: as all else.
+# Code that computes a decoder uses the build machine's vector instructions; without them it has a third of the speed.
+# Results agree between vector widths (model/decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: the
+# same flags as other code.
 include(CheckCXXSourceRuns)
 if(NOT DEFINED SLUICE_VECTOR_FLAGS)
   set(found "")

@@ -4,7 +4,7 @@ cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
 include(${CMAKE_CURRENT_LIST_DIR}/written.cmake)
 
-# What CMake's lists give a meaning of their own, while lines are in one.
+# Replaces characters that have a meaning in CMake lists, while lines are list elements.
 function(hide text out)
   string(REPLACE ";" "<semicolon>" text "${text}")
   string(REPLACE "[" "<open>" text "${text}")
@@ -20,7 +20,7 @@ function(shown text out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# The text in lines of at most 120 columns.
+# Wraps the text in lines of at most 120 columns.
 function(wrapped text out)
   hide("${text}" text)
   string(REPLACE " " ";" words "${text}")
@@ -42,7 +42,8 @@ function(wrapped text out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# add_row(<table> <name> <type> <comment>): one line of the table, which has to say something. A pipe would end a cell.
+# add_row(<table> <name> <type> <comment>): one line of the table; the comment may not be empty. A pipe would end a
+# cell.
 macro(add_row table name type comment)
   shown("${type}" row_type)
   shown("${comment}" row_comment)
@@ -51,23 +52,24 @@ macro(add_row table name type comment)
     message(FATAL_ERROR "${header}: ${row_name} of ${struct} has no comment, and docs/fields.md nothing to say of it; "
                         "expected /// above it or ///< behind it")
   endif()
-  list(APPEND types ${row_type}) # whose parts are asked for below
+  list(APPEND types ${row_type}) # whose parts are collected below
   foreach(cell IN ITEMS row_type row_comment row_name)
     string(REPLACE "|" "\\|" ${cell} "${${cell}}")
   endforeach()
   string(APPEND ${table} "| `${row_name}` | `${row_type}` | ${row_comment} |\n")
 endmacro()
 
-# fields_of(<header> <struct> <out>): the section of a struct, a class or an enum. A member is a line of the struct's own
-# indentation, as clang-format leaves it, with the comment before it or behind it. Of a class, what can be asked of it.
+# fields_of(<header> <struct> <out>): the section of a struct, a class or an enum. A member is a line with the struct's
+# own indentation, as clang-format writes it, with a comment before or behind it. A class shows only its const
+# functions.
 function(fields_of header struct out)
   set(types "${seen_types}")
   file(READ "${root}/include/sluice/${header}" text)
   hide("${text}" text)
   string(REPLACE "\n" ";" lines "${text}")
   set(inside FALSE)
-  set(about "")     # the comment before what comes next
-  set(statement "") # a declaration that goes on in the next line
+  set(about "")     # the comment before the next member
+  set(statement "") # a declaration that continues in the next line
   set(fields "")
   set(functions "")
   set(name "")
@@ -89,7 +91,7 @@ function(fields_of header struct out)
     if(line MATCHES "^(}<semicolon>| private:)")
       break()
     endif()
-    if(line MATCHES "^ +///< ?(.*)$" AND name) # goes on with the comment behind a field
+    if(line MATCHES "^ +///< ?(.*)$" AND name) # continues the comment behind a field
       string(APPEND comment " ${CMAKE_MATCH_1}")
       continue()
     endif()
@@ -101,12 +103,12 @@ function(fields_of header struct out)
       if(line MATCHES "^  /// ?(.*)$")
         string(APPEND about "${CMAKE_MATCH_1} ")
         continue()
-      elseif(line MATCHES "^  template <[^(]*$") # of the line below
+      elseif(line MATCHES "^  template <[^(]*$") # belongs to the line below
         continue()
       elseif(NOT line MATCHES "^  [A-Za-z<]" OR line MATCHES "^  (using|friend|static|struct|enum|requires|void) ?")
         set(about "")
         continue()
-      elseif(sort STREQUAL "class" AND NOT line MATCHES "\\) const {") # makes or changes one
+      elseif(sort STREQUAL "class" AND NOT line MATCHES "\\) const {") # it constructs or changes an object
         set(about "")
         continue()
       elseif(sort STREQUAL "enum class")
@@ -128,7 +130,7 @@ function(fields_of header struct out)
       string(REGEX MATCH "<semicolon> *(///< ?(.*))?$" tail "${statement}")
       set(comment "${about}${CMAKE_MATCH_2}")
       string(REGEX REPLACE "<semicolon>.*$" "" statement "${statement}")
-      string(REGEX REPLACE " = .*$| =$|{.*$" "" statement "${statement}") # what it is at first
+      string(REGEX REPLACE " = .*$| =$|{.*$" "" statement "${statement}") # removes the initial value
       if(NOT statement MATCHES "^ *(.*[ &*])([a-z_]+)$")
         message(FATAL_ERROR "${header}: '${statement}' of ${struct} is no field that cmake/fields.cmake can read.")
       endif()
@@ -192,7 +194,7 @@ foreach(what IN ITEMS state/view/view.hpp:View state/view/request_row.hpp:Reques
   list(APPEND sections ${struct})
 endforeach()
 
-# A type that the page names and leaves unsaid sends its reader to the headers. `Cost` is a parameter.
+# The page must describe each type that it names, or its readers would need the headers. `Cost` is a parameter.
 string(REGEX MATCHALL "[A-Z][A-Za-z]+" named "${seen_types}")
 list(REMOVE_DUPLICATES named)
 list(REMOVE_ITEM named ${sections} Cost RequestId Slot Seconds Bytes Tokens TokenBlocks LayerBlocks)

@@ -1,4 +1,4 @@
-# Which headers there are, told once: the architecture checks, the umbrellas and the ODR sentinel all glob through this.
+# The only list of headers: the architecture checks, the umbrellas and the ODR sentinel all glob through this.
 
 # A header that needs a library says so in the name of a folder on its path: the line `libraries:` of layers.txt.
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt SLUICE_LIBRARY_FOLDERS REGEX "^libraries:")

@@ -1,13 +1,13 @@
 # sluice_write_pages(<folder>): writes <folder>/sluice/report/pages/files.hpp, which holds the files of
-# include/sluice/report/pages as strings: one constant for each file, and for each script that no other imports an array
-# of its modules, the imported before the importing.
+# include/sluice/report/pages as strings: one constant for each file, and, for each script that no other imports, an
+# array of its modules, imported ones first.
 #
 # It runs when CMake configures, and again when one of the files changes: `sluice` is an interface target, so a header
 # made at build time would have to be a dependency of every target that links it. Rejected: a generated header in the
-# checkout, which is everything twice; `.incbin`, whose paths the user's compiler would have to be told.
+# checkout, which would duplicate everything; `.incbin`, whose paths the user's compiler would need.
 #
-# Who uses the headers without CMake's targets runs `cmake -DINTO=<folder> -P cmake/pages.cmake` and adds the folder to
-# the include path.
+# To use the headers without CMake's targets, run `cmake -DINTO=<folder> -P cmake/pages.cmake` and add the folder to the
+# include path.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET sluice_pages NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../include/sluice/report/pages")
 
@@ -33,7 +33,7 @@ function(sluice_write_pages into)
     string(REGEX REPLACE "^[^\n]*SPDX[^\n]*\n" "" text "${text}") # a page has one licence, not thirty
     cmake_path(GET file STEM name)
     if(file MATCHES "[.]js$")
-      # All modules of a page are one script: they need not import from one another any more.
+      # All modules of a page become one script, so their imports are removed.
       string(REGEX MATCHALL "from '[.]/[a-z_]+" imports "${text}")
       list(TRANSFORM imports REPLACE "from '[.]/" "")
       string(REGEX REPLACE "import {[^}]*} from '[^']*';\n" "" text "${text}")
@@ -67,7 +67,7 @@ ${constants}} // namespace sluice::pages
   if(EXISTS ${header})
     file(READ ${header} there)
   endif()
-  if(NOT there STREQUAL text) # else whatever includes it is compiled again
+  if(NOT there STREQUAL text) # an unchanged file is not rewritten, or all files that include it would be recompiled
     file(WRITE ${header} "${text}")
   endif()
   if(NOT CMAKE_SCRIPT_MODE_FILE)

@@ -6,13 +6,13 @@ cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/written.cmake)
 sluice_headers("${root}/include" headers)
-# Definitions that a library may hold come through the headers that declare them: sluice/core/compiled.hpp.
+# Definitions that may be in a library come through the headers that declare them: sluice/core/compiled.hpp.
 list(FILTER headers EXCLUDE REGEX "\\.inl\\.hpp$")
 
 set(folders "")
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/layers.txt" lines REGEX "^[a-z]")
 foreach(line IN LISTS lines)
-  if(line MATCHES "^([a-z]+): *(.+)") # as often as it takes
+  if(line MATCHES "^([a-z]+): *(.+)") # may match several lines
     string(REPLACE " " ";" names "${CMAKE_MATCH_2}")
     list(APPEND line_${CMAKE_MATCH_1} ${names})
   elseif(NOT line MATCHES "->")
@@ -58,8 +58,8 @@ function(named_in places out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Left out is what the line `alone:` names and what includes a standard header of the line `apart:`; then what includes
-# any of these, until nothing changes.
+# Left out are the headers of the line `alone:`, those that include a standard header of the line `apart:`, and,
+# transitively, those that include any of these.
 named_in("${line_alone}" left_out)
 list(JOIN line_apart "|" apart)
 foreach(header IN LISTS headers)
@@ -94,7 +94,8 @@ foreach(umbrella IN ITEMS sluice simulation explore)
   list(REMOVE_ITEM ${umbrella} ${left_out})
 endforeach()
 
-# write_umbrella(<name> <what it has> <what it includes first, or "">): include/sluice/<name>.hpp, of the list <name>.
+# write_umbrella(<name> <contents> <header to include first, or "">): writes include/sluice/<name>.hpp from the list
+# <name>.
 function(write_umbrella name what first)
   set(text "// SPDX-License-Identifier: Apache-2.0\n// ${what}\n// Written by `make umbrella`.\n#pragma once\n\n")
   if(first)
@@ -120,5 +121,5 @@ if(NOT CHECK)
   list(REMOVE_DUPLICATES left_out)
   list(SORT left_out)
   list(JOIN left_out "\n  " left_out)
-  message(STATUS "Left out, for few programs need them or they read files:\n  ${left_out}")
+  message(STATUS "Left out, since few programs need them or they read files:\n  ${left_out}")
 endif()

@@ -1,5 +1,5 @@
-# write_or_check(<path> <text> <target>): writes a file of the checkout that is made of others; with -DCHECK=1 fails where
-# that file says something else, with the lines that differ. `make <target>` is what writes it. Needs `root`.
+# write_or_check(<path> <text> <target>): writes a tracked file that is generated from others; with -DCHECK=1 it fails
+# if the file differs, and lists the differing lines. `make <target>` writes it. Needs `root`.
 function(write_or_check path text target)
   if(NOT CHECK)
     file(WRITE "${root}/${path}" "${text}")
@@ -13,7 +13,7 @@ function(write_or_check path text target)
     return()
   endif()
   foreach(side IN ITEMS text there)
-    string(REGEX REPLACE "[][;]" "" ${side}_lines "${${side}}") # which CMake's lists give a meaning of their own
+    string(REGEX REPLACE "[][;]" "" ${side}_lines "${${side}}") # which have a meaning in CMake lists
     string(REPLACE "\n" ";" ${side}_lines "${${side}_lines}")
   endforeach()
   set(missing ${text_lines})

@@ -74,7 +74,7 @@ class Bench {
     const int wanted = static_cast<int>(4 * device.cache_bytes() / bytes_of_one) + 1;
     return wanted < 1 ? 1 : wanted > calls ? calls : wanted;
   }
-  static constexpr int calls = 16; ///< of a graph, at least
+  static constexpr int calls = 16; ///< per graph, at least
 
  private:
   std::string stage_, program_;
