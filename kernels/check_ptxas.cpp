@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ptxas says of every kernel, against what kernels/occupancy.txt states: no register spilled; registers, stack,
-// shared memory, threads, and the CTAs that an SM holds at once by CUDA's own formula (cuda_occupancy.h), which on
-// sm_90 are no fewer than the kernel is written for. It needs no GPU.
-// usage: sluice_check_ptxas OCCUPANCY UNIT.ptxas... [--update]
+// Compares ptxas's report on every kernel with kernels/occupancy.txt: no spilled register; registers, stack, shared
+// memory, threads, and the CTAs per SM by CUDA's own formula (cuda_occupancy.h), which on sm_90 must be at least the
+// number that the kernel is written for. It needs no GPU. usage: sluice_check_ptxas OCCUPANCY UNIT.ptxas... [--update]
 #include "kernels/families.hpp"
 #include <cuda_occupancy.h>
 #include <cxxabi.h>
@@ -25,15 +24,15 @@ namespace {
 
 using namespace sluice::kernels;
 
-/// A kernel by its line of configs.cmake, and what its launch takes.
+/// A kernel's line in configs.cmake, and its launch's resources.
 struct Listed {
   std::string text;
   int threads = 0;
   std::size_t shared_bytes = 0;
-  int wanted_ctas = 0; ///< on an SM at once, which the kernel's registers are limited for
+  int wanted_ctas = 0; ///< CTAs per SM for which the kernel's registers are limited
 };
 
-/// What ptxas says of one function for one architecture.
+/// ptxas's report on one function for one architecture.
 struct Compiled {
   std::string architecture;
   int registers = -1, stack = -1, spilled = -1, fixed_shared = 0;
@@ -47,7 +46,7 @@ std::string demangled(const char* name) {
   return result;
 }
 
-/// g++ leaves zeros at the end of a class out of a template argument's name, as the ABI has it; nvcc does not.
+/// In the name of a class-type template argument, g++ omits trailing zeros, as the ABI requires; nvcc does not.
 std::string without_last_zeros(const std::string& kernel) {
   static const std::regex zero(R"((, )?(\([A-Za-z_:]+\))?(0|false)\}>$)");
   std::string text = kernel;
@@ -56,7 +55,7 @@ std::string without_last_zeros(const std::string& kernel) {
   return text;
 }
 
-/// The kernels of a family by their types' names. The table is OnGpu's: it links only where every line of configs.cmake
+/// The kernels of a family by their types' names. The table is OnGpu's: it links only if every line of configs.cmake
 /// was instantiated.
 template <class Config>
 void list(std::map<std::string, Listed>& kernels) {
@@ -79,7 +78,7 @@ std::map<std::string, Listed> list_all(ConfigTypes<Config...>) {
   return kernels;
 }
 
-/// What one unit's file says, by the kernels' types.
+/// Reads one unit's report, by the kernels' types.
 void read(std::istream& in, std::multimap<std::string, Compiled>& compiled) {
   static const std::regex entry("Compiling entry function '([^']+)' for '([^']+)'");
   static const std::regex spills("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
@@ -122,7 +121,7 @@ cudaOccDeviceProp device(const std::string& architecture) {
   return p;
 }
 
-/// How many blocks an SM holds at once.
+/// How many blocks fit an SM at once.
 int ctas_per_sm(const Compiled& compiled, const Listed& kernel) {
   const cudaOccDeviceProp properties = device(compiled.architecture);
   cudaOccFuncAttributes function{};
@@ -193,7 +192,7 @@ int main(int argc, char** argv) {
   std::vector<Row> rows;
   for (const auto& [name, kernel] : kernels) {
     const auto [begin, end] = compiled.equal_range(name);
-    if (begin == end) fault(kernel.text + ": ptxas says nothing of it; no function is named by " + name);
+    if (begin == end) fault(kernel.text + ": ptxas does not report it; no function is named by " + name);
     for (auto one = begin; one != end; ++one) {
       const Compiled& said = one->second;
       const std::string where = kernel.text + ": " + said.architecture + ": ";
@@ -201,8 +200,8 @@ int main(int argc, char** argv) {
       if (said.spilled > 0) fault(where + std::to_string(said.spilled) + " bytes are spilled; expected none");
       const int ctas = ctas_per_sm(said, kernel);
       if (ctas == 0) fault(where + "no SM has room for a block of it");
-      // Shared memory of sm_80 is 164 KiB to sm_90's 228, and what is tuned for the larger may find less room there:
-      // the stated number says how much less.
+      // sm_80 has 164 KiB of shared memory, sm_90 228, so a kernel tuned for sm_90 may fit fewer times; occupancy.txt
+      // then has the smaller number.
       if (ctas < kernel.wanted_ctas && said.architecture != "sm_80")
         fault(where + "ctas_per_sm is " + std::to_string(kernel.wanted_ctas) + ", and an SM has room for " +
               std::to_string(ctas));
@@ -229,7 +228,7 @@ int main(int argc, char** argv) {
     if (!out.good()) fault(arguments[0] + ": cannot be written");
   } else {
     std::map<std::string, Row> stated = read_stated(arguments[0]);
-    const std::string mend = "; if that is meant: cmake --build --preset cuda --target kernels_occupancy";
+    const std::string mend = "; if that is intended: cmake --build --preset cuda --target kernels_occupancy";
     for (const Row& row : rows) {
       const auto found = stated.find(row.front() + " " + row.back());
       if (found == stated.end()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cta, AsyncCopyCta, TensorCta, HopperCta: what a kernel may ask of the thread block that runs it. Two models of each:
-// a GPU's (kernels/cuda_cta.cuh) and the emulator's (tests/emulate/host_cta.hpp).
+// Cta, AsyncCopyCta, TensorCta, HopperCta: the operations that a kernel may use on its thread block. Two models of
+// each: a GPU's (kernels/cuda_cta.cuh) and the emulator's (tests/emulate/host_cta.hpp).
 #pragma once
 
 #include "kernels/shared_array.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice::kernels {
 
-/// Where a grid's blocks are counted.
+/// The number of blocks in a grid.
 struct Grid {
   int x = 1;
   int y = 1;
@@ -22,17 +22,16 @@ struct Grid {
 ///
 /// - `thread`, `lane`, `warp`: 0 .. threads - 1, 0 .. 31, 0 .. threads / 32 - 1.
 /// - `block_x`, `block_y`: in the grid, whose sizes are `blocks_x`, `blocks_y`.
-/// - `sync`: `__syncthreads`. All threads of the block come to the same call; what any wrote before is there
-///   for all after.
-/// - `sync_warp(lanes)`: the same of the lanes in the mask, which must be those that call.
+/// - `sync`: `__syncthreads`. All threads of the block make the same call; writes before it are visible to all threads
+///   after it.
+/// - `sync_warp(lanes)`: the same for the lanes in the mask, which must be the calling ones.
 /// - `shuffle`, `shuffle_xor`, `shuffle_up`, `ballot`, `any`: exchange registers among the lanes in the mask.
 ///   They order no memory.
-/// - `atomic_add`, `atomic_max`: on shared or global memory, relaxed; integers alone, for sums of floats would
-///   depend on who came first. They return the old value.
-/// - `fence`: `__threadfence`. What this thread wrote before is there for whoever sees what it writes after
-///   (with `atomic_add` on a counter: "the last block to arrive does the rest").
-/// - `inclusive_scan(value, room)`: the sum of the values of threads 0 .. thread(). All threads call; integers
-///   alone.
+/// - `atomic_add`, `atomic_max`: on shared or global memory, relaxed; only integers, since sums of floats would depend
+///   on the order of threads. They return the old value.
+/// - `fence`: `__threadfence`. This thread's earlier writes are visible to any thread that sees its later writes (with
+///   `atomic_add` on a counter: "the last block to arrive does the rest").
+/// - `inclusive_scan(value, room)`: the sum of the values of threads 0 .. thread(). All threads call; only integers.
 template <class C>
 concept Cta = requires(const C cta, std::uint32_t lanes, int* word, unsigned long long* wide,
                        ScanRoom<std::uint64_t, C::threads>& room) {
@@ -59,13 +58,13 @@ concept Cta = requires(const C cta, std::uint32_t lanes, int* word, unsigned lon
   { cta.inclusive_scan(std::uint64_t{}, room) } -> std::same_as<std::uint64_t>;
 };
 
-/// Copies behind the thread's back (`cp.async`, compute capability 8.0).
+/// Asynchronous copies (`cp.async`, compute capability 8.0).
 ///
-/// - `copy_async(to, from, wanted)`: 16 bytes from global to shared memory; zeros where it is not `wanted`, and
-///   `from` is not read then.
-/// - `commit()`: this thread's copies since the last commit are a group, maybe an empty one.
-/// - `wait<left>()`: until at most `left` of this thread's groups are under way. Others see what they brought
-///   after a `sync()`.
+/// - `copy_async(to, from, wanted)`: 16 bytes from global to shared memory; zeros, without reading `from`, if it is not
+///   `wanted`.
+/// - `commit()`: this thread's copies since the last commit form a group, perhaps an empty one.
+/// - `wait<left>()`: until at most `left` of this thread's groups are in progress. Other threads see their data after a
+///   `sync()`.
 template <class C>
 concept AsyncCopyCta = Cta<C> && requires(const C cta, void* to, const void* from) {
   cta.copy_async(to, from, true);
@@ -73,7 +72,7 @@ concept AsyncCopyCta = Cta<C> && requires(const C cta, void* to, const void* fro
   cta.template wait<0>();
 };
 
-/// Tensor cores (`ldmatrix`, `mma.sync`, compute capability 8.0). All lanes of a warp come to each call.
+/// Tensor cores (`ldmatrix`, `mma.sync`, compute capability 8.0). All lanes of a warp make each call.
 ///
 /// - `load_matrices(into, row)`: four 8x8 matrices of 16-bit numbers from shared memory; lane i gives the
 ///   address of row i % 8 of matrix i / 8, 16-byte aligned. `load_matrices_transposed` transposes each.
@@ -87,24 +86,22 @@ concept TensorCta = AsyncCopyCta<C> && requires(const C cta, std::uint32_t (&a)[
   cta.template mma<F16>(c, a, 0U, 0U);
 };
 
-/// The barrier that bulk copies arrive at: 8 bytes of shared memory.
+/// The barrier at which bulk copies arrive: 8 bytes of shared memory.
 struct alignas(8) Mbarrier {
   std::uint64_t state;
 };
 
-/// Bulk copies (`cp.async.bulk`, compute capability 9.0), which go through another proxy than a thread's own
-/// loads and stores.
+/// Bulk copies (`cp.async.bulk`, compute capability 9.0), which use another proxy than a thread's own loads and stores.
 ///
 /// - `barrier_init(barrier, arrivals)`: by one thread, followed by `fence_barrier_init()` and a `sync()`.
-/// - `barrier_expect(barrier, bytes)`: this thread arrives, and says how many bytes are still to come.
+/// - `barrier_expect(barrier, bytes)`: this thread arrives and announces the number of bytes still to arrive.
 /// - `bulk_load(to, from, bytes, barrier)`: to shared memory, multiples of 16; completes on the barrier.
 /// - `barrier_wait(barrier, phase)`: until phase `phase` (0, 1, 0, ...) has completed.
 /// - `bulk_store(to, from, bytes)`, `bulk_commit()`: from shared memory to global, and a group of such stores.
 /// - `bulk_wait_read<left>()`: until at most `left` of this thread's groups still read shared memory;
 ///   `bulk_wait<left>()` until they are done.
-/// - `fence_async()`: what threads wrote to shared memory by stores of their own, before this fence, is there
-///   for bulk copies after it (`fence.proxy.async`). Each writer fences its own stores, then a `sync()`, then
-///   one thread copies.
+/// - `fence_async()`: threads' own stores to shared memory before this fence are visible to bulk copies after it
+///   (`fence.proxy.async`). Each writer fences its own stores, then a `sync()`, then one thread copies.
 template <class C>
 concept HopperCta = TensorCta<C> && requires(const C cta, Mbarrier& barrier, void* to, const void* from) {
   cta.barrier_init(barrier, 1);
@@ -119,26 +116,26 @@ concept HopperCta = TensorCta<C> && requires(const C cta, Mbarrier& barrier, voi
   cta.fence_async();
 };
 
-/// What the threads of a block do: `template <class C> static void run(const C& cta, Shared& shared, const Params&
+/// The code of a block's threads: `template <class C> static void run(const C& cta, Shared& shared, const Params&
 /// params)`, called once by each thread. `Shared` lies in shared memory, uninitialised. `Params` are copied to the
 /// device.
 template <class K>
 concept BlockProgram = requires {
   { K::threads } -> std::convertible_to<int>;
-  { K::ctas_per_sm } -> std::convertible_to<int>; ///< that should fit one SM: the register limit follows from it
+  { K::ctas_per_sm } -> std::convertible_to<int>; ///< blocks that should fit one SM; the register limit follows from it
   requires K::threads % warp_lanes == 0;
   requires std::is_trivially_copyable_v<typename K::Params>;
   requires std::is_trivially_default_constructible_v<typename K::Shared>;
 };
 
-/// `grid(params)`, on the host: the blocks that these parameters need, none where there is nothing to do. It asserts
-/// what the host can see of the parameters.
+/// `grid(params)`, on the host: the blocks that these parameters need, none if there is no work. It asserts all
+/// conditions that the host can check.
 template <class K>
 concept SaysItsGrid = requires(const typename K::Params& params) {
   { K::grid(params) } -> std::same_as<Grid>;
 };
 
-/// A kernel: who has its parameters can launch it.
+/// A kernel that can be launched with its parameters alone.
 template <class K>
 concept Kernel = BlockProgram<K> && SaysItsGrid<K>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaCta: the thread block of a GPU, model of every concept of kernels/cta.hpp that the architecture compiled for has.
+// CudaCta: a GPU's thread block. It models every concept of kernels/cta.hpp that the target architecture supports.
 #pragma once
 
 #include "kernels/cta.hpp"
@@ -51,8 +51,8 @@ struct CudaCta {
     return atomicMax(at, value);
   }
 
-  /// Defined in kernels/cuda_scan.cuh, for the units whose kernels call it: CUB's headers take nvcc three times as long
-  /// as all others together.
+  /// Defined in kernels/cuda_scan.cuh, for the units whose kernels call it, since nvcc takes three times as long for
+  /// CUB's headers as for all others together.
   template <class T>
   SLUICE_DEVICE T inclusive_scan(T value, ScanRoom<T, threads>& room) const;
 
@@ -142,7 +142,7 @@ struct CudaCta {
   }
 };
 
-/// The only `__global__` function there is: one instantiation for each kernel.
+/// The only `__global__` function, instantiated for each kernel.
 template <Kernel K>
 __global__ void __launch_bounds__(K::threads, K::ctas_per_sm)
     run_kernel(const __grid_constant__ typename K::Params params) {

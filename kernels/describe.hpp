@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// describe_members: an aggregate of numbers and enumerators as one writes its initialiser.
+// describe_members: the initialiser of an aggregate of numbers and enumerators, as text.
 #pragma once
 
 #include "sluice/core/type_name.hpp"
@@ -16,7 +16,7 @@ namespace sluice::kernels {
 
 namespace detail {
 
-/// The compiler's spelling of a value: "sluice::ElementType::bf16", or "(sluice::ElementType)9" where none has a name.
+/// The compiler's spelling of a value: "sluice::ElementType::bf16", or "(sluice::ElementType)9" if it has no name.
 template <auto value>
 constexpr std::string_view raw_value_text() {
   const std::string_view text = __PRETTY_FUNCTION__;
@@ -24,7 +24,7 @@ constexpr std::string_view raw_value_text() {
   return text.substr(begin, text.find_first_of(";]", begin) - begin);
 }
 
-/// The same, as one writes it inside of sluice::kernels; empty where it has no name.
+/// The same, as written within sluice::kernels; empty if it has no name.
 template <auto value>
 std::string enumerator_text() {
   const std::string_view raw = raw_value_text<value>();
@@ -35,7 +35,7 @@ std::string enumerator_text() {
   return text;
 }
 
-/// How many enumerators, from 0 on, are looked through for the one that a value is.
+/// How many enumerators, from 0 on, are searched for a value's name.
 inline constexpr int most_enumerators = 16;
 
 template <class E, int... i>
@@ -65,8 +65,8 @@ constexpr bool takes(std::index_sequence<i...>) {
   return requires { T{(static_cast<void>(i), Anything{})...}; };
 }
 
-/// The members' texts. Structured bindings want their number written out: a configuration of more members than these
-/// has a line to add here.
+/// The members' texts. Structured bindings need a fixed number of names: for a configuration with more members, add a
+/// line here.
 template <std::size_t n, class T>
 std::array<std::string, n> member_texts([[maybe_unused]] const T& of) {
   static_assert(n == 0 ? std::is_empty_v<T>
@@ -105,8 +105,8 @@ std::array<std::string, n> member_texts([[maybe_unused]] const T& of) {
 
 } // namespace detail
 
-/// ".element = ElementType::bf16, .head_dim = 128": what initialises `of` to what it is. Rejected: a text that each
-/// configuration has to bring, one more thing to keep in step for whoever adds a member.
+/// ".element = ElementType::bf16, .head_dim = 128": the initialiser that yields `of`. Rejected: a text in each
+/// configuration, which must be kept in step with its members.
 template <std::size_t n, class T>
 [[nodiscard]] std::string describe_members(const T& of, const std::array<std::string_view, n>& names) {
   const std::array<std::string, n> texts = detail::member_texts<n>(of);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What device code is written with: functions that nvcc compiles for a GPU and any C++20 compiler for the emulator.
+// Basics of device code: functions that nvcc compiles for a GPU, and any C++20 compiler for the emulator.
 #pragma once
 
 #include <bit>
@@ -23,12 +23,12 @@ namespace sluice::kernels {
 inline constexpr int warp_lanes = 32;
 inline constexpr std::uint32_t full_warp = 0xffffffffU;
 
-/// A score that no token has. Finite, so that no difference of two is a NaN.
+/// A score below that of any token. Finite, so that no difference of two scores is NaN.
 inline constexpr float lowest_score = -3.0e38F;
 
 /// a * b + c, rounded once. This project compiles kernels without contraction (`-fmad=false`, `-ffp-contract=off`), but
-/// whoever includes them has flags of their own: where a product and a sum are one operation is said by this call, and
-/// where they are two by `times`, so that two kernels which share a formula share its bits.
+/// a program that includes them has its own flags. This call marks a product and sum that are one operation, and
+/// `times` those that are two, so that two kernels with the same formula yield the same bits.
 SLUICE_DEVICE float fused(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
@@ -37,9 +37,9 @@ SLUICE_DEVICE float fused(float a, float b, float c) {
 #endif
 }
 
-/// a * b, rounded, and never one operation with the sum that it goes into, whatever flags a unit is compiled with. On
-/// the host the sum of a product and -0.0 is the product; g++ keeps it apart under any `-ffp-contract`, clang++ under
-/// all but an explicit `fast`.
+/// a * b, rounded, and never contracted with a following sum, whatever flags a unit is compiled with. On the host the
+/// sum of a product and -0.0 is the product; g++ keeps it apart under any `-ffp-contract`, clang++ under all but an
+/// explicit `fast`.
 SLUICE_DEVICE float times(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
@@ -55,7 +55,7 @@ SLUICE_DEVICE double times(double a, double b) {
 #endif
 }
 
-/// 2^x. On a GPU `ex2.approx.ftz`: at most 2 ulp off over the whole range (PTX ISA 9.0, 9.7.3.21).
+/// 2^x. On a GPU `ex2.approx.ftz`: an error of at most 2 ulp over the whole range (PTX ISA 9.0, 9.7.3.21).
 SLUICE_DEVICE float exp2_fast(float x) {
 #if defined(__CUDA_ARCH__)
   float y;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that lie in a device's memory: f32, f16 and bf16, and their way to f32 and back.
+// The number types in a device's memory: f32, f16 and bf16, and their conversion to f32 and back.
 #pragma once
 
 #include "sluice/model/decoder/kinds.hpp"
@@ -15,7 +15,7 @@
 
 namespace sluice::kernels {
 
-/// The bits of a bfloat16. A struct of our own and not CUDA's: the emulator's compilers have none.
+/// The bits of a bfloat16. Not CUDA's struct, which the emulator's compilers lack.
 struct Bf16 {
   std::uint16_t bits;
 };
@@ -24,7 +24,7 @@ struct F16 {
   std::uint16_t bits;
 };
 
-/// The type that holds a number of `type`.
+/// The C++ type of a number of `type`.
 template <ElementType type>
 using ElementOf =
     std::conditional_t<type == ElementType::bf16, Bf16, std::conditional_t<type == ElementType::f16, F16, float>>;
@@ -86,7 +86,7 @@ SLUICE_DEVICE T narrow(float x) {
   }
 }
 
-/// Two numbers of 16 bits in one word, as `mma` reads them: the first in the low half.
+/// Two numbers of 16 bits in one word, as `mma` reads them, the first in the low half.
 template <Element T>
   requires(sizeof(T) == 2)
 SLUICE_DEVICE std::uint32_t pair_of(float first, float second) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launcher: a kernel on a GPU's stream, with the limits of the launch checked and the driver's error as this project's.
+// Launcher: launches a kernel on a GPU's stream, checks the launch's limits, and converts the driver's errors.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,7 +15,7 @@ namespace sluice::kernels {
 
 using sluice::status_of; // beside those of libraries
 
-/// Launches one kernel. Made once per device: a shared memory of more than 48 KiB has to be allowed first.
+/// Launches one kernel. Make one per device: shared memory of more than 48 KiB must be enabled first.
 template <Kernel K>
 class Launcher {
  public:
@@ -31,12 +31,12 @@ class Launcher {
     return Launcher{};
   }
 
-  /// Enqueues the kernel. A grid without a block is nothing to do; one beyond CUDA's limits is an error.
+  /// Enqueues the kernel. An empty grid launches nothing; one beyond CUDA's limits is an error.
   [[nodiscard]] Status operator()(Grid grid, const typename K::Params& params, cudaStream_t stream) const {
     return launch(grid, params, stream);
   }
 
-  /// The same, for who keeps no Launcher but made one on this device before.
+  /// The same without a Launcher, if one was made on this device before.
   [[nodiscard]] static Status launch(Grid grid, const typename K::Params& params, cudaStream_t stream) {
     if (grid.x == 0 || grid.y == 0) return {};
     if (grid.x < 0 || grid.y < 0 || grid.y > 65535) {
@@ -44,13 +44,13 @@ class Launcher {
                    "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " blocks",
                    "at most 2147483647 x 65535"};
     }
-    // Not `<<<>>>` and cudaGetLastError(): that also gives what an earlier call of anybody's left behind.
+    // Not `<<<>>>` with cudaGetLastError(), which also returns errors of any earlier call.
     cudaLaunchConfig_t config{};
     config.gridDim = dim3{static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)};
     config.blockDim = dim3{K::threads};
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    void* arguments[] = {const_cast<typename K::Params*>(&params)}; // which are read, not written
+    void* arguments[] = {const_cast<typename K::Params*>(&params)}; // the driver only reads them
     return status_of(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(run_kernel<K>), arguments),
                      std::string{type_name<K>()});
   }

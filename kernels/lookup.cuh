@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OnGpu's functions, for the units that the build writes from kernels/configs.cmake: each instantiates some of them.
+// OnGpu's functions, for the units that the build generates from kernels/configs.cmake; each instantiates some of them.
 #pragma once
 
 #include "kernels/launch.cuh"

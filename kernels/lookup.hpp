@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// find_kernel: the kernel of a configuration that is known at run time, among those that the build compiled.
+// find_kernel: finds the compiled kernel of a configuration known at run time.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -14,15 +14,15 @@
 #include <string_view>
 #include <utility>
 
-struct CUstream_st; // a cudaStream_t points to one; declared, so that who looks kernels up needs no CUDA
+struct CUstream_st; // a cudaStream_t points to one; declared here, so that looking up kernels needs no CUDA
 
 namespace sluice::kernels {
 
-/// What the build knows of a family, by the type of its configuration. `kernels/families.hpp`, which the build writes
-/// from kernels/configs.cmake, has a specialisation for each family:
+/// Traits of a family, by its configuration type. `kernels/families.hpp`, which the build generates from
+/// kernels/configs.cmake, specialises them for each family:
 ///
-/// - `Kernel<config>`: the family's template. `Params`: of all its kernels.
-/// - `name`, `header`: as a line of configs.cmake says them. `members`: the names of the configuration's members.
+/// - `Kernel<config>`: the family's template. `Params`: the parameters of all its kernels.
+/// - `name`, `header`: as in a line of configs.cmake. `members`: the names of the configuration's members.
 /// - `configs`: an array of the configurations that are compiled.
 template <class Config>
 struct KernelFamily;
@@ -47,13 +47,12 @@ template <ListedConfig Config>
          "\")";
 }
 
-/// A way to launch a kernel: on a GPU. The two functions are defined in kernels/lookup.cuh and instantiated by the
-/// build, a unit of nvcc's for each configuration; who looks them up only declares them. (Another way is the
-/// emulator's: tests/kernels/emulated.hpp.)
+/// Launches kernels on a GPU. kernels/lookup.cuh defines the two functions, and the build instantiates them in nvcc's
+/// units, so users only need their declarations. (The emulator has its own: tests/kernels/emulated.hpp.)
 struct OnGpu {
   template <class Params>
   struct Calls {
-    Status (*prepare)(); ///< on the current device, once, before the first launch: allows the shared memory
+    Status (*prepare)(); ///< call it once on the current device before the first launch: it enables the shared memory
     Status (*launch)(const Params& params, CUstream_st* stream);
   };
 
@@ -68,16 +67,16 @@ struct OnGpu {
   }
 };
 
-/// A compiled kernel: how it is launched, and what it takes of an SM.
+/// A compiled kernel: its functions, and its resources.
 template <class Config, class Way = OnGpu>
 struct KernelEntry : Way::template Calls<typename KernelFamily<Config>::Params> {
   using Params = typename KernelFamily<Config>::Params;
 
   Config config;
   int threads;     ///< of a block
-  int ctas_per_sm; ///< that the kernel's registers are limited for
-  /// Of a block. Compute capabilities 8.6, 8.9 and 12.0 have 99 KiB (101,376 bytes) for one, and lack what needs more:
-  /// PagedAttention by four warps and RebuildAndDecode of f32 heads of 128, of which `prepare` says so.
+  int ctas_per_sm; ///< blocks per SM for which the kernel's registers are limited
+  /// Of a block. Compute capabilities 8.6, 8.9 and 12.0 have at most 99 KiB (101,376 bytes) per block. PagedAttention
+  /// with four warps and RebuildAndDecode, both with f32 heads of 128, need more, so `prepare` returns an error there.
   std::size_t shared_bytes;
   Grid (*grid)(const Params& params);
 };
@@ -106,9 +105,9 @@ template <class Config, class Way = OnGpu>
   return table;
 }
 
-/// The kernel of a configuration, or one line: which is missing, and the line of kernels/configs.cmake that brings it.
-/// Found is what is compiled, whether it suits the card or not: CopySegments with `bulk` is for compute capability 9.0,
-/// and copies by packets below it, with 64 KiB of shared memory that it does not use.
+/// The kernel of a configuration, or an error with the missing configuration and the line to add to
+/// kernels/configs.cmake. It returns any compiled kernel, even one that does not suit the GPU: below compute capability
+/// 9.0, CopySegments with `bulk` copies by packets, with 64 KiB of unused shared memory.
 /// `find_kernel(NormConfig{.element = ElementType::f16})`, with `kernels/families.hpp` included.
 template <class Way = OnGpu, ListedConfig Config>
 [[nodiscard]] Expected<KernelEntry<Config, Way>> find_kernel(const Config& config) {

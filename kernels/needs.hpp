@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // needed_kernels: the configurations that a model's steps launch, and whether the build compiles them. exceeded_limits:
-// what else may keep the kernels from it.
+// the kernels' other limits that the model exceeds.
 #pragma once
 
 #include "sluice/model/decoder/config.hpp"
@@ -23,9 +23,9 @@ struct NeededKernel {
 
 using sluice::decoder_of;
 
-/// Calls `visit(config)` for every configuration that a step of the decoder may launch, whatever is offloaded and how:
-/// block copies by both ways, K and V rebuilt beside decoding. Biases, QK norms, learned positions and rotations are
-/// parameters of the same kernels.
+/// Calls `visit(config)` for every configuration that a step of the decoder may launch, for any kind of offloading:
+/// both kinds of block copies, and K and V rebuilt while others decode. Biases, QK norms, learned positions and
+/// rotations are parameters of the same kernels.
 template <class Visit>
 void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit&& visit) {
   const int head_dim = decoder.shape.head_dim;
@@ -52,7 +52,7 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   for (const bool bulk : {false, true}) visit(CopySegmentsConfig{.bulk = bulk});
 }
 
-/// The same as text, with which of them are compiled.
+/// The same as text, with a flag for those that are compiled.
 [[nodiscard]] inline std::vector<NeededKernel> needed_kernels(const DecoderConfig& decoder, ElementType element) {
   std::vector<NeededKernel> needed;
   each_needed_kernel(decoder, element, [&needed]<ListedConfig Config>(const Config& config) {
@@ -63,9 +63,9 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   return needed;
 }
 
-/// What no configuration says and a model may still exceed: a sentence for each limit that it does, none where the
-/// kernels compute it. One more limit no DecoderConfig can exceed: shares of the experts that a token takes add up to 1
-/// (Route, and the CPU's decoder). Checkpoints that say `"norm_topk_prob": false` are of families whose experts
+/// Limits beyond the configurations: a sentence for each one that a model exceeds, none if the kernels can compute it.
+/// No DecoderConfig can exceed one further limit: the shares of a token's experts add up to 1 (Route, and the CPU's
+/// decoder). Checkpoints with `"norm_topk_prob": false` are of families whose experts
 /// model/checkpoint/nlohmann/decoder_config.hpp does not read; it reads Mixtral's.
 [[nodiscard]] inline std::vector<std::string> exceeded_limits(const DecoderConfig& decoder, ElementType element) {
   const ModelShape& shape = decoder.shape;

@@ -1,5 +1,5 @@
-# Runs nvcc for one unit and keeps what ptxas says of it in ${OBJECT}.ptxas: cmake -DOBJECT=... -P nvcc.cmake -- nvcc ...
-# Shown is only the output of a unit that does not compile.
+# Runs nvcc for one unit and keeps ptxas's report in ${OBJECT}.ptxas: cmake -DOBJECT=... -P nvcc.cmake -- nvcc ... It
+# shows only the output of a unit that does not compile.
 set(command "")
 set(behind FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")

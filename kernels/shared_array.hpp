@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedArray and Packet: what a kernel's Shared is made of, and the 16 bytes that a thread moves at once.
+// SharedArray and Packet: the arrays of a kernel's Shared, and the 16 bytes that a thread moves at once.
 #pragma once
 
 #include "kernels/element.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice::kernels {
 
-/// 16 bytes: what one thread loads, stores or copies at once.
+/// 16 bytes: the unit that one thread loads, stores or copies at once.
 template <class T>
 struct alignas(16) Packet {
   static constexpr int size = static_cast<int>(16 / sizeof(T));
@@ -17,19 +17,19 @@ struct alignas(16) Packet {
 };
 
 #if !defined(__CUDACC__)
-/// What a packet at an address that is no multiple of 16 does on the host, where the processor would take it and a GPU
-/// would not: the program ends, or whoever replaced this says which thread it was.
+/// Called on the host for a packet whose address is no multiple of 16, which the processor would accept but a GPU would
+/// not. It ends the program; a replacement may report the thread.
 inline void (*misaligned_packet)(const char* file, unsigned line) = [](const char*, unsigned) { __builtin_trap(); };
 #endif
 
-/// Before 16 bytes are loaded or stored at once.
+/// Call it before 16 bytes are loaded or stored at once.
 SLUICE_DEVICE void check_packet([[maybe_unused]] const void* at) {
 #if !defined(__CUDACC__)
   if (reinterpret_cast<std::uintptr_t>(at) % 16 != 0) misaligned_packet(__FILE__, __LINE__);
 #endif
 }
 
-/// One load of 16 bytes from global memory that nobody writes while the kernel runs (`ld.global.nc`).
+/// One load of 16 bytes from global memory that is not written while the kernel runs (`ld.global.nc`).
 template <class T>
 SLUICE_DEVICE Packet<T> load_packet(const T* from) {
 #if defined(__CUDA_ARCH__)
@@ -41,7 +41,7 @@ SLUICE_DEVICE Packet<T> load_packet(const T* from) {
 #endif
 }
 
-/// The same of memory that this kernel may have written.
+/// The same for memory that this kernel may have written.
 template <class T>
 SLUICE_DEVICE Packet<T> load_written_packet(const T* from) {
   check_packet(from);
@@ -54,7 +54,7 @@ SLUICE_DEVICE void store_packet(T* to, const Packet<T>& packet) {
   *reinterpret_cast<Packet<T>*>(to) = packet;
 }
 
-/// An array in shared memory. On the host an index out of bounds ends the program: ASan sees the end of Shared alone.
+/// An array in shared memory. On the host an index out of bounds ends the program: ASan detects only the end of Shared.
 template <class T, int n>
 struct SharedArray {
   static constexpr int size = n;
@@ -74,8 +74,8 @@ struct SharedArray {
   }
 };
 
-/// Room in shared memory for a block primitive (`Cta::inclusive_scan`), whose layout is the Cta's business: CUB's on a
-/// GPU. Reused only after a `sync()`.
+/// Room in shared memory for a block primitive (`Cta::inclusive_scan`), whose layout the Cta defines (CUB's on a GPU).
+/// Reuse it only after a `sync()`.
 template <class T, int threads>
 struct alignas(16) ScanRoom {
   std::byte of[(threads + 2 * warp_lanes) * sizeof(T)]; // CUB takes a third of it, the emulator all

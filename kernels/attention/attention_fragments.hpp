@@ -9,7 +9,7 @@
 
 namespace sluice::kernels {
 
-/// What a lane has of f32 sums for 16 rows and 8 n columns: see AttentionFragments.
+/// A lane's part of the f32 sums of 16 rows and 8 n columns: see AttentionFragments.
 template <int n>
 using Sums = float[static_cast<std::size_t>(n)][4];
 
@@ -47,13 +47,13 @@ struct AttentionPage {
   SLUICE_DEVICE const Packet<T>* at(int token, int packet) const { return &of[token * row_packets + packet]; }
 };
 
-/// Products of 16-bit elements, by `mma.m16n8k16` with f32 sums. What a lane has of a 16-row matrix is as PTX lays out
-/// its accumulators, in both kinds of fragments: of the matrix's columns 8 n .. 8 n + 7 it has, in x[n][2 half] and
-/// x[n][2 half + 1], two columns of row lane / 4 + 8 half. Every sum runs in ascending order (of the head's numbers in
-/// steps of 16, of tokens in steps of 16).
+/// Products of 16-bit elements, by `mma.m16n8k16` with f32 sums. In both kinds of fragments, a lane's part of a 16-row
+/// matrix has the layout of PTX's accumulators: x[n][2 half] and x[n][2 half + 1] are two of the matrix's columns 8 n
+/// .. 8 n + 7 in row lane / 4 + 8 half. Every sum runs in ascending order (of the head's numbers in steps of 16, of
+/// tokens in steps of 16).
 ///
-/// The caller comes to a barrier between `take` and `score`, and between two calls of `add`; the loop over pages has
-/// one anyway, where it waits for the page.
+/// The caller needs a barrier between `take` and `score`, and between two calls of `add`; the loop over pages has one
+/// anyway while it waits for the page.
 template <Element T, int head_dim_>
 struct AttentionFragments {
   static constexpr int head_dim = head_dim_;
@@ -64,10 +64,10 @@ struct AttentionFragments {
 
   std::uint32_t query[static_cast<std::size_t>(head_dim / 16)][4];
 
-  /// The column of the values that x[n][2 half] belongs to; x[n][2 half + 1] is the next.
+  /// The column of x[n][2 half] in the values; x[n][2 half + 1] is in the next.
   SLUICE_DEVICE static int column(int lane, int n) { return n * 8 + lane % 4 * 2; }
 
-  /// Takes the query of row lane / 4 + 8 `half`; zeros where there is none (`row` is null).
+  /// Takes the query of row lane / 4 + 8 `half`; zeros if there is none (`row` is null).
   SLUICE_DEVICE void take(int lane, Room& /*room*/, int half, const T* row) {
     SLUICE_UNROLL
     for (int k = 0; k < head_dim / 16; ++k) {
@@ -76,7 +76,7 @@ struct AttentionFragments {
     }
   }
 
-  /// `scores` of the page's tokens, before they are scaled.
+  /// The page's unscaled `scores`.
   template <TensorCta C>
   SLUICE_DEVICE void score(const C& cta, const Room& /*room*/, const Page& keys, Sums<page_tokens / 8>& scores) const {
     const int lane = cta.lane();
@@ -128,9 +128,10 @@ struct AttentionFragments {
   }
 };
 
-/// Products of f32 by FMA: tensor cores would round to TF32, 1e-3 off. A lane has the same rows and columns of the
-/// scores as above; of the values it has the four columns of a packet, in pairs of n. Queries and weights go through
-/// shared memory, where a lane finds all of a row; pages are half as long, so that two still fit beside another CTA's.
+/// Products of f32 by FMA: tensor cores would round to TF32, an error of 1e-3. A lane has the same rows and columns of
+/// the scores as above; of the values it has a packet's four columns, in pairs of n. Queries and weights go through
+/// shared memory, so that a lane can read a whole row; pages are half as long, so that two still fit beside another
+/// CTA's.
 template <int head_dim_>
 struct AttentionFragments<float, head_dim_> {
   static constexpr int head_dim = head_dim_;

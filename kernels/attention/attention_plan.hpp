@@ -12,13 +12,12 @@
 
 namespace sluice::kernels {
 
-/// Tokens of a segment. Each segment's softmax begins from nothing, and segments are cut at multiples of this number
-/// from position 0 on: not at what would share the work best, because then a row's bits would depend on its batch.
+/// Tokens of a segment. Each segment's softmax starts empty, and segments are cut at multiples of this number from
+/// position 0 on. Cuts that balance the work better would make a row's bits depend on its batch.
 inline constexpr int attention_segment_tokens = 512;
 
-/// Partial rows that a plan may spend on splitting, unless told otherwise: with four query heads in a group those of 32
-/// sequences of 65536 tokens that decode, 64 MiB with eight heads of K and V of 128. More blocks than that share no
-/// work that a GPU has room for.
+/// Default limit of a plan's partial rows for splitting: enough for 32 decoding sequences of 65536 tokens with four
+/// query heads per group; 64 MiB with eight KV heads of 128. More blocks would not fit a GPU at once.
 inline constexpr int attention_split_rows = 16384;
 
 /// One sequence's rows: consecutive tokens in consecutive rows of the activations, as in `SequenceRows`.
@@ -28,9 +27,9 @@ struct AttentionRows {
   int position = 0; ///< of its first row
 };
 
-/// Some rows of one sequence, and one segment of its tokens, or all that its rows see. A row here is one query head of
-/// one token: the heads that share a head of K and V follow one another, then come the next token's, so that a tile is
-/// full whatever the number of heads in a group, and may begin and end within a token.
+/// Some rows of one sequence, with one segment of its tokens or with all tokens that its rows see. A row here is one
+/// query head of one token: first the token's heads that share a KV head, then the next token's. A tile is therefore
+/// full for any number of heads in a group, and may begin and end within a token.
 struct AttentionTile {
   int sequence = 0;
   int first_row = 0;  ///< of the activations, its first token's
@@ -38,11 +37,11 @@ struct AttentionTile {
   int first_head = 0; ///< of the group: of its first row
   int rows = 0;       ///< tokens times heads, at most a tile's
   int segment = 0;    ///< the first
-  int segments = 1;   ///< that its block attends to; more than one are folded into the results, none is left over
-  int partial = 0;    ///< row of the partial results that is its first row's; -1 where no row has more than a segment
+  int segments = 1;   ///< segments that its block attends to; more than one are folded into the results
+  int partial = 0;    ///< row of the partial results for its first row; -1 if no row has more than one segment
 };
 
-/// A tile for nobody: its block has no page to attend to, no row to write, and none to merge.
+/// An empty tile: its block attends to no page, writes no row and merges none.
 inline constexpr AttentionTile no_rows{.position = -1};
 
 /// The launches of `PagedAttention` (`tiles`) and of `MergeSegments` (`merged`: tiles of segment 0 that stand for all
@@ -50,25 +49,25 @@ inline constexpr AttentionTile no_rows{.position = -1};
 struct AttentionPlan {
   std::vector<AttentionTile> tiles;
   std::vector<AttentionTile> merged;
-  int partial_rows = 0; ///< that there must be room for, of each K and V head
+  int partial_rows = 0; ///< partial rows needed for each KV head
 
-  /// Of PagedAttentionParams::values, maxima and totals together.
+  /// Size of PagedAttentionParams::values, maxima and totals together.
   [[nodiscard]] std::int64_t partial_bytes(int kv_heads, int head_dim) const {
     return std::int64_t{partial_rows} * kv_heads * (head_dim + 2) * static_cast<std::int64_t>(sizeof(float));
   }
 };
 
-/// `group`: query heads of a head of K and V. `tile_rows`: of the kernel that will run, `PagedAttention::tile_rows`.
-/// Sequences without rows have no tile.
+/// `group`: query heads per KV head. `tile_rows`: `PagedAttention::tile_rows` of the kernel that will run. Sequences
+/// without rows have no tile.
 ///
 /// Rows with several segments are split, a block for each segment, or folded, one block for all: the bits are the same.
-/// Split are the longest first, while their partial rows (one for each row and segment) are at most `split_rows`: that
-/// is for a GPU that a few long sequences would leave idle. A folded row has one partial row, its running sum, whatever
-/// its length. So `partial_rows` is at most `split_rows` plus `group` for each row; of a prompt of 8192 tokens and 32
-/// heads of 128 that is 128 MiB, where splitting it all would take 1.1 GB, and of 32768 tokens 16 GB.
+/// The longest rows are split, as long as their partial rows (one for each row and segment) are at most `split_rows`,
+/// so that a few long sequences do not leave a GPU idle. A folded row has one partial row, its running sum, for any
+/// length. So `partial_rows` is at most `split_rows` plus `group` for each row. For a prompt of 8192 tokens and 32
+/// heads of 128 that is 128 MiB; splitting all of it would take 1.1 GB, and 16 GB for 32768 tokens.
 ///
-/// `plan` is made anew in the memory that it has, and so is `wanted`, which is room to work in: a plan like an earlier
-/// one allocates nothing.
+/// `plan` is rebuilt in its own memory, and `wanted` is scratch memory, so a plan no larger than an earlier one
+/// allocates nothing.
 inline void plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows, int split_rows,
                            AttentionPlan& plan, std::vector<AttentionTile>& wanted) {
   SLUICE_ASSERT(group >= 1 && tile_rows >= 1, "a head in a group, a row in a tile");
@@ -78,7 +77,7 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
   wanted.clear();
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const AttentionRows& sequence = sequences[s];
-    SLUICE_ASSERT(sequence.rows >= 0 && sequence.position >= 0, "rows at positions that there are");
+    SLUICE_ASSERT(sequence.rows >= 0 && sequence.position >= 0, "non-negative row counts and positions");
     const int all = sequence.rows * group;
     for (int first = 0; first < all; first += tile_rows) {
       AttentionTile tile;
@@ -91,8 +90,8 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
       wanted.push_back(tile);
     }
   }
-  // The longest first; and blocks begin in this order, so the short ones fill what the long ones leave idle. Of equals
-  // the earlier first, without the memory that a stable sort takes.
+  // The longest first: blocks start in this order, so the short ones fill the gaps that the long ones leave. Ties go to
+  // the earlier one, without the memory of a stable sort.
   std::sort(wanted.begin(), wanted.end(), [](const AttentionTile& a, const AttentionTile& b) {
     return std::tuple{b.segments, a.sequence, a.first_row, a.first_head} <
            std::tuple{a.segments, b.sequence, b.first_row, b.first_head};
@@ -117,7 +116,7 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
   }
 }
 
-/// The same in memory of its own.
+/// The same, returning a new plan.
 [[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows,
                                                   int split_rows = attention_split_rows) {
   AttentionPlan plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divisor: a run-time number to divide tokens by, for the price of a multiplication.
+// Divisor: division by a run-time number, at the cost of a multiplication.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -11,8 +11,8 @@
 namespace sluice::kernels {
 
 /// Divides numbers of 31 bits by a number that is known at launch (Granlund and Montgomery, "Division by Invariant
-/// Integers using Multiplication", 1994, theorem 4.2): a GPU has no instruction for it, and each packet of K and V asks
-/// which block its token lies in.
+/// Integers using Multiplication", 1994, theorem 4.2): a GPU has no division instruction, and each packet of K and V
+/// needs its token's block.
 class Divisor {
  public:
   Divisor() = default;

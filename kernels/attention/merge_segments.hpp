@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MergeSegments: the results of rows whose attention came in more than one segment.
+// MergeSegments: merges the results of rows whose attention has more than one segment.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -20,13 +20,13 @@ struct MergeSegmentsConfig {
   friend bool operator==(const MergeSegmentsConfig&, const MergeSegmentsConfig&) = default;
 };
 
-/// All pointers are to memory that the device reads.
+/// All pointers are to memory that the device can read.
 struct MergeSegmentsParams {
-  const AttentionTile* merged = nullptr; ///< AttentionPlan::merged, the caller's copy; without any there is no launch
+  const AttentionTile* merged = nullptr; ///< the caller's copy of AttentionPlan::merged; if empty, nothing is launched
   int merged_count = 0;
   int kv_heads = 1;
   int group = 1;
-  const float* values = nullptr; ///< these three as PagedAttention has left them
+  const float* values = nullptr; ///< these three are PagedAttention's output
   const float* maxima = nullptr;
   const float* totals = nullptr;
   void* result = nullptr; ///< row r, KV head h, head g of its group at r * result_stride + (h * group + g) * head_dim
@@ -35,9 +35,9 @@ struct MergeSegmentsParams {
   friend bool operator==(const MergeSegmentsParams&, const MergeSegmentsParams&) = default;
 };
 
-/// Merges a row's segments in ascending order; a row with one segment is left alone, `PagedAttention` has finished it.
-/// A kernel of its own and not the last block to arrive at a row: that would cost a counter for each row, set back for
-/// each layer, and with contexts below a segment there is nothing to merge and no launch.
+/// Merges a row's segments in ascending order; a row with one segment is skipped, since `PagedAttention` has finished
+/// it. Rejected: merging by the last block that arrives at a row, which needs a counter per row, reset for each layer;
+/// and with contexts below a segment this kernel is not launched at all.
 template <MergeSegmentsConfig config>
 struct MergeSegments {
   using Params = MergeSegmentsParams;
@@ -55,7 +55,7 @@ struct MergeSegments {
 
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& /*shared*/, const Params& params) {
-    constexpr int share = (head_dim + warp_lanes - 1) / warp_lanes; // numbers of a head that a lane has, at most
+    constexpr int share = (head_dim + warp_lanes - 1) / warp_lanes; // numbers of a head per lane, at most
     const AttentionTile tile = params.merged[cta.block_x()];
     const int head = cta.block_y();
     for (int row = cta.warp(); row < tile.rows; row += threads / warp_lanes) {

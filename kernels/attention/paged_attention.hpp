@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PagedAttention: causal attention over K and V that lie in blocks, for decoding, prompts, chunks and rebuilt prefixes.
+// PagedAttention: causal attention over K and V in blocks, for decoding, prompts, chunks and rebuilt prefixes.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -19,13 +19,13 @@ struct PagedAttentionConfig {
   ElementType element = ElementType::bf16;
   int head_dim = 128;
   int warps = 1;  ///< of 16 rows each: 1 for decoding, 4 for prompts; the bits are the same
-  int stages = 2; ///< pages in shared memory: one that is computed, and those on their way
+  int stages = 2; ///< pages in shared memory: one being computed, the others being fetched
 
   friend bool operator==(const PagedAttentionConfig&, const PagedAttentionConfig&) = default;
 };
 
-/// All pointers are to memory that the device reads: of an AttentionPlan, the caller's copies. `query`, `result`,
-/// `values` and each block are 16-byte aligned, and so is each row of queries (`query_stride`).
+/// All pointers are to memory that the device can read; those to parts of an AttentionPlan are to the caller's copies.
+/// `query`, `result`, `values`, each block and each row of queries (`query_stride`) are 16-byte aligned.
 struct PagedAttentionParams {
   const void* query =
       nullptr;            ///< row r, KV head h, head g of its group at r * query_stride + (h * group + g) * head_dim
@@ -33,23 +33,26 @@ struct PagedAttentionParams {
   int query_stride = 0;   ///< elements from one row of the activations to the next; a multiple of a packet's
   int result_stride = 0;
 
-  /// K then V, each [KV head][token of the block][head_dim]. **Those of a sequence's tokens are finite**, up to its
-  /// last row in the launch; behind that anything may lie. Rows of a tile share their products with V: a row has weight
-  /// 0 for a token after its own, and 0 times an infinity is no number.
+  /// K then V, each [KV head][token of the block][head_dim]. **K and V of a sequence's tokens must be finite** up to
+  /// its last row in the launch; the rest may hold anything. Rows of a tile share their products with V: a row has
+  /// weight 0 for a token after its own, and 0 times infinity is NaN.
   void* const* blocks = nullptr;
-  const int* first_block = nullptr; ///< of each sequence, in `blocks`; block i has tokens i * block_tokens and on. Read
-                                    ///< are blocks of tokens that a row sees, no others, in the table or the memory
-  Divisor block_tokens;             ///< `Divisor{n}` for RopeAndStoreParams::block_tokens = n, which divides once a row
+  const int* first_block = nullptr; ///< index in `blocks` of each sequence's first block; its block i has tokens i *
+                                    ///< block_tokens and on. Only blocks whose tokens a row sees are read, and only
+                                    ///< their table entries
+  Divisor block_tokens;             ///< `Divisor{n}` for RopeAndStoreParams::block_tokens = n, which divides once per
+                                    ///< row
 
   const AttentionTile* tiles = nullptr; ///< AttentionPlan::tiles, for this kernel's `tile_rows`
   int tile_count = 0;
   int kv_heads = 1;
-  int group = 1;   ///< query heads of a head of K and V
+  int group = 1;   ///< query heads per KV head
   float scale = 1; ///< of scores, above 0; usually 1 / sqrt(head_dim)
 
-  /// Of partial row p and KV head h at p * kv_heads + h: the sum of values weighted by 2^(score - maximum), [head_dim];
-  /// the largest score; the sum of the weights. Scores are in units of ln 2. Room for AttentionPlan::partial_rows; of a
-  /// tile of several segments it holds what has been folded. Null where there are none.
+  /// For partial row p and KV head h, at p * kv_heads + h: the sum of values weighted by 2^(score - maximum),
+  /// [head_dim]; the largest score; the sum of the weights. Scores are in units of ln 2. They have room for
+  /// AttentionPlan::partial_rows, and hold the running sums of a tile with several segments. Null if there are no
+  /// partial rows.
   float* values = nullptr;
   float* maxima = nullptr;
   float* totals = nullptr;
@@ -58,14 +61,14 @@ struct PagedAttentionParams {
 };
 
 /// Softmax(q K^T scale) V of each row's heads over the tokens up to its own (grouped heads: Ainslie et al., "GQA",
-/// 2023), K and V stored before. One pass with running maxima (Milakov and Gimelshein, "Online normalizer calculation
-/// for softmax", 2018), a warp for sixteen rows, a block of `warps` for one head of K and V.
+/// 2023), K and V stored before. It takes one pass with running maxima (Milakov and Gimelshein, "Online normalizer
+/// calculation for softmax", 2018), with a warp for sixteen rows and a block of `warps` for one KV head.
 ///
-/// A row's bits are its own. What enters is its query and the K and V of its sequence, pages in ascending order inside
-/// of segments that begin at fixed positions; what it does not see has weight 0, which changes no sum of finite numbers
-/// (the emulator asserts that they are). Neither the rest of the tile, nor `warps`, `stages`, `block_tokens` nor the
-/// batch choose an order. Segments are merged in ascending order (SegmentMerge): by the block, if its tile has them
-/// all, or by `MergeSegments`.
+/// A row's bits depend only on that row: on its query and on its sequence's K and V, with pages in ascending order
+/// within segments that begin at fixed positions. A token that the row does not see has weight 0, which changes no sum
+/// of finite numbers (the emulator asserts that they are finite). The other rows of the tile, `warps`, `stages`,
+/// `block_tokens` and the batch do not affect the order. Segments are merged in ascending order (SegmentMerge): by the
+/// block, if its tile has them all, otherwise by `MergeSegments`.
 template <PagedAttentionConfig config>
   requires(config.head_dim % 16 == 0 && config.warps >= 1 && config.stages >= 2)
 struct PagedAttention {
@@ -91,8 +94,8 @@ struct PagedAttention {
     SharedArray<Stage, stages> stage;
     SharedArray<typename Fragments::Room, warps> room;
   };
-  /// By the shared memory of compute capability 9.0 (228 KiB, of which each block costs 1 KiB more); 8.0 has room for
-  /// one fewer where heads are long. Registers never bind.
+  /// Limited by the shared memory of compute capability 9.0 (228 KiB; each block takes 1 KiB in addition); 8.0 fits one
+  /// fewer for long heads. Registers never limit it.
   static constexpr int most_ctas = 228 * 1024 / (static_cast<int>(sizeof(Shared)) + 1024);
   static constexpr int ctas_per_sm = most_ctas < (warps == 1 ? 3 : 2) ? most_ctas : (warps == 1 ? 3 : 2);
 
@@ -102,7 +105,7 @@ struct PagedAttention {
   }
   static void check([[maybe_unused]] const Params& params) {
     SLUICE_ASSERT(params.kv_heads >= 1 && params.group >= 1, "heads");
-    SLUICE_ASSERT(params.scale > 0, "scores that grow with the product: maxima are taken before scaling");
+    SLUICE_ASSERT(params.scale > 0, "a positive scale: maxima are taken before scaling");
     SLUICE_ASSERT(params.query_stride % Packet<T>::size == 0 && params.result_stride % 2 == 0, "aligned rows");
     SLUICE_ASSERT(std::int64_t{2} * params.kv_heads * params.block_tokens.value() * head_dim <=
                       std::numeric_limits<int>::max(),
@@ -114,14 +117,15 @@ struct PagedAttention {
     attend(cta, shared, params, params.tiles[cta.block_x()], cta.block_y());
   }
 
-  /// One tile, one head of K and V: all that a block does. Blocks with several tiles `sync` between two. The tile is a
-  /// copy: a reference into global memory would be read anew behind each barrier.
+  /// A block's whole work: one tile and one KV head. Blocks with several tiles `sync` between them. The tile is a copy:
+  /// a reference into global memory would be read again after each barrier.
   template <TensorCta C>
   SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile tile,
                                    int head) {
     const int lane = cta.lane();
     const int first = tile.segment * attention_segment_tokens;
-    const int tokens = tile.position + (tile.first_head + tile.rows - 1) / params.group + 1; // that its last row sees
+    const int tokens = tile.position + (tile.first_head + tile.rows - 1) / params.group + 1; // tokens that its last row
+                                                                                             // sees
     const int behind = (tile.segment + tile.segments) * attention_segment_tokens;
     const int end = behind < tokens ? behind : tokens;
     const int pages = pieces(end - first, page_tokens);
@@ -135,7 +139,7 @@ struct PagedAttention {
 
     typename Fragments::Room& room = shared.room[cta.warp()];
     Fragments fragments;
-    int sees[2]; // tokens, this lane's two rows
+    int sees[2]; // tokens that this lane's two rows see
     SLUICE_UNROLL
     for (int half = 0; half < 2; ++half) {
       const Row row = find(params, tile, cta.warp() * 16 + half * 8 + lane / 4);
@@ -148,19 +152,19 @@ struct PagedAttention {
     }
 
     Sums<head_dim / 8> values = {};
-    const bool idle = cta.warp() * 16 >= tile.rows; // it fetches all the same
+    const bool idle = cta.warp() * 16 >= tile.rows; // it still fetches
     float maximum[2] = {lowest_score, lowest_score};
     float total[2] = {0, 0};
     Folded folded[2];
-    const float scale = params.scale * 1.44269504F; // 2^x is what the hardware has
+    const float scale = params.scale * 1.44269504F; // the hardware computes 2^x
     for (int p = 0; p < pages; ++p) {
       const int at = first + p * page_tokens;
-      cta.sync(); // all have read the stage that is fetched into next
+      cta.sync(); // all threads have read the stage that is overwritten next
       if (p + stages - 1 < pages)
         fetch(cta, shared.stage[(p + stages - 1) % stages], params, blocks, head, at + (stages - 1) * page_tokens, end);
       cta.commit();
       cta.template wait<stages - 1>();
-      cta.sync(); // everybody's copies of this page are there
+      cta.sync(); // all threads' copies of this page have arrived
       const Stage& stage = shared.stage[p % stages];
 
       if (idle) continue;
@@ -189,7 +193,7 @@ struct PagedAttention {
 
  private:
   struct Row {
-    int sees; ///< tokens; 0 where the tile has no such row
+    int sees; ///< tokens; 0 if the tile has no such row
     int row;  ///< of the activations
     int head; ///< of the group
   };
@@ -199,15 +203,15 @@ struct PagedAttention {
             tile.first_head + i - token * params.group};
   }
 
-  /// A row's running softmax over the segments so far: but for its values, which lie in PagedAttentionParams::values.
+  /// A row's running softmax over the segments so far, without its values, which are in PagedAttentionParams::values.
   struct Folded {
     float maximum = lowest_score;
     float total = 0;
   };
 
-  /// What a row has of the segment that begins at `segment` goes to memory: as the result, if no segment follows, to
-  /// the row's running sums, if the block folds, or as it is, to be merged. Registers have no room for running sums; a
-  /// lane reads what it wrote itself.
+  /// Writes a row's part of the segment that begins at `segment` to memory: as the result if no segment follows, into
+  /// the row's running sums if the block folds, or unchanged, for a later merge. Running sums do not fit in registers;
+  /// a lane reads only its own writes.
   template <TensorCta C>
   SLUICE_DEVICE static void leave(const C& cta, const Params& params, const AttentionTile& tile, int head, int half,
                                   int segment, float maximum, float total, const Sums<head_dim / 8>& values,
@@ -248,9 +252,9 @@ struct PagedAttention {
     }
   }
 
-  /// Brings the tokens `first` .. of one page, zeros from `end` on, a warp its share of them. A lane looks up where one
-  /// token lies, once for all packets of its row, which take the address from it. At most eight packets at a time: with
-  /// all of them, addresses would take more registers than a warp on its own has left.
+  /// Fetches the tokens `first` .. of one page, with zeros from `end` on; each warp fetches its share. A lane looks up
+  /// one token's address once for all packets of its row. At most eight packets at a time: all addresses at once would
+  /// take more registers than a single warp has left.
   template <TensorCta C>
   SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const Params& params, void* const* blocks, int head,
                                   int first, int end) {
@@ -291,7 +295,7 @@ struct PagedAttention {
     return most;
   }
 
-  /// On the emulator: the packets of K and V that are fetched are what PagedAttentionParams::blocks demands.
+  /// On the emulator: the fetched packets of K and V are finite, as PagedAttentionParams::blocks requires.
   SLUICE_DEVICE static void expect_finite([[maybe_unused]] const T* key, [[maybe_unused]] const T* value) {
 #if !defined(__CUDACC__)
     for (int i = 0; i < Packet<T>::size; ++i)
@@ -299,8 +303,8 @@ struct PagedAttention {
 #endif
   }
 
-  /// Scores of a page become weights, of the row `half`, which sees the first `sees` tokens of the page; `maximum`,
-  /// `total` and what there is of `values` follow.
+  /// Turns a page's scores into weights for the row `half`, which sees the page's first `sees` tokens, and updates
+  /// `maximum`, `total` and the `values` so far.
   template <TensorCta C>
   SLUICE_DEVICE static void weigh(const C& cta, int half, int sees, float scale, Sums<page_tokens / 8>& weights,
                                   float& maximum, float& total, Sums<head_dim / 8>& values) {
@@ -326,7 +330,7 @@ struct PagedAttention {
       SLUICE_UNROLL
       for (int i = 0; i < 2; ++i) {
         float& one = weights[n][half * 2 + i];
-        one = exp2_fast(fused(one, scale, -now)); // 0 of `lowest_score`, unless the row has seen no token at all
+        one = exp2_fast(fused(one, scale, -now)); // 0 for `lowest_score`, unless the row has seen no token
         sum += one;
       }
     }

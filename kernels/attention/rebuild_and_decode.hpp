@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RebuildAndDecode: K and V of some prefixes are rebuilt while others decode, in one launch whose blocks are split.
+// RebuildAndDecode: rebuilds K and V of some prefixes while other sequences decode, in one launch whose blocks are
+// split.
 #pragma once
 
 #include "sluice/policy/cost/fused_kernels.hpp"
@@ -9,10 +10,10 @@
 
 namespace sluice::kernels {
 
-/// How many of `ctas` thread blocks rebuild: in the ratio of the two volumes (eLLM, equations 8 and 9, or what they
-/// should say), at least one for each side. eLLM splits the threads of every block in steps of a warp, for which it
-/// compiles 31 kernels; blocks are what a GPU places on its own, they need one kernel, and the two roles then wait at
-/// no barrier together. The rule of the ratio is the one that the cost model assumes (`rebuilding_threads`).
+/// How many of `ctas` thread blocks rebuild: in the ratio of the two volumes (eLLM, equations 8 and 9, or their
+/// corrected form), at least one for each side. eLLM splits the threads of every block in steps of a warp, for which it
+/// compiles 31 kernels. Splitting blocks needs one kernel, the GPU places them itself, and the two roles share no
+/// barrier. The cost model assumes the same ratio (`rebuilding_threads`).
 [[nodiscard]] constexpr int rebuilding_ctas(double rebuilt_volume, double decoded_volume, int ctas) {
   return rebuilding_threads(rebuilt_volume, decoded_volume, ctas * warp_threads) / warp_threads;
 }
@@ -24,7 +25,7 @@ struct RebuildAndDecodeConfig {
   friend bool operator==(const RebuildAndDecodeConfig&, const RebuildAndDecodeConfig&) = default;
 };
 
-/// Either side may have nothing to do, and then needs no thread block.
+/// A side without work needs no thread block.
 struct RebuildAndDecodeParams {
   RebuildParams rebuild;
   PagedAttentionParams attention; ///< its tiles for this kernel's `tile_rows`
@@ -33,14 +34,14 @@ struct RebuildAndDecodeParams {
 };
 
 /// eLLM's horizontal fusion (section 4.3.2): the fused K1 and K2, of complementary demand, K1 on tensor cores and K2 on
-/// memory. K1 here is the projection of hidden states to K and V of the next layer to decode, K2 attention. Blocks of
-/// both roles take one piece of work after the other, as many blocks apart as their role has: with `rebuild_ctas` and
-/// `decode_ctas` multiples of the number of SMs, all blocks at once on the device, every SM usually has its share of
-/// both (CUDA promises no placement: blocks are handed out in the order of their numbers as SMs have room).
-/// Neither result depends on the split: a tile's bits are its own in both roles.
+/// memory. K1 here is the projection of hidden states to K and V of the next layer to decode, K2 attention. Each block
+/// takes every n-th piece of its role's work, where n is the role's number of blocks: with `rebuild_ctas` and
+/// `decode_ctas` multiples of the number of SMs, all of which fit the device at once, every SM usually gets its share
+/// of both (CUDA guarantees no placement: blocks are assigned in the order of their numbers as SMs have room). Neither
+/// result depends on the split: a tile's bits depend only on the tile in both roles.
 ///
-/// **Blocks that are rebuilt in a launch must not be attended to in it**: nothing orders the two roles. Rebuilt are
-/// another layer's, or prefixes of sequences that do not decode now.
+/// **Blocks that are rebuilt in a launch must not be attended to in it**: nothing orders the two roles. Rebuild another
+/// layer's blocks, or prefixes of sequences that do not decode in the launch.
 template <RebuildAndDecodeConfig config>
 struct RebuildAndDecode {
   using Params = RebuildAndDecodeParams;
@@ -84,7 +85,7 @@ struct RebuildAndDecode {
       for (int at = cta.block_x() - params.rebuild_ctas; at < params.attention.tile_count * heads;
            at += params.decode_ctas) {
         Attention::attend(cta, shared.attention, params.attention, params.attention.tiles[at / heads], at % heads);
-        cta.sync(); // all have read the pages that the next tile's overwrite
+        cta.sync(); // all threads have read the pages that the next tile's pages overwrite
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RebuildTile: K and V of some tokens and heads, from hidden states to blocks, by one thread block.
+// RebuildTile: one thread block computes K and V of some tokens and heads from hidden states and stores them in blocks.
 #pragma once
 
 #include "kernels/attention/divisor.hpp"
@@ -11,12 +11,12 @@
 
 namespace sluice::kernels {
 
-/// Names and meanings are those of ProductCall and RopeAndStoreParams, which do the same in two launches. All pointers
-/// are to memory that the device reads; blocks and `workspace` are written, and 16-byte aligned.
+/// Names have the same meanings as in ProductCall and RopeAndStoreParams, which do the same in two launches. All
+/// pointers are to memory that the device can read; blocks and `workspace` are written, and 16-byte aligned.
 struct RebuildParams {
-  const void* hidden = nullptr;     ///< [rows][inputs], 16-byte aligned: what the projections take, normalised already
+  const void* hidden = nullptr;     ///< [rows][inputs], 16-byte aligned: the projections' input, already normalised
   std::int64_t hidden_stride = 0;   ///< numbers from one row to the next, whole packets of 16 bytes
-  ProductWeights qkv;               ///< [(heads + 2 kv_heads) head_dim][inputs], of which the queries' are not read
+  ProductWeights qkv;               ///< [(heads + 2 kv_heads) head_dim][inputs], the queries' rows are not read
   const void* qkv_bias = nullptr;   ///< [(heads + 2 kv_heads) head_dim]; null: none
   const void* key_norm = nullptr;   ///< [head_dim]; null: none
   const double* turns = nullptr;    ///< [head_dim / 2]; null: nothing is rotated
@@ -34,9 +34,9 @@ struct RebuildParams {
 };
 
 /// Projects a tile of hidden states by `ProductTile`, then turns and stores the heads as `RopeAndStore` does, with the
-/// same roundings in between: what is rebuilt has the bits of the first time. A tile has whole heads only, and no
-/// thread block waits for another. The projected tile goes through global memory (16 KiB that stay in the second-level
-/// cache): in shared memory it would cost a device of compute capability 8.0 every second thread block.
+/// same roundings in between, so rebuilt K and V have the same bits as the first time. A tile has whole heads only, and
+/// no thread block waits for another. The projected tile goes through global memory (16 KiB that stay in the L2 cache):
+/// in shared memory it would halve the thread blocks per SM of compute capability 8.0.
 template <ElementType element, int head_dim>
 struct RebuildTile {
   using T = ElementOf<element>;
@@ -51,12 +51,12 @@ struct RebuildTile {
   static constexpr int workspace = rows * Product::outputs;
   static_assert(heads_at_once >= 1, "sluice: a tile holds a head");
 
-  /// Tiles that there are: K's heads and V's, as one row of heads.
+  /// Number of tiles over K's and V's heads, taken as one row of heads.
   [[nodiscard]] SLUICE_HOST_DEVICE static constexpr int tiles(const RebuildParams& params) {
     return pieces(params.rows, rows) * pieces(2 * params.kv_heads, heads_at_once);
   }
 
-  /// Blocks with several tiles call it again at once; `mine` is this block's part of the workspace.
+  /// Blocks with several tiles may call it again immediately; `mine` is this block's part of the workspace.
   template <TensorCta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const RebuildParams& params, int tile, T* mine) {
     const int row_tiles = pieces(params.rows, rows);
@@ -79,7 +79,7 @@ struct RebuildTile {
                          .inputs = params.inputs,
                          .accumulate = false,
                          .wide = false});
-    cta.sync(); // the tile is there; and nobody reads shared memory any more
+    cta.sync(); // the tile is complete, and no thread reads shared memory any more
     constexpr int group = Halves::group, per_warp = warp_lanes / group;
     for (int base = cta.warp() * per_warp; base < tile_rows * tile_heads; base += threads / group) {
       const int unit = base + cta.lane() / group;

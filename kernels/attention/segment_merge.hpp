@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SegmentMerge: how the segments of a row become one softmax, wherever that is done.
+// SegmentMerge: merges the segments of a row into one softmax.
 #pragma once
 
 #include "kernels/device.hpp"
@@ -7,11 +7,11 @@
 namespace sluice::kernels {
 
 /// A row's softmax over some segments, running in ascending order: acc = acc 2^(old maximum - new) + segment
-/// 2^(its maximum - new), from an `acc` of zeros with the maximum `lowest_score`. Both who folds segments and who
-/// merges them afterwards do these operations, so that the bits are the same.
+/// 2^(its maximum - new), from an `acc` of zeros with the maximum `lowest_score`. Folding segments and merging them
+/// afterwards use the same operations, so the bits are the same.
 struct SegmentMerge {
   float maximum;
-  float keep;   ///< factor of what has been merged
+  float keep;   ///< factor of the result so far
   float weight; ///< factor of the segment
 
   SLUICE_DEVICE static SegmentMerge of(float before, float segment) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopySegments: many small runs of memory, from anywhere to anywhere, in one launch.
+// CopySegments: copies many small runs of memory, between any addresses, in one launch.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -15,8 +15,8 @@
 namespace sluice::kernels {
 
 struct CopySegmentsConfig {
-  /// By bulk copies through shared memory, where the architecture has them (9.0). One of 8.x gets the plain way and the
-  /// same bytes, but each block takes the 64 KiB of buffers all the same, and fewer fit an SM: look up `false` there.
+  /// Uses bulk copies through shared memory if the architecture has them (9.0). On 8.x it makes plain copies of the
+  /// same bytes, but each block still takes the 64 KiB of buffers, so fewer fit an SM: look up `false` there.
   bool bulk = false;
   friend bool operator==(const CopySegmentsConfig&, const CopySegmentsConfig&) = default;
 };
@@ -30,15 +30,15 @@ struct CopySegment {
 
 /// The segments: a list in memory; or, without one, a table of blocks of one size: then segment i is `bytes` from
 /// `from` + from_index[i] * from_stride to `to` + to_index[i] * to_stride. Without its index a side is contiguous: a
-/// gather has `from_index` alone, a scatter `to_index` alone, and a swap between two pools both. Where there is no
-/// `from` either, the list is `launched`: it goes with the launch, in the device's constant memory.
+/// gather has `from_index` alone, a scatter `to_index` alone, and a swap between two pools both. Without `from` as
+/// well, the list is `launched`: it is passed with the launch, in the device's constant memory.
 ///
-/// Memory is the device's, or the host's where it is mapped (device addresses of it). No segment overlaps another that
-/// is written, and nobody writes what is read while the kernel runs. List and indices are better in device memory: a
-/// block of threads waits for an entry before it can read what the entry says. A short list is best `launched`, for
-/// then the host may forget it at once.
+/// Memory is the device's, or mapped host memory (by its device address). No segment overlaps another one's target, and
+/// no other work writes the sources while the kernel runs. List and indices should be in device memory, since a thread
+/// block waits for an entry before it can read the segment. A short list is best `launched`: then the host may free it
+/// at once.
 struct CopySegmentsParams {
-  static constexpr int most_launched = 64; ///< 1.5 of the 4 KiB that a launch may have
+  static constexpr int most_launched = 64; ///< 1.5 KiB of the 4 KiB of a launch's parameters
 
   const CopySegment* segments = nullptr; ///< [count], or nothing: the table
   const void* from = nullptr;
@@ -47,34 +47,34 @@ struct CopySegmentsParams {
   const int* to_index = nullptr;   ///< [count], or nothing: 0, 1, 2, ...
   std::int64_t from_stride = 0;    ///< bytes, a multiple of 16
   std::int64_t to_stride = 0;      ///< bytes, a multiple of 16
-  std::int64_t bytes = 0;          ///< of a segment of the table; of a list the longest, or 0 where that is not known
+  std::int64_t bytes = 0;          ///< of a segment of the table; of a list the longest, or 0 if unknown
   int count = 0;
-  int ctas = 1; ///< that share the work: a few saturate a link, and leave the other SMs to the model
+  int ctas = 1; ///< blocks that share the work: a few saturate a link and leave the other SMs to the model
   CopySegment launched[static_cast<std::size_t>(most_launched)]; ///< the first `count`
 };
 
-/// DuplexKV's batched launch (SuperInfer, figure 11: layer, block and segment of the paged KV cache): a copy of 32 to
-/// 64 KiB by a copy engine costs more to launch than to move, so that one kernel takes all segments of a direction.
-/// Copy engines stay the better choice for a few long runs, and take no SM.
+/// DuplexKV's batched launch (SuperInfer, figure 11: layer, block and segment of the paged KV cache): launching a copy
+/// of 32 to 64 KiB on a copy engine costs more than moving it, so one kernel copies all segments of a direction. Copy
+/// engines remain better for a few long runs, and use no SM.
 ///
-/// Block x takes segments x, x + blocks, ...; where there are fewer segments than blocks, blocks y share a segment,
-/// each every blocks_y-th piece of it.
+/// Block x takes segments x, x + blocks, ...; with fewer segments than blocks, blocks y share a segment, and each takes
+/// every blocks_y-th piece of it.
 ///
 /// - Plain: each thread has `in_flight` loads of 16 bytes under way before it stores.
 /// - Bulk: one thread moves pieces through `stages` buffers of shared memory; `ahead` + 1 loads are under way while
-///   earlier pieces are stored. Registers and the other threads are free, and each copy is one instruction. No thread
-///   reads or writes the buffers, and all that touches them is the async proxy, so that there is nothing to fence:
-///   a store is issued after the thread has seen its piece arrive.
+///   earlier pieces are stored. Registers and the other threads are free, and each copy is one instruction. Only the
+///   async proxy accesses the buffers, so no fence is needed: a store is issued after the thread has seen its piece
+///   arrive.
 template <CopySegmentsConfig config>
 struct CopySegments {
   using Params = CopySegmentsParams;
   using Word = Packet<std::uint32_t>;
-  static constexpr int threads = config.bulk ? 128 : 256; // of 128 all are needed where there are no bulk copies
+  static constexpr int threads = config.bulk ? 128 : 256; // without bulk copies all 128 are needed
   static constexpr int ctas_per_sm = config.bulk ? 3 : 4;
   static constexpr int in_flight = 8;
   static constexpr int stages = 4;
   static constexpr int ahead = 2;
-  /// What a block moves at once, of one segment.
+  /// Bytes of one segment that a block moves at once.
   static constexpr int piece_bytes = threads * in_flight * static_cast<int>(sizeof(Word));
 
   struct Buffers {
@@ -111,7 +111,7 @@ struct CopySegments {
     std::byte* to;
     int bytes;
   };
-  /// Where a block is in its segments.
+  /// A block's position in its segments.
   struct Walk {
     CopySegment now;
     std::int64_t at;
@@ -188,7 +188,8 @@ struct CopySegments {
     for (int number = 0; number < ahead && advance(cta, params, loads, piece); ++number) load(number, piece);
     for (int number = 0; advance(cta, params, stores, piece); ++number) {
       if (Piece later{}; advance(cta, params, loads, later)) {
-        // Its buffer was last stored from as piece number + ahead - stages, stages - ahead before this one.
+        // Piece number + ahead - stages was the last to be stored from its buffer, stages - ahead pieces before this
+        // one.
         cta.template bulk_wait_read<stages - ahead - 1>();
         load(number + ahead, later);
       }

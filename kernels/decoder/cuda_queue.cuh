@@ -25,8 +25,8 @@
 
 namespace sluice::kernels {
 
-/// Memory of the host for a queue's copies: pinned. Where the system refuses that, it is not, so that who writes there
-/// may go on; the queue has failed then, and copies nothing.
+/// Pinned host memory for a queue's copies. If the system refuses to pin it, it is ordinary memory, so that writers can
+/// continue; the queue has then failed and copies nothing.
 class QueueMemory {
  public:
   QueueMemory() = default;
@@ -41,9 +41,9 @@ class QueueMemory {
   mutable std::vector<std::byte> other_;
 };
 
-/// A handle: copies are the same stream. Its errors are the memory's, as are its tickets. Read by any compiler: kernels
-/// are launched by functions that nvcc has compiled (kernels/lookup.hpp), so that the runner on top of this, which is
-/// host code, costs nvcc nothing.
+/// A handle: copies of it share the stream. The memory holds its errors and its tickets. Any compiler can compile this
+/// header: functions that nvcc compiled launch the kernels (kernels/lookup.hpp), so nvcc need not compile the runner
+/// above it, which is host code.
 class CudaQueue {
  public:
   using Ticket = sluice::Ticket;
@@ -51,7 +51,7 @@ class CudaQueue {
 
   explicit CudaQueue(std::shared_ptr<CudaMemory> memory) : memory_(std::move(memory)) {}
 
-  /// A configuration that is not listed does not compile: who launches by a template's argument knows it in time.
+  /// A configuration that is not listed does not compile: a caller with a template argument learns it at compile time.
   template <auto config>
   void launch(const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
     using Family = KernelFamily<std::remove_const_t<decltype(config)>>;
@@ -76,7 +76,7 @@ class CudaQueue {
     return Memory{bytes};
   }
 
-  /// Where there is no cuBLASLt, that is the memory's error.
+  /// A missing cuBLASLt is recorded as the memory's error.
   void lend(std::span<std::byte> room) {
     auto library = make_library_products(room);
     if (library)
@@ -86,7 +86,7 @@ class CudaQueue {
   }
   void multiply(const ProductCall& call) { graphs_->template launch<&CudaQueue::enqueue_product>(*this, call); }
 
-  /// Where the driver refuses to capture, or has no memory for graphs, launches stay what they were.
+  /// If the driver refuses to capture, or has no memory for graphs, kernels are launched one by one.
   template <class Body>
   void graph(const GraphPlace& place, Body&& body) {
     graphs_->play(
@@ -114,7 +114,7 @@ class CudaQueue {
   static void enqueue(CudaQueue& queue,
                       const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
     using Kernel = typename KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
-    static const Status ready = OnGpu::prepare<Kernel>(); // once: there is one device
+    static const Status ready = OnGpu::prepare<Kernel>(); // prepared once, since there is one device
     if (queue.goes_on() && queue.succeeds(ready))
       (void)queue.succeeds(OnGpu::launch<Kernel>(params, queue.memory_->stream(StreamId::compute)));
   }
@@ -123,7 +123,7 @@ class CudaQueue {
       (void)queue.succeeds((*queue.library_)(queue.memory_->stream(StreamId::compute), call));
   }
 
-  /// What comes to light while launches are captured is no error yet: they are done one by one then, and may be again.
+  /// An error while launches are captured does not count yet: they are then launched one by one, which may succeed.
   bool succeeds(const Status& status) {
     if (!captures_) return memory_->succeeds(status);
     if (captured_ && !status) captured_ = status;
@@ -134,7 +134,7 @@ class CudaQueue {
   [[nodiscard]] Expected<Graph> captured(std::span<const Launch<CudaQueue>> launches) {
     if (!memory_->status()) return memory_->status().error();
     const cudaStream_t stream = memory_->stream(StreamId::compute);
-    // Relaxed: other calls of this thread and of others are none of the capture's business.
+    // Relaxed: other calls of this thread and of others do not affect the capture.
     if (const Status begun = asked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed)); !begun)
       return begun.error();
     captures_ = true;
@@ -144,13 +144,13 @@ class CudaQueue {
     cudaGraph_t graph = nullptr;
     const Status ended = asked(cudaStreamEndCapture(stream, &graph));
     const Captured captured{graph};
-    if (!captured_) return captured_.error(); // the first reason: what ends a capture says only that there was one
+    if (!captured_) return captured_.error(); // the first error: the end of a capture reports only that there was one
     if (!ended) return ended.error();
     cudaGraphExec_t executable = nullptr;
     if (const Status made = asked(cudaGraphInstantiate(&executable, graph, 0)); !made) return made.error();
     return Graph{executable};
   }
-  /// A refusal is no error of the device, unless it is the device's end.
+  /// A refusal is no error of the device, unless the device has failed.
   Status asked(cudaError_t error) {
     Status said = status_of(error, "cuda: making a graph of launches");
     if (ends_context(error))
@@ -164,7 +164,7 @@ class CudaQueue {
   std::shared_ptr<LibraryProducts> library_;
   std::shared_ptr<LaunchGraphs<CudaQueue, Graph>> graphs_ = std::make_shared<LaunchGraphs<CudaQueue, Graph>>();
   bool captures_ = false;
-  Status captured_; // what comes to light meanwhile
+  Status captured_; // the first error while capturing
 };
 static_assert(KernelQueue<CudaQueue>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelRunner: a decoder's passes made of this project's kernels, on a GPU's stream or the emulator's.
+// KernelRunner: computes a decoder's passes with this project's kernels, on a GPU's stream or the emulator's.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -24,48 +24,48 @@
 
 namespace sluice::kernels {
 
-/// What the runner's kernels are compiled for. Norm, positions, MLP, biases, groups and block sizes are the model's, at
-/// run time.
+/// The compile-time configuration of the runner's kernels. Norm, positions, MLP, biases, groups and block sizes come
+/// from the model at run time.
 struct KernelRunnerConfig {
   ElementType element = ElementType::bf16; ///< of weights, activations, K and V; logits are f32
   int head_dim = 128;
 };
 
-/// The ModelRunner of a GPU. Everything is enqueued on one queue, so what kernels hand each other needs no wait; a
-/// layer is one upload of its tables and nine launches, with experts fourteen, and at most three more for attention; or
-/// the upload and one graph of these launches. Hidden states that a layer keeps or begins with are one more launch, and
-/// one more upload.
+/// The ModelRunner of a GPU. Everything is enqueued on one queue, so kernels need no waits between each other. A layer
+/// is one upload of its tables and nine launches (fourteen with experts), and at most three more for attention; or the
+/// upload and one graph of these launches. Hidden states that a layer keeps or starts from take one more launch and one
+/// more upload.
 ///
-/// **A row's result is its own**, bit for bit on one runner, because each kernel's is (docs/kernels.md): products by
-/// own tiles, whatever their size; attention by segments of fixed positions; and where memory of a matrix, of a block
-/// or of a bias lies chooses launches, never an order of sums. All of that but for fast products
-/// (`KernelRunnerLimits::products`), which are the queue's library's; those of experts stay own tiles, for how many
-/// rows an expert has is known to the device alone.
+/// **A row's bits depend only on that row**, on one runner, because this holds for each kernel (docs/kernels.md):
+/// products use our own tiles, of any size; attention uses segments at fixed positions; and the addresses of matrices,
+/// blocks and biases affect the choice of launches, never the order of sums. The exception is fast products
+/// (`KernelRunnerLimits::products`), which the queue's library computes. Experts' products always use our own tiles,
+/// since only the device knows how many rows an expert has.
 ///
-/// **When the host's memory is written anew.** Tables and tokens are staged in pinned memory of which an iteration
-/// writes no byte twice; `begin` waits until what was recorded behind the iteration before is done, and starts over.
-/// That is the one wait for reuse (`QueueWait::reuse`), and seldom one: who has the iteration's tokens has waited. On
-/// the device a layer's tables are uploaded over those of the layer before, in the queue's order.
+/// **Reuse of the host's memory.** Tables and tokens are staged in pinned memory, in which an iteration writes no byte
+/// twice. `begin` waits for the ticket recorded after the previous iteration and starts over. This is the only wait for
+/// reuse (`QueueWait::reuse`), and it rarely blocks: a caller that has the iteration's tokens has already waited. On
+/// the device, a layer's tables overwrite the previous layer's, in the queue's order.
 ///
-/// **Graphs.** Where all that a layer does is to compute every row of a small iteration (decodes, as a rule), its
-/// launches go to the queue as one sequence, which it may replay as a graph (LaunchGraphs). For that their parameters
-/// are made the same from iteration to iteration: rows, tiles of attention and tiles to merge are rounded up, and
-/// tables lie where they lay, their contents uploaded before. Rows that nobody gave compute what nobody reads; tiles
-/// beyond the last have no rows.
+/// **Graphs.** If a layer only computes every row of a small iteration (usually decodes), its launches go to the queue
+/// as one sequence, which the queue may replay as a graph (LaunchGraphs). Their parameters are therefore kept equal
+/// from iteration to iteration: rows, attention tiles and tiles to merge are rounded up, and tables stay at the same
+/// addresses, with their contents uploaded before. The results of padding rows are not read; tiles beyond the last have
+/// no rows.
 ///
-/// No step allocates on the device: all buffers lie in the memory that `place` tells, whose size `workspace` says.
+/// No step allocates on the device: all buffers are in the memory given to `place`, whose size `workspace` returns.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 class KernelRunner final : public ModelRunner {
  public:
   using T = ElementOf<config_.element>;
 
-  /// A runner that computes once it has been told its memory (`place`).
+  /// A runner that can compute once `place` has given it memory.
   KernelRunner(Queue queue, const DecoderConfig& config, const KernelRunnerLimits& limits)
       : queue_(std::move(queue)), config_of_model_(config), limits_(limits) {
     SLUICE_ASSERT(shape().head_dim == config_.head_dim, "the head size that the kernels are compiled for");
     SLUICE_ASSERT(shape().heads % shape().kv_heads == 0, "query heads in groups");
   }
-  /// One that has been: `weights` are its configuration, and the matrices outside the layers as they lie on the device.
+  /// A runner with its memory: `weights` hold its configuration, and the matrices outside the layers, on the device.
   KernelRunner(Queue queue, const ModelWeights& weights, const KernelRunnerLimits& limits, std::span<std::byte> arena)
       : KernelRunner(std::move(queue), weights.config, limits) {
     KernelRunner::place({arena, weights});
@@ -87,7 +87,7 @@ class KernelRunner final : public ModelRunner {
     end_iteration();
   }
 
-  /// The device may still copy from the runner's memory.
+  /// Waits, since the device may still copy from the runner's memory.
   ~KernelRunner() override {
     if (!ended_) end_iteration();
     queue_.wait(end_, QueueWait::reuse);
@@ -119,7 +119,7 @@ class KernelRunner final : public ModelRunner {
                                        at<std::byte>(room_.given));
     const Staged<int> given = block.take<int>(static_cast<std::size_t>(rows_));
     const Staged<int> where = block.take<int>(static_cast<std::size_t>(rows_));
-    std::fill_n(given.host, rows_, 0); // rows that nobody gave are of the first token
+    std::fill_n(given.host, rows_, 0); // padding rows have the first token of the vocabulary
     std::fill_n(where.host, rows_, 0);
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       SLUICE_ASSERT(tokens[row] >= 0 && tokens[row] < shape().vocabulary, "a token of the vocabulary");
@@ -143,8 +143,8 @@ class KernelRunner final : public ModelRunner {
 
   void restore(std::span<const HiddenRows> rows) override {
     if (rows.empty()) return;
-    // What experts made of the last layer is another row's: added now, in the residual that memory keeps, it changes
-    // no bit of the rows that go on.
+    // The experts' results of the last layer are added now, to the residual in memory, in its row order; this changes
+    // no bit of the remaining rows.
     if (adds_scattered_) normalise(outer_.final_norm, outer_.final_norm_bias, live_rows_);
     copy_states(rows, [](const HiddenRows& some, T* row) { return CopySegment{some.states, row, 0}; });
   }
@@ -174,7 +174,7 @@ class KernelRunner final : public ModelRunner {
     fetched_ = false;
     if (rows.empty()) return end_iteration();
     const auto count = static_cast<int>(rows.size());
-    room_ = room_for(rows_, count); // what lies before the samples' buffers does not move
+    room_ = room_for(rows_, count); // the buffers before the samples' do not move
     const std::size_t token_bytes = StagedBlock::bytes_of<int>(samples_);
     if (tokens_.size() < token_bytes) tokens_ = queue_.host(2 * token_bytes);
     StagedBlock block =
@@ -259,19 +259,19 @@ class KernelRunner final : public ModelRunner {
     SLUICE_ASSERT(room.bytes <= static_cast<std::int64_t>(arena_.size()), "an arena with room for the iteration");
     return room;
   }
-  /// Where a matrix outside the layers, or a vector, lies; null where the model has none.
+  /// The address of a matrix outside the layers, or of a vector; null if the model has none.
   [[nodiscard]] static const void* data(const Matrix& matrix) {
     if (matrix.empty()) return nullptr;
     SLUICE_ASSERT(matrix.type == config_.element, "weights in the element of the kernels");
     return matrix.row(0);
   }
-  /// What the host staged is read when all that was enqueued until now is done.
+  /// The host's staged data has been read once all work enqueued until now is done.
   void end_iteration() {
     end_ = queue_.record();
     ended_ = true;
   }
 
-  /// residual (+ what experts made of the last layer) -> `out`.
+  /// Normalises the residual (plus the last layer's expert results, if any) into `out`.
   void normalise(const Matrix& scale, const Matrix& bias, int rows, const int* which, T* out) {
     NormParams norm;
     norm.x = std::exchange(adds_scattered_, false) ? at<T>(room_.scattered) : nullptr;
@@ -313,7 +313,7 @@ class KernelRunner final : public ModelRunner {
       return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(product);
     }
   }
-  /// y = x W^T for all of W's pieces, side by side in y.
+  /// y = x W^T for all pieces of W, side by side in y.
   void multiply(const WeightPieces& pieces, ProductCall product) {
     const std::size_t number = product.wide ? sizeof(float) : sizeof(T);
     product.inputs = pieces.inputs();
@@ -334,19 +334,19 @@ class KernelRunner final : public ModelRunner {
     multiply(pieces, product);
   }
 
-  /// Copies between rows of the residual stream and where their hidden states are kept: `segment(some, first row)` has
-  /// the ends of a copy.
+  /// Copies between rows of the residual stream and their kept hidden states: `segment(some, first row)` has the ends
+  /// of a copy.
   template <class Segment>
   void copy_states(std::span<const HiddenRows> rows, const Segment& segment);
   [[nodiscard]] int blocks_of(const SequenceRows& sequence) const;
   /// Finds the layer's tiles of attention.
   void plan(std::span<const SequenceRows> sequences, int rows, int all);
-  /// Writes and uploads the layer's tables. Of a steady layer everything but its blocks lies where it lies for any
-  /// other of as many rows and tiles, rounded up.
+  /// Writes and uploads the layer's tables. All tables of a steady layer except its blocks have the same addresses for
+  /// every steady layer with the same rounded numbers of rows and tiles.
   Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all);
   void launch_kernels(const LayerWeights& weights, const Tables& tables, int rows, int all,
                       std::span<const HiddenRows> kept);
-  /// Queries of `rows`, keys and values of `all`.
+  /// Computes queries of `rows`, and keys and values of `all`.
   void project_heads(const LayerWeights& weights, int rows, int all);
   void place_heads(const LayerWeights& weights, const Tables& tables, int rows, int all);
   [[nodiscard]] const void* head_biases(const LayerWeights& weights);
@@ -369,10 +369,10 @@ class KernelRunner final : public ModelRunner {
 
   RunnerRoom room_; // of the iteration
   Staging<Queue> staging_;
-  typename Queue::Ticket end_{};  // of what the last iteration enqueued
-  bool ended_ = true;             // and none has begun since
-  int given_rows_ = 0, rows_ = 0; // of the iteration; and padded
-  int live_rows_ = 0;             // that the last layer was given
+  typename Queue::Ticket end_{};  // after the last iteration's work
+  bool ended_ = true;             // the last iteration has ended, and none has begun since
+  int given_rows_ = 0, rows_ = 0; // of the iteration; the same, padded
+  int live_rows_ = 0;             // rows that the last layer was given
   bool steady_ = false;           // all layers until now computed the padded rows
   const int* position_of_row_ = nullptr;
   bool adds_scattered_ = false; // the next norm does
@@ -382,7 +382,7 @@ class KernelRunner final : public ModelRunner {
   typename Queue::Memory tokens_, logits_;
 
   std::size_t entries_ = 0;                // of the layer's table of blocks
-  std::vector<AttentionRows> attended_[2]; // of each sequence, or none: for one warp, for four
+  std::vector<AttentionRows> attended_[2]; // each sequence's rows, or none: for kernels of one warp, of four
   std::vector<AttentionTile> wanted_;
   AttentionPlan plans_[2];
 };

@@ -25,7 +25,7 @@ void KernelRunner<Queue, config_>::copy_states(std::span<const HiddenRows> rows,
     one.bytes = some.rows * row_bytes;
     return one;
   };
-  if (row_bytes % 16 != 0) { // not for the kernel, which copies whole packets
+  if (row_bytes % 16 != 0) { // the kernel copies only whole packets
     for (const HiddenRows& some : rows) {
       const CopySegment one = segment_of(some);
       queue_.copy(one.to, one.from, static_cast<std::size_t>(one.bytes));
@@ -52,7 +52,7 @@ int KernelRunner<Queue, config_>::blocks_of(const SequenceRows& sequence) const 
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences, int rows, [[maybe_unused]] int all) {
-  // A prompt's chunk goes to blocks of four warps, for they read K and V once for more rows.
+  // A prompt's chunk uses blocks of four warps, which read K and V once for more rows.
   constexpr int most_of_one_warp = 32;
   for (auto& list : attended_) list.clear();
   std::size_t entries = 0; // of the block table
@@ -66,7 +66,7 @@ void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences,
     attended_[many ? 1 : 0].push_back(asks);
     asks.rows = 0;
     attended_[many ? 0 : 1].push_back(asks);
-    // One sequence's fresh rows, its rebuilt ones and those that only pass come one after the other, of one array.
+    // One sequence's fresh rows, rebuilt rows and rows that only pass follow one another and share one block table.
     if (std::exchange(table, sequence.blocks) != sequence.blocks) first_entry = entries;
     entries = std::max(entries, first_entry + static_cast<std::size_t>(blocks_of(sequence)));
   }
@@ -75,7 +75,7 @@ void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences,
   entries_ = entries;
 }
 
-/// Everything in one block and one copy: a layer's few hundred bytes to few hundred kilobytes.
+/// Puts everything in one block and one copy: a layer has some hundred bytes to some hundred kilobytes.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all)
     -> Tables {
@@ -132,7 +132,7 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
     tables.up = one ? nullptr : second.device;
     tables.down = down.device;
   }
-  const auto blocks = block.take<void*>(entries); // the last, for they are as many as they are
+  const auto blocks = block.take<void*>(entries); // last, since their number is not rounded up
   tables.blocks = blocks.device;
   std::size_t entry = 0;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
@@ -153,7 +153,7 @@ template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::launch_kernels(const LayerWeights& weights, const Tables& tables, int rows, int all,
                                                   std::span<const HiddenRows> kept) {
   normalise(weights.attention_norm, weights.attention_norm_bias, all);
-  copy_states(kept, [](const HiddenRows& some, T* row) { // after the norm, which adds what experts made
+  copy_states(kept, [](const HiddenRows& some, T* row) { // after the norm, which adds the experts' results
     return CopySegment{row, some.states, 0};
   });
   project_heads(weights, rows, all);
@@ -184,8 +184,7 @@ void KernelRunner<Queue, config_>::project_heads(const LayerWeights& weights, in
   multiply(pieces, call(x, shape().hidden, all, rows == all ? heads : heads + queries(), stride));
 }
 
-/// Biases are added by RopeAndStore, after the product is rounded, as who rebuilds K and V adds them; it takes them as
-/// one vector.
+/// RopeAndStore adds biases after the product is rounded, as RebuildTile does; it takes them as one vector.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 const void* KernelRunner<Queue, config_>::head_biases(const LayerWeights& weights) {
   if (weights.query_bias.empty()) return nullptr;
@@ -227,7 +226,7 @@ void KernelRunner<Queue, config_>::place_heads(const LayerWeights& weights, cons
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::attend(const Tables& tables) {
-  attend<1>(tables, 0); // and merges, so that partial rows may lie where they lay
+  attend<1>(tables, 0); // it also merges, so that the partial rows' memory can be reused
   attend<4>(tables, 1);
 }
 
@@ -321,7 +320,7 @@ void KernelRunner<Queue, config_>::multiply_grouped(const ProductWeights* table,
   product.outputs = outputs;
   product.inputs = inputs;
   product.element = config_.element;
-  switch (tile_rows_for(rows / shape().experts)) { // of an expert, on average
+  switch (tile_rows_for(rows / shape().experts)) { // rows per expert, on average
   case 16:
     queue_.template launch<GroupedProductConfig{.element = config_.element, .tile_rows = 16}>(product);
     break;
@@ -333,7 +332,7 @@ void KernelRunner<Queue, config_>::multiply_grouped(const ProductWeights* table,
   }
 }
 
-/// The router's logits are f32, so that a choice between experts is not one between roundings.
+/// The router's logits are f32, so that rounding does not decide between experts.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 void KernelRunner<Queue, config_>::launch_experts(const LayerWeights& weights, const Tables& tables, int rows) {
   const int taken = shape().experts_per_token, hidden = shape().hidden, passes = rows * taken;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LaunchGraphs: sequences of launches that a queue was given before, and the graphs that it has made of them.
+// LaunchGraphs: remembers sequences of launches, and the graphs made of them.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -22,8 +22,8 @@
 
 namespace sluice::kernels {
 
-/// What a sequence of launches is of. Sequences of one place have the same kernels, as a rule, and often the same
-/// parameters: that they have is compared.
+/// Identifies the origin of a sequence of launches. Sequences of one place usually have the same kernels, and often the
+/// same parameters, which are compared.
 struct GraphPlace {
   int layer = 0;
   int rows = 0;              ///< of the iteration, rounded up
@@ -31,16 +31,16 @@ struct GraphPlace {
   friend auto operator<=>(const GraphPlace&, const GraphPlace&) = default;
 };
 
-/// Parameters that a launch of a sequence may have: they can be compared, and are as few as those of a layer's kernels.
+/// Parameters that a launch in a sequence may have: comparable, and no larger than those of a layer's kernels.
 template <class Params>
 concept RepeatedParams = std::equality_comparable<Params> && std::is_trivially_copyable_v<Params> &&
                          sizeof(Params) <= 192;
 
-/// One launch on a queue, as it can be compared, and done later. Trivially copyable.
+/// One launch on a queue, which can be compared, and executed later. Trivially copyable.
 template <class Queue>
 class Launch {
  public:
-  /// `enqueue(queue, params)`, a function for each kernel.
+  /// `enqueue(queue, params)` is a separate function for each kernel.
   template <auto enqueue, RepeatedParams Params>
   [[nodiscard]] static Launch of(const Params& params) {
     static_assert(sizeof(Params) <= most_bytes);
@@ -69,26 +69,26 @@ class Launch {
   alignas(16) std::byte params_[most_bytes] = {};
 };
 
-/// Sequences of launches, collected and compared with those of the same place: one that comes for the first time is
-/// launched as it is, when it comes for the second a graph is made of it, and from then on that is replayed. **A graph
-/// stands for a sequence only if every parameter of every launch is the same**, so that what a graph does is what the
-/// launches would have done, by construction, whatever a kernel's parameters are. Comparing takes the host less than
-/// one launch.
+/// Collects sequences of launches and compares each with earlier ones of the same place. A new sequence is launched
+/// kernel by kernel; at its second occurrence it becomes a graph, which is replayed from then on. **A graph replaces a
+/// sequence only if every parameter of every launch is the same**, so by construction the graph does what the launches
+/// would have done, for any kernel parameters. The comparison takes the host less time than one launch.
 ///
-/// Rejected: one graph for all layers, whose kernels' parameters are set anew before each replay
-/// (cudaGraphExecKernelNodeSetParams), which costs the host about what the launches do, and cannot be done to the nodes
-/// of a library, whose parameters are its secret; and kernels that read the addresses of weights from memory, which the
-/// library's cannot either. Why not at once: a kernel's first launch may load its code and a library's first call look
-/// for an algorithm, which do not belong in a capture; and many a sequence comes once.
+/// Rejected: one graph for all layers with new kernel parameters before each replay (cudaGraphExecKernelNodeSetParams),
+/// which costs the host about as much as the launches, and is impossible for a library's nodes, whose parameters are
+/// not public; and kernels that read the weights' addresses from memory, which a library's kernels cannot do either.
+/// The first occurrence makes no graph because a kernel's first launch may load its code, and a library's first call
+/// may search for an algorithm, which do not belong in a capture; and many sequences occur only once.
 ///
-/// A place keeps `most_of_place` sequences: weights that stream lie in one of a few slots. One more takes the place of
-/// the one that was not asked for in the last `stale` times of that place, which weights that have moved for good leave
-/// behind. All places together keep `most`: one more takes the place of the one, of any place, that was not asked for
-/// for the longest, if others were `stale_of_all` times since (a server meets ever other numbers of rows and of tiles).
-/// Where there is none in either case, the sequence is launched as it is, so that no cycle makes graphs in every step.
+/// A place keeps `most_of_place` sequences, since streamed weights are in one of a few slots. A further one replaces a
+/// sequence that did not occur in the last `stale` sequences of that place (weights that have moved for good leave such
+/// sequences behind). All places together keep `most`: a further one replaces the sequence of any place that has not
+/// occurred for the longest time, if at least `stale_of_all` others have occurred since (a server meets ever new
+/// numbers of rows and tiles). If no sequence can be replaced, the new one is launched kernel by kernel, so that no
+/// cycle makes graphs in every step.
 ///
-/// Not checked, and the caller's: before a place is played again the host has waited for what was played there `stale`
-/// times before, and for what was played anywhere `stale_of_all` times before.
+/// Not checked: before the caller plays a place again, the host must have waited for the work played there `stale`
+/// times before, and for the work played anywhere `stale_of_all` times before.
 template <class Queue, std::movable Graph>
 class LaunchGraphs {
  public:
@@ -96,7 +96,7 @@ class LaunchGraphs {
   static constexpr std::int64_t stale = 64, stale_of_all = 2 * most;
 
   [[nodiscard]] bool collects() const { return collects_; }
-  /// `enqueue(queue, params)`, now or, where a sequence is collected, as a part of it.
+  /// Calls `enqueue(queue, params)` now or, while a sequence is collected, adds it to the sequence.
   template <auto enqueue, class Params>
   void launch(Queue& queue, const Params& params) {
     if (!collects_) return enqueue(queue, params);
@@ -106,8 +106,8 @@ class LaunchGraphs {
       SLUICE_ASSERT(false, "a kernel that is launched in sequences, whose parameters can be compared");
   }
 
-  /// What `body` launches, on the queue. `capture(launches)` makes a graph, an `Expected<Graph>`: an error, where
-  /// graphs cannot be had, is kept in the counts and not tried again. `replay(graph)` enqueues one.
+  /// Enqueues the launches of `body`. `capture(launches)` returns an `Expected<Graph>`: its error (graphs are not
+  /// available) is kept in the counts, and capturing is not tried again. `replay(graph)` enqueues a graph.
   template <class Body, class Capture, class Replay>
   void play(Queue& queue, const GraphPlace& place, Body&& body, Capture&& capture, Replay&& replay) {
     collect(std::forward<Body>(body));
@@ -140,10 +140,10 @@ class LaunchGraphs {
     std::vector<Launch<Queue>> launches;
     std::optional<Graph> graph;
     Place* place = nullptr;
-    std::int64_t seen = 0, last = 0; ///< how often, and when: by its place's count
+    std::int64_t seen = 0, last = 0; ///< how often it occurred, and when last, by its place's count
     std::int64_t last_of_all = 0;    ///< by the count of all places
   };
-  using Order = std::list<Known>; ///< the one that was not asked for for the longest first
+  using Order = std::list<Known>; ///< least recently used first
   struct Place {
     std::vector<typename Order::iterator> known;
     std::int64_t played = 0;
@@ -156,7 +156,7 @@ class LaunchGraphs {
     body();
     collects_ = false;
   }
-  /// The sequence that was collected, among those of its place; null where there is no room for one more.
+  /// Finds the collected sequence among those of its place, or adds it; null if there is no room.
   Known* find(Place& place) {
     ++place.played;
     ++played_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunnerRoom: where in a device's memory the buffers of a KernelRunner's iteration lie, and how much they are.
+// RunnerRoom: offsets and total size of the buffers of a KernelRunner's iteration in device memory.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -18,21 +18,21 @@
 
 namespace sluice::kernels {
 
-/// What bounds an iteration beside its rows, and how it multiplies.
+/// An iteration's limits besides its rows, and its kind of products.
 struct KernelRunnerLimits {
   Tokens block_tokens{16};
-  /// Entries of a layer's block table: blocks of all its sequences together, which is at least what a device has room
-  /// for, unless sequences share blocks.
+  /// Entries of a layer's block table: blocks of all its sequences together. Must be at least the blocks that fit the
+  /// device, and more if sequences share blocks.
   std::int64_t table_blocks = 1 << 16;
   int split_rows = attention_split_rows; ///< `plan_attention`'s
   Products products = Products::invariant;
-  /// Of the fast products: what cuBLASLt's makers recommend for compute capability 9.0.
+  /// Workspace of fast products: NVIDIA's recommendation for cuBLASLt on compute capability 9.0.
   Bytes library_room{32 << 20};
-  /// Iterations of at most so many rows are launched as graphs, where they can be; 0: none is.
+  /// Iterations of at most this many rows are launched as graphs, if possible; 0: none.
   int graph_rows = 0;
 
-  /// Rows that an iteration of `rows` computes: where there are graphs, a few numbers of rows stand for all. A tile of
-  /// a product has 16 rows, however few of them are asked for.
+  /// Rows that an iteration of `rows` computes: with graphs, row counts are rounded up to a few values. A product's
+  /// tile has 16 rows anyway.
   [[nodiscard]] constexpr std::int64_t padded(std::int64_t rows) const {
     if (rows > graph_rows) return rows;
     const std::int64_t bucket =
@@ -41,25 +41,26 @@ struct KernelRunnerLimits {
   }
 };
 
-/// Offsets of an iteration's buffers, in bytes, each a multiple of 256, which depend on its padded rows alone. The
-/// buffers of attention lie where those of the MLP do: attention is done when the MLP begins.
+/// Offsets of an iteration's buffers, in bytes, each a multiple of 256, which depend only on its padded rows.
+/// Attention's buffers share memory with the MLP's, since attention is done when the MLP begins.
 ///
 /// More rows or samples never take fewer bytes.
 struct RunnerRoom {
-  std::int64_t turns = 0;    ///< [head_dim / 2] of double, of all iterations: the first, so that it never moves
-  std::int64_t library = 0;  ///< for fast products, of all iterations too
+  std::int64_t turns = 0;    ///< [head_dim / 2] of double, for all iterations; first, so that it never moves
+  std::int64_t library = 0;  ///< workspace of fast products, for all iterations
   std::int64_t given = 0;    ///< staged: tokens and positions
   std::int64_t layer = 0;    ///< staged: a layer's tables
-  std::int64_t segments = 0; ///< staged: where hidden states are kept, or come from: at most a run for each row
+  std::int64_t segments = 0; ///< staged: copies of kept hidden states: at most one run per row
   std::int64_t biases = 0;   ///< a layer's biases of queries, keys and values, one after the other
   std::int64_t residual = 0, normed = 0; ///< [rows][hidden]
-  std::int64_t first = 0;                ///< the product before: of queries, keys and values, or of gate and up; and
-                                         ///< [rows][heads x head_dim], what was attended
-  std::int64_t second = 0;               ///< queries, or what is activated
-  std::int64_t values = 0, maxima = 0, totals = 0; ///< of attention in more than one segment
+  std::int64_t first = 0;                ///< the first product's output: queries, keys and values, or gate and up; also
+                                         ///< the attention's output, [rows][heads x head_dim]
+  std::int64_t second = 0;               ///< queries, or the activations
+  std::int64_t values = 0, maxima = 0, totals = 0; ///< of attention with more than one segment
   std::int64_t router = 0, chosen = 0, shares = 0, offsets = 0, slots = 0, gathered = 0;
-  std::int64_t scattered = 0; ///< [rows][hidden]: what experts made of a layer, added to the residual by the next norm
-  std::int64_t sampled = 0;   ///< staged: which rows, and how
+  std::int64_t scattered = 0; ///< [rows][hidden]: the experts' results of a layer, which the next norm adds to the
+                              ///< residual
+  std::int64_t sampled = 0;   ///< staged: the sampled rows, and how they are sampled
   std::int64_t last = 0;      ///< [samples][hidden]
   std::int64_t logits = 0;    ///< [samples][vocabulary] of f32
   std::int64_t tokens = 0;    ///< [samples]
@@ -106,7 +107,7 @@ struct RunnerRoom {
     tokens = take(samples, sizeof(int));
   }
 
-  /// Partial rows of attention that all plans of `rows` rows keep to.
+  /// Upper bound of the partial rows of attention of any plan for `rows` rows.
   [[nodiscard]] static std::int64_t partial_rows(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                  std::int64_t rows) {
     const std::int64_t segments = up(config.max_positions, attention_segment_tokens);
@@ -125,11 +126,12 @@ struct RunnerRoom {
     return std::min(limits.table_blocks, rows * up(config.max_positions, limits.block_tokens.count()));
   }
 
-  /// What a layer stages at most: each row a sequence of its own. Rows of this and the two before are padded ones.
+  /// The most that a layer stages: with every row in a separate sequence. Rows in this function and the two before are
+  /// padded.
   [[nodiscard]] static std::int64_t layer_bytes(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                 std::int64_t rows) {
     const std::int64_t group = config.shape.heads / config.shape.kv_heads;
-    const std::int64_t tiles = rows * up(group, 16); // unsplit: a row is one tile at least, and more of wide groups
+    const std::int64_t tiles = rows * up(group, 16); // unsplit: at least one tile per row, more with wide groups
     const std::int64_t split = config.max_positions > attention_segment_tokens
                                    ? std::min<std::int64_t>(limits.split_rows, partial_rows(config, limits, rows))
                                    : 0;

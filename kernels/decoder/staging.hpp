@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staging: what the host writes for a device to read: tables of an iteration, in pinned memory until they are uploaded.
+// Staging: the host writes an iteration's tables into pinned memory, from which they are uploaded to the device.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -22,10 +22,10 @@ struct Staged {
   const T* device = nullptr;
 };
 
-/// Copies between the host's memory of a queue and the device's, by a kernel that reads or writes the host's itself:
-/// both ends and the length whole packets of 16 bytes. A copy engine would take this copy behind the one that it works
-/// on for the link, which of a layer's weights is milliseconds, and the layer would wait. Eight blocks: gather_params
-/// (kernels/machine/cuda_gather.hpp) says why.
+/// Copies between a queue's host memory and the device, with a kernel that accesses the host memory itself; both
+/// addresses and the length are multiples of 16 bytes. A copy engine would queue this copy behind its current one,
+/// which takes milliseconds for a layer's weights, and the layer would wait. For the number of eight blocks see
+/// gather_params (kernels/machine/cuda_gather.hpp).
 template <KernelQueue Queue>
 void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes) {
   CopySegmentsParams copy;
@@ -37,11 +37,11 @@ void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes)
   queue.template launch<CopySegmentsConfig{.bulk = false}>(copy);
 }
 
-/// Arrays that are uploaded by one launch: the host's bytes, and where they go. Made for at most `bytes`.
+/// Arrays that one launch uploads: the host's bytes and their destination. It has room for `bytes`.
 class StagedBlock {
  public:
   static constexpr std::size_t alignment = 16;
-  /// Bytes that `count` numbers take of a block.
+  /// Bytes of a block that `count` numbers take.
   template <class T>
   [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t count) {
     return (count * sizeof(T) + alignment - 1) / alignment * alignment;
@@ -68,11 +68,11 @@ class StagedBlock {
   std::size_t used_ = 0;
 };
 
-/// The host's side of an iteration's uploads. Nothing is written twice between two calls of `restart`, so that a copy
-/// which is late finds what it was given; `restart` is called when all copies have been done. Memory grows in pieces,
-/// of which none is freed: an iteration like an earlier one allocates nothing.
+/// The host's side of an iteration's uploads. No byte is written twice between two calls of `restart`, so a late copy
+/// still finds its data; call `restart` only when all copies are done. Memory grows in pieces, which are never freed,
+/// so an iteration no larger than an earlier one allocates nothing.
 ///
-/// Rejected: a ring with a ticket for each layer. The host would wait within a step, or the ring be as long as an
+/// Rejected: a ring with a ticket for each layer. The host would wait within a step, unless the ring were as long as an
 /// iteration anyway.
 template <KernelQueue Queue>
 class Staging {
@@ -95,7 +95,7 @@ class Staging {
     if (block.used() > 0) copy_by_kernel(queue, block.device(), block.host(), block.used());
   }
 
-  /// All that was uploaded has arrived.
+  /// Call it when all uploads have arrived.
   void restart() { piece_ = used_ = 0; }
 
  private:

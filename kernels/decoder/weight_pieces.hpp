@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WeightPieces: matrices that are multiplied by the same rows, as the places that they lie in.
+// WeightPieces: the memory pieces of matrices that are multiplied by the same rows.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -14,11 +14,11 @@
 
 namespace sluice::kernels {
 
-/// The rows of some matrices one below the other. What lies side by side in memory is one piece, so that query, key and
-/// value of a layer's image are one product, and so are gate and up: one launch, and x is read once. A matrix of which
-/// a share streams has two pieces, and a product takes two, its `head` and its `tail`.
+/// The rows of some matrices, stacked. Matrices that are adjacent in memory are one piece, so that a layer's query, key
+/// and value are one product, and so are gate and up: one launch, which reads x once. A matrix with a streamed share
+/// has two pieces; one product takes two pieces, its `head` and its `tail`.
 ///
-/// No output's sum depends on which product it is computed by, so neither do the bits.
+/// The sum of an output does not depend on which product computes it, so neither do its bits.
 class WeightPieces {
  public:
   WeightPieces() = default;
@@ -33,7 +33,7 @@ class WeightPieces {
     add(matrix.tail, matrix.rows - std::min(matrix.split, matrix.rows));
   }
 
-  /// How many products they are.
+  /// The number of products.
   [[nodiscard]] int products() const { return (count_ + 1) / 2; }
   [[nodiscard]] int inputs() const { return inputs_; }
   /// Of all products.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GatherRows: copies of each row, one for each of its experts, in the experts' order.
+// GatherRows: copies each row once for each of its experts, in the experts' order.
 #pragma once
 
 #include "sluice/core/assert.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Place: where each row goes when rows are put in the order of their experts.
+// Place: computes each row's slot in the order of the experts.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -24,10 +24,9 @@ struct PlaceParams {
   friend bool operator==(const PlaceParams&, const PlaceParams&) = default;
 };
 
-/// A counting sort that keeps the order of rows within an expert, so that the same rows always lie in the same order: a
-/// counter that blocks add to would put them as they come. A block for each expert, which counts the assignments to
-/// lower experts as well as its own: the whole list is read by every block (256 KiB for 8192 rows of 8 experts, which
-/// stays in the L2), and no block waits for another.
+/// A stable counting sort, so that the same rows always have the same order; a shared counter would order them by
+/// arrival. Each expert has a block, which counts the assignments to lower experts and to its own. Every block reads
+/// the whole list (256 KiB for 8192 rows of 8 experts, which stays in the L2 cache), and no block waits for another.
 template <PlaceConfig config = PlaceConfig{}>
 struct Place {
   using Params = PlaceParams;
@@ -46,7 +45,7 @@ struct Place {
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
     const int expert = cta.block_x();
-    // Each thread has a run of neighbours, so that one scan over threads is a scan over the list.
+    // Each thread has a contiguous run, so that a scan over threads is a scan over the list.
     const int per_thread = pieces(params.assignments, threads);
     const int first = smaller(cta.thread() * per_thread, params.assignments);
     const int last = smaller(first + per_thread, params.assignments);

@@ -29,8 +29,8 @@ struct RouteParams {
   friend bool operator==(const RouteParams&, const RouteParams&) = default;
 };
 
-/// The best `taken` experts by their logits, of equals the lower one; shares are the softmax among those taken, not
-/// among all (Jiang et al., "Mixtral of Experts", 2024, 2.1). A warp for each row.
+/// Chooses the `taken` experts with the largest logits; ties go to the lower expert. Shares are the softmax over the
+/// chosen experts, not over all (Jiang et al., "Mixtral of Experts", 2024, 2.1). One warp per row.
 template <RouteConfig config>
 struct Route {
   using T = ElementOf<config.element>;

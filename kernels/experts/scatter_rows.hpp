@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScatterRows: what a row's experts made of it, weighted by their shares and added up.
+// ScatterRows: adds up the results of a row's experts, weighted by their shares.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -30,8 +30,8 @@ struct ScatterRowsParams {
   friend bool operator==(const ScatterRowsParams&, const ScatterRowsParams&) = default;
 };
 
-/// A block for each row. Sums are of f32 by ascending slot, which is by ascending expert: a row's order does not depend
-/// on its neighbours, nor on which expert was the better one. Rounded once.
+/// One block per row. Sums are in f32, by ascending slot and therefore by ascending expert, so a row's order depends
+/// neither on other rows nor on which expert ranked higher. The result is rounded once.
 template <ScatterRowsConfig config>
 struct ScatterRows {
   using T = ElementOf<config.element>;

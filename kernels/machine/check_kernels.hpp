@@ -8,10 +8,11 @@
 
 namespace sluice::kernels {
 
-/// The first line that speaks against the model.
+/// The first reason why the kernels cannot compute the model.
 [[nodiscard]] Status check_model(const DecoderConfig& config, ElementType element);
 
-/// Readies the kernels that a runner launches: here, and not at the first launch, what this GPU has not is found.
+/// Prepares the kernels that a runner launches, so that missing features of this GPU are found here and not at the
+/// first launch.
 [[nodiscard]] Status prepare_kernels(const DecoderConfig& config, ElementType element);
 
 } // namespace sluice::kernels

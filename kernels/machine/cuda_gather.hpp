@@ -17,16 +17,16 @@ struct CUstream_st;
 
 namespace sluice::kernels {
 
-/// By packets. Rejected: bulk copies, which save registers and no time where the link is what binds, and of which it is
-/// not known on every architecture that they take the host's memory. (bench/gpu has both.)
+/// Copies by packets. Rejected: bulk copies, which save registers but no time when the link is the bottleneck, and
+/// which may not support host memory on every architecture. (bench/gpu measures both.)
 using GatherSegments = CopySegments<CopySegmentsConfig{.bulk = false}>;
 
-/// A launch takes its list with it (`CopySegmentsParams::launched`). Rejected: a list in pinned memory, of which each
-/// block of threads would read an entry across the link before it can ask for what the entry names, and which the host
-/// may not write again before the launch is done; and its upload ahead of the launch, one more small copy.
+/// A launch carries its list (`CopySegmentsParams::launched`). Rejected: a list in pinned memory, from which each
+/// thread block would read an entry across the link before it could request the segment, and which the host could not
+/// overwrite until the launch is done; and uploading the list before the launch, which is one more small copy.
 ///
-/// Eight blocks: each has 32 KiB under way, half of the time, and what a link of 64 GB/s with two microseconds there
-/// and back needs under way is 128 KiB. More would take SMs from the model and move nothing sooner.
+/// Eight blocks: each has 32 KiB in flight half of the time, and a link of 64 GB/s with a round trip of two
+/// microseconds needs 128 KiB in flight. More blocks would take SMs from the model and move nothing sooner.
 [[nodiscard]] inline CopySegmentsParams gather_params(std::span<const GatheredCopy> copies) {
   static_assert(GatherKernel::most <= CopySegmentsParams::most_launched);
   SLUICE_ASSERT(copies.size() <= GatherKernel::most, "a launch's list");
@@ -39,7 +39,7 @@ using GatherSegments = CopySegments<CopySegmentsConfig{.bulk = false}>;
   return params;
 }
 
-/// On this GPU; `prepare_cuda_gather` first, once. What the driver refuses is its line.
+/// For this GPU; call `prepare_cuda_gather` once before. A refusal by the driver is returned as an error.
 [[nodiscard]] inline GatherKernel cuda_gather() {
   return {[](std::span<const GatheredCopy> copies, CUstream_st* stream) {
     return OnGpu::launch<GatherSegments>(gather_params(copies), stream);

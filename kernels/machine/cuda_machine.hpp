@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_cuda_machine: a model on a GPU, by this project's kernels. The target sluice::cuda has it; no header of CUDA is
-// needed to call it.
+// make_cuda_machine: a model on a GPU, computed by this project's kernels. The target sluice::cuda provides it; callers
+// need no CUDA header.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -27,36 +27,36 @@ struct CudaDevice {
   std::shared_ptr<CudaMemory> memory;
   std::string name; ///< "NVIDIA H100 80GB HBM3"
   Bytes all{0}, free{0};
-  GatherMeasured gather; ///< small copies that a kernel makes; `took` is 0 where the thresholds were stated
+  GatherMeasured gather; ///< small copies that a kernel makes; `took` is 0 if the thresholds were given
 };
 
-/// The first GPU that the driver shows. Errors, a line each: no driver, one older than this program's runtime, no GPU;
-/// too little of either memory to measure, in some tens of milliseconds, up to which size a kernel makes many copies
-/// across the link sooner than copy engines do. `gather` states that instead.
+/// Opens the first GPU that the driver shows. In some tens of milliseconds it measures up to which size a kernel makes
+/// many copies across the link faster than copy engines do, unless `gather` gives these sizes. Errors: no driver, one
+/// older than this program's runtime, no GPU, or too little of either memory for the measurement.
 [[nodiscard]] Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& gather = std::nullopt);
 
-/// The weights as a CUDA machine takes them: pinned, all of `element`, which is that of its kernels, K and V too.
-/// Errors: no kernels are compiled for this model, or a limit of theirs is exceeded; the system refuses so much pinned
-/// memory.
+/// The weights in a CUDA machine's form: pinned, and all of type `element`, as are its kernels, K and V. Errors: no
+/// kernels are compiled for this model, it exceeds a limit of theirs, or the system refuses this much pinned memory.
 [[nodiscard]] Expected<ModelWeights> cuda_weights(const ModelWeights& weights, ElementType element);
 
-/// What a machine takes of the GPU's memory. `weights` here and below: what `cuda_weights` returned; here the sizes are
-/// enough (`retyped`), and no CUDA is needed. `unasked` is zero: who divides the memory knows how much of it is free.
+/// The GPU memory that a machine takes. `weights`, here and below: the result of `cuda_weights`; here its sizes are
+/// enough (`retyped`), and no CUDA is needed. `unasked` is zero: the code that divides the memory knows how much is
+/// free.
 [[nodiscard]] MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup);
 
-/// What the first GPU reaches with a model: a layer by one row and by many, and copies of pinned memory. Half a second,
-/// and room for two layers and what lies beside them on the GPU, which is free again when this returns. Error: there is
-/// no such room.
+/// Measures the first GPU's rates with a model: a layer with one row and with many, and copies of pinned memory. It
+/// takes half a second, and GPU memory for two layers and their buffers, which is free again when this returns. Error:
+/// there is too little memory.
 [[nodiscard]] Expected<LocalRates> cuda_rates(const ModelWeights& weights, const MachineSetup& setup);
 
-/// The machine, which keeps the GPU. `setup.device_memory` holds all that the machine takes of it. Errors: the GPU has
-/// not so much, what `Machine::make` says, and what a kernel needs that this GPU has not.
+/// Makes the machine, which keeps the GPU. `setup.device_memory` covers all GPU memory that the machine takes. Errors:
+/// the GPU has less memory, those of `Machine::make`, and features that a kernel needs and this GPU lacks.
 ///
-/// An error of the driver that comes to light later ends all requests, with the driver's sentence as their reason.
+/// A later driver error ends all requests, with the driver's message as their reason.
 [[nodiscard]] Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& device, ModelWeights weights,
                                                                       const MachineSetup& setup,
                                                                       TokenListener listener = {});
-/// All of it in one call.
+/// All these steps in one call.
 [[nodiscard]] Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const ModelWeights& weights, ElementType element,
                                                                       const MachineSetup& setup,
                                                                       TokenListener listener = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CUDA machine takes of the GPU's memory: the same in a build without CUDA, where a run on a GPU is replayed.
+// The GPU memory that a CUDA machine takes. It is also in builds without CUDA, which replay runs of a GPU.
 #include "sluice/world/machine/stream_memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
@@ -14,10 +14,10 @@ MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup) {
   MemoryNeeds needs;
   needs.buffers = kernels::cuda_workspace(weights.config, element, setup);
   needs.block = kv_block_shape(weights.config.shape, setup.limits.block_tokens, bytes_of(element)).bytes();
-  // All that no KV can have: what stream_kv_blocks leaves of a memory that is large enough for the rest.
+  // All memory that KV cannot use: the remainder that stream_kv_blocks leaves of a large enough memory.
   MachineSetup ample = setup;
   const std::int64_t blocks = 1 + 4 * weights.config.shape.layers * (1 + weights.layout.bytes / needs.block);
-  ample.hidden_blocks = LayerBlocks{0}; // who divides the memory adds them
+  ample.hidden_blocks = LayerBlocks{0}; // the code that divides the memory adds them
   ample.device_memory = bytes_beside(weights, needs.buffers) + needs.block * blocks;
   const LayerBlocks kv = stream_kv_blocks(weights, needs.buffers, bytes_of(element), ample);
   needs.weights = ample.device_memory - needs.buffers - needs.block * kv.count();

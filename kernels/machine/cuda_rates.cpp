@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU reaches with a model, measured by the model's own layers.
+// A GPU's rates with a model, measured with the model's own layers.
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
@@ -20,7 +20,7 @@ namespace sluice {
 
 namespace {
 
-/// The fastest of some, as a rate that the GPU reaches. The first of them finds the GPU asleep.
+/// The fastest of some runs, as the GPU's rate. The first run may find the GPU idle at low clocks.
 template <class Time>
 double fastest(int times, const Time& time) {
   (void)time();
@@ -42,9 +42,9 @@ TimerRoom room_of(const ModelWeights& weights, const MachineSetup& setup, int ro
   return room;
 }
 
-/// Bytes a second of pinned memory, the slower way.
+/// Bytes per second of copies of pinned memory, in the slower direction.
 Expected<BytesPerSecond> copy_rate() {
-  constexpr std::int64_t bytes = std::int64_t{32} << 20; // no kernel makes so large copies
+  constexpr std::int64_t bytes = std::int64_t{32} << 20; // too large for copies by a kernel
   Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
   if (!memory) return memory.error();
   auto timer = StreamCopyTimer<CudaMemory>::make(*memory, Bytes{bytes});
@@ -73,7 +73,7 @@ Expected<LocalRates> cuda_rates(const ModelWeights& weights, const MachineSetup&
     one = fastest(7, [&] { return (*timer)->time({.chunk = 1}).layer.count(); });
     many = fastest(7, [&] { return (*timer)->time({.chunk = rows}).layer.count(); });
     if (!(*memory)->check()) return (*memory)->status().error();
-  } // which is free again
+  } // frees the memory
   Expected<BytesPerSecond> copying = copy_rate();
   if (!copying) return copying.error();
   LocalRates rates;

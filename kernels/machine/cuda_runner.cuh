@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaRunner: a KernelRunner on a GPU's compute stream, which says when the GPU has failed.
+// CudaRunner: a KernelRunner on a GPU's compute stream, which reports a failed GPU.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -20,7 +20,7 @@
 
 namespace sluice::kernels {
 
-/// What a failed GPU left in the host's memory is nobody's token: it has -1, and 0 for a logit.
+/// After a GPU failure the data in the host's memory is invalid, so tokens are -1 and logits 0.
 template <KernelRunnerConfig config_>
 class CudaRunner final : public ForwardingRunner {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_cuda_runner: a model's passes on a GPU, by kernels of one of three elements.
+// make_cuda_runner: a model's passes on a GPU, with kernels for one of three element types.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -22,16 +22,16 @@ class CudaMemory;
 
 namespace kernels {
 
-/// The sizes of heads that there are runners for.
+/// The head sizes with a runner.
 inline constexpr std::array runner_head_dims{32, 64, 80, 96, 128};
 
-/// Of more rows a layer takes so long that launching it costs nothing beside.
+/// With more rows, a layer takes so long that its launches cost nothing.
 inline constexpr int most_graph_rows = 256;
 
-/// Each element's are compiled apart.
+/// Each element's runners are compiled in a separate unit.
 template <ElementType element>
 struct CudaRunners {
-  /// On the compute stream of `memory`. `config` has heads of one of the sizes.
+  /// On the compute stream of `memory`. `config` has one of these head sizes.
   [[nodiscard]] static std::unique_ptr<ModelRunner> make(std::shared_ptr<CudaMemory> memory,
                                                          const DecoderConfig& config, const KernelRunnerLimits& limits);
 };
@@ -51,8 +51,8 @@ struct CudaRunners {
   return CudaRunners<ElementType::bf16>::make(std::move(memory), config, limits);
 }
 
-/// By the limits of a setup alone: memory is divided once it is known how much of it a runner takes. A layer's table
-/// has the blocks of a batch of the longest, and as many of requests that only keep what is rebuilt for them.
+/// Depends only on a setup's limits, since memory is divided after a runner's needs are known. A layer's table has room
+/// for the blocks of a batch of the longest requests, and for as many of requests that only keep rebuilt KV.
 [[nodiscard]] inline KernelRunnerLimits cuda_runner_limits(const MachineSetup& setup) {
   KernelRunnerLimits limits;
   limits.block_tokens = setup.limits.block_tokens;

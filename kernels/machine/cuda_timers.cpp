@@ -27,7 +27,7 @@ Expected<std::unique_ptr<BatchTimer>> cuda_batch_timer(const ModelWeights& weigh
 }
 
 Expected<std::unique_ptr<CopyTimer>> cuda_copy_timer(Bytes arena) {
-  const Expected<CudaDevice> device = open_cuda(); // small copies go the way that a machine's go
+  const Expected<CudaDevice> device = open_cuda(); // small copies are made as a machine makes them
   if (!device) return device.error();
   auto timer = StreamCopyTimer<CudaMemory>::make(device->memory, arena);
   if (!timer) return timer.error();

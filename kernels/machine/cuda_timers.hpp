@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda_batch_timer, cuda_copy_timer: a GPU measured by the runner and the copies that a machine on it has. The target
-// sluice::cuda has them; no header of CUDA is needed to call them.
+// cuda_batch_timer, cuda_copy_timer: time a GPU with the runner and the copies of a machine on it. The target
+// sluice::cuda provides them; callers need no CUDA header.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,16 +15,16 @@
 
 namespace sluice {
 
-/// Times what a runner launches. `weights`: what `cuda_weights` returned. It reserves memory of the GPU of its own, and
-/// gives it back when it goes. Errors: those of `open_cuda`, there are no kernels for the model, and too little memory.
-/// Of a GPU that fails later the times mean nothing: `cuda_status` says so.
+/// Times a runner's launches. `weights`: the result of `cuda_weights`. It reserves its own GPU memory, which its
+/// destructor frees. Errors: those of `open_cuda`, missing kernels for the model, and too little memory. If the GPU
+/// fails later, the times mean nothing, and `cuda_status` returns the error.
 [[nodiscard]] Expected<std::unique_ptr<BatchTimer>> cuda_batch_timer(const ModelWeights& weights,
                                                                      const MachineSetup& setup, const TimerRoom& room);
 
-/// Times copies between the GPU's memory and pinned memory of the host: `arena` of each, each way.
+/// Times copies between the GPU's memory and pinned host memory, in both directions; `arena`: size of each memory.
 [[nodiscard]] Expected<std::unique_ptr<CopyTimer>> cuda_copy_timer(Bytes arena);
 
-/// Ok, or what the driver says of work that a GPU was given and failed at.
+/// Ok, or the driver's error for work that failed on the GPU.
 [[nodiscard]] Status cuda_status();
 
 } // namespace sluice

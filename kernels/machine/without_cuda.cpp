@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of cuda_machine.hpp and cuda_timers.hpp needs CUDA, in a build without: each function says so.
+// The functions of cuda_machine.hpp and cuda_timers.hpp that need CUDA, for builds without it: each returns an error.
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_timers.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketedProduct: a library's fastest algorithm for each range of row counts. Rows may depend on how many there are.
+// BucketedProduct: products with a library's fastest algorithm for each range of row counts. A row's bits may depend on
+// the number of rows.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -16,12 +17,11 @@
 
 namespace sluice::kernels {
 
-/// Products with the algorithm that the library names for the shape. Asking costs microseconds of the host's time, as
-/// much as a launch, so that answers are kept: for a row count rounded up to a power of two, with all that an algorithm
-/// depends on beside it. Where an algorithm does not fit a row count of its bucket, that row count gets an answer of
-/// its own.
+/// Products with the algorithm that the library recommends for the shape. Asking costs microseconds on the host, as
+/// much as a launch, so answers are cached by the row count, rounded up to a power of two, and everything else that an
+/// algorithm depends on. If an algorithm does not fit a row count of its bucket, that row count gets a separate answer.
 ///
-/// Not invariant: the library names other tiles and other splits of the sums for other row counts.
+/// Not invariant: for other row counts the library recommends other tiles and other splits of the sums.
 template <MatmulLibrary L>
 class BucketedProduct {
  public:
@@ -43,7 +43,7 @@ class BucketedProduct {
   using Algorithm = typename L::Algorithm;
   struct Key {
     int rows, outputs, inputs;
-    bool own; ///< of this row count alone
+    bool own; ///< only for this row count
     ElementType element;
     bool biased, accumulate, wide;
     std::int64_t x_stride, y_stride;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CublasLt: the fast Product. Its rows may depend on how many there are.
+// CublasLt: the fast Product. A row's bits may depend on the number of rows.
 #pragma once
 
 #include "kernels/products/bucketed_product.hpp"
@@ -9,10 +9,10 @@
 
 namespace sluice::kernels {
 
-/// Products by cublasLtMatmul, with the algorithm that its heuristic names.
+/// Products by cublasLtMatmul, with the algorithm of its heuristic.
 class CublasLt : public BucketedProduct<CublasLtLibrary> {
  public:
-  /// What the library's makers recommend for compute capability 9.0; less is enough on others.
+  /// NVIDIA's recommendation for compute capability 9.0; less is enough on others.
   static constexpr Bytes wanted_workspace{32 << 20};
 
   [[nodiscard]] static Expected<CublasLt> make(LtWorkspace workspace) {

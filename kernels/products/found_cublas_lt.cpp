@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of cuBLASLt that this project calls, looked up in the library when the first of them is called. A
-// program that was linked with the library itself, some 500 MB that invariant products never use, would not even start
-// where it is not installed.
+// The functions of cuBLASLt that this project calls, loaded from the library at the first call. A program linked with
+// the library itself (some 500 MB, which invariant products never use) would not even start without it.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -13,7 +12,7 @@
 
 namespace {
 
-/// By the name that the toolkit of this build has for it.
+/// Loads the library by its name in this build's toolkit.
 void* library() {
   static void* const opened = dlopen("libcublasLt.so." SLUICE_TEXT(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
   return opened;

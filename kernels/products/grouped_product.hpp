@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupedProduct: y = x W^T where each row has the weights of its expert, in one launch.
+// GroupedProduct: y = x W^T with each row's expert's weights, in one launch.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -15,12 +15,12 @@ namespace sluice::kernels {
 
 struct GroupedProductConfig {
   ElementType element = ElementType::bf16;
-  int tile_rows = 16; ///< 16, 64 or 128: speed alone, for the bits are the same
+  int tile_rows = 16; ///< 16, 64 or 128: affects only speed, not the bits
   friend bool operator==(const GroupedProductConfig&, const GroupedProductConfig&) = default;
 };
 
-/// Products of rows that stand in the order of their experts. The tables lie in device memory, for routing happens
-/// there and the host does not know how many rows an expert has.
+/// Products of rows in the order of their experts. The tables are in device memory: routing happens there, and the host
+/// does not know how many rows an expert has.
 struct GroupedProductParams {
   const void* x = nullptr;                 ///< [rows][inputs], as ProductCall's
   const ProductWeights* weights = nullptr; ///< in device memory, [experts]: each [outputs][inputs]
@@ -30,7 +30,7 @@ struct GroupedProductParams {
   void* y = nullptr;                   ///< [rows][outputs]
   std::int64_t x_stride = 0;
   std::int64_t y_stride = 0;
-  int rows = 0; ///< at least offsets[experts]: tokens times experts of a token. Rows beyond are left as they are.
+  int rows = 0; ///< at least offsets[experts]: tokens times experts per token. Further rows are not written.
   int experts = 0;
   int outputs = 0;
   int inputs = 0;
@@ -41,8 +41,9 @@ struct GroupedProductParams {
   friend bool operator==(const GroupedProductParams&, const GroupedProductParams&) = default;
 };
 
-/// Tiles as TileProduct's, and their bits: a tile belongs to one expert, and the grid has as many as there could be.
-/// Each warp finds its block's expert by summing the tiles of 32 experts at once; blocks beyond the last tile end.
+/// Tiles like TileProduct's, with the same bits. A tile belongs to one expert, and the grid has the largest possible
+/// number of tiles. Each warp finds its block's expert by summing the tiles of 32 experts at once; blocks beyond the
+/// last tile end.
 template <GroupedProductConfig config>
 struct GroupedProduct {
   using Params = GroupedProductParams;
@@ -51,7 +52,7 @@ struct GroupedProduct {
   static constexpr int threads = Tile::threads;
   static constexpr int ctas_per_sm = Tile::ctas_per_sm;
 
-  /// As many row tiles as `rows` rows can make: each expert that has any may leave its last tile with one row.
+  /// The most row tiles that `rows` rows can need: the last tile of each expert with rows may have one row.
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.element == config.element, "a product of this configuration's type");
     SLUICE_ASSERT(params.inputs % Tile::packet == 0 && params.x_stride % Tile::packet == 0,
@@ -93,7 +94,7 @@ struct GroupedProduct {
  private:
   struct Found {
     int expert, first_row;
-    int rows; ///< of the expert from `first_row` on; none where there is no such tile
+    int rows; ///< of the expert from `first_row` on; 0 if there is no such tile
   };
 
   /// The expert and the rows of row tile `tile`. The same for all threads, and a warp needs no other warp for it.

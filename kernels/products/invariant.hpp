@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: the Product whose rows do not depend on how many there are.
+// Invariant: the Product whose rows do not depend on the number of rows.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -18,16 +18,16 @@
 
 namespace sluice::kernels {
 
-/// Who launches TileProduct of a configuration known at run time: `LaunchedTiles`, or a build's table of kernels.
+/// Launches TileProduct of a configuration known at run time: `LaunchedTiles`, or a build's table of kernels.
 template <class L, class Stream>
 concept TileLauncher = requires(const L& launch, TileProductConfig config, const ProductCall& call, Stream stream) {
   { launch(config, call, stream) } -> std::same_as<Status>;
 };
 
-/// Products whose rows have the same bits however many there are: own tiles, or a pinned algorithm for the matrices of
-/// which this device has shown that it keeps them. A matrix stays with what it had first: which of the two computes
-/// depends on the matrix alone, never on the call. A call of a pinned matrix with other strides than were shown, or
-/// with more rows, is an error, for own tiles would give it other bits.
+/// Products whose rows have the same bits for any number of rows: by our own tiles, or by a pinned algorithm for
+/// matrices for which this device has shown that it keeps the bits. A matrix keeps its first implementation: which one
+/// computes depends only on the matrix, never on the call. A call of a pinned matrix with other strides than the tested
+/// ones, or with more rows, is an error, since our own tiles would give other bits.
 template <class Tiles, Product Pinned>
   requires TileLauncher<Tiles, typename Pinned::Stream>
 class Invariant {
@@ -38,10 +38,10 @@ class Invariant {
   explicit Invariant(Tiles tiles, std::optional<Pinned> pinned = std::nullopt)
       : tiles_(std::move(tiles)), pinned_(std::move(pinned)) {}
 
-  /// Says that K and V are rebuilt from this matrix (RebuildTile, RebuildAndDecode), which own tiles do: its product
-  /// keeps to own tiles as well, and `prefer_pinned` refuses it, or what is rebuilt would not have the bits of the
-  /// first time. The matrix is multiplied without a bias: RopeAndStore and RebuildTile add it after the product is
-  /// rounded.
+  /// Declares that K and V are rebuilt from this matrix (RebuildTile, RebuildAndDecode), with our own tiles. Its
+  /// product then always uses them too, and `prefer_pinned` refuses the matrix; otherwise rebuilt K and V would not
+  /// have the bits of the first time. The matrix is multiplied without a bias: RopeAndStore and RebuildTile add it
+  /// after the product is rounded.
   [[nodiscard]] Status keep_tiles(const ProductShape& shape) {
     if (shape.biased || shape.accumulate || shape.wide) {
       return Error{ErrorCode::bad_input, "a matrix that is rebuilt", "a product that adds to what it rounds",
@@ -53,8 +53,8 @@ class Invariant {
     return {};
   }
 
-  /// Uses the pinned algorithm for a matrix from now on, if the device shows that rows keep their bits by it; says
-  /// whether it does. Before the first call with that matrix.
+  /// Uses the pinned algorithm for a matrix from now on, if the device shows that rows keep their bits with it; returns
+  /// whether it does. Call it before the first call with that matrix.
   template <CheckMemory<Stream> M>
   [[nodiscard]] Expected<bool> prefer_pinned(M& memory, const ProductShape& shape, Stream stream) {
     for (const ProductShape& one : kept_)

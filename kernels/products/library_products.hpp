@@ -14,8 +14,8 @@ struct CUstream_st; // a cudaStream_t points to one
 
 namespace sluice::kernels {
 
-/// The Product `CublasLt` behind a virtual call: one of a product's microseconds is nothing beside it, and runners are
-/// compiled alike with the library and without.
+/// The Product `CublasLt` behind a virtual call, whose cost is negligible next to a product's microseconds; runners
+/// compile in the same way with and without the library.
 class LibraryProducts {
  public:
   LibraryProducts() = default;
@@ -26,8 +26,8 @@ class LibraryProducts {
   virtual Status operator()(CUstream_st* stream, const ProductCall& call) = 0;
 };
 
-/// On the GPU that the calling thread works on. `workspace`: memory of that GPU, at a multiple of 256 bytes, which the
-/// products use. Errors, a line each: the build has no cuBLASLt, this machine has none, the library refuses the GPU.
+/// On the calling thread's GPU. `workspace`: memory of that GPU, at a multiple of 256 bytes, which the products use.
+/// Errors: the build has no cuBLASLt, this machine has none, or the library refuses the GPU.
 [[nodiscard]] Expected<std::unique_ptr<LibraryProducts>> make_library_products(std::span<std::byte> workspace);
 
 } // namespace sluice::kernels

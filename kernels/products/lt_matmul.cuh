@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CublasLtLibrary: cuBLASLt as a MatmulLibrary. LtMatmul: a product in its terms, and how an algorithm is found.
+// CublasLtLibrary: cuBLASLt as a MatmulLibrary. LtMatmul: a product in its terms, and its search for an algorithm.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -19,13 +19,13 @@
 
 namespace sluice::kernels {
 
-/// What the library said, or nothing.
+/// The library's status as an error, or Ok.
 [[nodiscard]] inline Status status_of(cublasStatus_t status, const std::string& where) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   return Error{status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::out_of_memory : ErrorCode::unsupported, where,
                std::string{cublasLtGetStatusName(status)} + ", " + cublasLtGetStatusString(status), ""};
 }
-/// The same of a product, whose name is made where there is an error: products that succeed allocate nothing.
+/// The same for a product, whose name is only made for an error, so that successful products allocate nothing.
 [[nodiscard]] inline Status status_of(cublasStatus_t status, const ProductCall& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   return status_of(status, name_of(call));
@@ -49,23 +49,23 @@ class LtHandle {
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy> handle_;
 };
 
-/// Device memory that the library may use while it multiplies. Not owned: who made the product counted and gave it.
+/// Device memory that the library may use while it multiplies. Not owned: the product's creator provides it.
 struct LtWorkspace {
   void* data = nullptr; ///< 256-byte aligned
   Bytes bytes{0};
 };
 
-/// An algorithm with its settings. A name for the library's type, which has none: nvcc 13 ends with an internal error
-/// where a container destroys numbers of it.
+/// An algorithm with its settings. A named struct around the library's type, which has no name: nvcc 13 stops with an
+/// internal error when a container destroys such objects.
 struct LtAlgorithm {
   cublasLtMatmulAlgo_t of;
 };
 
-/// One call of cublasLtMatmul, of a product whose weights lie in one place. The library's matrices are in column order:
-/// what is y = x W^T here, row by row, is to it y = W x with W transposed, and `bias` is its epilogue's.
+/// One call of cublasLtMatmul, for a product whose weights are in one place. The library's matrices are column-major:
+/// our row-major y = x W^T is its y = W x with W transposed, and its epilogue adds `bias`.
 ///
-/// Sums and epilogue are in f32 (CUBLAS_COMPUTE_32F). That is never TF32 in the library unless it is asked for by
-/// CUBLAS_COMPUTE_32F_FAST_TF32, so products of f32 keep all of their bits.
+/// Sums and epilogue are in f32 (CUBLAS_COMPUTE_32F). The library uses TF32 only with CUBLAS_COMPUTE_32F_FAST_TF32, so
+/// products of f32 keep all of their bits.
 class LtMatmul {
  public:
   [[nodiscard]] static Expected<LtMatmul> of(const ProductCall& call) {
@@ -93,8 +93,8 @@ class LtMatmul {
     return made;
   }
 
-  /// Algorithms for it, the one that the library thinks fastest first. `aligned`: what the pointers of W, x and y are
-  /// multiples of. `one_sum`: of those that neither split a sum among blocks nor reduce one.
+  /// Algorithms for it, the fastest by the library's estimate first. `aligned`: alignments of the pointers of W, x and
+  /// y. `one_sum`: only algorithms that neither split a sum among blocks nor reduce one.
   [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(cublasLtHandle_t handle, Bytes workspace,
                                                               const Alignments& aligned, bool one_sum) const {
     cublasLtMatmulPreferenceOpaque_t wanted;
@@ -134,7 +134,7 @@ class LtMatmul {
     return algorithms;
   }
 
-  /// Enqueues it. The library's own word, for a caller that may try another algorithm.
+  /// Enqueues it. Returns the library's own status, for callers that may try another algorithm.
   [[nodiscard]] cublasStatus_t run(cublasLtHandle_t handle, const LtWorkspace& workspace, const LtAlgorithm& algorithm,
                                    cudaStream_t stream) const {
     const float one = 1;
@@ -158,7 +158,7 @@ class LtMatmul {
   }
 
   ProductCall call_;
-  // The library takes descriptors by pointers that are not const where it only reads them.
+  // The library takes descriptors by non-const pointers although it only reads them.
   mutable cublasLtMatmulDescOpaque_t operation_{};
   mutable cublasLtMatrixLayoutOpaque_t w_{}, x_{}, y_{};
 };

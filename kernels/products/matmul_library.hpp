@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatmulLibrary: what BucketedProduct and PinnedProduct ask of cuBLASLt. A test stands in for it without a GPU.
+// MatmulLibrary: the operations of cuBLASLt that BucketedProduct and PinnedProduct use. Tests replace it without a GPU.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice::kernels {
 
-/// "cuBLASLt, bf16, 7 x 4096 of 4096": rows by outputs, of inputs.
+/// "cuBLASLt, bf16, 7 x 4096 of 4096": rows x outputs of inputs.
 [[nodiscard]] inline std::string name_of(const ProductCall& call) {
   const char* const element = call.element == ElementType::f32   ? "f32"
                               : call.element == ElementType::f16 ? "f16"
@@ -26,14 +26,14 @@ namespace sluice::kernels {
          " of " + std::to_string(call.inputs);
 }
 
-/// Whether the library has such a product at all.
+/// Whether the library supports such a product.
 [[nodiscard]] inline Status library_offers(const ProductCall& call) {
   if (call.bias == nullptr || !call.wide || call.element == ElementType::f32) return {};
   return Error{ErrorCode::unsupported, name_of(call), "a bias of 16 bits beside results of 32",
                "a product without bias, or results of the element's type"};
 }
 
-/// One call or two, or none of no outputs.
+/// Up to two calls; none if there are no outputs.
 class CallParts {
  public:
   void add(const ProductCall& call) { parts_[count_++] = call; }
@@ -45,7 +45,7 @@ class CallParts {
   std::size_t count_ = 0;
 };
 
-/// The calls that one call is where its weights lie in two places: each with weights in one.
+/// Splits a call whose weights are in two places into calls with weights in one place each.
 [[nodiscard]] inline CallParts parts_of(const ProductCall& call) {
   const int split = call.w.split < call.outputs ? call.w.split : call.outputs;
   const int bytes = bytes_of(call.element);
@@ -67,10 +67,11 @@ class CallParts {
   return parts;
 }
 
-/// What the addresses of W, x and y are multiples of.
+/// The alignments of the addresses of W, x and y.
 using Alignments = std::array<std::uint32_t, 3>;
 
-/// The largest powers of two, up to 256, which no algorithm asks more than. Of a call whose weights lie in one place.
+/// The largest powers of two, up to 256, beyond which no algorithm requires alignment. For a call whose weights are in
+/// one place.
 [[nodiscard]] inline Alignments alignments_of(const ProductCall& call) {
   const auto of = [](const void* at) {
     return 1U << std::countr_zero(reinterpret_cast<std::uintptr_t>(at) | std::uintptr_t{256});
@@ -78,17 +79,17 @@ using Alignments = std::array<std::uint32_t, 3>;
   return {of(call.w.head), of(call.x), of(call.y)};
 }
 
-/// What the library made of a call.
+/// The library's result for a call.
 struct LibraryAnswer {
-  bool refused = false; ///< the algorithm is not one for this call, and nothing is enqueued: another may be
+  bool refused = false; ///< the algorithm does not support this call, and nothing was enqueued; another algorithm may
   Status status;
 };
 
 /// A library that multiplies by one of many algorithms, each good for some calls. Calls have their weights in one
 /// place.
 ///
-/// - `algorithms(call, aligned, one_sum)`: those for the call at addresses of such alignments, the one that the library
-///   thinks fastest first, and at least one. `one_sum`: of those that neither split a sum among blocks nor reduce one.
+/// - `algorithms(call, aligned, one_sum)`: at least one algorithm for the call with these alignments, the fastest by
+///   the library's estimate first. `one_sum`: only those that neither split a sum among blocks nor reduce one.
 /// - `run(call, algorithm, stream)`: enqueues the call.
 /// - `workspace()`: device memory that calls use, constant.
 template <class L>

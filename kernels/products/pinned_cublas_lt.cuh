@@ -12,7 +12,7 @@ namespace sluice::kernels {
 
 class PinnedCublasLt : public PinnedProduct<CublasLtLibrary> {
  public:
-  /// `rows`: for which algorithms are chosen: those of a usual step.
+  /// `rows`: number of rows for which algorithms are chosen, as in a usual step.
   [[nodiscard]] static Expected<PinnedCublasLt> make(LtWorkspace workspace, int rows) {
     if (rows < 1) return Error{ErrorCode::bad_input, "rows of a usual step", std::to_string(rows), "at least 1"};
     Expected<CublasLtLibrary> library = CublasLtLibrary::make(workspace);

@@ -16,24 +16,24 @@
 
 namespace sluice::kernels {
 
-/// Products by an algorithm that is chosen once for each matrix, for `rows` rows, among those that split no sum and
-/// reduce none, and is then kept: what changes with the number of rows is how many tiles there are. A matrix is what it
-/// is used as: its sizes, what is added, and the strides of x and y; addresses are taken to be multiples of 16 and no
-/// more, wherever they are.
+/// Products by an algorithm that is chosen once for each matrix, for `rows` rows, among those that neither split nor
+/// reduce a sum, and is then kept, so that only the number of tiles changes with the number of rows. A matrix is
+/// identified by its use: its sizes, the added terms, and the strides of x and y. Addresses are assumed to be multiples
+/// of 16 and no more.
 ///
-/// Whether rows then keep their bits is the library's secret (a kernel may treat the last tile otherwise than the
-/// others), so the class does not promise it: `invariant` is false, `shows_invariance` asks a card, and `Invariant`
-/// uses this class for the shapes that a card has shown.
+/// The library does not document whether rows then keep their bits (a kernel may treat the last tile differently), so
+/// the class does not guarantee it: `invariant` is false, `shows_invariance` tests it on a GPU, and `Invariant` uses
+/// this class for the shapes that passed.
 ///
 /// Weights in two places are two calls with the matrix's one algorithm, which needs results of 16-byte alignment: a
-/// split at other outputs than multiples of 8 is refused. Another algorithm for it would be other bits, silently.
+/// split at outputs that are no multiple of 8 is refused. Another algorithm would silently give other bits.
 template <MatmulLibrary L>
 class PinnedProduct {
  public:
   using Stream = typename L::Stream;
   static constexpr bool invariant = false;
 
-  /// `rows`: for which algorithms are chosen: those of a usual step, at least 1.
+  /// `rows`: number of rows for which algorithms are chosen, as in a usual step; at least 1.
   PinnedProduct(L library, int rows) : library_(std::move(library)), rows_(rows) {}
 
   Status operator()(Stream stream, const ProductCall& call) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product: what a decoder asks of whatever multiplies its activations by its weights.
+// Product: the concept of an implementation that multiplies a decoder's activations by its weights.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -11,20 +11,20 @@
 
 namespace sluice::kernels {
 
-/// The stream that a product is enqueued on: CUDA's, or the emulator's.
+/// The stream on which a product is enqueued: CUDA's, or the emulator's.
 template <class P>
 concept NamesItsStream = requires {
   typename P::Stream;
 };
 
-/// `invariant`: whether a row's result is its own, the same bits however many rows the call has and wherever the row
-/// stands among them. Required and not defaulted: a product that forgets to say it would pass for one that is not.
+/// `invariant`: whether a row's bits are independent of the call's number of rows and of the row's position among them.
+/// Required without a default, so that no product can forget to state it.
 template <class P>
 concept SaysWhetherInvariant = requires {
   { P::invariant } -> std::same_as<const bool&>;
 };
 
-/// `workspace()`: device memory in use while a call runs, which a memory plan has to count.
+/// `workspace()`: device memory in use while a call runs, which a memory plan must count.
 template <class P>
 concept SaysItsWorkspace = requires(const P& product) {
   { product.workspace() } -> std::same_as<Bytes>;
@@ -32,16 +32,16 @@ concept SaysItsWorkspace = requires(const P& product) {
 
 /// Multiplies activations by weights, asynchronously, on a stream.
 ///
-///  1. `product(stream, call)` enqueues y = x W^T + bias (+ y) and returns; an error says that nothing was enqueued, or
-///     that y holds anything. Zero rows are no error and no work.
-///  2. `P::invariant` promises, or does not, that rows do not depend on how many there are. A decoder whose rebuilt or
-///     chunked prefixes must have the bits of the first time needs one that does.
+///  1. `product(stream, call)` enqueues y = x W^T + bias (+ y) and returns; after an error, nothing was enqueued, or
+///     y's contents are undefined. Zero rows are no error and no work.
+///  2. `P::invariant` states whether rows are independent of the number of rows. A decoder whose rebuilt or chunked
+///     prefixes must have the bits of the first time needs an invariant product.
 ///  3. `workspace()` is constant.
 ///
-/// Not checked, and the caller's: the pointers of a call stay valid until the stream has done it; calls of one product
-/// are made by one thread at a time, and on streams that are ordered among each other where there is a workspace.
+/// Not checked: the caller keeps a call's pointers valid until the stream has done it; calls one product from one
+/// thread at a time; and, if the product has a workspace, uses streams that are ordered among each other.
 ///
-/// Models: `CublasLt` (fast), `Invariant` (own tiles, or a pinned algorithm where a card shows that it is invariant),
+/// Models: `CublasLt` (fast), `Invariant` (our own tiles, or a pinned algorithm that a GPU has shown to be invariant),
 /// and in tests `EmulatedProduct`.
 template <class P>
 concept Product = NamesItsStream<P> && SaysWhetherInvariant<P> && SaysItsWorkspace<P> &&
@@ -49,7 +49,7 @@ concept Product = NamesItsStream<P> && SaysWhetherInvariant<P> && SaysItsWorkspa
   { product(stream, call) } -> std::same_as<Status>;
 };
 
-/// A product that may stand where rows have to keep their bits.
+/// A product for uses in which rows must keep their bits.
 template <class P>
 concept InvariantProduct = Product<P> && P::invariant;
 

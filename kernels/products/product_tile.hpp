@@ -9,7 +9,7 @@
 
 namespace sluice::kernels {
 
-/// The part of a product that one thread block computes: at most a tile's rows of x, against the outputs of W from
+/// The part of a product that one thread block computes: at most a tile's rows of x, times the outputs of W from
 /// `first_output` on.
 struct TileJob {
   const void* x;
@@ -18,7 +18,7 @@ struct TileJob {
   const void* bias;
   void* y;
   std::int64_t y_stride;
-  int rows; ///< of x and y; those of the tile beyond them are zeros and not written
+  int rows; ///< of x and y; the tile's further rows are zeros and are not written
   int first_output;
   int outputs; ///< of the whole product
   int inputs;
@@ -27,23 +27,23 @@ struct TileJob {
 };
 
 /// A tile of `tile_rows` rows of x by `outputs` rows of W, in steps of `depth` inputs (128 bytes of each row), which
-/// come by asynchronous copies `stages - 1` steps ahead.
+/// asynchronous copies fetch `stages - 1` steps ahead.
 ///
-/// **A row's result is its own.** Each number of y has one f32 sum, which starts at zero and takes the inputs in
-/// ascending order: by `mma.m16n8k16`, 16 inputs at once (f16, bf16), or (f32, where tensor cores would round x and W
-/// to TF32) by sums of 32 inputs, of one FMA each from zero. One chain of FMAs is 1.2e-6 off at 4096 inputs and
-/// 2.2e-6 at 14336, sums of sums are 2.3e-7 and 3.9e-7 (uniform numbers). Every tile takes the same steps, and
-/// neither warps nor blocks share the inputs of a sum (no split-K), so the bits are the same for every tile size, row
-/// position and number of rows, and the tile is free to follow the number of rows.
+/// **A row's bits depend only on that row.** Each number of y has one f32 sum, which starts at zero and takes the
+/// inputs in ascending order: by `mma.m16n8k16`, 16 inputs at once (f16, bf16), or (f32, where tensor cores would round
+/// x and W to TF32) by sums of 32 inputs, each a chain of FMAs from zero. A single chain of FMAs has an error of 1.2e-6
+/// at 4096 inputs and 2.2e-6 at 14336; sums of sums have 2.3e-7 and 3.9e-7 (uniform numbers). Every tile takes the same
+/// steps, and neither warps nor blocks share the inputs of a sum (no split-K), so the bits are the same for every tile
+/// size, row position and number of rows, so the tile size can be chosen by the number of rows.
 ///
 /// Shared rows are 8 packets of 16 bytes, packet p of row r at place p xor (r mod 8): the eight rows that `ldmatrix`
-/// reads at once lie in different banks, and so do the packets that eight threads copy or (f32) read at once. No bank
-/// conflict at all, where padded rows would cost 1/8 more memory for the same.
+/// reads at once lie in different banks, and so do the packets that eight threads copy or (f32) read at once. This
+/// avoids all bank conflicts; padded rows would need 1/8 more memory for the same.
 ///
-/// Tiles: 16 rows for decoding, where W is read once and its bytes in flight decide (a block has 28 KiB of W under way
-/// in 48 KiB of shared memory: 4 blocks fit an SM of compute capability 9.0, 3 one of 8.0; 32 outputs are a block's, so
-/// that 4096 outputs are 128 blocks); 64 and 128 rows for prompts, where a warp has 32 x 64 sums in registers. At most
-/// 96 KiB of shared memory, which every architecture from 8.0 on has.
+/// Tiles have 16 rows for decoding, where W is read once and the bytes of W in flight determine the speed: a block has
+/// 28 KiB of W in flight in 48 KiB of shared memory, 4 blocks fit an SM of compute capability 9.0 and 3 one of 8.0, and
+/// a block has 32 outputs, so that 4096 outputs are 128 blocks. They have 64 and 128 rows for prompts, where a warp has
+/// 32 x 64 sums in registers. They need at most 96 KiB of shared memory, which every architecture from 8.0 on has.
 template <ElementType element, int tile_rows>
   requires(tile_rows == 16 || tile_rows == 64 || tile_rows == 128)
 struct ProductTile {
@@ -59,8 +59,8 @@ struct ProductTile {
   static constexpr int row_warps = rows / warp_rows;
   static constexpr int threads = row_warps * (outputs / warp_outputs) * warp_lanes;
   static constexpr int stages = small ? 8 : 3;
-  /// That fit an SM of 9.0 by their shared memory; of f32 one fewer of the larger, whose lanes hold 160 numbers at
-  /// once.
+  /// Blocks that fit an SM of 9.0 by their shared memory; one fewer of the larger tiles in f32, whose lanes hold 160
+  /// numbers at once.
   static constexpr int ctas_per_sm = small ? 4 : (rows == 64 ? 3 : 2) - (element == ElementType::f32 ? 1 : 0);
 
   struct Stage {
@@ -77,7 +77,7 @@ struct ProductTile {
     return x_stride >= 0 && rows * (x_stride / packet) <= most && std::int64_t{w_rows} * (inputs / packet) <= most;
   }
 
-  /// All threads of the block come here.
+  /// All threads of the block call it.
   template <class C>
     requires(element == ElementType::f32 ? AsyncCopyCta<C> : TensorCta<C>)
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const TileJob& job) {
@@ -91,7 +91,7 @@ struct ProductTile {
     int stage = 0;
     for (int step = 0; step < steps; ++step) {
       cta.template wait<stages - 2>();
-      cta.sync(); // everybody's copies are there, and everybody has read the stage that is overwritten next
+      cta.sync(); // all threads' copies have arrived, and all have read the stage that is overwritten next
       const int next = stage == 0 ? stages - 1 : stage - 1;
       if (step + stages - 1 < steps) fetch(cta, shared.of[next], job, step + stages - 1);
       cta.commit();
@@ -135,7 +135,7 @@ struct ProductTile {
     return cta.warp() / row_warps * warp_outputs;
   }
 
-  /// Begins to copy a step's inputs; zeros where there is no row, output or input.
+  /// Starts to copy a step's inputs; zeros beyond the rows, outputs or inputs.
   template <class C>
   SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const TileJob& job, int step) {
     constexpr int rows_at_once = threads / columns;
@@ -145,7 +145,8 @@ struct ProductTile {
     const int w_packets = job.inputs / packet;
     const int x_packets = static_cast<int>(job.x_stride / packet);
     const bool inside = at < w_packets;
-    // Indices of packets, in 32 bits (`indexable`): addresses of all rows would cost the registers that the sums need.
+    // Indices of packets, in 32 bits (`indexable`): the addresses of all rows would take the registers that the sums
+    // need.
     const auto* const x = static_cast<const Packet<T>*>(job.x);
     SLUICE_UNROLL
     for (int i = 0; i < rows / rows_at_once; ++i) {
@@ -172,7 +173,7 @@ struct ProductTile {
     if constexpr (element == ElementType::f32) {
       const int row = first_row(cta) + lane / 8;
       const int output = first_output(cta) + lane % 8;
-      // Unrolled, the loop would load columns ahead, into registers that are not there.
+      // Unrolled, the loop would load columns ahead and run out of registers.
       SLUICE_KEEP_LOOP
       for (int column = 0; column < columns; ++column) {
         Some<Packet<float>, row_parts> x;
@@ -190,7 +191,7 @@ struct ProductTile {
       }
     } else {
       const int row = first_row(cta) + lane % 16;
-      constexpr int at_once = output_parts == 1 ? 2 : 1; // of mma's 16 inputs: four matrices of W are what is loaded
+      constexpr int at_once = output_parts == 1 ? 2 : 1; // steps of mma's 16 inputs: a load brings four matrices of W
       SLUICE_UNROLL
       for (int column = 0; column < columns; column += 2 * at_once) {
         Some<Some<std::uint32_t[4], at_once>, row_parts> x;
@@ -234,7 +235,7 @@ struct ProductTile {
     Y of[2];
   };
 
-  /// Sum, bias, and what y held: rounded once.
+  /// Adds the sum, the bias and the old y, rounded once.
   template <class Y>
   SLUICE_DEVICE static Y result(const TileJob& job, int output, float sum, const Y* old) {
     if (job.bias != nullptr) sum += widen(static_cast<const T*>(job.bias)[output]);
@@ -259,7 +260,7 @@ struct ProductTile {
         }
       }
     } else {
-      // Two neighbours in one store, where rows allow it: an odd number of outputs need not.
+      // Two neighbours in one store if the rows are aligned for it, which an odd number of outputs need not allow.
       const bool paired = job.y_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y) % sizeof(Pair<Y>) == 0;
       SLUICE_UNROLL
       for (int part = 0; part < row_parts * 2; ++part) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shows_invariance: asks a device whether a Product's rows keep their bits, for one matrix.
+// shows_invariance: tests on a device whether a Product's rows keep their bits, for one matrix.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice::kernels {
 
-/// The matrix of which rows are compared, and how it is used.
+/// The tested matrix, and its use.
 struct ProductShape {
   int outputs = 0;
   int inputs = 0;
@@ -27,30 +27,30 @@ struct ProductShape {
   bool wide = false;
   std::int64_t x_stride = 0; ///< 0: `inputs`
   std::int64_t y_stride = 0; ///< 0: `outputs`
-  int most_rows = 8192;      ///< of a call: those of the largest step
+  int most_rows = 8192;      ///< of a call: the largest step's rows
 
   [[nodiscard]] static ProductShape of(const ProductCall& call) {
     return {call.outputs,  call.inputs,   call.element, call.bias != nullptr, call.accumulate, call.wide,
             call.x_stride, call.y_stride, call.rows};
   }
-  /// The strides written out.
+  /// The same with default strides filled in.
   [[nodiscard]] ProductShape whole() const {
     ProductShape all = *this;
     if (all.x_stride == 0) all.x_stride = inputs;
     if (all.y_stride == 0) all.y_stride = outputs;
     return all;
   }
-  /// The same matrix to the eye of a checkpoint.
+  /// Whether both are the same matrix in a checkpoint.
   [[nodiscard]] bool same_matrix(const ProductShape& other) const {
     return outputs == other.outputs && inputs == other.inputs && element == other.element;
   }
-  /// The same matrix, of which the same is made, wherever its rows lie.
+  /// Whether both are the same matrix in the same use, whatever the strides.
   [[nodiscard]] bool same_product(const ProductShape& other) const {
     return same_matrix(other) && biased == other.biased && accumulate == other.accumulate && wide == other.wide;
   }
 };
 
-/// Memory of the device that a check runs on: CUDA's (shows_invariance.cuh), or a test's.
+/// The device memory of a check: CUDA's (shows_invariance.cuh), or a test's.
 ///
 /// - `holding(bytes)`: owned memory with these bytes, at a multiple of 256.
 /// - `copy(to, from, bytes, stream)`, in the stream's order; `read(into, from, stream)`, which waits for the stream.
@@ -64,7 +64,8 @@ concept CheckMemory = requires(M& memory, Stream stream, std::byte* to, const st
 
 namespace detail {
 
-/// A check's matrices begin here in their memory: at a multiple of 16 and of no more, the least that a product may get.
+/// Offset of a check's matrices in their memory: a multiple of 16 and no more, the least alignment that a product may
+/// get.
 inline constexpr std::size_t check_begin = 16;
 
 /// Numbers below 1 of many magnitudes, so that f32 sums of their products round and show their order.
@@ -90,12 +91,12 @@ inline constexpr std::size_t check_begin = 16;
 } // namespace detail
 
 /// Runs one shape on `most_rows` rows, and again on fewer, from the first row on and up to the last: 1, 2 and 7, and
-/// about every power of two from 64 on one fewer, as many and one more, where a library's tiles end; and with the
-/// weights in two places. True where every row has the bits that it has among all, false where one has others or the
-/// product refuses such a call. An error is the device's.
+/// each power of two from 64 on with its two neighbours, where a library's tiles end; and with the weights in two
+/// places. True if every row keeps its bits, false if one does not or the product refuses such a call. An error is the
+/// device's.
 ///
 /// Takes memory for x, W and twice y, and a second or so; waits for the stream. For start-up and checks, not for
-/// serving. It shows what it ran: other numbers of rows are like these by all that is known of tiled kernels.
+/// serving. It tests only these row counts; tiled kernels should treat other counts in the same way.
 template <Product P, CheckMemory<typename P::Stream> M>
 [[nodiscard]] Expected<bool> shows_invariance(P& product, M& memory, const ProductShape& asked,
                                               typename P::Stream stream) {

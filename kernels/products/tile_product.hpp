@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TileProduct: y = x W^T by own tiles, where a row's bits do not depend on the other rows.
+// TileProduct: y = x W^T by our own tiles, so that a row's bits do not depend on the other rows.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -13,18 +13,18 @@ namespace sluice::kernels {
 
 struct TileProductConfig {
   ElementType element = ElementType::bf16;
-  int tile_rows = 64; ///< 16, 64 or 128: speed alone, for the bits are the same
+  int tile_rows = 64; ///< 16, 64 or 128: affects only speed, not the bits
   friend bool operator==(const TileProductConfig&, const TileProductConfig&) = default;
 };
 
 using TileProductParams = ProductCall;
 
-/// The tile that reads the least for so many rows. A tile of 16 rows has a quarter of the outputs of the others: up to
-/// 32 rows W is better read twice, the second time from the second-level cache, by four times the blocks.
+/// The fastest tile size for a number of rows. A tile of 16 rows has a quarter of the others' outputs: up to 32 rows,
+/// four times as many blocks that read W twice, the second time from the L2 cache, are faster.
 [[nodiscard]] constexpr int tile_rows_for(int rows) { return rows <= 32 ? 16 : rows <= 256 ? 64 : 128; }
 
-/// One thread block for each tile of `ProductTile` (which says what order sums have). Blocks that follow one another
-/// share their outputs, so that W comes from memory once while it is read by all rows.
+/// One thread block for each tile of `ProductTile` (which defines the order of sums). Consecutive blocks share their
+/// outputs, so that W is read from memory once for all rows.
 template <TileProductConfig config>
 struct TileProduct {
   using Params = TileProductParams;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What library_products.hpp declares, in a build whose toolkit has no cuBLASLt.
+// The functions of library_products.hpp, for builds whose toolkit has no cuBLASLt.
 #include "kernels/products/library_products.hpp"
 
 namespace sluice::kernels {

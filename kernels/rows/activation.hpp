@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation: what stands between an MLP's matrices: SwiGLU, GELU or ReLU, with biases, gated or not.
+// Activation: the function between an MLP's matrices: SwiGLU, GELU or ReLU, with biases, gated or not.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -30,8 +30,8 @@ struct ActivationConfig {
 
 /// Numbers are of the configuration's element, matrices row-major and 16-byte aligned.
 struct ActivationParams {
-  const void* gate = nullptr;      ///< [rows][gate_stride], of which the first `features` count
-  const void* up = nullptr;        ///< [rows][up_stride]; where gate and up are one product's output, gate + features
+  const void* gate = nullptr;      ///< [rows][gate_stride]; only the first `features` are used
+  const void* up = nullptr;        ///< [rows][up_stride]; gate + features if gate and up are one product's output
   const void* gate_bias = nullptr; ///< [features], added before the function; null: none
   const void* up_bias = nullptr;   ///< [features]; null: none
   void* out = nullptr;             ///< [rows][features], neither gate nor up
@@ -56,7 +56,7 @@ SLUICE_DEVICE float activate(float x) {
   }
 }
 
-/// A block for each `threads` packets of a row. One rounding, at the end.
+/// One block for each `threads` packets of a row. Rounds once, at the end.
 template <ActivationConfig config>
 struct Activation {
   using T = ElementOf<config.element>;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_sum: the sum of a float of every thread of a block, in an order that is always the same.
+// block_sum: the sum of one float per thread of a block, always in the same order.
 #pragma once
 
 #include "kernels/cta.hpp"
 
 namespace sluice::kernels {
 
-/// Lanes by a tree of shuffles, then warps ascending. All threads call, all get the sum. `room`: reused only after a
-/// `sync()`. `idle`: all lanes of this warp have 0, so that it need not shuffle.
+/// Sums lanes by a tree of shuffles, then warps in ascending order. All threads call it and get the sum. `room`: reused
+/// only after a `sync()`. `idle`: all lanes of this warp have 0, so that it need not shuffle.
 template <Cta C>
 SLUICE_DEVICE float block_sum(const C& cta, float mine, SharedArray<float, C::threads / warp_lanes>& room,
                               bool idle = false) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embed: the residual stream's first numbers, a token's row of the embedding, and a position's where those are learned.
+// Embed: the start of the residual stream: a token's row of the embedding, plus a position's row if positions are
+// learned.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -18,8 +19,8 @@ struct EmbedConfig {
   friend bool operator==(const EmbedConfig&, const EmbedConfig&) = default;
 };
 
-/// Numbers are of the configuration's element, matrices row-major and 16-byte aligned. That tokens and positions are
-/// rows which the tables have is the caller's business: a kernel has nobody to tell.
+/// Numbers are of the configuration's element, matrices row-major and 16-byte aligned. The caller must check that
+/// tokens and positions are rows of the tables; a kernel cannot report an error.
 struct EmbedParams {
   const int* tokens = nullptr;    ///< [rows]
   const int* positions = nullptr; ///< [rows], only with `learned`
@@ -33,7 +34,7 @@ struct EmbedParams {
   friend bool operator==(const EmbedParams&, const EmbedParams&) = default;
 };
 
-/// A block for each row. The sum is rounded once.
+/// One block per row. The sum is rounded once.
 template <EmbedConfig config>
 struct Embed {
   using T = ElementOf<config.element>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeadHalves: a head of queries, keys or values on its way from the product to where it is kept: bias, norm, rotation.
+// HeadHalves: applies bias, norm and rotation to a head of queries, keys or values between the product and its storage.
 #pragma once
 
 #include "kernels/cta.hpp"
@@ -10,9 +10,9 @@
 
 namespace sluice::kernels {
 
-/// What one lane has of a head that a group of lanes shares: a packet of the first half, and the packet of the second
-/// half that rotation pairs with it (RoFormer, Su et al., 2021, in Hugging Face's order). Who stores a projected row
-/// (RopeAndStore) and who rebuilds it later (RebuildTile) get the same bits because both do it by these functions.
+/// One lane's part of a head that a group of lanes shares: a packet of the first half, and the packet of the second
+/// half that rotation pairs with it (RoFormer, Su et al., 2021, in Hugging Face's order). RopeAndStore, which stores a
+/// projected row, and RebuildTile, which rebuilds it later, both use these functions and so get the same bits.
 template <Element T, int head_dim>
 struct HeadHalves {
   using Floats = RowFloats<T>;
@@ -22,9 +22,9 @@ struct HeadHalves {
   static_assert(head_dim % (2 * Floats::size) == 0, "sluice: halves of a head are whole packets of 16 bytes");
   static_assert(group <= warp_lanes, "sluice: a warp holds a head");
 
-  Floats low{}, high{}; ///< zeros in the lanes of a group that have no packet
+  Floats low{}, high{}; ///< zeros in lanes without a packet
 
-  /// Where a lane's packet of the first half begins.
+  /// The start of a lane's packet in the first half.
   SLUICE_DEVICE static int low_at(int lane) { return lane % group * Floats::size; }
 
   /// `bias` and, below, `scale` and `head` are the head's, not the packet's.
@@ -38,8 +38,8 @@ struct HeadHalves {
     for (int j = 0; j < Floats::size; ++j) high.of[j] += added.of[j];
   }
 
-  /// The RMSNorm of a head (QK norm), which all lanes of a warp call for its shuffles; nothing happens to the head of a
-  /// lane whose `scale` is null.
+  /// The RMSNorm of a head (QK norm), which all lanes of a warp must call because of its shuffles; a lane whose `scale`
+  /// is null leaves its head unchanged.
   template <Cta C>
   SLUICE_DEVICE void normalise(const C& cta, const T* scale, int at, float epsilon) {
     float squares = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norm: adds a projection to the residual stream and normalises the sum, RMSNorm or LayerNorm, a block for each row.
+// Norm: adds a projection to the residual stream and normalises the sum by RMSNorm or LayerNorm, with a block per row.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -23,11 +23,11 @@ struct NormConfig {
 
 /// Numbers are of the configuration's element, matrices row-major and 16-byte aligned.
 struct NormParams {
-  const void* x = nullptr;      ///< [rows][features], added to the residual; null: nothing is
+  const void* x = nullptr;      ///< [rows][features], added to the residual; null: none
   const void* x_bias = nullptr; ///< [features], added to x first; null: none
-  void* residual = nullptr;     ///< [rows][features]; written only where there is x
-  const int* which = nullptr;   ///< [rows]: rows of x and residual to take (out has them one after the other); null:
-                                ///< all, as they come. None twice where there is x
+  void* residual = nullptr;     ///< [rows][features]; written only if there is x
+  const int* which = nullptr;   ///< [rows]: rows of x and residual to use (out has them one after the other); null:
+                                ///< all, in order. With x, no row may occur twice
   const void* weight = nullptr; ///< [features]
   const void* bias = nullptr;   ///< [features]; null: none
   void* out = nullptr;          ///< [rows][features], neither x nor residual
@@ -40,18 +40,18 @@ struct NormParams {
 
 /// residual += x + x_bias; out = residual / sqrt(mean(residual^2) + epsilon) * weight (Zhang and Sennrich, "Root Mean
 /// Square Layer Normalization", 2019), or LayerNorm of the same (Ba et al., 2016): mean first, then squared deviations,
-/// in two passes, for mean(x^2) - mean(x)^2 cancels. What the mean itself has rounded off shows as the deviations' own
-/// mean, and is taken off as well: a row whose mean is many deviations keeps its digits.
+/// in two passes, since mean(x^2) - mean(x)^2 suffers from cancellation. The mean's rounding error appears as the mean
+/// of the deviations, and is subtracted as well, so that a row whose mean is many deviations keeps its precision.
 ///
-/// Normalised is the residual as memory keeps it, rounded: whoever reads it again later normalises the same numbers.
-/// Sums are of f32: a thread's own numbers ascending, lanes by a tree, warps ascending.
+/// It normalises the rounded residual, as stored in memory, so that a later kernel normalises the same numbers. Sums
+/// are in f32: first a thread's own numbers in ascending order, then lanes by a tree, then warps in ascending order.
 template <NormConfig config>
 struct Norm {
   using T = ElementOf<config.element>;
   using Params = NormParams;
   using Floats = RowFloats<T>;
   static constexpr int threads = 256, ctas_per_sm = 4;
-  /// Packets that a thread keeps in registers; those of longer rows are read again, by the thread that wrote them.
+  /// Packets that a thread keeps in registers; the thread reads further packets of longer rows again.
   static constexpr int kept = 16 / Floats::size;
 
   struct Shared {
@@ -80,7 +80,7 @@ struct Norm {
 
     const int first = cta.thread() * Floats::size;
     constexpr int stride = threads * Floats::size;
-    const bool idle = cta.warp() * warp_lanes * Floats::size >= features; // the row has no numbers for this warp
+    const bool idle = cta.warp() * warp_lanes * Floats::size >= features; // the row is too short for this warp
     Floats values[static_cast<std::size_t>(kept)];
     const auto each = [&](const auto& does) {
       SLUICE_UNROLL
@@ -108,7 +108,7 @@ struct Norm {
       value.round();
       value.store(residual, at, features, whole);
     };
-    each(add); // the numbers beyond those kept are loaded once more than needed
+    each(add); // this loads the numbers beyond those kept once more than necessary
 
     float mean = 0;
     if constexpr (config.kind == NormKind::layer) {
@@ -123,7 +123,7 @@ struct Norm {
     each([&](int at, const Floats& value) {
       SLUICE_UNROLL
       for (int j = 0; j < Floats::size; ++j) {
-        const float off = at + j < features ? value.of[j] - mean : 0.0F; // zeros beyond the end are no numbers
+        const float off = at + j < features ? value.of[j] - mean : 0.0F; // the zeros beyond the end do not count
         squares = fused(off, off, squares);
         if constexpr (config.kind == NormKind::layer) rest += off;
       }

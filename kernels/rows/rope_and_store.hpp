@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RopeAndStore: from the rows of the fused QKV product to queries ready for attention and K and V in their blocks.
+// RopeAndStore: turns rows of the fused QKV product into queries for attention, and stores K and V in their blocks.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -28,17 +28,17 @@ struct RopeAndStoreParams {
   const void* key_norm = nullptr;   ///< [head_dim], of each head's key; null: none
   const double* turns = nullptr;    ///< [head_dim / 2], full turns per token (`rope_turns`); null: nothing is rotated
   const int* positions = nullptr;   ///< [rows]
-  const int* sequences = nullptr;   ///< [rows]: whose K and V they are; below 0: they are stored nowhere
-  const int* stored_from = nullptr; ///< [sequences]: what lies before this position is stored already, and its blocks
-                                    ///< stay as they are; null: nothing is
-  const int* first_block = nullptr; ///< [sequences]: where in `blocks` its blocks begin
+  const int* sequences = nullptr;   ///< [rows]: the sequence of each row's K and V; below 0: they are not stored
+  const int* stored_from = nullptr; ///< [sequences]: K and V before this position are already stored, and their blocks
+                                    ///< are not written; null: none are
+  const int* first_block = nullptr; ///< [sequences]: index in `blocks` of its first block
   void* const* blocks = nullptr;    ///< device memory, or the host's, mapped
-  void* const* also = nullptr;      ///< a second place of each of `blocks`, written as well; null (the table, or a
-                                    ///< block): none
+  void* const* also = nullptr;      ///< a second copy of each of `blocks`, which is written as well; null (the table,
+                                    ///< or an entry): none
   void* query = nullptr;            ///< [query_rows][query_stride], the first heads x head_dim are written
   std::int64_t query_stride = 0;    ///< numbers from one row to the next, whole packets
   int rows = 0;
-  int query_rows = 0; ///< of the later ones K and V alone are wanted
+  int query_rows = 0; ///< of later rows only K and V are needed
   int heads = 0;
   int kv_heads = 0;
   int block_tokens = 16;
@@ -47,15 +47,15 @@ struct RopeAndStoreParams {
   friend bool operator==(const RopeAndStoreParams&, const RopeAndStoreParams&) = default;
 };
 
-/// A block for each row, a group of lanes for each head (HeadHalves). Bias, norm, rotation and one rounding, as the
-/// CPU's decoder has them.
+/// One block per row, one group of lanes per head (HeadHalves). It applies bias, norm, rotation and one rounding, as
+/// the CPU's decoder does.
 ///
-/// Angles come from a table of frequencies in double and are reduced on the device, not from a table of angles: that
-/// would be 64 MiB for 131072 positions of 64 pairs, or 20 ms of a host core per 8192 rows. Two operations in double
-/// per row and pair, shared by all heads, keep 1e-6 at position 10^6.
+/// Angles come from a table of frequencies in double and are reduced on the device. Rejected: a table of angles, which
+/// takes 64 MiB for 131072 positions of 64 pairs, or 20 ms of a host core per 8192 rows. Two operations in double per
+/// row and pair, shared by all heads, keep an error of 1e-6 at position 10^6.
 ///
-/// Each number that leaves goes in one whole packet, once, neighbouring lanes side by side: what memory of the host
-/// behind a bus wants.
+/// Each number is written once, in a whole packet, with adjacent packets from neighbouring lanes: the best pattern for
+/// host memory behind a bus.
 template <RopeAndStoreConfig config>
 struct RopeAndStore {
   using T = ElementOf<config.element>;
@@ -98,7 +98,7 @@ struct RopeAndStore {
         stores ? std::int64_t{params.first_block[sequence]} + position / params.block_tokens : 0;
     const int token = position % params.block_tokens;
 
-    // Heads that nobody wants are left out at either end. All lanes of a warp take each turn, for the norm's shuffles.
+    // Unneeded heads at either end are skipped. All lanes of a warp take each turn, because of the norm's shuffles.
     const int begin = asks ? 0 : params.heads, end = stores ? all : params.heads;
     constexpr int per_warp = warp_lanes / Halves::group, stride = threads / Halves::group;
     const bool has_packet = cta.lane() % Halves::group < Halves::packets;

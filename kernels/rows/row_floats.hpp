@@ -6,15 +6,15 @@
 
 namespace sluice::kernels {
 
-/// As many numbers as 16 bytes hold. Where rows are of whole packets they are loaded and stored as such; else number by
-/// number, zeros beyond the end, so that any count of features works and the sums have one order.
+/// As many numbers as 16 bytes hold. Rows of whole packets are loaded and stored by packets; others number by number,
+/// with zeros beyond the end, so that any number of features works and sums have the same order.
 template <Element T>
 struct RowFloats {
   static constexpr int size = Packet<T>::size;
   float of[static_cast<std::size_t>(size)];
 
-  /// Numbers `at` .. `at` + size - 1 of the `count` that begin at `row`. `whole`: packets are there and aligned. Nobody
-  /// may write them while the kernel runs.
+  /// Numbers `at` .. `at` + size - 1 of the `count` that begin at `row`. `whole`: the packets are complete and aligned.
+  /// They must not be written while the kernel runs.
   SLUICE_DEVICE void load(const T* row, int at, int count, bool whole) {
     if (whole) {
       const Packet<T> packet = load_packet(row + at);
@@ -26,8 +26,7 @@ struct RowFloats {
     }
   }
 
-  /// The same of numbers that this thread itself may have written, which the read-only cache (`ld.global.nc`) may not
-  /// have.
+  /// The same for numbers that this thread may have written, which the read-only cache (`ld.global.nc`) may not have.
   SLUICE_DEVICE void load_written(const T* row, int at, int count, bool whole) {
     if (whole) {
       const Packet<T> packet = load_written_packet(row + at);
@@ -52,7 +51,7 @@ struct RowFloats {
     }
   }
 
-  /// What memory of type T keeps of them.
+  /// Rounds them to type T, as memory keeps them.
   SLUICE_DEVICE void round() {
     SLUICE_UNROLL
     for (int i = 0; i < size; ++i) of[i] = widen(narrow<T>(of[i]));

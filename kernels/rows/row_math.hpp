@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of one number that kernels on rows are made of: a GPU's accurate ones, and the host's.
+// Functions of one number for kernels on rows: a GPU's accurate versions, and the host's.
 #pragma once
 
 #include "kernels/device.hpp"
@@ -8,7 +8,7 @@
 
 namespace sluice::kernels {
 
-/// e^x, at most 2 ulp off. Not `exp2_fast`: an activation must hold 1e-6 in f32.
+/// e^x, with an error of at most 2 ulp. Not `exp2_fast`: an activation must be exact to 1e-6 in f32.
 SLUICE_DEVICE float exponential(float x) {
 #if defined(__CUDA_ARCH__)
   return expf(x);
@@ -33,7 +33,7 @@ SLUICE_DEVICE float hyperbolic_tangent(float x) {
 #endif
 }
 
-/// 1 / sqrt(x), both steps rounded once; not `rsqrt.approx`.
+/// 1 / sqrt(x), each step rounded once; not `rsqrt.approx`.
 SLUICE_DEVICE float inverse_root(float x) {
 #if defined(__CUDA_ARCH__)
   return __fdiv_rn(1.0F, __fsqrt_rn(x));
@@ -46,9 +46,9 @@ struct CosineAndSine {
   float cosine, sine;
 };
 
-/// Of an angle of `turns` full turns. The whole turns go in double, where they are exact to 2^-52 of `turns`; what is
-/// left is an angle of at most half a turn, which a float holds. No table of angles and no Payne and Hanek: two
-/// operations in double.
+/// Of an angle of `turns` full turns. Whole turns are subtracted in double, exact to 2^-52 of `turns`; the remaining
+/// angle of at most half a turn fits a float. This takes two operations in double, and needs no table of angles and no
+/// Payne-Hanek reduction.
 SLUICE_DEVICE CosineAndSine cosine_and_sine(double turns) {
   CosineAndSine result;
 #if defined(__CUDA_ARCH__)
@@ -62,7 +62,7 @@ SLUICE_DEVICE CosineAndSine cosine_and_sine(double turns) {
   return result;
 }
 
-/// Of what so many tokens turn by. The whole turns are taken off a product that is rounded for itself.
+/// Of the rotation by `tokens` positions. Whole turns are subtracted from the separately rounded product.
 SLUICE_DEVICE CosineAndSine cosine_and_sine(int tokens, double turns) {
   return cosine_and_sine(times(static_cast<double>(tokens), turns));
 }

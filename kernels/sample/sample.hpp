@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sample: the next token of each row of logits, the one that `sluice::sample` chooses: greedy, temperature, top-k,
+// Sample: chooses the next token of each row of logits, the same as `sluice::sample`: greedy, temperature, top-k,
 // top-p.
 #pragma once
 
@@ -21,7 +21,7 @@ struct SampleConfig {
   friend bool operator==(const SampleConfig&, const SampleConfig&) = default;
 };
 
-/// How a row's token is chosen: `Sampling` and the row's random number, in the form that the kernel takes
+/// How a row's token is chosen: `Sampling` and the row's random number, in the kernel's form
 /// (kernels/sample/sample_way.hpp makes one).
 struct SampleWay {
   double scale = 0;        ///< `sampling_scale` of the temperature; 0: the largest logit wins
@@ -36,30 +36,31 @@ struct SampleParams {
   int* tokens = nullptr;           ///< [rows]
   int rows = 0;
   int vocabulary = 0;   ///< below 2^20
-  bool refuses = false; ///< a row whose logits are not all finite gets no token, but -1
+  bool refuses = false; ///< a row whose logits are not all finite gets -1 instead of a token
 
   friend bool operator==(const SampleParams&, const SampleParams&) = default;
 };
 
-/// A block for each row. Nothing is sorted: the k-th likeliest token, the last of the nucleus and the one drawn are
-/// each the last of the shortest prefix of tokens, in their order, whose weights add up to a number; and that is found
-/// by radix descent over the order's bits, 8 at a time: a histogram of weights, a scan over its 256 buckets, on into
-/// the bucket where the number is reached. For the k-th likeliest every weight is 1.
+/// One block per row, without sorting. The k-th likeliest token, the last token of the nucleus and the drawn token are
+/// each the last of the shortest prefix of ordered tokens whose weights reach a given sum. A radix descent over the
+/// order's bits, 8 at a time, finds it: a histogram of weights, a scan over its 256 buckets, then the bucket in which
+/// the sum is reached. For the k-th likeliest token every weight is 1.
 ///
-/// The sums are of whole numbers, so the order in which atomics come does not matter, and the weights are made of steps
-/// that are exact or rounded once alike on all machines (sampling_weight.hpp): the token is the CPU's by construction,
-/// not within a tolerance. Weights are computed anew by each pass that needs them, of the tokens that can still be the
-/// one: 8 bytes per token of memory, written and read, cost as much.
+/// Sums are of integers, so the order of atomics does not matter, and the weights are computed in steps that are exact,
+/// or rounded in the same way on all machines (sampling_weight.hpp): by construction the token equals the CPU's, not
+/// only within a tolerance. Each pass recomputes the weights of the remaining tokens: writing and reading 8 bytes per
+/// token would cost as much.
 ///
-/// Where no logit is finite the kernel takes the greedy token, unless it refuses; `sluice::sample` asserts.
+/// If no logit is finite, the kernel takes the greedy token, unless it refuses; `sluice::sample` asserts.
 template <SampleConfig config>
 struct Sample {
   using T = ElementOf<config.element>;
   using Params = SampleParams;
   using Floats = RowFloats<T>;
-  static constexpr int threads = 512, ctas_per_sm = 1; // rows are fewer than SMs, or not many more
+  static constexpr int threads = 512, ctas_per_sm = 1; // there are fewer rows than SMs, or not many more
   static constexpr int buckets = 256;
-  /// Of the histogram: logits of one model share few exponents, and lanes that add to one address wait for each other.
+  /// Copies of the histogram: a model's logits have few exponents, and lanes that add to one address wait for each
+  /// other.
   static constexpr int copies = 16;
 
   struct Shared {
@@ -84,7 +85,7 @@ struct Sample {
     const SampleWay way = params.ways[cta.block_x()];
     Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
     int token = greedy(cta, shared, row, params.refuses);
-    if (token < 0) { // of all threads
+    if (token < 0) { // the same in all threads
       if (cta.thread() == 0) params.tokens[cta.block_x()] = token;
       return;
     }
@@ -124,7 +125,7 @@ struct Sample {
     double scale = 0;
   };
   enum class Order : std::uint8_t { likeliest, by_token };
-  /// A place whose token is the last kept of its logit, whichever that is.
+  /// A place that keeps all tokens of its logit.
   static constexpr std::uint64_t last_of_logit = 0xffffffffU;
   static constexpr std::uint64_t refused_place = 0;
 
@@ -134,7 +135,7 @@ struct Sample {
     Floats next;
     if (cta.thread() * Floats::size < row.tokens) next.load(row.logits, cta.thread() * Floats::size, row.tokens, whole);
     for (int at = cta.thread() * Floats::size; at < row.tokens; at += threads * Floats::size) {
-      const Floats logits = next; // while these are looked at the next are under way
+      const Floats logits = next; // the next are loaded while these are processed
       if (at + threads * Floats::size < row.tokens)
         next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
       SLUICE_UNROLL
@@ -143,9 +144,9 @@ struct Sample {
     }
   }
 
-  /// Adds to a sum of 64 bits by atomics of 32: a GPU adds those in shared memory itself, but 64 bits by trying until
-  /// nobody came between, which the many that add to one bucket would do for long. Whoever makes the lower half wrap
-  /// carries, so the sum is exact when all have added.
+  /// Adds to a 64-bit sum by 32-bit atomics: a GPU has these in shared memory, but does 64-bit additions by
+  /// compare-and-swap loops, which are slow when many threads add to one bucket. The thread whose addition wraps the
+  /// lower half carries, so the sum is exact when all have added.
   template <class C>
   SLUICE_DEVICE static void add(const C& cta, Shared& shared, int at, std::uint64_t weight) {
     const auto low = static_cast<std::uint32_t>(weight);
@@ -154,7 +155,7 @@ struct Sample {
     if (high != 0) cta.atomic_add(&shared.high[at], high);
   }
 
-  /// -1 where the row is refused: the place of a logit that is not finite is then the first, which no number has.
+  /// -1 if the row is refused: a logit that is not finite then takes the first place, which no number has.
   template <class C>
   SLUICE_DEVICE static int greedy(const C& cta, Shared& shared, const Row& row, bool refuses) {
     std::uint64_t best = ~std::uint64_t{0};
@@ -163,7 +164,7 @@ struct Sample {
       const std::uint64_t place = refused ? refused_place : sampling_place(logit, token);
       best = place < best ? place : best;
     });
-    if (cta.warp() * warp_lanes * Floats::size < row.tokens) { // some have tokens
+    if (cta.warp() * warp_lanes * Floats::size < row.tokens) { // some lanes have tokens
       SLUICE_UNROLL
       for (int with = warp_lanes / 2; with > 0; with /= 2) {
         const std::uint64_t other = cta.shuffle_xor(best, with);
@@ -177,14 +178,14 @@ struct Sample {
   }
 
   /// The place of the last token of the shortest prefix of those kept that reaches `reaches(sum of all)`. All threads
-  /// call and get it. Where that token is the last of its logit, its number is not looked for.
+  /// call and get it. If that token is the last of its logit, its number is not searched for.
   template <Order order, bool weighed, class C, class Reaches>
   SLUICE_DEVICE static std::uint64_t prefix(const C& cta, Shared& shared, const Row& row, const Reaches& reaches) {
     // Tokens begin at bit 0, logits at bit 32; the bits between have no pass.
     const int tokens_at =
         (pieces(static_cast<int>(std::bit_width(static_cast<unsigned>(row.tokens - 1) | 1U)), 8) - 1) * 8;
     int shift = order == Order::likeliest ? 56 : tokens_at;
-    std::uint64_t upper = 0; // the bits above `shift` + 8 of the place that is looked for
+    std::uint64_t upper = 0; // the bits above `shift` + 8 of the wanted place
     std::uint64_t passed = 0, wanted = 0;
     for (bool first = true;; first = false) {
       for (int i = cta.thread(); i < buckets * copies; i += threads) shared.low[i] = shared.high[i] = 0;
@@ -204,7 +205,8 @@ struct Sample {
       std::uint64_t own = 0;
       if (cta.thread() < buckets) {
         for (int i = 0; i < copies; ++i) {
-          const int at = cta.thread() * copies + (i + cta.thread()) % copies; // neighbours read other banks
+          const int at = cta.thread() * copies + (i + cta.thread()) % copies; // neighbouring threads read different
+                                                                              // banks
           own += static_cast<std::uint64_t>(shared.high[at]) << 32 | shared.low[at];
         }
       }
@@ -214,7 +216,7 @@ struct Sample {
         cta.sync();
         wanted = reaches(shared.total);
       }
-      if (passed + upto - own < wanted && wanted <= passed + upto) { // of one thread
+      if (passed + upto - own < wanted && wanted <= passed + upto) { // true in one thread
         shared.bucket = cta.thread();
         shared.passed = passed + upto - own;
         shared.own = own;
@@ -234,7 +236,7 @@ struct Sample {
     }
   }
 
-  /// Whether the last of the tokens with this key, which all weigh the same, is the one that reaches `wanted`.
+  /// Whether `wanted` is reached by the last of the tokens with this key, which all have the same weight.
   SLUICE_DEVICE static bool is_last(std::uint64_t key, std::uint64_t passed, std::uint64_t own, std::uint64_t wanted,
                                     const Row& row, const Shared& shared) {
     const auto bits = static_cast<std::uint32_t>((key & 0x80000000U) != 0 ? key : ~key & 0x7fffffffU);
@@ -242,7 +244,7 @@ struct Sample {
     return passed + own - wanted < sampling_weight(row.largest - logit, row.scale, shared.powers);
   }
 
-  /// The token at a place that `prefix` found.
+  /// The token at a place found by `prefix`.
   template <class C>
   SLUICE_DEVICE static int token_of(const C& cta, Shared& shared, const Row& row, std::uint64_t place) {
     if ((place & 0xffffffffU) != last_of_logit) return static_cast<int>(place & 0xffffffffU);

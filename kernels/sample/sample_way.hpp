@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_way: what Sample needs for a row, from what the host's sampler is called with.
+// sample_way: converts the arguments of the host's sampler to Sample's parameters for a row.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice::kernels {
 
-/// For the token at `position` of `sequence`: `Sample` chooses as `sluice::sample` would with the same.
+/// For the token at `position` of `sequence`: with it `Sample` chooses the same token as `sluice::sample`.
 [[nodiscard]] inline SampleWay sample_way(const Sampling& sampling, std::uint64_t sequence, std::int64_t position) {
   SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
   if (!(sampling.temperature > 0)) return {};
