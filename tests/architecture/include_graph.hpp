@@ -130,7 +130,8 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
       }
       const std::optional<std::string> library = library_of(name);
       if (library && !in_folder(header.path, *library))
-        fault("includes <" + name + ">; what needs a library stands in a folder of its name, " + *library + "/");
+        fault("includes <" + name + ">; a header that needs a library must be in a folder of its name, " + *library +
+              "/");
       continue;
     }
     if (name.rfind("sluice/", 0) != 0) {

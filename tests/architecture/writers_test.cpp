@@ -7,8 +7,8 @@ using namespace architecture;
 
 namespace {
 
-/// The compiler keeps code with a `const Core&` from writing, so the check limits who has a `Core&`; the shell, which
-/// owns its `core_`, must not assign through it either.
+/// The compiler keeps code with a `const Core&` from writing, so the check limits which code has a `Core&`; the shell,
+/// which owns its `core_`, must not assign through it either.
 std::vector<std::string> core_writes(const Header& header) {
   static const std::string core = "sluice/engine/core/";
   static const std::vector<std::string> writers{core + "writers.hpp",          core + "commit_steps.hpp",

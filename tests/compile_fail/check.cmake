@@ -1,9 +1,9 @@
-# Compiles SOURCE good and bad, and compares what the compiler says with what the file's first comment lines promise:
+# Compiles SOURCE good and bad, and compares the compiler's messages with the file's first comment lines:
 #
-#   // sentences: N        how many sentences of ours, static assertions that begin with "sluice: ", it gives. If N > 0 they
-#                          must be all the errors there are: one missed requirement is one sentence, and no cascade.
+#   // sentences: N        the number of static assertions that begin with "sluice: ". If N > 0 there must be no other
+#                          errors: one missed requirement gives one sentence, and no cascade.
 #   // says: REGEX         (CMake's) matches one of the compiler's error lines; a file may have several.
-#   // says[GNU]: REGEX    the same, for one compiler only: GNU, Clang or nvcc. For errors whose words are the compiler's.
+#   // says[GNU]: REGEX    the same, for one compiler only: GNU, Clang or nvcc. For errors in the compiler's own words.
 #
 # cmake -DSOURCE=… -DINCLUDE=… -DWRITTEN=… -DCOMPILER=… -DID=GNU|Clang|nvcc [-DNVCC=…] -P check.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -22,9 +22,9 @@ if(sentences STREQUAL "" OR says STREQUAL "")
   message(FATAL_ERROR "${SOURCE}: its first lines lack `// sentences: N` or a `// says: REGEX` for ${ID}")
 endif()
 
-# Without source lines under the messages: they would repeat the sentence that is counted.
+# Without source lines under the messages, because they would repeat the counted sentence.
 if(ID STREQUAL "nvcc")
-  # Only the front end that reads host code: what nvcc adds to g++ here is another compiler's view of our templates.
+  # Only the front end for host code: compared with g++, nvcc adds another compiler's view of the templates.
   set(command ${NVCC} -ccbin ${COMPILER} -std=c++20 -x cu --cuda -o /dev/null)
 elseif(ID STREQUAL "Clang")
   set(command ${COMPILER} -std=c++20 -fsyntax-only -fno-caret-diagnostics -ferror-limit=0)
@@ -44,7 +44,7 @@ if(bad EQUAL 0)
   message(FATAL_ERROR "the bad half compiles")
 endif()
 
-# Where a sentence rests on a concept, g++ adds why it is not met, as a note whose second line it calls an error.
+# If a sentence results from a concept, g++ adds the reason as a note, and marks its second line as an error.
 string(REGEX REPLACE "is invalid, because\n[^\n]*error: " "is invalid, because " lines "${text}")
 string(REGEX REPLACE "is not satisfied, because\n([^\n]*  required [^\n]*\n)*[^\n]*error: " "is not satisfied, because " lines "${lines}")
 string(REPLACE ";" "," lines "${lines}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check.py takes a good file, and refuses each omission or lie that is planted in it with a line that says where."""
+"""check.py accepts a good file, and refuses each planted omission or wrong value with a line that names its place."""
 import io
 import json
 import sys
@@ -18,7 +18,7 @@ from schema import AGAINST, ROW, STAGES, SYSTEMS  # noqa: E402
 
 
 def good():
-    """As a run on a card would write it, every row measured."""
+    """A file as a run on a GPU writes it, with every row measured."""
     rows = []
     for stage, names in STAGES.items():
         for name, times in names.items():
@@ -67,7 +67,7 @@ def good():
 
 
 def lines_of(data):
-    """What check.py says of a file with this data."""
+    """The lines of check.py about a file with this data."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.json"
         file.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
@@ -133,7 +133,7 @@ class Check(unittest.TestCase):
                 )
         lines = lines_of(skipped)
         done = [stage for stage in STAGES if stage != "ceilings"]
-        self.assertEqual(len(lines), len(done))  # stages that are done and have measured nothing
+        self.assertEqual(len(lines), len(done))  # stages that are done but measured nothing
         for stage, line in zip(done, lines):
             self.assertIn(f"stage {stage}: it is done and all its rows are skipped; expected skipped", line)
         for stage in skipped["header"]["stages"]:
@@ -177,7 +177,7 @@ class Check(unittest.TestCase):
                     f"row {i + 1} ({stage}/",
                     "it passed and was compared with nothing",
                 )
-        for stage in ("environment", "build"):  # which have nothing to compare with
+        for stage in ("environment", "build"):  # which compare nothing
             data = good()
             for row in data["rows"]:
                 if row["stage"] == stage:
@@ -250,14 +250,14 @@ class Check(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    """The page says of each claim what its rows do, and without them that nothing is known."""
+    """The page states for each claim what its rows show, and without rows that it is unmeasured."""
 
     def test_every_claim_is_unmeasured_without_rows(self):
         for what, _, measured in report.CLAIMS:
             self.assertIsNone(measured([]), what)
 
     def rows(self):
-        """As bench/gpu/run would have them, each with a share that is no other's."""
+        """Rows as bench/gpu/run writes them, each with a different share."""
         rows = good()["rows"]
         for i, row in enumerate(rows):
             row["share"] = 0.5 + i / 1000
@@ -291,7 +291,7 @@ class Report(unittest.TestCase):
         simulated = [profiled + "step time", profiled + "attainment"]
         self.assertEqual([what.split(",")[0] for what in without[:2]], copies)
         self.assertEqual([what.split(" of ")[0] for what in without[2:]], simulated)
-        for what in without:  # one row says something
+        for what in without:  # one row suffices
             self.assertGreaterEqual(len(of[what].counts), len(SYSTEMS) if "simulator" in what else 5)
 
     def test_a_way_that_failed_costs_the_claims_of_copies_that_way_alone(self):
@@ -327,7 +327,7 @@ class Report(unittest.TestCase):
 
 
 class Pictures(unittest.TestCase):
-    """What a file of measured rows is drawn as. The rows are made up, and stay here."""
+    """The plots of a file of measured rows. The rows are made up, and are used only here."""
 
     def rows(self):
         rows = [{"stage": "ceilings", "name": "device copy", "config": "", "value": 3000.0, "status": "passed"}]
@@ -343,7 +343,7 @@ class Pictures(unittest.TestCase):
 
     def test_each_line_has_its_points_and_its_ceiling(self):
         drawn = {name: ElementTree.fromstring(text) for name, _, text in plots.plots(self.rows())}
-        self.assertEqual(list(drawn), ["gpu-attention.svg", "gpu-copies-out.svg"])  # none of what was not measured
+        self.assertEqual(list(drawn), ["gpu-attention.svg", "gpu-copies-out.svg"])  # no plot for unmeasured rows
         texts = lambda picture: [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
         points = lambda picture: [
             [tuple(map(float, point.split(","))) for point in one.get("points").split()]
@@ -394,10 +394,10 @@ class Pictures(unittest.TestCase):
 
 
 class Added(unittest.TestCase):
-    """Where report.py --add puts files, and which of them it writes the page from."""
+    """Where report.py --add puts files, and from which of them it writes the page."""
 
     def test_the_run_that_began_last_counts_and_none_takes_anothers_place(self):
-        runs = (  # in an order that neither names nor hashes have
+        runs = (  # in another order than names and hashes
             ("2026-05-31T09:00:00Z", "fff", "2026-05-31-fff.json"),
             ("2026-05-31T10:00:00Z", "fff+", "2026-05-31-fff+.json"),
             ("2026-05-31T12:00:00Z", "aaa", "2026-05-31-aaa.json"),

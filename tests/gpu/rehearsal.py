@@ -22,7 +22,7 @@ def put(folder, programs, mode=0o755):
 
 class Rehearsal(unittest.TestCase):
     def run_in(self, folder, plant, *arguments):
-        """Runs the folder's programs: the file that the run wrote, its exit status and the lines that it printed."""
+        """Runs the folder's programs; returns the run's file, its exit status and its printed lines."""
         done = subprocess.run(
             [sys.executable, gpu / "run", "--bin", folder, "--out", f"{folder}/out", *arguments],
             env={**os.environ, "PLANT": json.dumps(plant), "PATH": f"{folder}:{os.environ['PATH']}"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu/run with programs that print, fail, hang or die as the test says: what stops the run, and what does not."""
+"""bench/gpu/run with programs that print, fail, hang or die on demand: which failures stop the run."""
 import json
 import signal
 import subprocess
@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rehearsal import Rehearsal, gpu, put  # noqa: E402
 from schema import CLOCKS_DURING, GEMMS, STAGES  # noqa: E402
 
-# A gpu_bench that has every row of its stage, and of the row that PLANT names of the stage ("fail 0": of the first)
-# does what it says: "fail", "die", "hang" or "lose" the device's context.
+# A gpu_bench that prints every row of its stage, and at the row that PLANT names ("fail 0": the first) does what
+# PLANT says: "fail", "die", "hang" or "lose" the device's context.
 PROGRAM = f"""#!{sys.executable}
 import json, os, signal, sys, time
 sys.path.insert(0, {str(gpu)!r})
@@ -58,7 +58,7 @@ GEMM = PROGRAM.replace("stage = sys.argv[1]", 'stage = "ceilings"').replace(
 )
 
 
-# What else a machine with a card has, as far as the run asks it.
+# The other programs of a machine with a GPU, as far as the run uses them.
 SMI = r"""#!/bin/sh
 case "$1" in
 *compute_cap*) echo 9.0 ;;
@@ -99,7 +99,7 @@ esac
 
 
 def on_card(program):
-    """It knows of the device what a rehearsal does not."""
+    """A rehearsal with device facts that are otherwise missing."""
     return program.replace(
         "here = -1\n",
         """here = -1
@@ -132,7 +132,7 @@ class Run(Rehearsal):
         self.assertEqual(self.states(data, "rates"), {"passed": sum(STAGES["rates"].values())})
         rates = [row for row in data["rows"] if row["stage"] == "rates"]
         beside = {(row["against"], row["ceiling"], row["share"]) for row in rates}
-        cublas = f"ceilings/{GEMMS[0]}"  # which is skipped
+        cublas = f"ceilings/{GEMMS[0]}"  # a skipped row
         self.assertEqual(beside, {("ceilings/device copy", 2.0, 1.0), (cublas, None, None)})
 
     def test_a_wrong_primitive_stops_everything(self):
@@ -143,7 +143,7 @@ class Run(Rehearsal):
                 self.assertEqual(set(self.states(data, name)), {"skipped"}, name)
                 self.assertIn("primitives are wrong", self.stage(data, name)["reason"])
             self.assertIn("FAILED primitives/thread, lane, warp", said)
-            # The others are asked all the same: they say which of them is wrong.
+            # The others still run, and show which of them is wrong.
             self.assertEqual(self.states(data, "primitives"), {"failed": 1, "passed": len(STAGES["primitives"]) - 1})
 
     def test_another_failure_stops_nothing(self):
@@ -174,7 +174,7 @@ class Run(Rehearsal):
     def test_on_a_card(self):
         with tempfile.TemporaryDirectory() as folder:
             programs = {"gpu_bench": on_card(PROGRAM), "gpu_gemm": GEMM, "gpu_kernel_tests": KERNEL_TESTS}
-            put(folder, programs, mode=0o644)  # as a copy may
+            put(folder, programs, mode=0o644)  # as after a copy
             put(folder, {"nvidia-smi": SMI, "compute-sanitizer": SANITIZER})
             data, status, said = self.run_in(folder, {})
         self.assertEqual(status, 1)
@@ -198,7 +198,7 @@ class Run(Rehearsal):
         self.assertTrue(all(row["n"] == sum(STAGES["rates"].values()) for row in sanitized))
 
     def test_a_card_without_the_programs_of_a_stage(self):
-        """No nvidia-smi, no tests of kernels, no compute-sanitizer that ends, and a folder named cuda."""
+        """No nvidia-smi, no kernel tests, a compute-sanitizer that hangs, and a folder named cuda."""
         with tempfile.TemporaryDirectory(prefix="cuda") as folder:
             put(folder, {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS})
             data, status, said = self.run_in(folder, {}, "--limit", "sanitizers=3")
@@ -251,7 +251,7 @@ class Run(Rehearsal):
             put(folder, {name: said for name in ("sluice-run", "sluice-profile", "sluice-compare")})
             call = [sys.executable, gpu / "pack", "--run", f"{folder}/sluice-run"]
             done = subprocess.run(call, capture_output=True, text=True, check=False)
-        if "git rev-parse" not in done.stderr:  # sources without their history have no commit to compare with
+        if "git rev-parse" not in done.stderr:  # sources without history have no commit to compare
             self.assertIn("it is of commit fffffff, and the sources of", done.stderr)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
 

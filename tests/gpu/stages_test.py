@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages that ask sluice-run, sluice-profile and sluice-compare, of programs that do what they are told to: what is
-wrong costs its own row and no other."""
+"""The stages that run sluice-run, sluice-profile and sluice-compare, with scripted programs: a failure costs its own row
+and no other."""
 import json
 import os
 import random
@@ -28,7 +28,7 @@ from check import check  # noqa: E402
 from schema import STAGES, SYSTEMS  # noqa: E402
 from workload import BLOCK_TOKENS, LLAMA3_8B, PEERS, TINY, kv_bytes, layer_block_bytes, prompts  # noqa: E402
 
-# sluice-run, as far as the stages ask it. PLANT names what a system does: "other" tokens, "fewer", "die", "hang".
+# sluice-run, as far as the stages use it. PLANT names a system's misbehaviour: "other" tokens, "fewer", "die", "hang".
 RUN = f"""#!{sys.executable}
 import json, os, struct, sys, time
 flags, plant = sys.argv[1:], json.loads(os.environ["PLANT"])
@@ -68,10 +68,10 @@ tokens = [[(7 * i + j) % 50 + (does == "other") for j in range(count - (does == 
 step = 0.105 if system in ("DeepSpeedInference", "DeepSpeedWeights") else 0.01
 step *= 1.2 if "--no-graphs" in flags else 1.1 if of("--gather-below") == "0" else 1
 most, events = max(lengths), []
-for i in range(most * -(-len(lengths) // batch)):  # a batch is over before the next begins
+for i in range(most * -(-len(lengths) // batch)):  # a batch ends before the next starts
     decodes = min(batch, len(lengths)) if i % most else 0
     args = dict(step=i, tokens=9, decodes=decodes)
-    # What captures graphs is slow, and is in no median.
+    # Iterations that capture graphs are slow, and are in no median.
     events.append(dict(ph="X", name="x", ts=i * 1e6 * step, dur=1e6 * step * (50 if i == 1 else 1), args=args))
 if of("--timeline"):
     json.dump(dict(traceEvents=events), open(of("--timeline"), "w"))
@@ -151,7 +151,7 @@ class Stages(Rehearsal):
         step = rows["shape", "simulated step time, OrbitFlow"]
         self.assertAlmostEqual(step["value"], 2, places=6)
         self.assertAlmostEqual(rows["shape", "simulated attainment, OrbitFlow"]["value"], -2, places=6)
-        # 2 MB of each iteration's at 20 MB a second are 100 ms, and the iteration takes 105.
+        # Each iteration moves 2 MB at 20 MB/s, which takes 100 ms; the iteration takes 105 ms.
         self.assertAlmostEqual(rows["shape", "iteration beside max(compute, transfers), KV"]["value"], 1.05, places=6)
         asked = PEERS["ours, everything fits"].rehearsed()
         rate = rows["peers", "ours, everything fits"]
@@ -208,7 +208,7 @@ class Stages(Rehearsal):
                 start_new_session=True,
             )
             there = {}
-            for _ in range(2000):  # until the system before the one that hangs has its rows
+            for _ in range(2000):  # until the system before the hanging one has its rows
                 if file.exists():
                     data = json.loads(file.read_text(encoding="utf-8"))
                     there = {row["name"]: row for row in data["rows"]}
@@ -271,7 +271,7 @@ class Stages(Rehearsal):
         self.assertIn("no rows for Mine", stages["shape"]["reason"])
 
     def on_card(self, plant, *stages):
-        """The same of a machine with a card."""
+        """The same on a machine with a GPU."""
         bench = {"gpu_gemm": run_test.GEMM, "gpu_bench": run_test.on_card(run_test.PROGRAM), "nvidia-smi": run_test.SMI}
         with tempfile.TemporaryDirectory() as folder:
             put(folder, {**PROGRAMS, **bench})
@@ -287,7 +287,7 @@ class Stages(Rehearsal):
         for kind in ("decoding", "prompts"):
             self.assertEqual(rows["identity", f"what invariant products cost, {kind}"]["status"], cost)
         self.assertIn("--backend cuda --products invariant", rows["identity", "tokens of all systems"]["repro"])
-        # The ceiling is 2 GB a second, at which what moves takes less than computing.
+        # The ceiling is 2 GB/s, at which transfers take less time than computing.
         slow = rows["shape", "iteration beside max(compute, transfers), KV"]
         self.assertEqual(slow["status"], "skipped")
         self.assertIn("the link does not bind: 8 x 1024 tokens on llama3-8b, 16 layers", slow["reason"])
@@ -301,7 +301,7 @@ class Stages(Rehearsal):
             self.assertEqual(row["status"], "passed" if system in there else "skipped", row["reason"])
         profiled = rows["shape", "profile"]["repro"]
         self.assertIn("--measure --backend cuda --products ", profiled)
-        model = "--model FOLDER/llama3-8b-8-32768 --random-weights 1"  # what is profiled is what is run
+        model = "--model FOLDER/llama3-8b-8-32768 --random-weights 1"  # the profiled model is the model that runs
         self.assertIn(model, profiled)
         self.assertIn(model, rows["shape", "simulated step time, OrbitFlow"]["repro"])
         self.assertEqual(rows["peers", "ours, everything fits"]["status"], "passed")
@@ -343,7 +343,7 @@ class Parts(unittest.TestCase):
         tokens, others = [[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 9, 6]]
         rows = [row() for _ in range(6)]
         same = [list(one) for one in rows]
-        same[5] = row()  # behind the token that differs: of another text
+        same[5] = row()  # after the token that differs: from another text
         made = identity.row_of_logits(tokens, others, rows, same)
         self.assertEqual((made["status"], made["n"], made["value"]), ("passed", 5, 0.0))
         same[4] = row()
@@ -366,7 +366,7 @@ class Parts(unittest.TestCase):
         child = int(programs.lines_of(process).get(timeout=10))
         programs.kill(process)
         self.assertEqual(process.returncode, -signal.SIGKILL)
-        for _ in range(500):  # whoever has adopted it may take a moment to reap it
+        for _ in range(500):  # the process that adopted it may reap it late
             try:
                 state = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
             except (FileNotFoundError, ProcessLookupError):

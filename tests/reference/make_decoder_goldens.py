@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logits of a small random model of each family, computed by torch: what tests/model/decoder/eigen/goldens_test.cpp compares.
+"""Logits of a small random model of each family, computed by torch, for tests/model/decoder/eigen/goldens_test.cpp.
 
     python3 tests/reference/make_decoder_goldens.py > tests/reference/decoder_goldens.txt
 
-Each family's forward pass is written down here from its definition, for a whole sequence at once, in double precision, so
-that it shares nothing with the C++: no blocks, no chunks, no online softmax. The weights are f32 numbers that both sides
-make from (tensor, element); see `numbers` and tests/model/decoder/made_model.hpp.
+Each family's forward pass is written here from its definition, for a whole sequence at once, in double precision. It
+shares nothing with the C++: no blocks, no chunks, no online softmax. Both sides make the weights, f32 numbers, from
+(tensor, element); see `numbers` and tests/model/decoder/made_model.hpp.
 """
 import math
 
@@ -126,7 +126,7 @@ def mlp(c, family, layer, x):
         return torch.relu(up) @ of_layer(layer, "down", (hidden, width)).T + of_layer(layer, "down_bias", (hidden,))
     if family != "mixtral":
         return gated(c, layer, x)
-    # As Mixtral's code has it: softmax over all experts, the best taken, their shares made to sum to one.
+    # As in Mixtral's code: softmax over all experts, then the best ones' shares normalised to sum to one.
     shares = torch.softmax(x @ of_layer(layer, "router", (c["experts"], hidden)).T, -1)
     best, which = torch.topk(shares, c["taken"], -1)
     best = best / best.sum(-1, keepdim=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/reference/tokenizers: small tokenizer.json files, one of each family, and what they make of nasty texts.
+"""Writes tests/reference/tokenizers: a small tokenizer.json of each family, and its results for difficult texts.
 
-An implementation apart from the one under test: on strings, not numbers; merges by the textbook's quadratic loop;
-patterns by the `regex` module; normal forms by `unicodedata`. Byte-level merges are trained here. The vocabulary of
-SentencePiece's kind is trained by SentencePiece itself, converted as Hugging Face's converter does, and SentencePiece
-must agree with every encoding.
+An implementation independent of the one under test: on strings, not numbers; merges by the textbook's quadratic loop;
+patterns by the `regex` module; normal forms by `unicodedata`. Byte-level merges are trained here. SentencePiece
+itself trains its kind of vocabulary, which is converted as Hugging Face's converter does, and must agree with every
+encoding.
 
 usage: make_tokenizer_goldens.py        (Debian 12: python3-regex, python3-sentencepiece)
 """
@@ -75,7 +75,7 @@ TEXTS = [
 # --- the model: merges on strings -------------------------------------------------------------------------------------
 
 def merge_naively(symbols, ranks):
-    """The leftmost pair of the lowest rank, until there is none."""
+    """Merges the leftmost pair of the lowest rank until no pair has a rank."""
     symbols = list(symbols)
     while True:
         best = None
@@ -111,7 +111,7 @@ def spelled(text):
 
 
 def train_byte_level(text, pattern, merges):
-    """Merges by the counts of pairs, ties by the pair itself."""
+    """Merges the most frequent pairs, ties by the pair itself."""
     words = Counter(tuple(spelled(piece)) for piece in regex.findall(pattern, text))
     learnt = []
     for _ in range(merges):
@@ -180,7 +180,7 @@ def pieces_of(text, file, begins):
 
 
 def split(text, pattern, behavior, invert):
-    """The matches and what lies between them, put together as the file wants it."""
+    """The matches and the texts between them, joined as the file specifies."""
     parts, end = [], 0  # (text, is a delimiter)
     for match in regex.finditer(pattern, text):
         if match.start() > end:
@@ -265,7 +265,7 @@ def encode(text, file):
 
 
 def decode(names, file):
-    """Special tokens left out. All texts are UTF-8, and so is what comes out."""
+    """Without special tokens. All texts are UTF-8, and so is the result."""
     added = {token["content"]: token for token in file["added_tokens"]}
     names = [name for name in names if not (name in added and added[name]["special"])]
     data = b""
@@ -323,7 +323,7 @@ def byte_level_families():
     gpt2 = tokenizer([added(len(vocab), end)], None, byte_level(), byte_level(trim_offsets=False), byte_level(),
                      {**plain, "vocab": {**vocab, end: len(vocab)}, "merges": spaced})
 
-    # Two words that no merges lead to, which ignore_merges finds; the specials follow the vocabulary.
+    # Two words that merges never produce, but ignore_merges finds; the specials follow the vocabulary.
     whole = dict(vocab)
     for name in ("Ġwhole", "ĠwaterĠandĠtheĠgates", "keeper"):
         whole.setdefault(name, len(whole))
@@ -357,7 +357,7 @@ def sentence_piece_families():
         minloglevel=2)
     second = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     vocab = {second.id_to_piece(i): i for i in range(second.get_piece_size())}
-    # Hugging Face's converter: every way to put a piece together from two, pieces by score.
+    # Hugging Face's converter: every way to combine two pieces into one, pieces by score.
     merges = []
     for piece, number in vocab.items():
         ways = [(piece[:i], piece[i:]) for i in range(1, len(piece)) if piece[:i] in vocab and piece[i:] in vocab]

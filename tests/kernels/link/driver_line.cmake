@@ -1,5 +1,5 @@
-# check_driver_line(<program> <status> <out> <said>): the one line of a program in a build with CUDA where there is no GPU, and exit
-# status 2. Never silence, a crash or a line of another kind.
+# check_driver_line(<program> <status> <out> <said>): without a GPU, a program of a build with CUDA prints one line about the
+# driver and exits with status 2. Silence, a crash or any other line is a failure.
 function(check_driver_line program status out said)
   if(status EQUAL 2 AND out STREQUAL "" AND said MATCHES
      "^${program}: cuda: (no driver is loaded|the driver is for CUDA|the driver shows no GPU)[^\n]*\n$")

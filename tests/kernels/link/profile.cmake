@@ -1,5 +1,5 @@
-# sluice-profile --measure --backend cuda, in a build with CUDA: where there is a GPU, a folder of times; where there is none, one
-# line that says what is missing, exit status 2, and no folder.
+# sluice-profile --measure --backend cuda, in a build with CUDA: with a GPU it writes a folder of times; without one it prints
+# one line that names the missing part, exits with status 2, and makes no folder.
 include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
 file(REMOVE_RECURSE ${WORK})
 execute_process(COMMAND ${PROGRAM} --measure --backend cuda --model tiny --seconds 2 --quiet --out ${WORK}

@@ -1,5 +1,5 @@
-# sluice-run --backend cuda, in a build with CUDA: where there is a GPU, the tokens of --backend cpu; where there is none,
-# one line that says what is missing, and exit status 2.
+# sluice-run --backend cuda, in a build with CUDA: with a GPU it gives the tokens of --backend cpu; without one it prints one
+# line that names the missing part, and exits with status 2.
 include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
 set(asked --prompt-ids 1,2,3 --max-tokens 4 --json)
 execute_process(COMMAND ${PROGRAM} --backend cuda ${asked} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)

@@ -1,5 +1,5 @@
-# sluice-serve --backend cuda, in a build with CUDA: where there is a GPU it serves until it is told to end; where there is none,
-# one line that says what is missing, and exit status 2.
+# sluice-serve --backend cuda, in a build with CUDA: with a GPU it serves until a signal ends it; without one it prints one
+# line that names the missing part, and exits with status 2.
 include(${CMAKE_CURRENT_LIST_DIR}/driver_line.cmake)
 execute_process(COMMAND timeout -s TERM 30 ${PROGRAM} --model tiny --backend cuda --port 0 --quiet
                 RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE said)

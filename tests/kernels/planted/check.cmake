@@ -1,4 +1,4 @@
-# Wants every one of FINDERS to find BUG, and nobody to find anything without it.
+# Requires that each of FINDERS finds BUG, and that none reports anything without it.
 #
 # cmake -DBUG=… -DFINDERS=numbers,emulator,address,thread -DSOURCES=… -DPLAIN=… [-DADDRESS=…] [-DTHREAD=…] -P check.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 set(ENV{ASAN_OPTIONS} "detect_leaks=1")
 set(ENV{TSAN_OPTIONS} "halt_on_error=0")
 
-# The lines that are marked with the bug's name: FILE:LINE, or'ed together.
+# The lines marked with the bug's name: FILE:LINE, or'ed together.
 execute_process(COMMAND grep -nE "// ([a-z_]+, )*${BUG}(, [a-z_]+)*$" -r ${SOURCES} --include=*.hpp OUTPUT_VARIABLE marked)
 string(REGEX MATCHALL "[a-z_]+\\.hpp:[0-9]+:" lines "${marked}")
 list(TRANSFORM lines REPLACE ":$" "")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails where a function of a g++ program that reads memory does not ask for what comes: g++ 12 drops prefetches that stand
-# in a function which it might not inline (model/decoder/eigen/lanes.hpp, ask_for), and nothing else shows it.
+# Fails if a memory-bound function of a g++ program lacks its prefetch instructions: g++ 12 drops prefetches in functions
+# that it might not inline (model/decoder/eigen/lanes.hpp, ask_for), and no other test shows that.
 # usage: asks_ahead.sh OBJDUMP PROGRAM
 "$1" -d --no-show-raw-insn "$2" | awk '
   /^[0-9a-f]+ </ {

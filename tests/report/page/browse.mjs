@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A page of results in the system's Chromium: what is to be seen on it, and what its buttons save.
+// A result page in the system's Chromium: its visible content, and the files that its buttons save.
 import assert from 'node:assert/strict';
 import { open } from '../../serve/live/chromium.mjs';
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/// A tab, on no page yet.
+/// A tab without a page.
 export async function browse() {
   const tab = await open('about:blank');
   const { page, read } = tab;
   return {
     ...tab,
-    /// A fresh page: nothing that an earlier one held is left but the address. `drawn`: what is there once it is drawn.
+    /// Loads a page that keeps nothing of an earlier one. `drawn`: an element that exists once the page is drawn.
     async visit(address, drawn) {
       await page('Page.navigate', { url: 'about:blank' });
       await page('Page.navigate', { url: address });
@@ -24,7 +24,7 @@ export async function browse() {
     hash: () => read('location.hash'),
     click: (host, text) =>
       read(`[...document.querySelectorAll('#${host} button')].find(b => b.textContent.includes(${JSON.stringify(text)})).click()`),
-    /// How each picture that can be saved comes out, with its numbers' rows, and how many buttons its figure has.
+    /// Each picture as saved, the rows of its numbers, and the number of its figure's buttons.
     pictures: () => read(`Object.keys(kind.csv).flatMap(id => [...at(id).querySelectorAll('figure')]
       .filter(f => f.querySelector('svg[role=img]')).map((f, i) => {
         const saved = svgOf(f.querySelector('svg[role=img]'));
@@ -32,7 +32,7 @@ export async function browse() {
         return { id, wrong: parsed.querySelector('parsererror')?.textContent, variables: saved.includes('var(--'), buttons: f.querySelectorAll('.save button').length,
                  texts: parsed.querySelectorAll('text').length, rows: kind.csv[id](f, i), csv: csvOf(kind.csv[id](f, i)) };
       }))`),
-    /// The files that a click on each button that `selector` finds leaves: [name, text].
+    /// The files that clicks on the buttons matching `selector` save: [name, text].
     saved: (selector) => read(`(async () => {
       const files = [], make = document.createElement;
       document.createElement = function (tag) {
@@ -44,7 +44,7 @@ export async function browse() {
       document.createElement = make;
       return Promise.all(files.map(async ([name, href]) => [name, await (await fetch(href)).text()]));
     })()`),
-    /// Every button that lies on what a picture or a table says, on screens of several widths.
+    /// Every button that covers text of a picture or a table, on screens of several widths.
     async covered(visit) {
       const found = [];
       for (const width of [420, 700, 1000, 1400]) {
@@ -70,7 +70,7 @@ export async function browse() {
   };
 }
 
-/// CSV as RFC 4180 has it, as objects by the names of its first line.
+/// Parses RFC 4180 CSV into objects by the names of its first line.
 export function readCsv(text) {
   const rows = [];
   let row = [], cell = '', quoted = false;
@@ -98,7 +98,7 @@ export function readCsv(text) {
   });
 }
 
-/// A cell against a number of a report; what a report does not have is an empty cell.
+/// Compares a cell with a report's number; a missing number is an empty cell.
 export function checkNumber(cell, wanted, share, what) {
   if (wanted === null || wanted === undefined) assert.equal(cell, '', what);
   else assert.ok(cell !== '' && Math.abs(Number(cell) - Number(wanted)) <= share * Math.max(1e-3, Math.abs(Number(wanted))), `${what}: ${cell} is not ${wanted}`);

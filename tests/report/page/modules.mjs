@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripts of the pages, by node alone: each module parses, each import is exported, and the modules of a page, which
-// are one script there, have no name twice.
-// usage: node modules.mjs PAGES FILES      the folder of the modules; the header that CMake made of them
+// Checks the pages' scripts with node, without a browser: each module parses, each import is exported, and the modules
+// of a page, which become one script, declare no name twice.
+// usage: node modules.mjs PAGES FILES      the folder of the modules; the header that CMake makes from them
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 
 const [pages, files] = process.argv.slice(2);
 let wrong = 0;
-/// As a module, in which a name that is declared twice is an error.
+/// As one module, in which declaring a name twice is an error.
 function check(name, text) {
   try {
     execFileSync(process.execPath, ['--input-type=module', '--check', '-'], { input: text, stdio: ['pipe', 'ignore', 'pipe'] });
@@ -27,7 +27,7 @@ const texts = new Map([...header.matchAll(/string_view (\w+) = R"page\(([^]*?)\)
 const scripts = [...header.matchAll(/string_view (\w+)_script\[\] = \{([^}]*)\}/g)].map(([, name, list]) => [name, list.split(', ')]);
 for (const [name, list] of scripts) check(`${name}_script`, list.map((module) => texts.get(module)).join(''));
 
-// Linked before it runs, and what runs asks for a page that node does not have.
+// Only linked: running it would need a page, which node does not have.
 const folder = mkdtempSync(join(tmpdir(), 'sluice-modules-'));
 cpSync(pages, folder, { recursive: true });
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');

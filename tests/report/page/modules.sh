@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the modules of the pages with node. usage: modules.sh PAGES FILES     exit 77: skipped, and says why
+# Checks the pages' modules with node. usage: modules.sh PAGES FILES     exit 77: skipped, with the reason
 set -u
 skip() {
-  echo "SKIPPED: report.modules, for want of $1"
+  echo "SKIPPED: report.modules, because $1 is missing"
   exit 77
 }
 command -v node > /dev/null || skip node

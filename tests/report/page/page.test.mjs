@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html in a browser: a view is its address, and what is saved is what is shown.
+// report.html in a browser: an address restores its view, and saved files equal the shown content.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ let page, hash, click;
 before(async () => { ({ hash, click } = page = await browse()); });
 after(async () => { await page?.end(); });
 const visit = (fragment = '') => page.visit(address + fragment, '#time svg');
-/// What is to be seen, without the page's own variables.
+/// The visible content, without the page's variables.
 const look = () => page.read(`({
   pressed: [...document.querySelectorAll('.bar [aria-pressed=true]')].map(b => b.textContent),
   cards: [...document.querySelectorAll('#time figure')].map(f => f.querySelector('title').textContent),
@@ -25,12 +25,12 @@ const look = () => page.read(`({
   order: [...document.querySelectorAll('table')].map(t => [...t.tBodies[0].rows].map(r => r.cells[0].textContent).join(' '))
 })`);
 
-test('a page that nobody touched has a plain address', async () => {
+test('an untouched page has a plain address', async () => {
   await visit();
   assert.equal(await hash(), '');
 });
 
-test('what a reader chooses is in the address, and the address brings it back', async () => {
+test('the address contains a reader's choices and restores them', async () => {
   await visit();
   const opened = await look();
   await click('scales', '×2');
@@ -57,7 +57,7 @@ test('what a reader chooses is in the address, and the address brings it back', 
   assert.doesNotMatch(await hash(), /time=/);
 });
 
-test('an address of another report, or of nothing, does no harm', async () => {
+test('an address of another report or without meaning changes nothing', async () => {
   await visit();
   const opened = await look();
   for (const wrong of ['#slo=7&deposit=maybe&iteration=Nobody&time=9-3&sort=99.1.up', '#time=-&sort=0.0.up', '#%%%', '#time=a-b&slo=']) {
@@ -67,14 +67,14 @@ test('an address of another report, or of nothing, does no harm', async () => {
   }
 });
 
-/// The ends of a number's 95 % interval as report.json has them.
+/// The ends of a number's 95 % interval in report.json.
 function checkInterval(row, key, system) {
   const [least, most] = system.interval[key];
   for (const [end, wanted] of [['least', least], ['most', most]])
     assert.ok(Math.abs(Number(row[`${key}_${end}`]) - wanted) <= 1e-5 * Math.max(1, Math.abs(wanted)), `${row.system}: ${key}_${end}`);
 }
 
-test('every picture is saved as SVG that stands alone, with its numbers as CSV', async () => {
+test('every picture is saved as self-contained SVG, with its numbers as CSV', async () => {
   await visit();
   const pictures = await page.pictures();
   assert.deepEqual([...new Set(pictures.map((p) => p.id))], ['attainment', 'pair-charts', 'costs', 'cdf', 'time', 'why-bars', 'why-lines', 'iteration']);
@@ -96,10 +96,10 @@ test('every picture is saved as SVG that stands alone, with its numbers as CSV',
     for (const [i, each] of system.per_seed.tbt_attainment.entries())
       assert.ok(Math.abs(of[`tbt_attainment_seed_${i + 1}`] - each) < 1e-5, `${of.system}, seed ${i + 1}`);
   }
-  // What bars and whiskers tell of several seeds, their numbers tell too; what is of one seed names it.
+  // Numbers of charts over several seeds have all seeds; a chart of one seed names it.
   for (const picture of pictures) {
     const [names, first] = picture.rows;
-    if (picture.id === 'why-bars') continue; // of all seeds with --why, else of the first
+    if (picture.id === 'why-bars') continue; // all seeds with --why, else the first
     if (!['attainment', 'pair-charts', 'costs'].includes(picture.id)) {
       assert.equal(first[names.indexOf('seed')], 1, picture.id);
       continue;
@@ -111,7 +111,7 @@ test('every picture is saved as SVG that stands alone, with its numbers as CSV',
   for (const row of costRows) {
     const of = Object.fromEntries(costHead.map((name, i) => [name, row[i]]));
     const system = report.systems.find((s) => s.name === of.system && s.deposit === of.deposit && s.slo_scale === of.slo_scale);
-    for (const key of ['p99_tbt_s', 'mean_e2e_s', 'throughput_tokens_per_s', 'times_preempted']) { // a count's mean is no count
+    for (const key of ['p99_tbt_s', 'mean_e2e_s', 'throughput_tokens_per_s', 'times_preempted']) { // a count's mean is not a count
       assert.ok(Math.abs(Number(of[key]) - system[key]) <= 1e-5 * Math.max(1, system[key]), `${of.system}: ${key}`);
       checkInterval(of, key, system);
     }
@@ -124,14 +124,14 @@ test('every picture is saved as SVG that stands alone, with its numbers as CSV',
   }
 });
 
-test('no button lies on what a picture or a table says, on wide screens and narrow ones', async () => {
+test('no button covers text of a picture or a table, on wide and narrow screens', async () => {
   for (const { width, buttons, words, covered } of await page.covered(visit)) {
     assert.ok(buttons > 20 && words > 100);
     assert.deepEqual(covered, [], `${width} px`);
   }
 });
 
-test('a table is saved with its numbers whole', async () => {
+test('a table is saved with all digits of its numbers', async () => {
   await visit();
   const tables = await page.read(`[...document.querySelectorAll('table')].map(t => ({ rows: tableRows(t), buttons: t.querySelectorAll('.save button').length }))`);
   for (const { rows } of tables) for (const row of rows) assert.equal(row.length, rows[0].length);
@@ -152,7 +152,7 @@ test('a table is saved with its numbers whole', async () => {
   assert.deepEqual(judged.slice(1, 5), ['tbt_attainment_points', 'tbt_attainment_points_least', 'tbt_attainment_points_most', 'tbt_attainment_judged']);
 });
 
-test('a click on a button leaves a file', async () => {
+test('a click on a button saves a file', async () => {
   await visit();
   const saved = await page.saved('#cdf .save button');
   assert.equal(saved.length, 6);

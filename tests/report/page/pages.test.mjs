@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages of a grid, of capacities and of an exploration in a browser: a view is its address, what a button saves is
-// what the page was drawn of, and that is what the report for programs says.
+// The pages of a grid, of capacities and of an exploration in a browser: an address restores its view, and saved files
+// equal the page's data, which equal the JSON report.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { browse, checkNumber, readCsv } from './browse.mjs';
 
 const drawn = 1e-5; // the page's data have six digits
-const whole = 1e-8; // its tables have nine behind the point, of numbers that may be thousandths
+const whole = 1e-8; // its tables have nine decimals, and numbers may be thousandths
 
 let page, hash, click;
 before(async () => { ({ hash, click } = page = await browse()); });
@@ -22,9 +22,9 @@ const look = () => page.read(`({
   sorted: [...document.querySelectorAll('th[aria-sort]')].map(h => h.textContent + ' ' + h.getAttribute('aria-sort')),
   order: [...document.querySelectorAll('table')].map(t => [...t.tBodies[0].rows].map(r => r.textContent).join('\\n'))
 })`);
-/// What a page was drawn of, read anew.
+/// A page's data, parsed from its file.
 const dataOf = () => page.read(`JSON.parse(document.getElementById('data').textContent)`);
-/// Clicks the head of that name in the table of that number.
+/// Clicks the column header of that name in the table of that number.
 const sortBy = (table, name) => page.read(`[...[...document.querySelectorAll('table')[${table}].tHead.rows].at(-1).cells]
   .find(h => (h.dataset.key ?? h.textContent) === ${JSON.stringify(name)}).click()`);
 const files = async (selector, ending) =>
@@ -70,7 +70,7 @@ for (const what of [grid, capacity, explore]) {
   what.report = JSON.parse(readFileSync(join(folder, what.file.replace('.html', '.json')), 'utf8'));
 
   describe(`the page of ${what.of}`, () => {
-    test('what a reader chooses is in the address, and the address brings it back', async () => {
+    test('the address contains a reader's choices and restores them', async () => {
       await what.visit();
       assert.equal(await hash(), '');
       const opened = await look();
@@ -83,7 +83,7 @@ for (const what of [grid, capacity, explore]) {
       assert.equal(await hash(), there);
     });
 
-    test('an address of another page, or of nothing, does no harm', async () => {
+    test('an address of another page or without meaning changes nothing', async () => {
       await what.visit();
       const opened = await look();
       for (const wrong of what.wrong) {
@@ -93,7 +93,7 @@ for (const what of [grid, capacity, explore]) {
       }
     });
 
-    test('every picture has its two buttons and comes out whole, and every table has one', async () => {
+    test('every picture has two buttons and is saved complete, and every table has one', async () => {
       await what.visit();
       const pictures = await page.pictures();
       assert.deepEqual([...new Set(pictures.map((p) => p.id))], what.ids);
@@ -111,7 +111,7 @@ for (const what of [grid, capacity, explore]) {
       for (const text of saved) assert.match(text, /^<[?]xml [^]*<svg [^]*<\/svg>\s*$/);
     });
 
-    test('no button lies on what a picture or a table says, on wide screens and narrow ones', async () => {
+    test('no button covers text of a picture or a table, on wide and narrow screens', async () => {
       for (const { width, buttons, words, covered } of await page.covered(what.visit)) {
         assert.ok(buttons > what.tables && words > 20);
         assert.deepEqual(covered, [], `${width} px`);
@@ -120,13 +120,13 @@ for (const what of [grid, capacity, explore]) {
   });
 }
 
-/// The run of `report` that a row of CSV is of.
+/// The run of `report` that belongs to a CSV row.
 const placed = (report, row, systems = (cell) => cell.systems) => {
   const cell = report.cells.find((c) => Object.entries(c.at).every(([axis, value]) => Number(row[axis]) === value));
   return systems(cell).find((s) => s.name === row.system && s.deposit === flag(row.deposit) && s.slo_scale === Number(row.slo_scale));
 };
 
-test('a panel of a grid is saved as the report has it, every figure of it', async () => {
+test('a panel of a grid is saved with every figure of the report', async () => {
   await grid.visit();
   const data = await dataOf(), [panels] = [data.axes[1].values];
   for (const figure of data.figures) {
@@ -149,7 +149,7 @@ test('a panel of a grid is saved as the report has it, every figure of it', asyn
   }
 });
 
-/// A table has one block's rows: what block, its caption says.
+/// A table has one block's rows; its caption names the block.
 const rowsOf = async (what, caption) => {
   await what.visit();
   const captions = await page.read(`[...document.querySelectorAll('caption b')].map(b => b.textContent)`);
@@ -159,7 +159,7 @@ const rowsOf = async (what, caption) => {
 };
 const block = (row, text) => ({ ...row, system: row.system.replace(' (control)', ''), deposit: String(text.includes('with token deposit')), slo_scale: row.slo_scale ?? '1.5' });
 
-test('the tables of a grid are saved with their numbers whole', async () => {
+test('the tables of a grid are saved with all digits of their numbers', async () => {
   const rows = await rowsOf(grid, block);
   assert.equal(rows.length, grid.report.cells.reduce((sum, cell) => sum + cell.systems.length, 0));
   const { figures } = await dataOf();
@@ -169,11 +169,11 @@ test('the tables of a grid are saved with their numbers whole', async () => {
       checkNumber(row[key], system[key], whole * 1000, key);
       ['least', 'most'].forEach((end, e) => checkNumber(row[`${key}_${end}`], system.interval[key][e], whole * 1000, `${key}_${end}`));
     }
-    assert.equal(row['kv-blocks_least'], undefined); // a place is no mean
+    assert.equal(row['kv-blocks_least'], undefined); // a rank has no mean
   }
 });
 
-test('capacities are saved as the report has them, each seed and each rate that was tried', async () => {
+test('capacities are saved as in the report, with each seed and each tried rate', async () => {
   await capacity.visit();
   const check = (row, precision) => {
     const system = placed(capacity.report, row);
@@ -220,7 +220,7 @@ test('capacities are saved as the report has them, each seed and each rate that 
   }
 });
 
-test('an exploration is saved as its report has it: the ranking, what each choice is worth, and the table', async () => {
+test('an exploration is saved as in its report: the ranking, each choice's effect, and the table', async () => {
   await explore.visit();
   const { rows: reported, marginals: worth, product } = explore.report;
   const of = (name) => reported.find((row) => row.name === name);

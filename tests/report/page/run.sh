@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Looks at the pages of results with the system's Chromium: what leaves them, and what an address brings back.
-# usage: run.sh COMPARE EXPLORE      sluice-compare and sluice-explore. Exit 77: skipped, and said why
+# Checks the result pages with the system's Chromium: the files that they save, and the view that an address restores.
+# usage: run.sh COMPARE EXPLORE      sluice-compare and sluice-explore. Exit 77: skipped, with the reason
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 
 skip() {
-  echo "SKIPPED: report.page, for want of $1"
+  echo "SKIPPED: report.page, because $1 is missing"
   exit 77
 }
 
