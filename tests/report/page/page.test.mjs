@@ -30,7 +30,7 @@ test('an untouched page has a plain address', async () => {
   assert.equal(await hash(), '');
 });
 
-test('the address contains a reader's choices and restores them', async () => {
+test('the address contains all choices and restores them', async () => {
   await visit();
   const opened = await look();
   await click('scales', '×2');

@@ -70,7 +70,7 @@ for (const what of [grid, capacity, explore]) {
   what.report = JSON.parse(readFileSync(join(folder, what.file.replace('.html', '.json')), 'utf8'));
 
   describe(`the page of ${what.of}`, () => {
-    test('the address contains a reader's choices and restores them', async () => {
+    test('the address contains all choices and restores them', async () => {
       await what.visit();
       assert.equal(await hash(), '');
       const opened = await look();
@@ -220,7 +220,7 @@ test('capacities are saved as in the report, with each seed and each tried rate'
   }
 });
 
-test('an exploration is saved as in its report: the ranking, each choice's effect, and the table', async () => {
+test('an exploration is saved as in its report: the ranking, the effect of each choice, and the table', async () => {
   await explore.visit();
   const { rows: reported, marginals: worth, product } = explore.report;
   const of = (name) => reported.find((row) => row.name === name);
