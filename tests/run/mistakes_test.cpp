@@ -185,9 +185,9 @@ TEST_CASE("a shortage is told by the flag whose it is, with bytes that are enoug
   CHECK(run(job + std::to_string(needed)).code == 0);
   CHECK(run(job + std::to_string(needed - 1) + " 2>&1").code == 2);
   for (const std::string flag : {"--device-memory", "--kv-memory", "--host-memory"}) {
-    says("--prompt a " + flag + " 4096TiB", flag + ": the system has no addresses for 4503599627370496 bytes");
+    says("--prompt a " + flag + " 4096TiB", flag + ": the system has no address space for 4503599627370496 bytes");
     const std::string said = run("--prompt a " + flag + " 4096TiB 2>&1").out;
-    CHECK(run("--prompt a " + flag + " " + std::to_string(number_behind(said, "less: "))).code == 0);
+    CHECK(run("--prompt a " + flag + " " + std::to_string(number_behind(said, "can use at most "))).code == 0);
   }
 }
 
@@ -226,10 +226,10 @@ TEST_CASE("a flag that would change nothing is refused, and a missing system say
     says("--prompt a " + flag, flag.substr(0, flag.find(' ')) + ": at temperature 0");
   says("--prompt a --rate-scale 2", "--rate-scale: no trace is given");
   says("--prompt a --no-wait", "--no-wait: no trace is given");
-  says("--prompt a --system SwappedFirst", "SwappedFirst is not here: it is another name of VllmSwap");
+  says("--prompt a --system SwappedFirst", "SwappedFirst is not available: it is another name of VllmSwap");
   for (const std::string name :
        {"OrbitFlowPause", "OrbitFlowSrtf", "OrbitFlowPauseShortest", "OrbitFlowPauseRandom", "OrbitFlowEven"})
-    says("--prompt a --system " + name, name + " is not here: it is ");
+    says("--prompt a --system " + name, name + " is not available: it is ");
 }
 
 TEST_CASE("the refusal that docs/running.md quotes is what is said" * needs_program()) {

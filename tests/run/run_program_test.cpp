@@ -316,7 +316,7 @@ TEST_CASE("planners learn from what layers take, unless they are told what to be
   const auto told = [](const std::string& arguments) {
     const Ran ran = run(arguments + " --verbose --prompt-ids 1,2,3 --max-tokens 40 --ignore-end 2>&1 >/dev/null");
     CHECK(ran.code == 0);
-    CHECK(ran.out.find("planners believe: ") != std::string::npos);
+    CHECK(ran.out.find("planners use: ") != std::string::npos);
     constexpr std::string_view says = "planners have learned from ";
     const std::size_t at = ran.out.find(says);
     return at == std::string::npos ? 0 : std::stoi(ran.out.substr(at + says.size()));

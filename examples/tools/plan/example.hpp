@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-plan's description of its input: --help's table of fields, and an example problem. docs/planner.md has details.
+// sluice-plan's description of its input: --help's table of fields, and an example problem. docs/planner.md has
+// details.
 #pragma once
 
 namespace planned {

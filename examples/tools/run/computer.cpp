@@ -46,7 +46,7 @@ Status Computer::take(ModelWeights& weights, const MachineSetup& setup) {
 std::string Computer::gathered() const {
   if (!gpu_) return {};
   const auto [below, took] = gpu_->gather;
-  return fmt::format("copies below {} bytes to the GPU and {} to the host are made by a kernel ({})", below.to_device,
+  return fmt::format("copies below {} bytes to the GPU and {} to the host use a kernel ({})", below.to_device,
                      below.to_host, took.count() > 0 ? "measured in " + time_text(took.count()) : "as stated");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computer: what computes a model, this machine's processor or a GPU, behind calls, so that a program without CUDA is
-// the same.
+// Computer: the hardware that computes a model, this machine's processor or a GPU, behind one interface, so that
+// programs without CUDA have the same code.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -23,26 +23,27 @@ namespace running {
 
 class Computer {
  public:
-  /// By `--backend`. `replays`: a run's record takes the place of what would compute, which then only says how memory
-  /// is divided; a GPU need not be there. Errors of a GPU: this program has no CUDA, there is no driver, no GPU.
+  /// Opens the hardware of `--backend`. `replays`: a run's record replaces the computation, so the hardware only
+  /// determines how memory is divided; a GPU need not exist. Errors for a GPU: this program has no CUDA, there is no
+  /// driver, there is no GPU.
   static sluice::Expected<Computer> open(const Options& options, bool replays);
 
-  /// Takes the model: from then on `weights` are what the machine computes with. Error: a GPU has no kernels for the
-  /// model, or the system no memory.
+  /// Takes the model: from then on the machine computes with `weights`. Errors: the GPU has no kernels for the model,
+  /// or the system has too little memory.
   sluice::Status take(sluice::ModelWeights& weights, const sluice::MachineSetup& setup);
 
-  /// Which copies a GPU's kernel makes, for people; nothing of the processor.
+  /// The sizes of copies that a GPU kernel makes, as text; empty for the processor.
   [[nodiscard]] std::string gathered() const;
 
-  // After that:
+  // Call these after take():
   [[nodiscard]] sluice::MemoryNeeds needs(const sluice::MachineSetup& setup) const;
-  /// Not of a replay, as is the next.
+  /// Not for a replay; neither is make_machine().
   sluice::Expected<sluice::LocalRates> rates(const sluice::MachineSetup& setup);
-  /// Once.
+  /// Call it once.
   sluice::Expected<std::shared_ptr<sluice::TokenWorld>> make_machine(const sluice::MachineSetup& setup,
                                                                      sluice::TokenListener listener);
 
-  /// What a GPU is called; empty of this machine's processor.
+  /// The GPU's name; empty for this machine's processor.
   [[nodiscard]] std::string gpu_name() const { return gpu_ ? gpu_->name : std::string{}; }
 
  private:
@@ -50,8 +51,8 @@ class Computer {
 
   int threads_;
   bool cuda_;
-  std::optional<sluice::CudaDevice> gpu_;    ///< none: the processor computes, or nothing does
-  std::unique_ptr<sluice::Decoder> decoder_; ///< of the processor
+  std::optional<sluice::CudaDevice> gpu_;    ///< empty: the processor computes, or nothing does
+  std::unique_ptr<sluice::Decoder> decoder_; ///< for the processor
   sluice::ModelWeights weights_;
 };
 

@@ -39,19 +39,19 @@ Expected<Costs> profile_of(const Options& options, const LinkRates& link, const 
   std::error_code wrong;
   if (!std::filesystem::is_directory(options.profile, wrong))
     return flag_error("--profile", "there is no folder '" + excerpt(options.profile, 200) + "'",
-                      "what sluice-profile --measure wrote");
+                      "a folder that sluice-profile --measure wrote");
   const Expected<ModelShape> measured = read_hf_config(options.profile);
   if (!measured) return of_profile(measured.error());
   if (compared::kernel_shape(*measured) != compared::kernel_shape(shape))
     return flag_error("--profile",
                       fmt::format("{} was measured with another model: {}; this one has {}", options.profile,
                                   compared::kernel_shape(*measured), compared::kernel_shape(shape)),
-                      "kernel times of the model that runs");
+                      "kernel times of the same model");
   Expected<Device> device = read_device((std::filesystem::path{options.profile} / "device.json").string());
   if (!device) return of_profile(device.error());
   const BytesPerSecond to_host = device->device_to_host;
   set_link(*device, link, device->host_to_device);
-  if (link.to_host_bytes_per_s <= 0) device->device_to_host = to_host; // a GPU's is another
+  if (link.to_host_bytes_per_s <= 0) device->device_to_host = to_host; // a GPU has another rate in this direction
   Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
   if (!times) return of_profile(times.error());
   return Costs{engines::CostChoice{std::move(*times)}, *device,

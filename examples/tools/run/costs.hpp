@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// costs_of: what the planners of a run believe of this machine.
+// costs_of: the cost model that a run's planners use for this machine.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -19,16 +19,16 @@ namespace running {
 
 struct Costs {
   engines::CostChoice cost;
-  sluice::Device device; ///< its memories are left for who divides them
-  std::string text;      ///< where it is from, for people
+  sluice::Device device; ///< the caller sets its memories
+  std::string text;      ///< the source of the times, as text
 };
 
-/// The kernel times of `--profile`; without one a roofline of what the decoder reaches in the next third of a second,
-/// and then no two runs believe quite the same.
+/// The kernel times of `--profile`; without it a roofline that is measured in the next third of a second, so two runs
+/// differ slightly.
 sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelWeights& weights, sluice::Decoder& decoder,
                                  const sluice::MachineSetup& setup);
 
-/// The same where something else measures.
+/// The same if the caller measures.
 sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelShape& shape, const sluice::LinkRates& link,
                                  const std::function<sluice::Expected<sluice::LocalRates>()>& measure);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine on this machine gets.
+// The setup of an engine on this machine.
 #include "run/engine_setup.hpp"
 
 #include "sluice/world/local/configure.hpp"
@@ -36,11 +36,11 @@ engines::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weigh
                         .cost = costs.cost,
                         .model = weights.config.shape,
                         .device = costs.device};
-  // A GPU's K and V, and hidden states, are of its kernels' element.
+  // A GPU's K, V and hidden states have the element type of its kernels.
   const std::int64_t element = memory.block.count() / kv_block_floats(weights.config.shape, setup.limits.block_tokens);
   engine.geometry.layer_block_bytes = memory.block;
   engine.geometry.layer_hidden_bytes = Bytes{element * weights.config.shape.hidden * setup.limits.block_tokens.count()};
-  // As sluice-compare reckons it for the same trace: a batch of the longest.
+  // Computed as in sluice-compare for the same trace: a batch of the longest requests.
   engine.worst_batch =
       TokenBlocks{longest_batch(requests, setup.limits.block_tokens, 1, 1).count() *
                   std::min<std::int64_t>(setup.limits.batch, static_cast<std::int64_t>(requests.size()))};

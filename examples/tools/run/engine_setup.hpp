@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine_setup: what an engine on this machine gets, by the flags, the model and how memory is divided.
+// engine_setup: an engine's setup on this machine, from the flags, the model and the division of memory.
 #pragma once
 
 #include "sluice/model/decoder/weights.hpp"
@@ -18,10 +18,11 @@ namespace running {
 /// The memory that the flags ask for.
 sluice::WantedMemory wanted_memory(const Options& options);
 
-/// The machine of a system that makes KV again: rows for the tokens of `most` blocks, and room for their hidden states.
+/// Sets up the machine for a system that recomputes KV: rows for the tokens of `most` blocks, and memory for their
+/// hidden states.
 void rebuild(sluice::MachineSetup& setup, const sluice::ModelShape& shape, sluice::LayerBlocks most);
 
-/// `costs`' device gets the memories that were divided. `requests`: those that the memory was divided for.
+/// `costs`' device gets the divided memories. `requests`: the requests that the memory was divided for.
 engines::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
                             std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
                             Costs& costs);

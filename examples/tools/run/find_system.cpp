@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system by its name.
+// Finds a system by its name.
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
@@ -15,16 +15,16 @@ namespace running {
 
 namespace {
 
-/// Why a system that sluice-compare has is missing here.
+/// Why a system of sluice-compare is missing here.
 struct Missing {
   std::string_view name, why, instead;
 };
-constexpr std::string_view listed = "one of those that --list names";
-constexpr std::string_view variant = "it is a variant that only sluice-compare was compiled of";
+constexpr std::string_view listed = "a system that --list names";
+constexpr std::string_view variant = "it is a variant that only sluice-compare has";
 constexpr std::array missing{
     Missing{"SwappedFirst", "it is another name of VllmSwap", "VllmSwap"},
     Missing{"OrbitFlowPause", "it is OrbitFlow without the token deposit, which only sluice-compare turns off",
-            "OrbitFlow, or another of those that --list names"},
+            "OrbitFlow, or another system that --list names"},
     Missing{"OrbitFlowSrtf", variant, listed},
     Missing{"OrbitFlowPauseShortest", variant, listed},
     Missing{"OrbitFlowPauseRandom", variant, listed},
@@ -41,10 +41,10 @@ sluice::Expected<const engines::System*> find_system(std::string_view name) {
   }
   for (const Missing& known : missing)
     if (known.name == name)
-      return flag_error("--system", std::string{name} + " is not here: " + std::string{known.why},
+      return flag_error("--system", std::string{name} + " is not available: " + std::string{known.why},
                         std::string{known.instead});
   return flag_error("--system", "there is no system '" + sluice::excerpt(name) + "'",
-                    std::string{sluice::nearest(name, names)} + ", or another of those that --list names");
+                    std::string{sluice::nearest(name, names)} + ", or another system that --list names");
 }
 
 } // namespace running

@@ -10,7 +10,7 @@
 
 namespace running {
 
-/// Traces have minutes without a request: idles through them in short stretches.
+/// Traces have minutes without a request: waits in short stretches, so that an interrupt is noticed.
 class Interruptible : public sluice::RealBackend {
  public:
   using RealBackend::RealBackend;

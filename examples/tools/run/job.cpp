@@ -43,12 +43,12 @@ Status run(const engines::System& system, const Job& job) {
 Expected<std::unique_ptr<GenerationEngine>> serve(const engines::System& system, const ServeJob& job) {
   if (system.knows_lengths)
     return Error{ErrorCode::unsupported, "--system",
-                 "its admission looks at how long each request will be, which a server cannot know",
-                 "a system that does not; --list names them"};
+                 "its admission uses each request's output length, which a server cannot know",
+                 "a system that does not (see --list)"};
   auto thread = std::make_unique<EngineThread<RealEngine, QueueLimit, ForecastSlo>>(job.tokens, job.listener, job.queue,
                                                                                     job.forecast);
   if (job.served != nullptr) thread->tell_served(*job.served);
-  // Called once for the engine, whose events are recorded, and once for the copies that look ahead.
+  // Called once for the engine, whose events are recorded, and once for each copy that looks ahead.
   bool first = true;
   const auto configure = [&](EventListener& feed) {
     if (std::exchange(first, false)) {

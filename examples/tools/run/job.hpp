@@ -24,7 +24,7 @@
 
 namespace running {
 
-/// Where an engine's requests come from, and who is told what became of them at submission.
+/// The source of an engine's requests; it is notified of each submission's result.
 class Arrivals {
  public:
   Arrivals() = default;
@@ -32,11 +32,11 @@ class Arrivals {
   Arrivals& operator=(const Arrivals&) = delete;
   virtual ~Arrivals() = default;
 
-  /// When the next request arrives; nothing after the last.
+  /// The arrival time of the next request; empty after the last.
   [[nodiscard]] virtual std::optional<sluice::Seconds> next_arrival() const = 0;
   /// That request.
   [[nodiscard]] virtual sluice::RequestSpec take() = 0;
-  /// What the engine said to it. Before the next `take`.
+  /// The engine's answer to that request. Called before the next `take`.
   virtual void submitted(const sluice::Expected<sluice::RequestId>& id) = 0;
 };
 
@@ -47,18 +47,18 @@ struct Job {
   Arrivals& arrivals;
   Recorded& recorded;
   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max();
-  const sluice::Replay* replay = nullptr; ///< null: nothing is replayed
-  std::function<bool()> enough{};         ///< asked now and then: whether to end the run here; empty: never
+  const sluice::Replay* replay = nullptr; ///< null: no replay
+  std::function<bool()> enough{};         ///< called regularly; returns whether to end the run early; empty: never
 };
 
-/// Makes a simulated world for a copy of the engine that looks ahead from then on.
+/// Makes a simulated world for a copy of the engine that looks ahead from the current state.
 using WorldsAhead =
     std::function<std::shared_ptr<sluice::BackendWorld>(sluice::Seconds start, const sluice::Correction& correction)>;
 
-/// A system that serves clients until it is told to stop.
+/// A system that serves clients until it is stopped.
 struct ServeJob {
   const engines::Setup& setup;
-  sluice::Slo slo; ///< of clients that bring none: for policies that plan by one
+  sluice::Slo slo; ///< for clients without an SLO of their own: some policies plan by it
   std::shared_ptr<sluice::BackendWorld> world;
   sluice::TokenSource& tokens;
   sluice::GenerationListener& listener;
@@ -66,16 +66,16 @@ struct ServeJob {
   sluice::QueueLimit queue;
   sluice::ForecastSlo forecast;
   WorldsAhead ahead;
-  sluice::ServedListener* served = nullptr; ///< hears of every request that is over; null: nobody does
+  sluice::ServedListener* served = nullptr; ///< notified of every finished request; may be null
 };
 
 /// Runs the job to its end. Errors: no engine of that type can be made with this setup.
 sluice::Status run(const engines::System& system, const Job& job);
 
-/// Starts the system on a thread of its own. Errors: as `run`, and a system that no server can run.
+/// Starts the system on its own thread. Errors: those of `run`, and a system that no server can run.
 sluice::Expected<std::unique_ptr<sluice::GenerationEngine>> serve(const engines::System& system, const ServeJob& job);
 
-/// The system of that name; the error names the nearest.
+/// Finds the system with that name; the error names the nearest one.
 sluice::Expected<const engines::System*> find_system(std::string_view name);
 
 } // namespace running

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogitsFile: the logits of a run as rows in the order of requests and positions, whatever order they come in.
+// LogitsFile: a run's logits as rows in the order of requests and positions; rows may arrive in any order.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -16,7 +16,8 @@
 
 namespace running {
 
-/// Rows wait in a nameless file for those before them: of a vocabulary of 128k a thousand tokens have half a gigabyte.
+/// Rows wait in an unnamed file for earlier ones, not in memory: with a vocabulary of 128k, a thousand tokens take half
+/// a gigabyte.
 class LogitsFile {
  public:
   static sluice::Expected<LogitsFile> create(const std::string& path, int vocabulary) {
@@ -29,7 +30,7 @@ class LogitsFile {
     return file;
   }
 
-  /// The next row of a request. What fails is said by `finish`.
+  /// Adds the next row of a request. `finish` reports errors.
   void add(std::size_t request, std::span<const float> logits) {
     if (request >= rows_.size()) rows_.resize(request + 1);
     rows_[request].push_back(written_++);
@@ -63,7 +64,7 @@ class LogitsFile {
   std::string path_;
   int vocabulary_;
   std::unique_ptr<std::FILE, Close> waiting_;
-  std::vector<std::vector<std::int64_t>> rows_; ///< by request: where its rows wait
+  std::vector<std::vector<std::int64_t>> rows_; ///< by request: the offsets of its waiting rows
   std::int64_t written_ = 0;
   bool failed_ = false;
 };

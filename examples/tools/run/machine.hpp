@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What computes: the decoder and the machine it runs on, behind calls, so that they are compiled once.
+// The decoder and the machine that it runs on, behind functions, so that they are compiled once.
 #pragma once
 
 #include "sluice/core/expected.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-run: generates text on this machine under the policies of a system, with real tokens and real bytes.
 //
-// The problem: a policy that only ever met a simulator has met no race, no late copy and no block that was not there
-// when it was read. Goals of this program: any system of the papers on a real decoder, in two memories of sizes that
-// one states; the same tokens whatever moves; and what it cost, as people read it and as programs do.
+// The problem: a simulator shows no races, no late copies and no reads of blocks that have not arrived, so a policy
+// needs a real run, too. Goals of this program: run any of the papers' systems with a real decoder, in two memories of
+// given sizes; generate the same tokens under every policy; and report the costs for readers and for programs.
 #include "run/job.hpp"
 #include "run/model.hpp"
 #include "run/options.hpp"
@@ -32,7 +32,7 @@ void list_names() {
   fmt::print("\n--model:\n{}", running::models_text());
 }
 
-/// What the standard library throws where the system refuses memory or threads ends here, in a line.
+/// Catches what the standard library throws if the system refuses memory or threads, and returns it as an error line.
 sluice::Expected<running::Served> serve_or_say(const running::Options& options) {
   try {
     return running::serve(options);
@@ -65,8 +65,8 @@ int program(int argc, char** argv) {
   if (served->interrupted) {
     std::fflush(stdout);
     fmt::print(stderr,
-               "sluice-run: interrupted: {} of {} requests finished; the figures above are of what was served "
-               "until then, and no file is written\n",
+               "sluice-run: interrupted: {} of {} requests finished; the figures above cover the requests served "
+               "until then; no file is written\n",
                served->results.done(), served->results.requests.size());
     return sluice::interrupted_code();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of sluice-run.
+// The models of sluice-run.
 #include "run/model.hpp"
 
 #include "sluice/core/nearest.hpp"
@@ -56,8 +56,8 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
     return flag_error("--model",
                       "there is no folder '" + excerpt(folder, 200) + "'" +
                           did_you_mean(name, std::array<std::string_view, 2>{"tiny", "demo"}),
-                      "tiny, demo where this program was built, or a folder with config.json and *.safetensors; with "
-                      "--random-weights a model by name");
+                      "tiny, demo beside this program, or a folder with config.json and *.safetensors; with "
+                      "--random-weights a model's name");
   if (!there && text)
     return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
   LocalModel model;
@@ -84,11 +84,11 @@ std::string models_text() {
   const std::int64_t layer = tiny.layout.bytes.count();
   const std::int64_t block = kv_block_floats(shape, Tokens{16}) * 4;
   return fmt::format(
-      "tiny                   a random Llama of a fixed seed: {} layers, {} KV heads of {}, {} query heads, "
+      "tiny                   a random Llama from a fixed seed: {} layers, {} KV heads of {}, {} query heads, "
       "{} tokens\n"
-      "                       weights {} bytes (f32): {} bytes a layer, {} outside the layers\n"
+      "                       weights {} bytes (f32): {} bytes per layer, {} outside the layers\n"
       "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n"
-      "demo                   a Llama of 1.4 million parameters that has read Jane Austen's novels, and speaks\n",
+      "demo                   a Llama of 1.4 million parameters, trained on Jane Austen's novels\n",
       shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary,
       layer * shape.layers + tiny.outer_bytes().count(), layer, tiny.outer_bytes().count(), block, block / 1024);
 }

@@ -11,15 +11,15 @@
 
 namespace running {
 
-/// The folder that `name` stands for: demo's beside the program, any other name is the folder's own. Not for tiny.
+/// The folder of the model `name`: for demo the one next to the program, for any other name that folder. Not for tiny.
 std::string model_folder(const std::string& name);
 
-/// `name`: a folder, tiny or demo. `text`: the tokenizer is wanted too. `random`: the seed of weights that are drawn,
-/// of a folder that need not have any, or of a model that is known by name.
+/// `name`: a folder, tiny or demo. `text`: whether the tokenizer is needed, too. `random`: seed of random weights, for
+/// a folder that may have none or for a named model.
 sluice::Expected<sluice::LocalModel> open_model(const std::string& name, bool text,
                                                 std::optional<std::uint64_t> random = std::nullopt);
 
-/// What tiny and demo are, in some lines.
+/// Descriptions of tiny and demo.
 std::string models_text();
 
 } // namespace running

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least memory of a request, by trying.
+// Finds a request's least memory by search.
 #include "run/need.hpp"
 
 #include "sluice/world/machine/world_of.hpp"
@@ -36,7 +36,7 @@ class One final : public Arrivals {
 
 bool serves(const engines::System& system, engines::Setup setup, std::int64_t blocks, const RequestSpec& request) {
   setup.device_blocks = LayerBlocks{blocks};
-  setup.calibrates = false; // its world's iterations take any time
+  setup.calibrates = false; // the simulated world's iterations have arbitrary times
   One one{request};
   Recorded recorded;
   bool served = false;
@@ -47,7 +47,7 @@ bool serves(const engines::System& system, engines::Setup setup, std::int64_t bl
   return status.ok() && served;
 }
 
-/// At its longest it has the same KV whichever of its tokens were given: few steps tell.
+/// The request just before its end. It has its largest KV whichever of its tokens were given, so few steps are enough.
 RequestSpec at_its_longest(RequestSpec request) {
   constexpr std::int64_t steps = 4;
   request.arrival = Seconds{0};
@@ -64,7 +64,7 @@ std::int64_t ample(const engines::Setup& setup, const RequestSpec& longest) {
   return 4 * (kv + std::max<std::int64_t>(setup.worst_batch.count() * layers, 1)) + 64;
 }
 
-/// The least above `too_few` for which `serves`; nothing where `enough` is not.
+/// The least number above `too_few` for which `serves` returns true; empty if it is false for `enough`.
 template <class Serves>
 std::optional<LayerBlocks> least(std::int64_t too_few, std::int64_t enough, Serves serves) {
   if (!serves(enough)) return std::nullopt;

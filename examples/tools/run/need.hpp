@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// least_blocks: the least KV memory with which a system runs a request that is alone.
+// least_blocks: the least KV memory with which a system serves one request alone.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -11,17 +11,17 @@
 
 namespace running {
 
-/// The smallest `setup.device_blocks` (beside all weights; below 0 where weights must stream) with which `system`
-/// serves `request` to its end when nobody else is there; nothing where no device memory is enough.
+/// The smallest `setup.device_blocks` (in addition to all weights; negative if weights must stream) with which `system`
+/// serves `request` alone to its end; empty if no device memory is enough.
 ///
-/// By trying: the engine itself serves it, on a world in which nothing is computed. What a system needs is the sum of
-/// its placement, its transfer rule's room in flight, its layout and its weights' slots, and nobody knows that sum
-/// better than who counts it.
+/// Found by search: the engine itself serves the request in a world that computes nothing. A system's need is the sum
+/// of its placement, its transfer rule's memory for blocks in flight, its layout and its weights' slots, and only the
+/// engine computes that sum.
 std::optional<sluice::LayerBlocks> least_blocks(const engines::System& system, const engines::Setup& setup,
                                                 const sluice::RequestSpec& request);
 
-/// The smallest `setup.host_blocks` with which it is served alone where the device's memory is no matter; nothing where
-/// no host memory is enough.
+/// The smallest `setup.host_blocks` with which the request is served alone if device memory is unlimited; empty if no
+/// host memory is enough.
 std::optional<sluice::LayerBlocks> least_host_blocks(const engines::System& system, const engines::Setup& setup,
                                                      const sluice::RequestSpec& request);
 

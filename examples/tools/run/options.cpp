@@ -31,76 +31,80 @@ void add_requests(Flags& flags, Options& options) {
   app.add_option(
          "--model", options.model,
          "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), tiny: a small random Llama, or demo: "
-         "a small Llama that speaks")
+         "a small trained Llama")
       ->capture_default_str();
-  flags.whole("--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
-              "draw the weights from this seed: --model is then a name, such as llama3-8b, or a folder's config.json");
+  flags.whole(
+      "--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
+      "random weights from this seed; --model is then a name, such as llama3-8b, or a folder with a config.json");
   app.add_option("--prompt", options.prompts, "a prompt's text; may be given more than once")->allow_extra_args(false);
   app.add_option("--prompt-ids", options.prompt_ids, "a prompt's tokens, e.g. 1,2,3; may be given more than once")
       ->allow_extra_args(false);
   app.add_flag("--chat", options.chat, "prompts are a user's messages, in the model's chat format");
-  add_trace_flags(flags, options,
-                  "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens of --seed");
+  add_trace_flags(
+      flags, options,
+      "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens from --seed");
   flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
   flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_flag("--no-wait", options.no_wait, "time with nothing to run passes at once");
+  app.add_flag("--no-wait", options.no_wait, "skip time in which nothing runs");
   flags.whole("--max-tokens", options.max_tokens, 1, 1 << 28,
-              "tokens to generate (default: 32; of a trace: as many as it says)");
-  app.add_flag("--ignore-end", options.ignore_end, "generate as many tokens, also after an end token (a trace's do)");
+              "tokens to generate (default: 32; for a trace its own lengths)");
+  app.add_flag("--ignore-end", options.ignore_end,
+               "generate that many tokens, even after an end token (always for a trace)");
   flags.number("--temperature", options.sampling.temperature, 0, true,
-               "of sampling; 0 takes the likeliest token (default: 0)");
-  flags.whole("--top-k", options.top_k, 0, 1 << 30, "sample of the N likeliest tokens; 0: of all (default: 0)");
+               "sampling temperature; 0 takes the likeliest token (default: 0)");
+  flags.whole("--top-k", options.top_k, 0, 1 << 30, "sample among the N likeliest tokens; 0: among all (default: 0)");
   flags.number("--top-p", options.top_p, 0, false,
-               "sample of the likeliest tokens that have this probability together (default: 1)");
+               "sample among the likeliest tokens whose probabilities sum to this (default: 1)");
   flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(),
-              "of sampling, and of a trace's prompts (default: 0)");
+              "seed of sampling and of a trace's prompts (default: 0)");
 }
 
 } // namespace
 
 void add_machine(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
-  app.add_option("--system", options.system, "who decides what is where; --list names them")->capture_default_str();
+  app.add_option("--system", options.system, "the system whose policies to run; --list names them")
+      ->capture_default_str();
   app.add_option("--backend", options.backend,
-                 "what computes: cpu, or cuda: the first GPU, in a build with CUDA, where the memories are the GPU's "
+                 "cpu, or cuda: the first GPU, in a build with CUDA; the two memories are then the GPU's "
                  "and pinned memory of the host")
       ->capture_default_str();
-  flags.size("--device-memory", options.device_memory, 0,
-             "the device's: weights (unless they stream), KV and buffers, e.g. 64MiB (default: what the largest batch "
-             "needs)");
-  flags.size("--kv-memory", options.kv_memory, 0, "the same, said by its part for KV: beside all weights and buffers");
+  flags.size(
+      "--device-memory", options.device_memory, 0,
+      "the device's memory: weights (unless they stream), KV and buffers, e.g. 64MiB (default: what the largest batch "
+      "needs)");
+  flags.size("--kv-memory", options.kv_memory, 0,
+             "the device's memory given as its part for KV, without weights and buffers");
   flags.size("--host-memory", options.host_memory, 0,
              "the host's memory for KV, e.g. 64GB (default: enough, at most half of this machine's)");
   add_link(flags, options.link);
   app.add_option("--lanes", options.lanes,
-                 "of the link: each-way (a GPU's default), or one that both ways share (shared)")
+                 "the link's lanes: each-way (a GPU's default), or one shared by both directions (shared)")
       ->capture_default_str();
   app.add_option("--products", options.products,
-                 "of a GPU, what multiplies: invariant, by which a token does not depend on the batch and every system "
-                 "generates the same, or fast, which is cuBLASLt")
+                 "a GPU's matrix products: invariant, so that a token does not depend on the batch and every system "
+                 "generates the same tokens, or fast (cuBLASLt)")
       ->capture_default_str();
-  flags.size(
-      "--gather-below", options.gather_below, 0,
-      "of --backend cuda: copies of fewer bytes are made by a kernel, many in a launch; 0: none (default: measured "
-      "at the start)");
+  flags.size("--gather-below", options.gather_below, 0,
+             "with --backend cuda: a kernel makes copies of fewer bytes, many per launch; 0: none (default: measured "
+             "at the start)");
   app.add_flag("--no-graphs", options.no_graphs,
-               "of a GPU: launch every kernel by itself, where small iterations would be CUDA graphs (vLLM's "
+               "on a GPU: launch every kernel separately instead of using CUDA graphs for small iterations (vLLM's "
                "--enforce-eager)");
-  flags.whole("--threads", options.threads, 1, 1024, "that compute (default: 1)");
-  flags.whole("--batch", options.batch, 1, 1'000'000, "requests that run at once (default: 16)");
+  flags.whole("--threads", options.threads, 1, 1024, "threads that compute (default: 1)");
+  flags.whole("--batch", options.batch, 1, 1'000'000, "most requests in a batch (default: 16)");
   flags.whole("--max-batch-tokens", options.batch_tokens, 1, 1 << 20,
-              "tokens computed in one iteration (default: 256)");
+              "most tokens computed in one iteration (default: 256)");
   app.add_option("--profile", options.profile,
-                 "what planners believe of this machine: a folder that sluice-profile --measure wrote (default: a "
+                 "the planners' cost model of this machine: a folder that sluice-profile --measure wrote (default: a "
                  "roofline, measured at the start)");
-  flags.number("--slo-tbt", options.slo_tbt, 0, false,
-               "seconds per token that users are promised (default: no promise)");
-  flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: no promise)");
+  flags.number("--slo-tbt", options.slo_tbt, 0, false, "TBT SLO, seconds per token (default: none)");
+  flags.number("--slo-ttft", options.slo_ttft, 0, false, "TTFT SLO, seconds to the first token (default: none)");
 }
 
 void conclude_machine(Flags& flags, Options& options) {
   const bool stated = flags.app().count("--lanes") > 0;
-  if (options.backend == "cuda" && !stated) options.lanes = "each-way"; // as every GPU's link is
+  if (options.backend == "cuda" && !stated) options.lanes = "each-way"; // as with every GPU's link
 }
 
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
@@ -110,21 +114,21 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   add_requests(flags, options);
   add_machine(flags, options);
   app.add_option("--calibrate", options.calibrate,
-                 "on: planners learn from what layers take in this run; off: they believe what was measured before it "
+                 "on: planners learn from layers' times in this run; off: they use the times measured before it "
                  "(default: on, but off with --profile)");
   app.add_option("--logits", options.logits, "write the logits of every token generated: float32, NumPy's .npy");
   app.add_option("--timeline", options.timeline, "write a trace of the run for ui.perfetto.dev");
   add_trace_at(flags, options.trace_at);
   app.add_option("--decisions", options.decisions, "write a line for each decision");
   app.add_option("--record-clock", options.record_clock,
-                 "write what the engine was told of time: --replay-clock tells it again. With --profile");
+                 "write the times that the engine received, for --replay-clock; needs --profile");
   app.add_option("--replay-clock", options.replay_clock,
-                 "compute nothing: decide as the run of this record did, in its times");
+                 "compute nothing: repeat the decisions of the recorded run, with its times");
   app.add_option("--out", options.out,
                  "folder for report.json and tables as CSV: requests, iterations, memory and queue over time");
-  app.add_flag("--json", options.json, "what came of it as JSON, and nothing else");
-  app.add_flag("--list", options.list, "name the systems, say what tiny is, and stop");
-  app.add_flag("--verbose", options.verbose, "what was measured and how memory is divided, on standard error");
+  app.add_flag("--json", options.json, "print the results as JSON, and nothing else");
+  app.add_flag("--list", options.list, "name the systems, describe tiny and demo, and stop");
+  app.add_flag("--verbose", options.verbose, "print measurements and how memory is divided to standard error");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
   options.command = "sluice-run";
   for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
@@ -137,7 +141,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
 
 namespace {
 
-/// A flag that would change nothing is a misunderstanding: it is refused, not ignored.
+/// A flag without effect is probably a mistake, so it is refused and not ignored.
 Status check_heeded(const Options& options) {
   if (!options.from_trace())
     for (const auto& [flag, given] : {std::pair{"--format", !options.format.empty()},
@@ -159,12 +163,12 @@ Status check_heeded(const Options& options) {
 Status check_backend(const Options& options) {
   if (options.backend == "cpu") {
     if (options.gather_below)
-      return flag_error("--gather-below", "a processor copies by itself", "--backend cuda as well");
+      return flag_error("--gather-below", "a processor makes its own copies", "--backend cuda as well");
     return {};
   }
   if (options.backend != "cuda")
     return flag_error("--backend", "it is '" + sluice::excerpt(options.backend) + "'", "cpu or cuda");
-  for (const auto& [flag, given, why] : {std::tuple{"--link", options.link > 0, "a GPU's link is as fast as it is"},
+  for (const auto& [flag, given, why] : {std::tuple{"--link", options.link > 0, "the GPU's own link is used"},
                                          {"--threads", options.threads != 1, "a GPU computes"}})
     if (given) return flag_error(flag, std::string{"with --backend cuda "} + why, "one of the two");
   return {};
@@ -187,16 +191,15 @@ Status check_machine(const Options& options) {
     return flag_error("--no-graphs", "a processor launches no kernels", "--backend cuda as well");
   if (options.device_memory && options.kv_memory)
     return flag_error("--kv-memory", "--device-memory is given as well",
-                      "one of the two: KV is what it leaves beside weights and buffers");
+                      "one of the two: KV gets the rest of device memory after weights and buffers");
   return check_backend(options);
 }
 
 Status check_repeatable(const Options& options, const std::string& flag) {
   if (options.profile.empty())
-    return flag_error(flag, "what planners believe is measured anew in every run", "--profile as well");
+    return flag_error(flag, "without a profile every run measures new times for planners", "--profile as well");
   if (options.backend == "cuda" && !options.device_memory && !options.kv_memory)
-    return flag_error(flag, "how much of a GPU's memory is free is another in every run",
-                      "--kv-memory or --device-memory as well");
+    return flag_error(flag, "the free memory of a GPU differs between runs", "--kv-memory or --device-memory as well");
   return {};
 }
 
@@ -219,8 +222,7 @@ Status check_options(const Options& options) {
     for (const auto& [flag, value] :
          {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})
       if (!value->empty())
-        return flag_error(flag, "a record does not say what layers took, from which --calibrate on would learn",
-                          "one of the two");
+        return flag_error(flag, "a record has no layer times, from which --calibrate on would learn", "one of the two");
   for (const auto& [flag, value] :
        {std::pair{"--record-clock", &options.record_clock}, {"--replay-clock", &options.replay_clock}})
     if (!value->empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs and inputs, compared by where their names lead.
+// Compares outputs and inputs by the files that their names refer to.
 #include "run/outputs.hpp"
 
 #include "sluice/report/unfinished_file.hpp"
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The file that a name leads to, whether it is there or not.
+/// The file that a name refers to; it need not exist.
 fs::path leads_to(const fs::path& name) {
   std::error_code wrong;
   const fs::path absolute = fs::absolute(UnfinishedFile::target(name.string()), wrong);
@@ -28,8 +28,8 @@ fs::path leads_to(const fs::path& name) {
   return wrong ? absolute : whole;
 }
 
-/// What is read of a folder: a model's or a profile's. Not all that lies there, for an output may well be put beside
-/// its model.
+/// Whether a model's or profile's reader uses this file of its folder. Other files may be there: an output may be next
+/// to its model.
 bool is_read(const fs::path& file) {
   for (const std::string_view name :
        {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
@@ -69,7 +69,7 @@ Status check_outputs(const Options& options, const std::vector<NamedFile>& also_
     if (path.empty()) continue;
     fs::path output = leads_to(path);
     std::error_code none;
-    if (fs::is_character_file(output, none)) continue; // such as /dev/null: nothing there is replaced
+    if (fs::is_character_file(output, none)) continue; // such as /dev/null: no file would be replaced
     for (const auto& [who, file] : taken)
       if (file == output) return flag_error(flag, path + " is the file of " + who, "another name");
     taken.emplace_back(flag, std::move(output));

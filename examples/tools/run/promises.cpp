@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operating system has, by trying.
+// Checks the operating system's limits by trying.
 #include "run/promises.hpp"
 
 #include "sluice/world/cpu/virtual_memory.hpp"
@@ -22,7 +22,7 @@ namespace running {
 using namespace sluice;
 
 Status check_threads(int threads) {
-  constexpr int others = 3; // two lanes of the link, and planning; the caller computes too
+  constexpr int others = 3; // two lanes of the link, and planning; the calling thread computes, too
   const int wanted = threads - 1 + others;
   std::mutex mutex;
   std::condition_variable changed;
@@ -35,7 +35,7 @@ Status check_threads(int threads) {
         std::unique_lock lock{mutex};
         changed.wait(lock, [&] { return over; });
       });
-  } catch (const std::system_error&) { // as many as there are
+  } catch (const std::system_error&) { // only some threads could be started
   } catch (const std::bad_alloc&) {
   }
   {
@@ -48,7 +48,7 @@ Status check_threads(int threads) {
   if (got == wanted) return {};
   return flag_error(
       "--threads",
-      fmt::format("{} need {} more beside them, and the system starts {} of these {}", threads, others, got, wanted),
+      fmt::format("{} need {} more threads, and the system starts only {} of these {}", threads, others, got, wanted),
       got >= others ? fmt::format("at most {}, or a larger limit (ulimit -u, ulimit -v)", got + 1 - others)
                     : "a larger limit (ulimit -u, ulimit -v)");
 }
@@ -63,10 +63,9 @@ Status check_address_space(const Options& options, const LocalMemory& memory) {
   return flag_error(by_host ? "--host-memory"
                     : by_kv ? "--kv-memory"
                             : "--device-memory",
-                    "the system has no addresses for " + exact_bytes(stated),
-                    useful.count() < stated
-                        ? "less: " + exact_bytes(useful.count()) + " are all that these requests can use"
-                        : "a larger limit (ulimit -v), or fewer --threads");
+                    "the system has no address space for " + exact_bytes(stated),
+                    useful.count() < stated ? "less: these requests can use at most " + exact_bytes(useful.count())
+                                            : "a larger limit (ulimit -v), or fewer --threads");
 }
 
 } // namespace running

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_threads, check_address_space: what a run will ask the operating system for, asked before it begins.
+// check_threads, check_address_space: check before a run that the operating system will grant its threads and memory.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -9,11 +9,11 @@
 
 namespace running {
 
-/// Starts as many threads as the run will have, for a moment. Asked beforehand, since a pool that got some of its
-/// threads cannot give them back by throwing.
+/// Briefly starts as many threads as the run will have. Checked in advance, because a pool that got only some of its
+/// threads cannot release them by throwing.
 sluice::Status check_threads(int threads);
 
-/// Whether the system has addresses for both memories; the error names the larger one's flag.
+/// Checks that the system has address space for both memories; the error names the larger one's flag.
 sluice::Status check_address_space(const Options& options, const sluice::LocalMemory& memory);
 
 } // namespace running

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded: the observers of a run as one listener.
+// Recorded: a run's observers as one listener.
 #pragma once
 
 #include "sluice/report/observer/any_observer.hpp"
@@ -13,23 +13,23 @@
 
 namespace running {
 
-/// What the planners of a run have learned of the machine.
+/// What a run's planners have learned about the machine.
 struct Learned {
-  double layers = 1;           ///< times as long as was believed at first
-  sluice::Seconds besides{0};  ///< more for an iteration, apart from its layers
-  std::int64_t iterations = 0; ///< that taught it
+  double layers = 1;           ///< layers' time relative to the first estimate
+  sluice::Seconds besides{0};  ///< additional time per iteration outside its layers
+  std::int64_t iterations = 0; ///< that it was learned from
 };
 
-/// What a run keeps, and the callbacks for requests that end.
+/// The results that a run keeps, and the callbacks for requests that end.
 struct Recorded final : sluice::EventListener {
   void hear(const sluice::AnyEvent& event) override;
 
   sluice::Summary::State summary;
-  sluice::Timeline trace; ///< what `timeline` is drawn around
+  sluice::Timeline trace; ///< settings of `timeline`
   sluice::Timeline::State timeline;
   sluice::DecisionLog::State decisions;
   bool keeps_summary = true, keeps_timeline = false, keeps_decisions = false;
-  sluice::EventListener* feed = nullptr; ///< a server's, or one that writes tables; null: none
+  sluice::EventListener* feed = nullptr; ///< of a server, or writes tables; may be null
   std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, sluice::Tokens first, sluice::Tokens count)> released =
       [](sluice::RequestId, sluice::Tokens, sluice::Tokens) {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The needs of refused requests, and the lines that say them.
+// The needs of refused requests, and the text of refusals.
 #include "run/refusals.hpp"
 
 #include "run/need.hpp"
@@ -22,8 +22,8 @@ std::int64_t length_of(const RequestSpec& request) { return (request.prompt + re
 
 } // namespace
 
-/// The longest first: its need is the largest, and tells what would be enough for all. Then, while a second lasts,
-/// those half way between two that are known: each is a search, and a trace may have thousands of lengths.
+/// Searches the longest request first: its need is the largest, so it is enough for all. Then, for up to a second,
+/// requests half way between two known lengths: each takes a search, and a trace may have thousands of lengths.
 void Refusals::search(const Workload& workload, const Results& results) {
   std::map<std::int64_t, std::size_t, std::greater<>> lengths;
   for (std::size_t i = 0; i < results.requests.size(); ++i)
@@ -44,8 +44,8 @@ void Refusals::search(const Workload& workload, const Results& results) {
     }
 }
 
-/// Empty where it was not for want of memory. `longer`: the length whose need this is, where a request's own is not
-/// known.
+/// Empty if the request was not refused for lack of memory. `longer`: the length that this need belongs to, if the
+/// request's own need is not known.
 std::string Refusals::reason(const Need& need, std::optional<std::int64_t> longer) const {
   const char* bound = longer ? "most" : "least";
   const std::string whose = longer ? fmt::format(" (which {} tokens need)", *longer) : "";
@@ -62,7 +62,8 @@ std::string Refusals::reason(const Need& need, std::optional<std::int64_t> longe
 
 std::optional<Error> Refusals::explain(const Workload& workload, const Status& ran, Results& results) {
   search(workload, results);
-  std::optional<std::pair<std::size_t, LayerBlocks>> device, host; // the largest need, and the first who has it
+  std::optional<std::pair<std::size_t, LayerBlocks>> device,
+      host; // the largest need, and the first request that has it
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     Result& one = results.requests[i];
@@ -70,7 +71,8 @@ std::optional<Error> Refusals::explain(const Workload& workload, const Status& r
     if (!first) first = i;
     if (!ran) one.reason = memory_.kv.count() < setup_.geometry.layers ? no_kv().line() : ran.error().line();
     const std::int64_t length = length_of(workload.requests[i]);
-    const auto known = needs_.lower_bound(length); // its own, or the next longer one's: a longer one needs no less
+    const auto known =
+        needs_.lower_bound(length); // its own need, or the next longer one's: longer requests need no less
     if (known == needs_.end()) continue;
     const bool own = known->first == length;
     const Need& need = known->second;
@@ -110,7 +112,7 @@ Error Refusals::too_little_host(std::size_t who, LayerBlocks blocks) const {
           fmt::format("at least {}: {} layer blocks of KV", exact_bytes(memory_.of(blocks).count()), blocks.count())};
 }
 
-/// No engine can be made with so little KV, whoever asks.
+/// The error if no engine can be made with so little KV, whatever the requests.
 Error Refusals::no_kv() const {
   const bool by_kv = options_.kv_memory.has_value();
   const LayerBlocks least{setup_.geometry.layers};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals: what requests that were refused would need.
+// Refusals: the memory that refused requests would need.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -20,22 +20,22 @@
 
 namespace running {
 
-/// Puts what refused requests would need into their reasons; and, where nothing ran, says so by the flag that is too
-/// small. What an engine says of a refusal is about blocks, and reads as advice to ask for less.
+/// Adds refused requests' needs to their reasons and, if nothing ran, reports the flag that is too small. An engine's
+/// own reason counts blocks and asks for smaller requests, which does not help the user.
 class Refusals {
  public:
   Refusals(const Options& options, const engines::System& system, const engines::Setup& setup,
            const sluice::LocalMemory& memory)
       : options_(options), system_(system), setup_(setup), memory_(memory) {}
 
-  /// Why nothing ran, where nothing did. `ran`: what the engine said as a whole.
+  /// The error if nothing ran. `ran`: the engine's status.
   std::optional<sluice::Error> explain(const Workload& workload, const sluice::Status& ran, Results& results);
 
  private:
-  /// What one request needs alone; one of the two at most, nothing where more memory does not help.
+  /// One request's need; at most one member is set, none if more memory does not help.
   struct Need {
-    std::optional<sluice::LayerBlocks> device; ///< of KV, beside all weights
-    std::optional<sluice::LayerBlocks> host;   ///< where no device memory is enough
+    std::optional<sluice::LayerBlocks> device; ///< KV memory in addition to all weights
+    std::optional<sluice::LayerBlocks> host;   ///< set if no device memory is enough
   };
 
   void search(const Workload& workload, const Results& results);
@@ -48,7 +48,7 @@ class Refusals {
   const engines::System& system_;
   const engines::Setup& setup_;
   const sluice::LocalMemory& memory_;
-  std::map<std::int64_t, Need> needs_; ///< by the request's length, prompt and output
+  std::map<std::int64_t, Need> needs_; ///< by the request's length, prompt plus output
 };
 
 } // namespace running

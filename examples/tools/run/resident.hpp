@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// peak_resident: the most memory that this process has held at once.
+// peak_resident: the most memory that this process has used at once.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -11,7 +11,7 @@
 
 namespace running {
 
-/// As Linux counts it since the program began (getrusage would count what started it too); elsewhere nothing.
+/// As Linux counts it since the program began (getrusage would include the parent process); empty on other systems.
 inline std::optional<sluice::Bytes> peak_resident() {
   std::ifstream status("/proc/self/status");
   for (std::string name; status >> name;) {

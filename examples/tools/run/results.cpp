@@ -35,7 +35,7 @@ std::size_t Results::unfinished() const {
 
 namespace {
 
-/// What `tokens` say behind `prompt`: the prompt's text and this are the text of both.
+/// The text of `tokens` after `prompt`: the prompt's text followed by it is the text of both.
 std::string text_of(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
                     std::span<const std::int32_t> tokens) {
   TokenStream stream = continuation(tokenizer, prompt);
@@ -85,7 +85,7 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
   }
   json.field("mean_step_s",
              metrics.iterations > 0 ? metrics.busy_s / static_cast<double>(metrics.iterations) : Metrics::absent);
-  // As in the report of sluice-compare, by the engine's ledger: it counts blocks where the link counts bytes.
+  // As in sluice-compare's report, from the engine's ledger: it counts blocks, the link counts bytes.
   json.key("metrics").begin_object();
   for_each_metric(metrics, [&json](const char* name, auto number) { json.field(name, number); });
   json.end_object().end_object();
@@ -105,7 +105,7 @@ std::string table_text(const Options& options, const LocalModel& model, const Re
   const std::size_t done = results.done(), unfinished = results.unfinished();
   row("system", fmt::format("{} on {}, {} thread{}", options.system, without_controls(model.weights.config.shape.name),
                             options.threads, options.threads == 1 ? "" : "s"));
-  row("requests", fmt::format("{} done, {} refused{}; {} tokens in {}, {} a second", done,
+  row("requests", fmt::format("{} done, {} refused{}; {} tokens in {}, {} per second", done,
                               results.requests.size() - done - unfinished,
                               unfinished > 0 ? fmt::format(", {} not finished", unfinished) : "", m.tokens_delivered,
                               time_text(results.end.count()), short_text(m.throughput_tokens_per_s)));
@@ -114,9 +114,9 @@ std::string table_text(const Options& options, const LocalModel& model, const Re
   row("TBT", fmt::format("mean {:>9}   P95 {:>9}   max {:>9}", ms(m.mean_tbt_s), ms(m.p95_tbt_s), ms(m.longest_gap_s)));
   if (!std::isnan(m.tbt_attainment))
     row("attainment",
-        fmt::format(
-            "{} % of tokens in time (TBT), {} % of requests with all that was promised (SLO); goodput {} a second",
-            percent_text(m.tbt_attainment), percent_text(m.slo_attainment), short_text(m.goodput_requests_per_s)));
+        fmt::format("{} % of tokens in time (TBT), {} % of requests within all SLOs; goodput {} per second",
+                    percent_text(m.tbt_attainment), percent_text(m.slo_attainment),
+                    short_text(m.goodput_requests_per_s)));
   row("stalls", fmt::format("{} of {} in {} iterations", time_text(m.stall_s), time_text(m.busy_s), m.iterations));
   const double in = static_cast<double>(results.moved.to_device.bytes.count());
   const double out = static_cast<double>(results.moved.to_host.bytes.count());

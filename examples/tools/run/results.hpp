@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results: what came of a run, and how it is told.
+// Results: the results of a run, as JSON and as a table.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -22,16 +22,16 @@ namespace running {
 struct Result {
   std::vector<std::int32_t> tokens; ///< generated
   bool done = false;
-  bool unfinished = false; ///< when the run was interrupted
+  bool unfinished = false; ///< not finished when the run was interrupted
   std::string reason;      ///< of a refusal
 };
 
 struct Results {
-  std::vector<Result> requests; ///< as they were given
+  std::vector<Result> requests; ///< in the given order
   sluice::CopyTotals moved;
-  std::optional<sluice::GraphCounts> graphs; ///< of a GPU
+  std::optional<sluice::GraphCounts> graphs; ///< on a GPU
   sluice::Bytes device_peak{0}, device_memory{0}, host_peak{0}, weights{0};
-  std::optional<sluice::Bytes> peak_resident; ///< of this process; nothing where the system does not say
+  std::optional<sluice::Bytes> peak_resident; ///< of this process; empty if the system does not report it
   sluice::Summary::State summary;
   sluice::Seconds end{0};
 

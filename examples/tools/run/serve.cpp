@@ -47,7 +47,8 @@ using namespace sluice;
 
 namespace {
 
-/// The files that were asked for: nameless until the run is over, and known to be writable before it begins.
+/// The requested files: unnamed until the run is over, but opened before it begins, which proves that they are
+/// writable.
 struct Files {
   std::optional<LogitsFile> logits;
   std::optional<UnfinishedFile> timeline, decisions, clock;
@@ -82,14 +83,14 @@ struct Files {
   }
 };
 
-/// The workload, as an engine takes it; each request's tokens go to the machine.
+/// The workload as an engine takes it; each request's tokens go to the machine.
 class Requests final : public Arrivals {
  public:
-  /// `machine`: null where nothing is computed.
+  /// `machine`: null if nothing is computed.
   Requests(const Options& options, const Workload& workload, Results& results, TokenWorld* machine, ShownText* shown)
       : options_(options), workload_(workload), results_(results), machine_(machine), shown_(shown) {}
 
-  /// An engine's loop asks between two steps: there it ends where the program is interrupted.
+  /// An engine's loop calls this between two steps: if the program is interrupted, the run ends here.
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
     drop_if_interrupted();
     if (next_ == workload_.requests.size()) return std::nullopt;
@@ -125,7 +126,7 @@ class Requests final : public Arrivals {
 
 void tell_machine(const Options& options, const std::string& costs, const std::string& gathered,
                   const LocalMemory& memory) {
-  fmt::print(stderr, "planners believe: {}\n", without_controls(costs));
+  fmt::print(stderr, "planners use: {}\n", without_controls(costs));
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
   if (!gathered.empty()) fmt::print(stderr, "{}\n", gathered);
@@ -136,8 +137,8 @@ void tell_machine(const Options& options, const std::string& costs, const std::s
 
 void tell_learned(const Learned& learned) {
   fmt::print(stderr,
-             "planners have learned from {} iterations: a layer takes {} of what they believed at first, and an "
-             "iteration {} {} besides\n",
+             "planners have learned from {} iterations: a layer takes {} times the first estimate, and an "
+             "iteration {} {} outside its layers\n",
              learned.iterations, short_text(learned.layers), time_text(std::abs(learned.besides.count())),
              learned.besides < Seconds{0} ? "less" : "more");
 }
@@ -148,7 +149,7 @@ void tell_graphs(const GraphCounts& graphs) {
   if (!graphs.refused.empty()) fmt::print(stderr, "no more graphs: {}\n", without_controls(graphs.refused));
 }
 
-/// Where a replay left its record.
+/// The error of a replay that differs from its record.
 Error parted(const Replay& replay, const Options& options) {
   if (replay.status().ok())
     return flag_error("--replay-clock", options.replay_clock + " goes on after the last request",
@@ -308,7 +309,7 @@ Expected<Served> serve(const Options& options) {
     for (std::size_t i = 0; i < results.requests.size(); ++i)
       if (!results.requests[i].done) shown->ended(i, "refused: " + results.requests[i].reason);
 
-  const bool parts = replay && !replay->finished(); // its decisions say how it came to that
+  const bool parts = replay && !replay->finished(); // the decisions that led to it are still written
   const auto write = [&]() -> Status {
     if (files->logits)
       if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve: from the flags to what came of the run.
+// serve: runs what the flags ask for.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,20 +15,21 @@
 namespace running {
 
 struct Served {
-  sluice::LocalModel model; ///< its tokenizer, and the shape of its weights: the weights themselves are the machine's
+  sluice::LocalModel
+      model; ///< its tokenizer, and the shape of its weights; the weights themselves belong to the machine
   Workload workload;
   Results results;
-  /// Why nothing ran, where nothing did.
+  /// Why nothing ran; empty if something did.
   std::optional<sluice::Error> nothing;
-  /// Which file could not be written, where one could not: the run is over, and what came of it is to be told.
+  /// The file that could not be written, if any. The run is over, and its results must still be printed.
   std::optional<sluice::Error> unwritten;
-  /// The run was ended by a signal: its results are of what it served until then, and no file was written.
+  /// A signal ended the run: the results cover the requests served until then, and no file was written.
   bool interrupted = false;
 };
 
-/// Runs what the options ask for: text goes to standard output as it comes (but with --json), progress of a trace to
-/// standard error, and the files that were asked for are there afterwards. An error: nothing was begun, or
-/// --replay-clock parted from its record.
+/// Runs what the options ask for. Text goes to standard output as it is generated (not with --json), a trace's progress
+/// to standard error; then the requested files are written. Returns an error if nothing was started, or if
+/// --replay-clock differed from its record.
 sluice::Expected<Served> serve(const Options& options);
 
 } // namespace running

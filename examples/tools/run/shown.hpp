@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShownText: what is generated, on the screen as it comes, one request after another.
+// ShownText: prints generated text as it arrives, one request after another.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,22 +17,22 @@
 
 namespace running {
 
-/// The text behind `prompt`, which a tokenizer of SentencePiece's kind must know to keep the space that begins it.
+/// The text after `prompt`. A SentencePiece tokenizer must know the prompt to keep the continuation's leading space.
 inline sluice::TokenStream continuation(const sluice::Tokenizer& tokenizer, std::span<const std::int32_t> prompt) {
   sluice::TokenStream stream(tokenizer);
   for (const std::int32_t token : prompt) (void)stream.push(token);
   return stream;
 }
 
-/// The first request that has not ended is shown as it comes; those behind it wait, and are shown up to where they are
-/// when it is their turn. Several at once on one screen could not be read.
+/// Prints the first unfinished request as it arrives; later ones wait, and their text so far is printed when it is
+/// their turn. Several requests at once on one screen would be unreadable.
 class ShownText {
  public:
-  /// `tokenizer` null: tokens are shown as numbers.
+  /// `tokenizer` null: tokens are printed as numbers.
   ShownText(std::size_t requests, const sluice::Tokenizer* tokenizer, std::FILE* to)
       : tokenizer_(tokenizer), to_(to), each_(requests) {}
 
-  /// The prompt, which an answer continues.
+  /// Starts a request with its prompt, which the answer continues.
   void begins(std::size_t request, std::span<const std::int32_t> prompt) {
     if (tokenizer_ == nullptr) return;
     each_[request].stream = std::make_unique<sluice::TokenStream>(continuation(*tokenizer_, prompt));
@@ -74,7 +74,7 @@ class ShownText {
     std::fflush(to_);
     one.waiting.clear();
   }
-  /// A model may say anything, a terminal's commands too.
+  /// A model may generate anything, including terminal commands.
   static std::string printable(std::string_view text) {
     return sluice::without_controls(sluice::replace_broken_utf8(text), "\n\t");
   }

@@ -29,10 +29,10 @@ namespace {
 constexpr std::array<std::string_view, 6> names{"systems.csv",    "requests.csv",     "series.csv",
                                                 "iterations.csv", "datapackage.json", "report.json"};
 
-/// As sluice-compare's, for one run: a file of 140 MB.
+/// The same limit as sluice-compare's, for one run: a file of 140 MB.
 constexpr std::size_t most_iterations = 1'000'000;
 
-/// As sluice-compare's, but what it makes of a workload by itself (seeds, scales) is not here.
+/// As in sluice-compare, without parts that only it has (seeds, scales).
 WorkloadReport workload_report(const Told& told) {
   const Options& options = told.options;
   const ModelShape& shape = told.model;
@@ -86,9 +86,9 @@ SystemReport system_report(const Told& told, const engines::RealComposed& system
 } // namespace
 
 Tables::Tables(OutFolder files, TraceAt at) : files_(std::move(files)) {
-  iterations_.at = at; // as far as there is room, rows are of the same stretch as a trace
+  iterations_.at = at; // if not all fit, rows are from the same stretch as the trace
   iterations_.max_iterations = most_iterations;
-  iterations_.max_detailed = 2; // empty: nothing is evaluated again for them
+  iterations_.max_detailed = 2; // empty: no iterations are evaluated again for rows
 }
 
 std::vector<NamedFile> Tables::files_of(const Options& options) {

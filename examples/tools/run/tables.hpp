@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables: the files of --out, as sluice-compare leaves them of a system: report.json and tables as CSV.
+// Tables: the files of --out, in the same format as sluice-compare's for a system: report.json and tables as CSV.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -21,7 +21,7 @@
 
 namespace running {
 
-/// What a report says of a run, beside what the tables' observers kept of it.
+/// The contents of a report in addition to what the tables' observers recorded.
 struct Told {
   const Options& options;
   const engines::System& system;
@@ -30,20 +30,20 @@ struct Told {
   const Costs& costs;
   const sluice::LocalMemory& memory;
   const Results& results;
-  sluice::Status ran; ///< what ended it before its requests, if anything did
+  sluice::Status ran; ///< the error that ended the run early, if any
 };
 
-/// Listens as the engine's feed, which otherwise only servers need: two more observers in `Recorded` would be asked for
+/// Listens as the engine's feed, which otherwise only servers use: two more observers in `Recorded` would be called for
 /// every token of every run.
 class Tables final : public sluice::EventListener {
  public:
-  /// Makes the folder, and opens the files in it: nameless until the run is over. Null without --out.
+  /// Creates the folder and opens the files in it: they are unnamed until the run is over. Null without --out.
   static sluice::Expected<std::unique_ptr<Tables>> open(const Options& options);
 
-  /// What --out writes, by flag and path.
+  /// The files that --out writes, by flag and path.
   static std::vector<NamedFile> files_of(const Options& options);
 
-  /// Writes all files, or none. No call may follow.
+  /// Writes all files, or none. Call it last.
   sluice::Status finish(const Told& told);
 
   void hear(const sluice::AnyEvent& event) override;

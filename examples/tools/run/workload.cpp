@@ -21,7 +21,7 @@ using namespace sluice;
 
 std::vector<std::int32_t> Workload::prompt(std::size_t request) const {
   if (!prompts.empty()) return prompts[request];
-  // Its own stream, so that no prompt depends on which requests came before.
+  // A separate random stream per request, so that no prompt depends on earlier requests.
   Random random(seed * 0x9e3779b97f4a7c15u + request);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(requests[request].prompt.count()));
   for (std::int32_t& token : tokens)
@@ -58,7 +58,7 @@ Expected<std::vector<std::int32_t>> encode(const Options& options, const std::st
                       "no --chat, or a model whose tokens are Llama's or Qwen's");
   Expected<std::vector<std::int32_t>> ids = options.chat ? encode_chat(model, text) : encode_prompt(model, text);
   if (ids) return ids;
-  const bool another = ids.error().code == ErrorCode::not_found; // its tokenizer is another model's
+  const bool another = ids.error().code == ErrorCode::not_found; // the tokenizer belongs to another model
   return flag_error("--prompt", ids.error().what, ids.error().expected + (another ? ", or --prompt-ids" : ""));
 }
 
@@ -91,8 +91,8 @@ Expected<Workload> read_prompts(const Options& options, const LocalModel& model)
 
 namespace {
 
-/// Of a trace whose arrivals count steps: a decode whose KV fills the budget that the trace names, nothing offloaded,
-/// as sluice-compare has it.
+/// For traces whose arrivals count steps: the time of a decode step whose KV fills the budget that the trace gives,
+/// with nothing offloaded, as in sluice-compare.
 Expected<std::optional<Seconds>> step_time(const TraceFile& file, const engines::CostChoice& cost, int layers) {
   if (file.format != TraceFormat::orbitflow) return std::optional<Seconds>{};
   const Expected<OrbitFlowHeader> header = read_orbitflow_header(file.path);

@@ -197,11 +197,11 @@ TEST_CASE("invalid flags for recording and replaying are refused at the start in
   check_refused("sluice-serve", tiny + "--what-if VllmSwap,Orbitflow", "--what-if: there is no system 'Orbitflow'");
   check_refused("sluice-serve", tiny + "--replay README.md", "--replay: it stands alone");
   check_refused("sluice-serve", tiny + "--replay README.md --replay-clock README.md",
-                "--replay: what planners believe");
+                "--replay: without a profile every run measures");
   check_refused("sluice-serve", "--model llama3-8b --simulate h100 --replay README.md --replay-clock README.md",
                 "--replay: README.md:1: ");
   check_refused("sluice-serve", tiny + "--backend cuda --profile docs --record-clock a",
-                "--record-clock: how much of a GPU's memory is free is another in every run");
+                "--record-clock: the free memory of a GPU differs between runs");
   check_refused("sluice-serve", "--model llama3-8b --simulate h100 --backend cuda",
                 "--backend: with --simulate nothing computes");
 }
