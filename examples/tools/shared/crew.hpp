@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Crew: who runs job i. Threads of this process, or those of many machines (shared/mpi).
+// Crew: runs numbered jobs on threads of this process, or on many machines (shared/mpi).
 #pragma once
 
 #include "sluice/core/job_queue.hpp"
@@ -17,21 +17,21 @@
 
 namespace sluice {
 
-/// Jobs by number. No job knows of another, and each leaves its result at a place of its own, so that nothing depends
-/// on who ran it, or when.
+/// Numbered jobs. Jobs are independent, and each stores its result in its own place, so results do not depend on which
+/// thread or process ran a job, or when.
 struct Jobs {
   std::size_t count = 0;
   std::function<Status(std::size_t)> run;
-  /// Whose result is too much to be sent: such a job runs in the process that tells. None given: no job does.
+  /// Whether a job's result is too large to send: such a job runs in the leading process. Empty: no job is.
   std::function<bool(std::size_t)> stays{};
-  /// The result as bytes, and from bytes to its place in another process.
+  /// Converts a job's result to bytes, and stores bytes from another process as its result.
   std::function<std::string(std::size_t)> pack{};
   std::function<Status(std::size_t, std::string_view)> unpack{};
-  /// Told of each job whose result has come, by whichever thread.
+  /// Called once for each finished job, on any thread.
   std::function<void(std::size_t)> ended{};
 };
 
-/// Who runs jobs. One process of the crew leads: it gets all results, and it alone tells what came of them.
+/// Runs jobs. One process of the crew leads: it gets all results, and only it reports them.
 class Crew {
  public:
   Crew() = default;
@@ -39,14 +39,14 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Runs all jobs; the first of them that fails is the error. Every process calls it with the same jobs. After an
-  /// interrupt no job begins and those under way are dropped: `Jobs::ended` tells which have a result.
+  /// Runs all jobs; returns the first failed job's error. Every process calls it with the same jobs. After an interrupt
+  /// no job starts, and running ones are dropped: `Jobs::ended` is called only for jobs with a result.
   virtual Status run(const Jobs& jobs) = 0;
   [[nodiscard]] virtual bool leads() const { return true; }
-  /// Whether every process has come so far, to the same: `what` says what it is about to do.
+  /// Whether every process got to this point with the same `what`, a text that identifies what it is about to run.
   virtual Status agree(const Status& here, std::string_view /*what*/) { return here; }
 
-  /// Jobs at once in each process; nothing: one a processor.
+  /// Concurrent jobs in each process; empty: one per processor.
   void threads(std::optional<std::int64_t> count) { threads_ = count; }
 
  protected:
@@ -55,7 +55,7 @@ class Crew {
     const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, threads_.value_or(processors)));
     return std::min(wanted, std::max<std::size_t>(1, jobs));
   }
-  /// Nothing if the run was dropped, or would begin after an interrupt.
+  /// Empty if the run was dropped, or would start after an interrupt.
   static std::optional<Status> attempt(const Jobs& jobs, std::size_t job) {
     if (interrupted() != 0) return std::nullopt;
     try {
@@ -64,7 +64,7 @@ class Crew {
       return std::nullopt;
     }
   }
-  /// The same, for the leader's own threads, which report the end at once.
+  /// The same for the leader's own threads, which report the end immediately.
   static std::optional<Status> finish(const Jobs& jobs, std::size_t job) {
     std::optional<Status> ran = attempt(jobs, job);
     if (ran && jobs.ended) jobs.ended(job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags: a program's command line, with ranges, and one line for what is wrong with it.
+// Flags: a program's command line, with ranges, and one line per error.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-/// CLI11 finds and explains the flags; numbers are read here, for CLI11 takes what it can of "99999999999999999999" and
-/// answers in two lines. `what` opens every error's line: the program's name.
+/// CLI11 finds and describes the flags. Numbers are parsed here, because CLI11 reads only a prefix of
+/// "99999999999999999999" and prints two lines. `what` begins every error's line: the program's name.
 class Flags {
  public:
   Flags(std::string program, std::string purpose) : program_(std::move(program)), app_(std::move(purpose), program_) {
@@ -35,8 +35,8 @@ class Flags {
   CLI::App& app() { return app_; }
   [[nodiscard]] const CLI::App& app() const { return app_; }
 
-  /// A whole number from `least` to `most`. `Place`: an integer, or an optional of one. `else_expected`: what an error
-  /// says besides.
+  /// An integer from `least` to `most`. `Place`: an integer, or an optional of one. `else_expected`: appended to the
+  /// error's expectation.
   template <class Place>
   CLI::Option* whole(const std::string& flag, Place& place, std::int64_t least, std::int64_t most,
                      const std::string& help, const std::string& else_expected = "") {
@@ -51,7 +51,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// A finite number from `least`, which itself is allowed if `closed`.
+  /// A finite number above `least`, or equal to it if `closed`.
   template <class Place>
   CLI::Option* number(const std::string& flag, Place& place, double least, bool closed, const std::string& help) {
     const std::string expected = described(least, closed);
@@ -62,7 +62,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// A size with its unit, or in bytes: "64MiB", "1.5GB", "65536". `Place`: of bytes, as whole() has it.
+  /// A size with its unit, or in bytes: "64MiB", "1.5GB", "65536". `Place`: for bytes, as in whole().
   template <class Place>
   CLI::Option* size(const std::string& flag, Place& place, std::int64_t least, const std::string& help) {
     const std::string expected =
@@ -74,7 +74,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// Bytes a second, with their unit: "2GB/s". `or_unlimited`: that word is read as 0.
+  /// Bytes per second, with their unit: "2GB/s". `or_unlimited`: accept that word as 0.
   template <class Place>
   CLI::Option* rate(const std::string& flag, Place& place, bool or_unlimited, const std::string& help) {
     const std::string expected =
@@ -87,16 +87,16 @@ class Flags {
                   return {};
                 }));
   }
-  /// A number that was given as a list: "--kv-blocks 400,600,800".
+  /// A number flag that was given as a list: "--kv-blocks 400,600,800".
   struct Listed {
     std::string flag;
     std::vector<std::string> values;
   };
-  /// From here on numbers may be given as lists, until null is given: `lists` gets these, each value checked, and a
-  /// flag's place the first of its list.
+  /// Until it is called with null, later numbers may be given as lists: `lists` receives them, with each value checked,
+  /// and a flag's place gets the first value of its list.
   void lists_into(std::vector<Listed>* lists) { lists_ = lists; }
 
-  /// Such numbers, with commas between them.
+  /// A list of numbers, separated by commas.
   CLI::Option* numbers(const std::string& flag, std::vector<double>& place, double least, bool closed,
                        const std::string& help) {
     const std::string expected = described(least, closed) + ", or several with commas";
@@ -115,16 +115,16 @@ class Flags {
     });
   }
 
-  /// Anything else: `take` stores the text's value, or returns what would have been right.
+  /// Any other value: `take` stores the text's value, or returns the expectation for the error.
   template <class Take>
   CLI::Option* other(const std::string& flag, const std::string& help, Take take) {
     return read(flag, "TEXT", help, take);
   }
 
-  /// Reads the command line. Nothing: go on; otherwise the program's exit status, and what there was to say is said.
+  /// Reads the command line. Empty: go on; otherwise the program's exit status, with all output already printed.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-    std::reverse(words.begin(), words.end()); // as CLI11 reads a vector
+    std::reverse(words.begin(), words.end()); // CLI11 expects a reversed vector
     try {
       app_.parse(std::move(words));
     } catch (const CLI::ExtrasError&) {
@@ -149,7 +149,8 @@ class Flags {
   }
 
  private:
-  /// "--flag" of "--flag" and of "--flag=value"; empty for what is no flag, a negative number too.
+  /// The flag's name, from "--flag" and from "--flag=value"; empty for a word that is not a flag, such as a negative
+  /// number.
   static std::string_view flag_of(std::string_view word) {
     if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
     return word.substr(0, word.find('='));
@@ -187,7 +188,7 @@ class Flags {
     return text;
   }
 
-  /// `take` of one number, as a take of a list as well where lists are taken.
+  /// Wraps `take` for one number so that it also accepts a list, if lists are enabled.
   template <class Take>
   auto one_or_list(const std::string& flag, Take take) {
     return [flag, take, lists = lists_](std::string_view text) -> std::string {
@@ -204,8 +205,8 @@ class Flags {
           throw CLI::ParseError(where + "; expected " + expected, CLI::ExitCodes::ValidationError);
         const std::optional<double> number = read_quantity(value);
         if (!number)
-          throw CLI::ParseError(where + ", which has no place among numbers; expected numbers alone in a list, and " +
-                                    flag + " " + value + " by itself",
+          throw CLI::ParseError(where + ", which is not a number; expected only numbers in a list, and " + flag + " " +
+                                    value + " by itself",
                                 CLI::ExitCodes::ValidationError);
         if (std::find(known.begin(), known.end(), *number) != known.end())
           throw CLI::ParseError(where + " once more; expected each number once", CLI::ExitCodes::ValidationError);
@@ -218,7 +219,7 @@ class Flags {
     };
   }
 
-  /// `take` stores the text's value, or returns what would have been right. `kind`: how --help calls such a value.
+  /// `take` stores the text's value, or returns the expectation for the error. `kind`: the value's type in --help.
   template <class Take>
   CLI::Option* read(const std::string& flag, const std::string& kind, const std::string& help, Take take) {
     CLI::Option* option = app_.add_option_function<std::string>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interrupts: Ctrl-C, or a scheduler's SIGTERM, ends a program that has results with those that are finished.
+// Interrupts: after Ctrl-C or a scheduler's SIGTERM, a program prints its finished results and ends.
 #pragma once
 
 #include <signal.h>
@@ -14,16 +14,16 @@ namespace detail {
 inline std::atomic<int> interrupted_by{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// The next signal ends the process at once, as if nobody handled it.
+/// Restores the default action: the next signal ends the process at once.
 inline void on_interrupt(int number) {
   interrupted_by = number;
   for (const int one : {SIGINT, SIGTERM}) ::signal(one, SIG_DFL);
 }
 } // namespace detail
 
-/// From here on the first SIGINT or SIGTERM only says so. Called when the first run is about to begin: before, there is
-/// nothing to keep, and a signal ends the program. A signal that the program was started to ignore (nohup, a shell's
-/// background) stays ignored.
+/// From this call on, the first SIGINT or SIGTERM only sets a flag. Call it before the first run: until then there is
+/// nothing to keep, and a signal ends the program. A signal that was ignored when the program started (nohup, a shell's
+/// background job) stays ignored.
 inline void heed_interrupts() {
   for (const int one : {SIGINT, SIGTERM}) {
     struct sigaction old = {}, action = {};
@@ -35,22 +35,22 @@ inline void heed_interrupts() {
   }
 }
 
-/// The signal's number; 0: there was none.
+/// The signal's number; 0: no signal.
 [[nodiscard]] inline int interrupted() { return detail::interrupted_by; }
-/// As if this process had been told what another was.
+/// Acts as if this process had received another process's signal.
 inline void interrupt_as(int number) { detail::interrupted_by = number; }
-/// What a shell shows of a program that the signal ended: 130 of SIGINT, 143 of SIGTERM.
+/// The exit code that shells show for a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
 [[nodiscard]] inline int interrupted_code() { return 128 + interrupted(); }
 
-/// Thrown where a run is dropped. Not an error: nothing is wrong with the run, and nobody is told of one.
+/// Thrown to drop a run. It is not an error, and nothing reports it.
 struct Dropped {};
 
-/// Called by a run between its steps, where nothing is half done.
+/// Called by a run between its steps, when no operation is in progress.
 inline void drop_if_interrupted() {
   if (interrupted() != 0) throw Dropped{};
 }
 
-/// How many of the runs that were asked for have finished.
+/// The number of requested runs that have finished.
 struct RunCount {
   std::size_t finished = 0, of = 0;
 

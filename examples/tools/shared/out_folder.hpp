@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OutFolder: the files of --out, which appear together once all of them are whole.
+// OutFolder: the files of --out, which appear together once all of them are complete.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-/// A file's name and what is to be in it.
+/// A file's name and its contents.
 using NamedText = std::pair<std::string_view, std::string>;
 
-/// Whether an earlier run left tables there, by its datapackage.json; `visit` gets their names.
+/// Whether an earlier run left tables in the folder, according to its datapackage.json; `visit` gets their names.
 template <class Visit>
 bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
   std::ifstream file(folder / "datapackage.json");
@@ -36,14 +36,14 @@ bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
   return true;
 }
 
-/// All that a run of a Sluice program may leave in a folder of `--out`, but for its traces. A table is an earlier run's
-/// if that run's datapackage.json names it; a page or a report if there is such a datapackage.json beside it.
+/// All files that a run of a Sluice program may leave in a folder of `--out`, except its traces. A table belongs to an
+/// earlier run if that run's datapackage.json names it; a page or a report if the folder has such a datapackage.json.
 inline constexpr std::string_view left_tables[] = {"systems.csv",      "requests.csv",   "series.csv",
                                                    "iterations.csv",   "capacities.csv", "probes.csv",
                                                    "compositions.csv", "choices.csv"};
 inline constexpr std::string_view left_pages[] = {"report.html", "report.json", "explore.html", "explore.json"};
 
-/// Whether a file in `traces` is called as the trace of one of these systems is.
+/// Whether a file in `traces` has a trace's name for one of these systems.
 template <class Names>
 bool is_trace_of(std::string_view file, const Names& systems) {
   if (!file.ends_with(".json")) return false;
@@ -53,9 +53,10 @@ bool is_trace_of(std::string_view file, const Names& systems) {
   return false;
 }
 
-/// Removes what an earlier run of any Sluice program left in the folder and this run does not write: beside a new
-/// datapackage.json it would pass for this run's. Other files stay, whatever the earlier one says. `written`: names in
-/// the folder, such as traces/OrbitFlow-x1.json; `own`: systems besides the published ones.
+/// Removes files that an earlier run of any Sluice program left in the folder and this run does not write: next to the
+/// new datapackage.json they would seem to be this run's. Other files stay, even if the earlier datapackage.json names
+/// them. `written`: names in the folder, such as traces/OrbitFlow-x1.json; `own`: systems other than the published
+/// ones.
 inline void remove_earlier(const std::filesystem::path& folder, std::span<const std::string_view> written,
                            std::span<const std::string_view> own) {
   const auto has = [](const auto& names, std::string_view name) {
@@ -78,14 +79,14 @@ inline void remove_earlier(const std::filesystem::path& folder, std::span<const 
       traces.push_back("traces/" + name);
   for (const std::string& trace : traces) forget(trace);
   if (std::none_of(written.begin(), written.end(), [](std::string_view name) { return name.starts_with("traces/"); }))
-    std::filesystem::remove(folder / "traces", ignored); // unless something is left in it
+    std::filesystem::remove(folder / "traces", ignored); // only if it is empty
 }
 
-/// The files of one folder: nameless until all of them are written (UnfinishedFile), so that a full disk, or a program
-/// that is killed, leaves an earlier run's as they were.
+/// The files of one folder. They are unnamed until all are written (UnfinishedFile), so that a full disk or a killed
+/// program leaves an earlier run's files unchanged.
 class OutFolder {
  public:
-  /// Opens files of these names. Errors: one of them cannot be made.
+  /// Opens files with these names. Error: one of them cannot be created.
   static sluice::Expected<OutFolder> open(const std::string& folder, std::span<const std::string_view> names) {
     OutFolder opened;
     opened.folder_ = folder;
@@ -97,8 +98,8 @@ class OutFolder {
     return opened;
   }
 
-  /// Writes all of them, removes what an earlier run left, and only then gives each its name. `texts`: one for each
-  /// name, in any order; those of other names are written behind these. No call may follow.
+  /// Writes all files, removes what an earlier run left, and only then gives each file its name. `texts`: one for each
+  /// name, in any order; texts with other names are written afterwards. Call it last.
   sluice::Status finish(std::span<const NamedText> texts, std::span<const std::string_view> own_systems = {}) {
     std::vector<std::string_view> names;
     for (const NamedText& text : texts) names.push_back(text.first);
@@ -126,8 +127,9 @@ class OutFolder {
   std::vector<std::pair<std::string, sluice::UnfinishedFile>> files_;
 };
 
-/// Opens and finishes such files at once. A system may open a thousand files: of more than `together` the others, which
-/// should be those that others do not refer to, are written one by one behind these.
+/// Opens and finishes such files at once. The system limits open files to about a thousand: only the first `together`
+/// files are opened together, the others are written one by one afterwards and should be files that no other file
+/// refers to.
 [[nodiscard]] inline sluice::Status write_all(const std::string& folder, std::span<const NamedText> texts,
                                               std::span<const std::string_view> own_systems = {}) {
   constexpr std::size_t together = 500;

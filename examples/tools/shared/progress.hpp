@@ -18,10 +18,10 @@
 
 namespace sluice {
 
-/// How far a piece of work is, with the time it will still take if it goes on as it went.
+/// The progress of some work, with the remaining time at the rate so far.
 ///
-/// On a terminal one line is redrawn, at most ten times a second; in a file or a pipe a line is written at most every
-/// ten seconds, and one at the end, so that a log stays a log. Calls between cost one look at the clock.
+/// On a terminal one line is redrawn, at most ten times per second. In a file or a pipe a line is written at most every
+/// ten seconds, and one at the end, so that logs stay short. Other calls only read the clock.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `done` of the total, and what is being done.
+  /// `done` of the total, and a label of the current work.
   void update(double done, std::string_view label) {
     done_ = done;
     if (style_ == Style::silent) return;
@@ -51,7 +51,7 @@ class Progress {
     draw(elapsed(now));
   }
 
-  /// The last state, and the end of the line: how it came to that. The destructor calls it.
+  /// Prints the last state and ends the line; `how` says how the work ended. The destructor calls it.
   void finish(const char* how = "done in") {
     if (finished_) return;
     finished_ = true;
@@ -61,7 +61,7 @@ class Progress {
     std::fflush(to_);
   }
 
-  /// One state as text: "[#####.....]  50 %  OrbitFlow  12.0 s, 12.0 s left". What `update` draws.
+  /// One state as text: "[#####.....]  50 %  OrbitFlow  12.0 s, 12.0 s left". `update` draws it.
   [[nodiscard]] static std::string text(double done, double total, double elapsed_s, std::string_view label,
                                         int width) {
     const double share = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;

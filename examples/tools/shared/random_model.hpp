@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_model: a model by its shape alone, with weights that are drawn.
+// random_model: a model made from its shape, with random weights.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-/// The decoder of a folder's config.json, or of a name of `named_models`: its published shape, which says nothing of
-/// positions and needs not: rotations cost the same whatever they are. Contexts of 8,192 tokens; an OPT's table has
-/// 2,048.
+/// The decoder for a folder's config.json, or for a name in `named_models` with its published shape. A published shape
+/// has no position parameters and needs none: rotations cost the same whatever they are. Contexts have 8,192 tokens; an
+/// OPT's table has 2,048.
 inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std::string& name) {
   using namespace sluice;
   std::error_code ignored;
@@ -41,8 +41,8 @@ inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std
   return decoder;
 }
 
-/// That decoder with weights drawn from `seed`, in the type of its shape (of two bytes: bf16), by all threads of this
-/// machine. Error: `where` is no such model, or this machine has not the memory.
+/// That decoder with random weights from `seed`, in its shape's element type (of the two-byte types: bf16), drawn by
+/// all threads of this machine. Errors: `where` is no such model, or this machine has too little memory.
 inline sluice::Expected<sluice::ModelWeights> random_model(const std::string& name, std::uint64_t seed) {
   using namespace sluice;
   const Expected<DecoderConfig> decoder = decoder_without_weights(name);

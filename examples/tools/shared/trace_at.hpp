@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --trace-at: what a trace is drawn around.
+// --trace-at: the part of a run that a trace shows in detail.
 #pragma once
 
 #include "sluice/report/observer/timeline.hpp"
@@ -15,8 +15,8 @@
 /// "worst-stall", "all", or seconds of the run's clock.
 inline void add_trace_at(Flags& flags, sluice::TraceAt& at) {
   flags.other("--trace-at",
-              "of a trace, the iterations that have their layers, transfers and stalls: around the longest stall "
-              "(worst-stall), around so many seconds of the run, or all (default: worst-stall)",
+              "iterations that a trace shows with layers, transfers and stalls: around the longest stall "
+              "(worst-stall), around this time of the run in seconds, or all (default: worst-stall)",
               [&at](std::string_view text) -> std::string {
                 using Point = sluice::TraceAt::Point;
                 double seconds = 0;

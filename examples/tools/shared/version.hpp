@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// made_by: the version, commit and build of this program, which --version prints and every file of results bears.
+// made_by: this program's version, commit and build, which --version prints and every result file contains.
 #pragma once
 
 #include "sluice/report/made_by.hpp"
 
-/// Of the commit as it was when the program was linked (cmake/version.cmake).
+/// For the commit at the time when the program was linked (cmake/version.cmake).
 [[nodiscard]] const sluice::MadeBy& made_by();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// with_whole_output: what a program prints is there in whole, or the program says that it is not.
+// with_whole_output: a program that cannot print its whole output reports that.
 #pragma once
 
 #include <cstdio>
 #include <iostream>
 #include <system_error>
 
-/// Calls `act()`, a program's main, and returns its exit status; 2 after one line where standard output could not be
-/// written, as on a full disk: nobody shall take half a table for the whole.
+/// Calls `act()`, a program's main, and returns its exit status; or prints one line and returns 2 if standard output
+/// could not be written, for example on a full disk: readers must not take half a table for a whole one.
 template <class Act>
 [[nodiscard]] int with_whole_output(const char* program, Act&& act) {
   const auto broken = [] {
@@ -18,7 +18,7 @@ template <class Act>
   try {
     status = act();
   } catch (const std::system_error&) {
-    if (!broken()) throw; // fmt throws where it cannot write
+    if (!broken()) throw; // fmt throws if it cannot write
   }
   if (!broken()) return status;
   std::fprintf(stderr, "%s: standard output: it cannot be written; expected room for it\n", program);

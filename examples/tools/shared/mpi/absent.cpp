@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --mpi where no MPI was found.
+// --mpi in a build without MPI.
 #include "shared/mpi/ranks.hpp"
 
 namespace sluice {

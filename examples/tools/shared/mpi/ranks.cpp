@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The crew of MPI's ranks.
+// A crew of MPI ranks.
 //
-// Every rank reads the same command line and prepares the same comparisons, so that a job is its number. Rank 0 holds
-// the queue: it runs jobs on its own threads and hands others to whoever asks, and what comes back are results as
-// bytes. So a rank that is slow gets less, and nothing depends on how many there are. Rejected: a fixed share for each
-// rank (the slowest system of a grid would make all wait); a counter in shared memory of MPI's (one-sided operations on
-// a rank that computes make no progress with every transport).
+// Every rank reads the same command line and prepares the same comparisons, so a job is just its number. Rank 0 has the
+// queue: it runs jobs on its own threads and sends other jobs to ranks that ask, which return results as bytes. A slow
+// rank therefore gets fewer jobs, and results do not depend on the number of ranks. Rejected: a fixed share for each
+// rank (all would wait for the slowest system of a grid); a counter in MPI's shared memory (with some transports,
+// one-sided operations on a rank that computes make no progress).
 //
-// Only the main thread of a rank calls MPI (MPI_THREAD_FUNNELED), and between messages that thread sleeps: MPI's own
-// waiting spins, and would take a processor from the threads that compute.
+// Only the main thread of a rank calls MPI (MPI_THREAD_FUNNELED). It sleeps between messages, because MPI's own waiting
+// spins and would take a processor from the computing threads.
 #include "shared/mpi/ranks.hpp"
 
 #include <mpi.h>
@@ -27,8 +27,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What a message is. From a rank to the leader: here, wants, result, finished, gone. From the leader: go, job, none,
-/// end.
+/// The kinds of messages. From a rank to the leader: here, wants, result, finished, gone. From the leader: go, job,
+/// none, end.
 enum Kind : int { here, wants, result, finished, gone, go, job, none, end };
 
 struct Message {
@@ -60,11 +60,11 @@ class MpiCrew final : public Crew {
     MPI_Comm_free(&node);
     gone_.assign(static_cast<std::size_t>(ranks_), false);
     if (leads()) return;
-    // Each would say what rank 0 says. (An error of one rank alone goes to rank 0: agree().)
+    // Otherwise every rank would print rank 0's output. (A rank's own error goes to rank 0: see agree().)
     if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr) return;
   }
 
-  /// Nobody ends before all have come to an end: who waits for another would wait for ever.
+  /// All ranks end together: otherwise a rank could wait forever for one that has ended.
   ~MpiCrew() override {
     if (leads()) {
       for (int i = 1; i < ranks_; ++i)
@@ -91,17 +91,18 @@ class MpiCrew final : public Crew {
       --awaited;
       if (message->kind == gone) gone_[static_cast<std::size_t>(message->from)] = true;
       if (message->kind == here) asked.push_back(message->from);
-      if (!all) continue; // what is wrong here is wrong there, mostly
+      if (!all) continue; // the other ranks usually have the same error
       const std::string who = "rank " + std::to_string(message->from);
       if (message->kind != here) {
-        all = Error{ErrorCode::bad_input, who, "it has ended", "one command line for all ranks"};
+        all = Error{ErrorCode::bad_input, who, "it ended early", "one command line for all ranks"};
       } else if (Status theirs = status_of(message->content.at(0)); !theirs) {
         Error error = theirs.error();
         error.where = who + " on " + message->content.at(2).get<std::string>() + ": " + error.where;
         all = error;
       } else if (message->content.at(1) != std::string{what}) {
-        all = Error{ErrorCode::bad_input, who + " on " + message->content.at(2).get<std::string>(),
-                    "it would serve something else than rank 0", "the same files and the same build on every machine"};
+        all =
+            Error{ErrorCode::bad_input, who + " on " + message->content.at(2).get<std::string>(),
+                  "its workload or systems differ from rank 0's", "the same files and the same build on every machine"};
       }
     }
     for (const int rank : asked) send(rank, all ? go : end, as_json(all));
@@ -111,7 +112,7 @@ class MpiCrew final : public Crew {
   Status run(const Jobs& jobs) override { return leads() ? lead(jobs) : follow(jobs); }
 
  private:
-  /// The leader's part: its own threads take from the queue while this one answers the others.
+  /// The leader's part: its own threads take jobs from the queue while this thread answers other ranks.
   Status lead(const Jobs& jobs) {
     JobQueue queue(jobs.count, [&](std::size_t i) { return ranks_ > 1 && jobs.stays && jobs.stays(i); });
     std::mutex mutex;
@@ -137,7 +138,7 @@ class MpiCrew final : public Crew {
         send(message->from, next ? job : none, next ? json(*next) : json());
       } else if (message->kind == result) {
         const std::size_t of = message->content.at(0);
-        if (message->content.at(1).is_number()) { // a rank was interrupted: all are
+        if (message->content.at(1).is_number()) { // one interrupted rank interrupts all
           interrupt_as(message->content.at(1));
           continue;
         }
@@ -161,12 +162,12 @@ class MpiCrew final : public Crew {
     return status;
   }
 
-  /// Another rank's: as many jobs at once as it has threads, asked for one by one.
+  /// Another rank's part: as many jobs at once as it has threads, each requested separately.
   Status follow(const Jobs& jobs) {
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<std::size_t> given;
-    std::deque<std::pair<std::size_t, std::optional<Status>>> ran; // nothing: dropped
+    std::deque<std::pair<std::size_t, std::optional<Status>>> ran; // empty: dropped
     bool stop = false;
     const std::size_t count = threads_for(jobs.count, sharing());
     std::vector<std::jthread> threads;
@@ -225,11 +226,11 @@ class MpiCrew final : public Crew {
     return ended_by(waited());
   }
 
-  /// What a leader that is about to end answers to whatever it is asked.
+  /// Answers all messages while the leader is about to end.
   void dismiss(const Message& message) {
     if (message.kind == gone) gone_[static_cast<std::size_t>(message.from)] = true;
     if (message.kind == here || message.kind == wants || message.kind == finished)
-      send(message.from, end, as_json(Error{ErrorCode::bad_input, "rank 0", "it has ended", ""}));
+      send(message.from, end, as_json(Error{ErrorCode::bad_input, "rank 0", "it ended early", ""}));
   }
   static Status ended_by(const Message& message) { return message.kind == end ? status_of(message.content) : Status{}; }
 
@@ -237,7 +238,7 @@ class MpiCrew final : public Crew {
     const std::vector<std::uint8_t> bytes = json::to_cbor(content);
     MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, kind, MPI_COMM_WORLD);
   }
-  /// The next message, if there is one; else nothing, after a millisecond.
+  /// The next message, if there is one; otherwise nothing, after a millisecond.
   std::optional<Message> received() {
     int there = 0;
     MPI_Status status;
@@ -265,7 +266,7 @@ class MpiCrew final : public Crew {
   [[nodiscard]] unsigned sharing() const { return static_cast<unsigned>(on_node_); }
 
   int rank_ = 0, ranks_ = 1, on_node_ = 1;
-  std::vector<bool> gone_; ///< by rank: has said that it ends
+  std::vector<bool> gone_; ///< by rank: has reported that it ends
 };
 
 } // namespace
@@ -273,7 +274,7 @@ class MpiCrew final : public Crew {
 Expected<std::unique_ptr<Crew>> mpi_crew() {
   int begun = 0;
   MPI_Initialized(&begun);
-  if (begun != 0) return Error{ErrorCode::unsupported, "--mpi", "this process has begun MPI already", "one crew"};
+  if (begun != 0) return Error{ErrorCode::unsupported, "--mpi", "this process has already started MPI", "one crew"};
   return std::unique_ptr<Crew>{std::make_unique<MpiCrew>()};
 }
 
