@@ -118,7 +118,7 @@ TEST_CASE("a kernel runner allocates for a larger batch only, and in no iteratio
     for (const Products products : {Products::invariant, Products::fast}) {
       ModelWeights weights = testing::small_weights(model, ElementType::bf16);
       weights.config.max_positions = 4096;
-      if (!weights.positions.empty()) weights.positions.rows = 4096; // which nobody reads
+      if (!weights.positions.empty()) weights.positions.rows = 4096; // never read
       std::vector<LayerWeights> layers;
       for (const auto& layer : weights.layers)
         layers.emplace_back(weights.layout, layer[0] - weights.layout.places[0].offset, nullptr,

@@ -121,7 +121,7 @@ TEST_CASE("a decode step with a Summary that has reserved its memory allocates n
   CHECK(allocations_of(engine, 2000) == 0);
 }
 
-TEST_CASE("OrbitFlow allocates nothing while it decodes under a plan that offloads, nor when it plans again") {
+TEST_CASE("OrbitFlow allocates nothing while it decodes under a plan that offloads, or when it plans again") {
   // Four requests of 100 + 2000 tokens, with memory for about half of their KV: 32 layers x 132 blocks each.
   auto engine = make_engine<OrbitFlowPool>(4, {.device = 32 * 300});
   submit(engine, 4, Tokens{2000});

@@ -286,7 +286,7 @@ class Block {
     thread(next).fiber.resume();
     running_ = me;
   }
-  /// The next thread to run, or -1 if none will ever be ready.
+  /// The next thread to run, or -1 if none can ever run.
   int draw() {
     if (bulk_.under_way() && random_.one_in(8)) bulk_.land_one(*this);
     while (schedule_.empty()) {

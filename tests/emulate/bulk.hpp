@@ -50,7 +50,7 @@ class Bulk {
   [[nodiscard]] std::string missing(const kernels::Mbarrier& barrier) const;
   /// Ends a thread: its stores must have read, because shared memory ends with the block.
   void check_thread(Block& block, int thread);
-  /// What is wrong with the barriers at the end of the block; empty if nothing is.
+  /// The barriers' errors at the end of the block; empty without errors.
   [[nodiscard]] std::string left_over() const;
   /// Resets for another block.
   void restart();

@@ -26,7 +26,7 @@ class HostLibrary {
     int number;
   };
   struct Algorithm {
-    int rows;  ///< for at most so many rows
+    int rows;  ///< for at most this many rows
     int parts; ///< of a sum
     kernels::Alignments aligned;
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Report: what the emulator saw of a launch. `Where`: the calling line of a kernel.
+// Report: the emulator's findings about a launch. `Where`: the calling line of a kernel.
 #pragma once
 
 #include <cstdint>

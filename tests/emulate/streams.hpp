@@ -126,7 +126,7 @@ class Device {
     }
     acquire(&event->order);
   }
-  /// The host does other work for so many steps. The delayed stream runs for at most one of them.
+  /// The host does other work for a number of steps. The delayed stream runs for at most one of them.
   void run_some(int steps) {
     const Quiet quiet;
     for (bool host_waits = true; steps-- > 0 && step(host_waits); host_waits = false) {

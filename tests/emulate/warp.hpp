@@ -16,7 +16,7 @@
 
 namespace sluice::emulate {
 
-/// What lanes meet for: lanes in two different calls do not meet.
+/// The kind of call for which lanes meet: lanes in two different calls do not meet.
 enum class Exchange : std::uint8_t { sync_warp, shuffle, shuffle_xor, shuffle_up, ballot, matrices, transposed, mma };
 
 /// One call by some lanes of a warp.

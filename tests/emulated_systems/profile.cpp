@@ -130,7 +130,7 @@ TEST_CASE("a GPU's profile has the files of a processor's, and the simulator rea
   }
 }
 
-TEST_CASE("layers are not timed at their first launch, nor when a graph is captured") {
+TEST_CASE("layers are not timed at their first launch or at a graph capture") {
   const ModelWeights weights = small_weights(SmallModel::llama, ElementType::bf16);
   const std::int64_t layers = weights.config.shape.layers;
   TimerRoom room;

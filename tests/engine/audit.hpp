@@ -112,7 +112,7 @@ struct Audit {
       const Seconds newest = life.exists[static_cast<std::size_t>(life.delivered.count() - 1)];
       CHECK_MESSAGE(when >= newest - rounding, "no token is delivered before it exists");
     }
-    CHECK_MESSAGE(when >= life.last, "tokens of a request come in order");
+    CHECK_MESSAGE(when >= life.last, "tokens of a request are delivered in order");
     CHECK(event.row.delivered == life.delivered);
     life.last = when;
   }

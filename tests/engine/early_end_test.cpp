@@ -43,7 +43,7 @@ struct EndsAfter : BasicSimulated<SmallCost> {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return ended; }
 };
 
-/// The number of iterations of two requests in the same slot, one after the other, with so many tokens each.
+/// The number of iterations of two requests in the same slot, one after the other; `wanted` are their lengths.
 std::vector<std::int64_t> iterations(std::int64_t ends_after, std::vector<std::int64_t> wanted) {
   using E = Engine<SmallCost, EndsAfter>;
   auto engine = E::make({.limits = {.batch = 4},

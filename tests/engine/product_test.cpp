@@ -52,7 +52,7 @@ static_assert(same<Four::models<2>, Parts<FewestLayers, PreemptNewest>>);
 static_assert(same<Four::part<0, 2>, Parts<Engine<OffloadAll>, Engine<OffloadAll, PauseLargest>>>);
 static_assert(same<Four::part<3, 4>, Parts<Engine<FewestLayers, PauseLargest>>>);
 
-// Conflicts are omitted: single layers on a layout of all or none.
+// Conflicts are omitted: single layers on a layout of all layers or none.
 using Layouts = Product<Choices<FewestLayers, OffloadAll, AllResident>, Choices<PerLayer, LayerGroups<4>, AllLayers>>;
 static_assert(Layouts::combinations == 9 && Layouts::count(Combined::conflicts) == 1);
 static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>, Parts<FewestLayers, AllLayers>>);
@@ -85,7 +85,7 @@ static_assert(
     same<Refusing::engines, Parts<Engine<Refuse, MoveToHost>, Engine<LargestVirtualLagFirst, Refuse, MoveToHost>,
                                   Engine<LargestVirtualLagFirst, Refuse, Drop>>>);
 
-// A product as large as a program's, against a count by hand of what each rule takes away. ----------------------------
+// A product as large as a program's, compared with a count by hand of each rule's omissions. --------------------------
 using Large =
     Product<Choices<AllResident, FewestLayers, OffloadAll, TokenWise>, Choices<DeadlinePool, FairShare, NextLayer>,
             Choices<ResidentWeights, ParameterRemap>, Choices<Fcfs, LargestVirtualLagFirst>,
@@ -133,8 +133,7 @@ std::vector<std::string> names(Parts<Es...>) {
   return {engine_name<Es>()...};
 }
 
-// Roles without effect really have none
-// ------------------------------------------------------------------------------------
+// Roles without effect: both models give the same run. ----------------------------------------------------------------
 
 /// Everything in a run that users and the link see.
 struct Diary {

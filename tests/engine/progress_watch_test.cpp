@@ -73,7 +73,7 @@ std::optional<std::int64_t> called_at(Still& engine, ProgressWatch& watch, std::
 
 } // namespace
 
-TEST_CASE("requests that take turns and keep nothing livelock; the run ends with an error that says so") {
+TEST_CASE("requests that alternate and keep no KV livelock; the run ends with an error that names the livelock") {
   const auto served = serve<Engine<LargestVirtualLagFirst, Drop>>(machine(400), crowd(30));
   REQUIRE(!served);
   CHECK(served.error().code == ErrorCode::livelocked);

@@ -115,7 +115,8 @@ void check_responses(std::string_view out) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(std::uint64_t{1} << 30);
     parser.eager(true);
-    // HEAD has a length and no body. This target sees only the response, and recognises one by what follows its head.
+    // HEAD has a length and no body. This target sees only the response, and recognises a response to HEAD by the next
+    // bytes.
     const std::size_t head_end = out.find("\r\n\r\n");
     require(head_end != std::string_view::npos, "a head ends");
     const std::string_view after = out.substr(head_end + 4);

@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sluice_test::require(tensor.begin >= end && tensor.bytes >= 0, "tensors lie one after another");
     end = tensor.end();
   }
-  sluice_test::require(end <= static_cast<std::int64_t>(size), "tensors lie within the file");
+  sluice_test::require(end <= static_cast<std::int64_t>(size), "tensors are within the file");
   return 0;
 }

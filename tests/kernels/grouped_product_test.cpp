@@ -15,7 +15,7 @@ using namespace sluice::kernels;
 
 namespace {
 
-/// Experts with so many rows each, all of one shape, whose weights lie in one place or two.
+/// Experts with a given number of rows each, all of one shape, whose weights are in one place or two.
 template <class T>
 struct Experts {
   std::vector<ProductProblem<T>> problems; // each expert has its own weights; x and y are the first expert's

@@ -177,7 +177,7 @@ TEST_CASE_TEMPLATE("logits are f32 if the other types have 16 bits", T, F16, Bf1
     CHECK(problem.error(multiply<T, float>(call, zeros, tile), false, false) <= product_limit<float>);
 }
 
-TEST_CASE_TEMPLATE("eight rows that ldmatrix reads at once lie in different banks", T, F16, Bf16) {
+TEST_CASE_TEMPLATE("eight rows that ldmatrix reads at once are in different banks", T, F16, Bf16) {
   const ProductProblem<T> problem(5, 64, 128, 128);
   const auto check = [&problem]<int tile_rows>() {
     using Kernel = TileProduct<TileProductConfig{element_of<T>, tile_rows}>;

@@ -48,7 +48,7 @@ TEST_CASE("a falling attainment's capacity is found to one step, wherever it is"
     const Expected<CapacitySearch> search = search_capacity(share, lattice, asked);
     REQUIRE(search.has_value());
     CHECK(search->monotone());
-    CHECK(asked.count == static_cast<int>(search->probes.size())); // none twice
+    CHECK(asked.count == static_cast<int>(search->probes.size())); // no rate twice
     CHECK(asked.count <= 13 + 5);
     if (last < -192) {
       CHECK(search->found == Found::below);

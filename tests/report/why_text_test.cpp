@@ -79,7 +79,8 @@ TEST_CASE("the sentence about other requests' KV claims no more than is known") 
   CHECK(counted == of.spent[static_cast<std::size_t>(TimeCause::others_kv)]);
 }
 
-TEST_CASE("report.html draws the requested request, none without a timeline, and decodes beside prompts as decodes") {
+TEST_CASE(
+    "report.html draws only the requested request, nothing without a timeline, and decodes beside prompts as decodes") {
   SystemReport of = row("A", 60, 7);
   of.time.requests[59].spells.clear();
   std::string text;

@@ -106,7 +106,7 @@ class Noisy {
   std::shared_ptr<All> all_;
 };
 
-/// Any backend, with a record of what each iteration left of the plans' deltas.
+/// Any backend, which also records the part of the plans' deltas that each iteration left.
 template <class Base>
 struct Spied : Base {
   std::vector<double>* background;
@@ -119,7 +119,7 @@ struct Spied : Base {
   }
 };
 
-/// What each request got, and when, to the bit.
+/// Each request's tokens and their times, to the bit.
 struct Tokened {
   using role = roles::Observer;
   using hears = Events<events::Delivered>;
@@ -149,7 +149,7 @@ struct Served {
   }
 };
 
-/// What happens to an engine between its steps: users leave and timers ring, at random or as recorded.
+/// Events of an engine between its steps: users cancel and timers ring, at random or as recorded.
 struct Between {
   std::optional<Random> random{};
   const Replay* replay = nullptr;

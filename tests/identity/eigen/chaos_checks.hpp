@@ -25,7 +25,7 @@ void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t lea
   Random random(seed);
   RealExercise exercise;
   std::int64_t cancelled = 0;
-  // What a plan made beside the iteration finds depends on the machine's speed: more rounds if no request was
+  // The state that a plan made beside the iteration finds depends on the machine's speed: more rounds if no request was
   // preempted.
   for (int round = 0; round < rounds || (leaving == 0 && exercise.preempted == 0 && round < 6 * rounds); ++round) {
     CAPTURE(seed);

@@ -91,7 +91,7 @@ TEST_CASE("a sequence with any other parameter, kernel or number of launches is 
   CHECK(played.graphs.counts().launched == 4);
 }
 
-TEST_CASE("a place keeps a fixed number of graphs, and drops none that returns in rotation") {
+TEST_CASE("a place keeps a fixed number of graphs, and drops none that is reused in rotation") {
   using Graphs = LaunchGraphs<Book, Graph>;
   constexpr auto most = static_cast<int>(Graphs::most_of_place);
   Played played;

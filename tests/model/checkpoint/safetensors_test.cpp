@@ -107,7 +107,7 @@ TEST_CASE("a header of more than 100 MB is refused before it is read") {
   CHECK(read(text).error().what.find("100000001 bytes") != std::string::npos);
 }
 
-TEST_CASE("all tensors that were read lie within the file, one after another") {
+TEST_CASE("all tensors that were read are within the file, one after another") {
   const std::string whole = safetensors_text({{"first", "BF16", {2, 3}, std::string(12, '\x01')},
                                               {"second", "F32", {2, 2}, std::string(16, '\x02')},
                                               {"third", "U8", {5}, std::string(5, '\x03')}});

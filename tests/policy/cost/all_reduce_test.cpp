@@ -24,15 +24,15 @@ struct Ring {
   bool summed = false;   ///< every device has every part's sum
 };
 
-/// Devices that hold numbers and send parts to their right neighbour, each once it has received what it adds; a device
-/// sends one part at a time.
+/// Devices that hold numbers and send parts to their right neighbour, each part once the device has received its
+/// summand; a device sends one part at a time.
 Ring run_ring(const PeerLink& link, int devices, double bytes, Random& random) {
   const auto n = static_cast<std::size_t>(devices);
   std::vector<std::vector<double>> held(n, std::vector<double>(n));
   std::vector<double> sums(n, 0.0);
   for (auto& device : held)
     for (std::size_t part = 0; part < n; ++part) sums[part] += device[part] = static_cast<double>(random.below(1000));
-  std::vector<double> ready(n, link.launch.count()); // when a device has what it sends next
+  std::vector<double> ready(n, link.launch.count()); // when a device has the part that it sends next
   std::vector<double> sender_free(n, link.launch.count());
   Ring ring;
   for (std::size_t step = 0; step < 2 * (n - 1); ++step) {

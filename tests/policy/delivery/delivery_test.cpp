@@ -136,7 +136,7 @@ TEST_CASE("without an SLO, and with Immediate, a token is released when it is ge
   }
 }
 
-TEST_CASE("next_due is the time of advance's next release, and asking does not change release times") {
+TEST_CASE("next_due is the time of advance's next release, and calling it does not change release times") {
   Random random(17);
   const TokenDeposit policy;
   for (int round = 0; round < 300; ++round) {

@@ -123,7 +123,7 @@ TEST_CASE("the output layer as printed outweighs the decode of all layers for Sh
   CHECK(printed.decode_volume(one) > 15 * corrected.decode_volume(one));
 }
 
-TEST_CASE("(5) does not depend on the batch and is least without recomputation: it shows no gain from batching") {
+TEST_CASE("(5) does not depend on the batch and is smallest without recomputation: it shows no gain from batching") {
   Random random(22);
   for (const EllmForm form : {ellm_printed, ellm_corrected}) {
     const EllmEquations equations(llama2_13b(), form);

@@ -26,8 +26,8 @@ struct EvenCost : SmallCost {
   [[nodiscard]] const EvenCost& predictor(const State&) const { return *this; }
 };
 
-/// Counts again, from the rows alone, what must have crossed the link in each direction. Keeps the tokens' times, and
-/// how far iterations deviated from the predictions of the plan in force.
+/// Counts again, using only the rows, the blocks that must have crossed the link in each direction. Keeps the tokens'
+/// times, and the iterations' deviations from the current plan's predictions.
 struct Crossings {
   using role = roles::Observer;
   using hears =

@@ -31,7 +31,7 @@ struct Restless : LargestVirtualLagFirst {
   }
 };
 
-/// Computes what each iteration must have moved to the host, from the rows alone.
+/// Computes, using only the rows, the blocks that each iteration must have moved to the host.
 struct Reckon {
   using role = roles::Observer;
   using hears = Events<events::Preempted, events::Ended, events::Iterated>;

@@ -14,8 +14,8 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Computes what each iteration must have moved to the host, from the rows alone: every request is resident or
-/// preempted.
+/// Computes, using only the rows, the blocks that each iteration must have moved to the host: every request is resident
+/// or preempted.
 struct ReckonStates {
   using role = roles::Observer;
   using hears = Events<events::Preempted, events::Ended, events::Iterated>;
@@ -28,7 +28,7 @@ struct ReckonStates {
   struct State {
     std::map<RequestId, Seen> seen;
     std::int64_t due = 0;                            ///< layer blocks of requests preempted since the last iteration
-    std::int64_t hidden = 0, whole = 0, dropped = 0; ///< preempted requests, by what remained
+    std::int64_t hidden = 0, whole = 0, dropped = 0; ///< preempted requests, by their remaining blocks
     std::int64_t saving = 0, unsaved = 0,
                  given_up = 0;            ///< requests that started to save, or not; that lost their states
     std::int64_t returned_without = 0;    ///< of the last: requests that lost them when they returned

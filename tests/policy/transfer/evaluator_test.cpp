@@ -100,7 +100,7 @@ TEST_CASE("every rule agrees with a plain event simulation, over one to four ite
   }
 }
 
-TEST_CASE("with equal memory no rule ends before DeadlinePool, nor FairShare before EarliestDeadlineFirst") {
+TEST_CASE("with equal memory no rule ends before DeadlinePool, and FairShare never ends before EarliestDeadlineFirst") {
   Random random{7};
   int earlier = 0;
   for (int trial = 0; trial < 10'000; ++trial) {

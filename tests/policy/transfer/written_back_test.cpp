@@ -104,7 +104,7 @@ TEST_CASE("written on one lane: writes delay by at most their own work and twice
   }
 }
 
-TEST_CASE("written-back streams cost what plain writes cost, except for the memory of a layer on its way out") {
+TEST_CASE("written-back streams cost the same as plain writes, except for the memory of a layer on its way out") {
   Random random{73};
   for (int trial = 0; trial < 2000; ++trial) {
     OneLane input{random};

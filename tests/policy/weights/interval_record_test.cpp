@@ -143,8 +143,8 @@ TEST_CASE("the tightest SLO recorded for an interval is the smallest at which th
   }
 }
 
-TEST_CASE("Select-N's Table 1: if the SLO is a multiple of the batch's time, the interval falls to 1 with batch and "
-          "length; if it is a time, it does not") {
+TEST_CASE("Select-N's Table 1: an SLO that is a multiple of the batch's time gives intervals that fall to 1 with batch "
+          "and length; an SLO that is a fixed time does not") {
   const ModelShape model = qwen1_5_7b();
   const Roofline cost{model, a10()};
   const Geometry geometry{model.layers, model.layer_block_bytes(Tokens{16}), model.layer_weight_bytes(), Bytes{0}};

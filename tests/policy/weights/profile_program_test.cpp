@@ -27,7 +27,7 @@ Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-
 
 } // namespace
 
-TEST_CASE("sluice-profile records what the cost model predicts, and shows it again" * needs_program()) {
+TEST_CASE("sluice-profile records the cost model's predictions, and shows them again" * needs_program()) {
   const sluice_test::TemporaryFolder folder;
   const std::string file = (folder.path / "record.json").string();
   const Ran made =

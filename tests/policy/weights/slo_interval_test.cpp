@@ -256,7 +256,7 @@ TEST_CASE("an engine's own record, made point by point, equals the record made a
   }
 }
 
-TEST_CASE("a longer interval in force stays until KV needs the room of a shorter one") {
+TEST_CASE("a longer interval in force stays until KV needs the memory of a shorter one") {
   Machine machine{40, 1, 4, 40};
   SloInterval::State state;
   std::vector<WeightsLevel> levels;
@@ -401,7 +401,7 @@ TEST_CASE("the SLO of the first token counts less the time that the request has 
 }
 
 TEST_CASE(
-    "Select-N meets the SLO of every token where DeepSpeed does not, and a prefill instance that of every prompt") {
+    "Select-N meets the SLO of every token where DeepSpeed does not, and a prefill instance meets every prompt's SLO") {
   Random random{84};
   int deepspeed_late = 0, runs = 0;
   int checked = 0;

@@ -103,7 +103,7 @@ TEST_CASE("MIRAGE's equations say when transfers are hidden, and from where on t
     }
 }
 
-TEST_CASE("parameter remapping lends as little as the demand needs, at most what is hidden, and takes it back") {
+TEST_CASE("parameter remapping lends only as much as the demand needs and computing hides, and takes it back") {
   Machine machine{40, 1, 4};
   ParameterRemap::State state;
   std::vector<WeightsLevel> levels;

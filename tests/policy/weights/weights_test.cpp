@@ -53,7 +53,7 @@ struct WithoutState : LendWhenShort {
 static_assert(Weights<LendWhenShort> && Weights<ResidentWeights>);
 static_assert(!Weights<OffersNothing> && !Weights<WithoutState> && !Weights<FreesNobodyKnows>);
 
-/// Compares what crosses the link with the plans: streamed weights in every iteration, and returning ones once.
+/// Compares the bytes that cross the link with the plans: streamed weights in every iteration, and returning ones once.
 struct WeightsAudit {
   using role = roles::Observer;
   using hears = Events<events::Iterated>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyBatch: a batch made in any order leaves what its copies leave one after the other.
+// CopyBatch: a batch made in any order gives the same bytes as its copies one after the other.
 #include "sluice/core/random.hpp"
 #include "sluice/world/cuda/copy_batch.hpp"
 

@@ -39,7 +39,7 @@ TEST_CASE("a block holds whole hidden states, and two layers' worth of blocks wa
   CHECK(hidden_in_flight({4, 32, 4}, 11, 2).count() == 0);
 }
 
-TEST_CASE("appended hidden states are sent alone, after those that the host has") {
+TEST_CASE("only appended hidden states are sent, and they follow those on the host") {
   StateStores stores(2);
   KvStore& store = stores.store;
   KvBlock entry;

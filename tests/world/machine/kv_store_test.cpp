@@ -103,7 +103,7 @@ TEST_CASE("a block goes out and returns with its bytes, and only appended tokens
   CHECK(store.host_used().count() == 0);
 }
 
-TEST_CASE("no order of operations takes memory that does not exist, or keeps what it returned") {
+TEST_CASE("no order of operations takes memory that does not exist, or keeps memory that it returned") {
   Random random(5);
   for (int round = 0; round < 50; ++round) {
     Stores stores(1 + static_cast<std::int64_t>(random.below(6)));

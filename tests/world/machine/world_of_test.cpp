@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorldOf: an engine compiled for `Cpu` does on a simulated backend what an engine compiled for that backend does.
+// WorldOf: an engine compiled for `Cpu` decides the same on a simulated backend as an engine compiled for that backend.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"

@@ -37,8 +37,8 @@ std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 } // namespace
 
-TEST_CASE("a projection equals the sum in double up to rounding, and each row its result alone, for whole and split "
-          "matrices") {
+TEST_CASE("a projection equals the sum in double up to rounding, and each row equals its result alone, for whole and "
+          "split matrices") {
   const Sizes cases[] = {{1, 1, 1},   {2, 5, 15},   {3, 4, 16},    {5, 7, 33},
                          {13, 9, 40}, {131, 7, 17}, {14, 8, 2100}, {3, 5, 1030}};
   for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
