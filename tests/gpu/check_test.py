@@ -91,10 +91,10 @@ class Check(unittest.TestCase):
     def row(self, plant, *parts):
         self.refused(lambda data: plant(data["rows"][40]), "row 41 (", *parts)
 
-    def test_a_good_file_is_taken(self):
+    def test_a_good_file_is_accepted(self):
         self.assertEqual(lines_of(good()), [])
 
-    def test_each_field_is_needed_and_of_its_type(self):
+    def test_each_field_is_required_and_has_its_type(self):
         for name in ROW:
             self.row(lambda row, name=name: row.pop(name), f'"{name}" is missing')
             self.row(lambda row, name=name: row.update({name: [1]}), f'"{name}" is [1]')
@@ -141,7 +141,7 @@ class Check(unittest.TestCase):
                 stage.update(status="skipped", reason="no card")
         self.assertEqual(lines_of(skipped), [])
 
-    def test_passing_needs_cases_numbers_and_an_order(self):
+    def test_a_passed_row_needs_cases_numbers_and_an_order(self):
         self.row(lambda row: row.update(n=0), "it passed with no case")
         self.row(lambda row: row.update(reps=0), "no repetition")
         self.row(lambda row: row.update(repro=""), "how to repeat it")
@@ -167,7 +167,7 @@ class Check(unittest.TestCase):
         of = [i for i, row in enumerate(good()["rows"]) if row["stage"] == stage]
         return {of[0], of[-1]}
 
-    def test_each_stage_that_compares_has_compared(self):
+    def test_each_comparing_stage_has_comparisons(self):
         for stage in STAGES:
             if stage in ("environment", "build"):
                 continue
@@ -184,14 +184,14 @@ class Check(unittest.TestCase):
                     row.update(refcheck=None)
             self.assertEqual(lines_of(data), [])
 
-    def test_bandwidths_stand_beside_ceilings(self):
+    def test_bandwidths_are_beside_their_ceilings(self):
         for stage in ("rates", "copies"):
             for i in self.first_and_last(stage):
                 alone = {"against": "", "ceiling": None, "share": None}
                 plant = lambda data, i=i: data["rows"][i].update(alone)
                 self.refused(plant, f"row {i + 1} ({stage}/", "beside nothing")
 
-    def test_ours_and_theirs_stand_beside_each_other(self):
+    def test_a_row_is_compared_with_its_own_counterpart(self):
         for (stage, name), against in AGAINST.items():
             i = next(i for i, row in enumerate(good()["rows"]) if (row["stage"], row["name"]) == (stage, name))
             for other in ("", "ceilings/device copy"):
@@ -199,7 +199,7 @@ class Check(unittest.TestCase):
                 plant = lambda data, i=i, beside=beside: data["rows"][i].update(beside)
                 self.refused(plant, f"row {i + 1} ({stage}/{name})", f'stands beside "{other}"', f'"{against}" in')
 
-    def test_no_number_is_no_number(self):
+    def test_nan_and_infinity_are_refused(self):
         text = json.dumps(good())
         for number in ("NaN", "Infinity", "-Infinity", "1e999"):
             lines = lines_of(text.replace('"value": 2.0', f'"value": {number}', 1))
@@ -220,7 +220,7 @@ class Check(unittest.TestCase):
         there_is_none = {"against": "ceilings/device cpy", "ceiling": None, "share": None}
         self.refused(of_rates(lambda row: row.update(there_is_none)), 'stands beside "ceilings/device cpy"')
 
-    def test_stages_are_all_there_and_say_how_they_ended(self):
+    def test_all_stages_are_present_and_state_how_they_ended(self):
         self.refused(lambda data: data["header"]["stages"].pop(), "header: its stages are")
         self.refused(
             lambda data: data["header"]["stages"][2].update(status="cut"), "header, stage 3: it is cut without a reason"
@@ -228,7 +228,7 @@ class Check(unittest.TestCase):
         self.refused(lambda data: data["header"]["stages"][2].update(status="well"), 'its status is "well"')
         self.refused(lambda data: data["header"]["stages"][2].pop("limit_s"), '"limit_s" is missing')
 
-    def test_what_is_no_result_file(self):
+    def test_other_files_are_refused(self):
         for text, part in (
             ("", "Expecting value"),
             ("[]", "it is no object"),
@@ -263,7 +263,7 @@ class Report(unittest.TestCase):
             row["share"] = 0.5 + i / 1000
         return rows
 
-    def test_every_claim_is_measured_by_a_whole_file_and_by_none_that_lacks_a_row_of_it(self):
+    def test_a_claim_is_measured_only_if_all_its_rows_are_present(self):
         whole = self.rows()
         for what, _, measured in report.CLAIMS:
             said = measured(whole)
@@ -280,7 +280,7 @@ class Report(unittest.TestCase):
             self.assertIsNone(measured(whole), what)
             whole = self.rows()
 
-    def test_what_claims_stand_on(self):
+    def test_claims_depend_on_their_rows(self):
         of = {what: measured for what, _, measured in report.CLAIMS}
         decoding = next(measured for what, measured in of.items() if what.startswith("attention of decoding rows"))
         sizes = ["attention, 8 decode at 4k", "attention, 32 decode at 4k", "attention, 8 decode at 16k"]
@@ -294,7 +294,7 @@ class Report(unittest.TestCase):
         for what in without:  # one row suffices
             self.assertGreaterEqual(len(of[what].counts), len(SYSTEMS) if "simulator" in what else 5)
 
-    def test_a_way_that_failed_costs_the_claims_of_copies_that_way_alone(self):
+    def test_a_failed_direction_costs_only_the_claims_of_that_direction(self):
         measured = report.best_copies("to the host")
         rows = self.rows()
         self.assertIn("(CopySegments, bulk)", measured(rows))
@@ -303,7 +303,7 @@ class Report(unittest.TestCase):
                 row["status"] = "failed"
         self.assertEqual(measured(rows).count("(CopySegments)"), 5)
 
-    def test_the_system_that_is_farthest_from_its_simulation_is_named_and_those_that_were_run_are_counted(self):
+    def test_the_report_names_the_system_farthest_from_its_simulation_and_counts_the_systems(self):
         measured = report.farthest("step time", "%")
         rows = [row for row in self.rows() if row["name"].startswith("simulated step time, ")]
         for i, row in enumerate(rows):
@@ -314,7 +314,7 @@ class Report(unittest.TestCase):
         last["status"] = "failed"
         self.assertIn(f"of {len(rows) - 1} of {len(SYSTEMS)} systems", measured(rows))
 
-    def test_how_many_times_as_fast_is_said_of_both_or_of_none(self):
+    def test_speedups_are_reported_for_ours_and_theirs(self):
         measured = report.times("ours, KV offloaded")
         rows = self.rows()
         for row in rows:
@@ -359,14 +359,14 @@ class Pictures(unittest.TestCase):
         self.assertTrue({"a copy each", "CopySegments", "4 KiB", "1 MiB"} <= set(texts(copies)))
         self.assertNotIn("one large pinned copy", " ".join(texts(copies)))  # that ceiling was not measured
 
-    def test_rows_that_failed_or_are_not_there_are_not_drawn(self):
+    def test_failed_and_missing_rows_are_not_drawn(self):
         self.assertEqual(plots.plots([]), [])
         rows = self.rows()
         for row in rows:
             row["status"] = "failed"
         self.assertEqual(plots.plots(rows), [])
 
-    def test_the_page_shows_its_pictures_and_a_stale_one_is_found(self):
+    def test_the_page_shows_its_plots_and_a_stale_plot_is_reported(self):
         before = {name: getattr(report, name) for name in ("root", "results", "page", "images")}
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
@@ -396,7 +396,7 @@ class Pictures(unittest.TestCase):
 class Added(unittest.TestCase):
     """Where report.py --add puts files, and from which of them it writes the page."""
 
-    def test_the_run_that_began_last_counts_and_none_takes_anothers_place(self):
+    def test_the_latest_run_counts_and_no_run_overwrites_another(self):
         runs = (  # in another order than names and hashes
             ("2026-05-31T09:00:00Z", "fff", "2026-05-31-fff.json"),
             ("2026-05-31T10:00:00Z", "fff+", "2026-05-31-fff+.json"),
@@ -422,7 +422,7 @@ class Added(unittest.TestCase):
             finally:
                 report.root, report.results = before
 
-    def test_a_file_that_is_not_there(self):
+    def test_a_missing_file_is_reported(self):
         said = io.StringIO()
         with redirect_stderr(said):
             self.assertEqual(report.main(["--add", "/there/is/none.json"]), 2)

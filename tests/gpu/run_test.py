@@ -126,7 +126,7 @@ class Run(Rehearsal):
     def stage(self, data, name):
         return next(stage for stage in data["header"]["stages"] if stage["name"] == name)
 
-    def test_all_is_well(self):
+    def test_a_run_without_failures_passes(self):
         data, status, _ = self.run_with({})
         self.assertEqual(status, 0)
         self.assertEqual(self.states(data, "rates"), {"passed": sum(STAGES["rates"].values())})
@@ -156,7 +156,7 @@ class Run(Rehearsal):
         measured = next(row for row in data["rows"] if row["stage"] == "rates" and row["status"] == "passed")
         self.assertIsNone(measured["share"], "its ceiling failed")
 
-    def test_a_row_that_ends_the_context_or_hangs_costs_no_other(self):
+    def test_a_row_that_loses_the_context_or_hangs_costs_no_other_row(self):
         for plant, reason in (("lose 1", "off"), ("hang 1", "it ran past 1 s, the limit of a row"), ("lose 0", "off")):
             data, status, said = self.run_with({"copies": plant}, "--stages", "copies", "--row-limit", "1")
             self.assertEqual(status, 1)
@@ -164,14 +164,14 @@ class Run(Rehearsal):
             self.assertIn(f": {reason}", said)
             self.assertEqual(self.stage(data, "copies")["status"], "done")
 
-    def test_a_stage_that_hangs_is_cut_and_keeps_its_rows(self):
+    def test_a_hanging_stage_is_cut_and_keeps_its_rows(self):
         data, status, _ = self.run_with({"copies": "hang 1"}, "--stages", "primitives,copies", "--limit", "copies=5")
         self.assertEqual(status, 1)
         self.assertEqual(self.stage(data, "copies")["status"], "cut")
         self.assertEqual(self.states(data, "copies")["passed"], 1)
         self.assertEqual(self.stage(data, "rates")["reason"], "it was not asked for")
 
-    def test_on_a_card(self):
+    def test_on_a_gpu(self):
         with tempfile.TemporaryDirectory() as folder:
             programs = {"gpu_bench": on_card(PROGRAM), "gpu_gemm": GEMM, "gpu_kernel_tests": KERNEL_TESTS}
             put(folder, programs, mode=0o644)  # as after a copy
@@ -197,7 +197,7 @@ class Run(Rehearsal):
         sanitized = [row for row in data["rows"] if row["stage"] == "sanitizers"]
         self.assertTrue(all(row["n"] == sum(STAGES["rates"].values()) for row in sanitized))
 
-    def test_a_card_without_the_programs_of_a_stage(self):
+    def test_a_gpu_without_the_programs_of_a_stage(self):
         """No nvidia-smi, no kernel tests, a compute-sanitizer that hangs, and a folder named cuda."""
         with tempfile.TemporaryDirectory(prefix="cuda") as folder:
             put(folder, {"gpu_bench": on_card(PROGRAM), "compute-sanitizer": HANGS})
@@ -211,7 +211,7 @@ class Run(Rehearsal):
         self.assertIn("without an error until then", sanitized["initcheck"]["reason"])
         self.assertEqual(sanitized["initcheck"]["status"], "skipped")
 
-    def test_only_what_the_program_says_means_that_there_is_no_device(self):
+    def test_only_the_programs_own_message_means_a_missing_device(self):
         old = "#!/bin/sh\necho \"$0: version GLIBC_9.9 not found\" >&2; exit 1\n"
         no_device = "#!/bin/sh\necho 'gpu_bench environment: cudaSetDevice: cudaErrorNoDevice, none' >&2; exit 2\n"
         for program, built in ((old, True), (no_device, False)):
@@ -221,7 +221,7 @@ class Run(Rehearsal):
                 data, _, said = self.run_in(folder, {}, "--stages", "primitives")
             self.assertEqual("planted" in self.stage(data, "build")["reason"], built, said)
 
-    def test_an_out_that_cannot_be_made(self):
+    def test_an_impossible_output_folder_is_reported(self):
         done = subprocess.run(
             [sys.executable, gpu / "run", "--emulated", "--out", "/dev/null/here"],
             capture_output=True,
@@ -232,13 +232,13 @@ class Run(Rehearsal):
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertIn("; expected a folder", done.stderr)
 
-    def test_the_stages_fit_into_the_budget_where_programs_are_carried(self):
+    def test_the_stages_fit_into_the_budget_with_packed_programs(self):
         said = subprocess.run([sys.executable, gpu / "run", "--list"], stdout=subprocess.PIPE, text=True, check=True)
         limits = {line.split()[0]: float(line.split()[1]) for line in said.stdout.splitlines()}
         self.assertEqual(list(limits), list(STAGES))
         self.assertLessEqual(sum(limits.values()) - limits["build"], 475)
 
-    def test_what_is_packed_without_the_programs_of_three_stages_is_asked_for(self):
+    def test_pack_needs_each_program_or_its_without_flag(self):
         for flags in ([], ["--run", sys.executable, "--without-run"]):
             done = subprocess.run([sys.executable, gpu / "pack", *flags], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -255,7 +255,7 @@ class Run(Rehearsal):
             self.assertIn("it is of commit fffffff, and the sources of", done.stderr)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
 
-    def test_flags_that_make_no_sense(self):
+    def test_senseless_flags_are_refused(self):
         wrong = (
             (["--stages", "speed"], "there is no stage speed"),
             (["--budget", "0"], "--budget is 0"),

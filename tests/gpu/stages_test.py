@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages that run sluice-run, sluice-profile and sluice-compare, with scripted programs: a failure costs its own row
-and no other."""
+"""The stages that run sluice-run, sluice-profile and sluice-compare, with scripted programs: a failure costs its own
+row and no other."""
 import json
 import os
 import random
@@ -143,7 +143,7 @@ class Stages(Rehearsal):
     def of(self, rows, stage, status):
         return [name for (of, name), row in rows.items() if of == stage and row["status"] == status]
 
-    def test_all_is_well(self):
+    def test_a_run_without_failures_passes(self):
         rows, stages, status = self.run_with({}, "--stages", "identity,shape,peers")
         self.assertEqual(status, 0)
         self.assertEqual(self.of(rows, "identity", "passed"), ["logits beside the CPU", "tokens of all systems"])
@@ -158,7 +158,7 @@ class Stages(Rehearsal):
         self.assertAlmostEqual(rate["value"], asked.requests / 0.01, places=6)
         self.assertEqual(rate["reps"], beside_peers.ROUNDS - 1)
 
-    def test_a_system_of_other_tokens_or_none_is_named(self):
+    def test_a_system_with_wrong_or_no_tokens_is_named(self):
         for does, said in (("other", "tokens of VllmSwap;"), ("die", "VllmSwap (sluice-run: planted)")):
             rows, _, status = self.run_with({"VllmSwap": does}, "--stages", "identity")
             self.assertEqual(status, 1)
@@ -167,13 +167,13 @@ class Stages(Rehearsal):
             self.assertIn(said, row["reason"])
             self.assertEqual(rows["identity", "logits beside the CPU"]["status"], "passed")
 
-    def test_logits_that_are_off_fail(self):
+    def test_wrong_logits_fail(self):
         for off, status in ((0.01, "passed"), (0.05, "failed"), (float("nan"), "failed")):
             rows, _, _ = self.run_with({"off": off}, "--stages", "identity")
             self.assertEqual(rows["identity", "logits beside the CPU"]["status"], status, off)
             self.assertEqual(rows["identity", "tokens of all systems"]["status"], "passed")
 
-    def test_a_system_that_dies_hangs_or_owes_tokens_costs_its_own_rows(self):
+    def test_a_system_that_dies_hangs_or_lacks_tokens_costs_its_own_rows(self):
         for does, said in (("die", "planted"), ("fewer", "are missing"), ("hang", "ran past 6 s")):
             rows, stages, status = self.run_with({"OrbitFlow": does}, "--stages", "shape", "--row-limit", "3")
             self.assertEqual(status, 1)
@@ -182,7 +182,7 @@ class Stages(Rehearsal):
             self.assertIn(said, rows["shape", failed[0]]["reason"])
             self.assertEqual(stages["shape"]["status"], "done")
 
-    def test_tokens_that_a_cut_left_uncompared_pass_for_none(self):
+    def test_tokens_left_uncompared_by_a_cut_do_not_pass(self):
         rows, stages, _ = self.run_with({"OrbitFlow": "hang"}, "--stages", "identity", "--limit", "identity=8")
         self.assertEqual(stages["identity"]["status"], "cut")
         row = rows["identity", "tokens of all systems"]
@@ -190,13 +190,13 @@ class Stages(Rehearsal):
         self.assertIn("behind 2 of 3 systems, of which none differed", row["reason"])
         self.assertEqual(rows["identity", "logits beside the CPU"]["status"], "passed")
 
-    def test_what_a_cut_stage_had_measured_stays(self):
+    def test_a_cut_stage_keeps_its_measurements(self):
         rows, stages, _ = self.run_with({"VllmSwap": "hang"}, "--stages", "shape", "--limit", "shape=10")
         self.assertEqual(stages["shape"]["status"], "cut")
         self.assertEqual(rows["shape", "simulated step time, OrbitFlow"]["status"], "passed")
         self.assertIn("past its limit", rows["shape", "simulated step time, VllmSwap"]["reason"])
 
-    def test_whatever_ends_the_run_its_file_has_what_was_measured(self):
+    def test_a_run_that_ends_early_keeps_its_measurements(self):
         with tempfile.TemporaryDirectory() as folder:
             put(folder, PROGRAMS)
             file = Path(folder) / "out/results.json"
@@ -224,20 +224,20 @@ class Stages(Rehearsal):
         self.assertEqual((stage["status"], stage["reason"]), ("cut", "the run was cut in the middle of it"))
         self.assertEqual(there["simulated attainment, OneAtATime"]["reason"], "the run was cut in the middle of it")
 
-    def test_a_profile_that_is_none_costs_the_table_alone(self):
+    def test_an_invalid_profile_costs_only_the_table(self):
         for plant in ({"profile": "die"}, {"number": "-1"}, {"number": "nan"}):
             rows, _, status = self.run_with(plant, "--stages", "shape")
             self.assertEqual(status, 1)
             self.assertEqual(rows["shape", "profile"]["status"], "failed", plant)
             self.assertEqual(rows["shape", "iteration beside max(compute, transfers), KV"]["status"], "passed")
 
-    def test_programs_that_are_missing_are_named(self):
+    def test_missing_programs_are_named(self):
         for name, stage in (("sluice-run", "identity"), ("sluice-profile", "shape"), ("sluice-run", "peers")):
             _, stages, _ = self.run_with({}, "--stages", stage, without=(name,))
             self.assertEqual(stages[stage]["status"], "skipped")
             self.assertIn(f"there is no program {name}", stages[stage]["reason"])
 
-    def test_a_program_that_cannot_start_fails_what_asks_it_by_what_it_says(self):
+    def test_a_program_that_cannot_start_fails_its_stages_with_its_message(self):
         rows, stages, status = self.run_with({"version": "die"}, "--stages", "identity,shape,peers")
         self.assertEqual(status, 1)
         for stage, name in (("build", "sluice-run"), ("peers", "ours, everything fits")):
@@ -249,12 +249,12 @@ class Stages(Rehearsal):
         self.assertNotEqual(rows["peers", "transformers, default cache"]["reason"], "", "theirs are asked all the same")
         self.assertEqual(rows["build", "sluice-profile"]["config"], "sluice 0.1.0 (commit 0123456, release build)")
 
-    def test_a_flag_is_not_lacking_where_a_program_cannot_say_its_flags(self):
+    def test_a_program_whose_help_fails_fails_its_stage(self):
         rows, stages, _ = self.run_with({"help": None}, "--stages", "identity")
         self.assertEqual(stages["identity"]["status"], "failed")
         self.assertIn("sluice-run --help: planted", stages["identity"]["reason"])
 
-    def test_a_build_of_few_systems_skips_the_rows_of_the_others(self):
+    def test_a_build_with_few_systems_skips_the_rows_of_the_others(self):
         rows, _, status = self.run_with({"list": ["AllResident", "OrbitFlow"]}, "--stages", "identity,shape,peers")
         self.assertEqual(status, 0)
         self.assertEqual(rows["shape", "simulated step time, OrbitFlow"]["status"], "passed")
@@ -265,7 +265,7 @@ class Stages(Rehearsal):
         ):
             self.assertIn("does not name DeepSpeedInference", rows[stage, name]["reason"])
 
-    def test_a_system_that_has_no_rows_fails_the_stage(self):
+    def test_a_system_without_rows_fails_the_stage(self):
         _, stages, status = self.run_with({"list": ["AllResident", "OrbitFlow", "Mine"]}, "--stages", "shape")
         self.assertEqual(status, 1)
         self.assertIn("no rows for Mine", stages["shape"]["reason"])
@@ -279,7 +279,7 @@ class Stages(Rehearsal):
             log = (Path(folder) / "out/run.log").read_text(encoding="utf-8")
         return {(row["stage"], row["name"]): row for row in data["rows"]}, status, log
 
-    def test_on_a_card(self):
+    def test_on_a_gpu(self):
         plant = {"help": FLAGS, "graphs": {"made": 8, "replayed": 300, "launched": 24, "refused": ""}}
         rows, status, log = self.on_card(plant, "ceilings", "identity", "shape", "peers")
         self.assertEqual(status, 0)
@@ -307,7 +307,7 @@ class Stages(Rehearsal):
         self.assertEqual(rows["peers", "ours, everything fits"]["status"], "passed")
         self.assertNotIn("Traceback", log)
 
-    def test_graphs_that_nobody_counts_or_that_were_refused_are_named(self):
+    def test_uncounted_and_refused_graphs_are_named(self):
         refused = {"made": 0, "replayed": 0, "launched": 300, "refused": "cudaErrorStreamCaptureInvalidated"}
         for graphs, status, said in (
             (None, "skipped", "sluice-run --json has no graphs"),
@@ -320,7 +320,7 @@ class Stages(Rehearsal):
             self.assertIn(said, row["reason"])
             self.assertEqual(rows["identity", "tokens of all systems"]["status"], "passed")
 
-    def test_flags_that_programs_do_not_have_yet_cost_the_rows_that_want_them(self):
+    def test_missing_flags_cost_the_rows_that_need_them(self):
         rows, _, _ = self.on_card({}, "identity", "shape", "peers")
         self.assertEqual(rows["identity", "tokens of all systems"]["status"], "passed")
         for stage, name, flag in (
@@ -337,7 +337,7 @@ class Stages(Rehearsal):
 
 
 class Parts(unittest.TestCase):
-    def test_logits_count_up_to_the_first_token_that_differs(self):
+    def test_logits_count_up_to_the_first_different_token(self):
         draw = random.Random(1)
         row = lambda: [draw.random() for _ in range(6)]
         tokens, others = [[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 9, 6]]
@@ -351,7 +351,7 @@ class Parts(unittest.TestCase):
         self.assertEqual(identity.row_of_logits([], [], [], [])["status"], "failed")
         self.assertEqual(identity.row_of_logits(tokens, others, rows, rows[:5])["status"], "failed")
 
-    def test_programs_of_another_commit_are_told_from_those_of_the_sources(self):
+    def test_programs_of_another_commit_are_detected(self):
         line = "sluice 0.1.0 (commit 8e9801c{}, release build)"
         for commit in ("8e9801c59a21", "8e9801c59a21+"):
             self.assertEqual(programs.other_commit(line.format(""), commit), "")
@@ -361,7 +361,7 @@ class Parts(unittest.TestCase):
         self.assertIn("says no commit", programs.other_commit("sluice", "8e9801c59a21"))
         self.assertIn("says no commit", programs.other_commit("sluice 0.1.0 (commit unknown, debug build)", "8e9801c"))
 
-    def test_what_is_killed_is_waited_for_with_what_it_started(self):
+    def test_kill_waits_for_the_process_and_its_children(self):
         process = programs.started(["sh", "-c", "sleep 60 & echo $!; wait"], subprocess.DEVNULL)
         child = int(programs.lines_of(process).get(timeout=10))
         programs.kill(process)
@@ -378,7 +378,7 @@ class Parts(unittest.TestCase):
             self.fail("what it started runs on")
         process.stdout.close()
 
-    def test_the_first_call_that_loads_a_model_may_take_longer_than_those_behind_it(self):
+    def test_the_first_call_that_loads_a_model_may_take_longer_than_later_calls(self):
         limits = []
 
         class Asked:
@@ -406,7 +406,7 @@ class Parts(unittest.TestCase):
                 with self.assertRaises(Exception):
                     served.logits(file)
 
-    def test_rounds_are_told_apart_by_when_they_end(self):
+    def test_rounds_are_distinguished_by_their_ends(self):
         asked = PEERS["ours, everything fits"].rehearsed()
         ends = [1.0, 1.0, 1.5, 1.5, 2.5, 2.5, 2.75, 2.75]
         rates = beside_peers.rates_of([{"e2e_s": one} for one in ends], asked)
@@ -420,7 +420,7 @@ class Parts(unittest.TestCase):
         self.assertIn("1 of 2 samples", row["config"])
         self.assertEqual(clocks.summary("clocks during rates", ["no"], fields)["status"], "skipped")
 
-    def test_clocks_that_are_written_as_the_reader_ends_are_not_lost(self):
+    def test_clocks_written_while_the_reader_ends_are_kept(self):
         smi = f"""#!{sys.executable}
 import signal, sys
 ended = lambda *_: (print("1980, 99, 2600, 650.5, 60, 0x0", flush=True), sys.exit(0))
@@ -443,7 +443,7 @@ if "--loop-ms" in " ".join(sys.argv):
         self.assertEqual(made["value"], 1980.0)
         self.assertIn("1 of 2 samples", made["config"])
 
-    def test_memory_is_that_of_blocks(self):
+    def test_memory_is_counted_in_blocks(self):
         self.assertEqual(layer_block_bytes(TINY), 16384)
         self.assertEqual(layer_block_bytes(LLAMA3_8B) * 32, 128 * 1024 * BLOCK_TOKENS)
         self.assertEqual(kv_bytes(TINY, 3, 17), 3 * 2 * 8 * 16384)
@@ -452,7 +452,7 @@ if "--loop-ms" in " ".join(sys.argv):
         self.assertNotEqual(first[:8], second[:8])
         self.assertTrue(all(0 <= token < TINY["vocab_size"] for token in first + second))
 
-    def test_a_trace_is_of_lengths_that_its_memory_holds(self):
+    def test_a_traces_lengths_fit_its_memory(self):
         for size in (shape.CARD, shape.REHEARSED):
             longest = max(prompt + output for _, prompt, output in size.trace)
             self.assertLess(-(-longest // BLOCK_TOKENS), size.kv_blocks)
@@ -471,7 +471,7 @@ if "--loop-ms" in " ".join(sys.argv):
             self.assertIn(row["status"], ("passed", "skipped"), row["reason"])
             self.assertIn((row["stage"], row["name"]), [("peers", name) for name in STAGES["peers"]])
 
-    def test_what_libraries_print_is_no_part_of_a_row(self):
+    def test_output_of_libraries_is_not_part_of_a_row(self):
         planted = "import os\nos.write(1, b'a library, without a newline')\nprint('more', end='')\nraise ImportError"
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "torch.py").write_text(planted, encoding="utf-8")
