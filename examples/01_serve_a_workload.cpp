@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve_a_workload: how a server's users fare, before there is a server.
+// serve_a_workload: the latencies that a server's users would see, before the server exists.
 //
-// The problem: a model, a GPU and users who will come at some rate. At which rate do they stop being served in time,
-// and what gives first? Goals of this program: to state a machine, a workload and an SLO; to run an engine on the
-// simulated clock, a day of serving in a second; and to read what its users saw. docs/metrics.md defines every number.
+// The problem: a model, a GPU and users who arrive at some rate. At which rate do SLOs fail, and which one fails first?
+// Goals of this program: state a machine, a workload and an SLO; run an engine on the simulated clock, a day of serving
+// in a second; and read the metrics that users care about. docs/metrics.md defines every number.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -14,11 +14,11 @@ namespace {
 
 using namespace sluice;
 
-/// A plain server: first come, first served, everything on the device; whoever joined last is preempted when memory is
-/// short, and computes its tokens again. It is vLLM's composition, and all of it is the default of its role.
+/// A plain server: first come, first served, everything on the device. When memory runs out, the newest request is
+/// preempted and recomputes its tokens later. This is vLLM's composition, and all of it is the default of its role.
 using Plain = Engine<>;
 
-/// Short questions, answers of some hundred tokens.
+/// Short questions, and answers of some hundred tokens.
 GeneratorSpec chats(double per_second) {
   return {.name = "chats",
           .arrivals = {ArrivalKind::poisson, per_second, 1.0},
@@ -31,22 +31,22 @@ GeneratorSpec chats(double per_second) {
 } // namespace
 
 int main() {
-  // The machine: what a comparison gives every system alike.
+  // The machine, which a comparison makes the same for every system.
   Server server{.model = llama3_8b(), .device = a5000(), .limits = {.batch = 64, .batch_tokens = Tokens{2'048}}};
   server.kv_blocks = kv_blocks_beside_weights(server.model, server.device, server.limits.block_tokens);
-  // The promise: the first token within two seconds, and then one every 60 ms.
+  // The SLO: the first token within two seconds, and then one every 60 ms.
   const Slo slo{.ttft = Seconds{2}, .tbt = Seconds{0.06}};
 
   fmt::print("{} on {}: {} token blocks of KV beside the weights, batch {}\n", server.model.name, server.device.name,
              server.kv_blocks.count(), server.limits.batch);
-  fmt::print("{} requests a row; promised: the first token in {:.0f} s, then one every {:.0f} ms\n\n",
-             chats(1).requests, slo.ttft.count(), 1e3 * slo.tbt.count());
+  fmt::print("{} requests per row; SLO: the first token in {:.0f} s, then one every {:.0f} ms\n\n", chats(1).requests,
+             slo.ttft.count(), 1e3 * slo.tbt.count());
   fmt::print("{:>8} {:>9} {:>9} {:>10} {:>9} {:>10} {:>10} {:>8}\n", "requests", "TTFT", "TTFT", "TBT", "TBT", "tokens",
              "preempted", "KV used");
   fmt::print("{:>8} {:>9} {:>9} {:>10} {:>9} {:>10} {:>10} {:>8}\n", "a second", "met", "P99", "met", "P99", "a second",
              "", "peak");
   for (const double per_second : {0.5, 1.0, 2.0, 3.0, 4.0, 6.0}) {
-    // A reader yields requests one by one, here drawn from a seed; open_trace() reads recorded ones.
+    // A reader returns requests one by one. These are drawn from a seed; open_trace() reads recorded ones.
     Shaped<Generator> requests{Generator{chats(per_second), /*seed=*/1}, {.slo = slo}};
     const Expected<Metrics> seen = serve<Plain>(server, requests);
     if (!seen) {

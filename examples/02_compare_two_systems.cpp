@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// compare_two_systems: two published answers to one question, on the same users and the same machine.
+// compare_two_systems: two published systems, on the same users and the same machine.
 //
-// The problem: the KV of those who are being served does not fit the device. vLLM sets whole requests aside on the host
-// and brings them back later; OrbitFlow keeps everybody, with some layers of some requests on the host, fetched in
-// every step. Which is better, and from which memory on? Goals of this program: to see that a system is a type and a
-// comparison one function called with two types; and not to rank by one number: each of the two is bad at what the
-// other is good at.
+// The problem: the KV of the running requests does not fit the device. vLLM swaps whole requests to the host and brings
+// them back later; OrbitFlow keeps all requests running, with some layers of some requests on the host, fetched in
+// every step. Which is better, and with how much memory? Goals of this program: show that a system is a type and a
+// comparison calls one function with two types; and avoid ranking by one number, because each system is bad where the
+// other is good.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Server server_with(TokenBlocks kv_blocks) {
           .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
 }
 
-/// One row. The engine's type is all that differs between two calls.
+/// One row. Two calls differ only in the engine's type.
 template <class System>
 bool row(const char* name, const Server& server) {
   Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
@@ -45,7 +45,7 @@ bool row(const char* name, const Server& server) {
 } // namespace
 
 int main() {
-  fmt::print("{} generated requests, {} at most together; a token owed every {:.0f} ms\n\n", demo_workload().requests,
+  fmt::print("{} generated requests, at most {} at once; SLO: a token every {:.0f} ms\n\n", demo_workload().requests,
              demo_batch, 1e3 * slo.tbt.count());
   fmt::print("{:>6} {:<10} {:>9} {:>9} {:>9} {:>11} {:>9} {:>9} {:>10}\n", "blocks", "", "TBT met", "TTFT met",
              "mean E2E", "longest gap", "stalled", "preempted", "moved");
@@ -53,9 +53,9 @@ int main() {
     const Server server = server_with(TokenBlocks{blocks});
     if (!row<VllmSwap>("VllmSwap", server) || !row<OrbitFlow>("OrbitFlow", server)) return 2;
   }
-  fmt::print(
-      "\n`stalled` is the share of all iterations' time in which the device waited for the link, `longest gap` "
-      "what one\nuser waited for a token. Read the columns together: who is set aside stalls nobody, and waits.\n");
+  fmt::print("\n`stalled` is the share of all iterations' time in which the device waited for the link, `longest gap` "
+             "the longest\nwait of one user for a token. Read the columns together: a swapped-out request stalls no "
+             "other, but waits.\n");
   if (std::fflush(stdout) != 0) return std::perror("compare_two_systems: standard output"), 2;
   return 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// your_first_policy: a new answer to an old question, measured against published ones.
+// your_first_policy: a new placement policy, compared with published ones.
 //
-// The problem: four requests decode together, their KV outgrows the device, and some layers of some requests must live
-// on the host and be fetched in every step. Which? Goals of this program: to write one's own answer in thirty lines; to
-// have the compiler say what it lacks; and to see what it does to the users' SLOs, beside two published answers and the
-// control row. docs/writing-a-policy.md walks through it.
+// The problem: four requests decode together, their KV exceeds the device, and some layers of some requests must be on
+// the host and be fetched in every step. Which ones? Goals of this program: write a policy in thirty lines; let the
+// compiler report missing hooks; and measure the users' SLOs, next to two published policies and the control row.
+// docs/writing-a-policy.md walks through it.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace sluice;
 
-/// Whoever holds most on the device gives up one layer more, until the batch fits. Long requests so pay for the room
-/// that they take, short ones stay on the device, and what crosses the link is spread evenly over the layers.
+/// The request with the most KV on the device offloads one more layer, until the batch fits. Long requests thus pay for
+/// the memory that they take, short ones stay on the device, and transfers are spread evenly over the layers.
 struct LargestGives {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -44,7 +44,7 @@ struct LargestGives {
  private:
   template <class Task>
   static bool give_one_layer(const Task& task, Plan& plan) {
-    ++plan.effort; // what planning costs on the simulated clock
+    ++plan.effort; // planning time on the simulated clock
     const auto held = [&](const RequestPlan& request) {
       const Claim& claim = task.claims[static_cast<std::size_t>(&request - plan.requests.data())];
       return task.footprint_of(request.holding, task.blocks(claim)).device;
@@ -62,8 +62,8 @@ static_assert(explain<LargestGives>());
 
 using MyEngine = Engine<LargestGives, FcfsPrefillFirst, OnBatchChange>;
 
-/// One row: the same requests, the same machine, whatever the engine. All on one transfer rule and without a deposit,
-/// so that the policies are compared and nothing else.
+/// One row: the same requests and the same machine for every engine. All use one transfer rule and no deposit, so that
+/// only the policies differ.
 template <class E>
 bool row(const char* name, const Server& server, Slo slo) {
   Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};
@@ -86,7 +86,7 @@ int main() {
                       .kv_blocks = TokenBlocks{700},
                       .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
   const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
-  fmt::print("{} on {}, {} token blocks of KV, batch {}; {} generated requests, a token owed every {:.0f} ms\n\n",
+  fmt::print("{} on {}, {} token blocks of KV, batch {}; {} generated requests, SLO: a token every {:.0f} ms\n\n",
              server.model.name, server.device.name, server.kv_blocks.count(), server.limits.batch,
              demo_workload().requests, 1e3 * slo.tbt.count());
   fmt::print("{:<20} {:>10} {:>10} {:>10} {:>11} {:>10}\n", "", "TBT", "per token", "mean E2E", "longest gap",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// a_relief: who gives way when no plan fits, answered by oneself and shown against the published answers.
+// a_relief: a policy for preempting when no plan fits, compared with published ones.
 //
-// The problem: requests decode together and the next token of one of them has no room. Somebody must stop. vLLM stops
-// whoever joined last, OrbitFlow whoever holds most. But users read no faster than they were promised tokens, and an
-// engine that is ahead of them has a deposit: so we say, stop whoever is furthest ahead of the promise. Goals of this
-// program: a policy of another role than Placement (03_your_first_policy.cpp), what its second hook is for, and a look
-// at what the choice is worth. All rows are one engine; the type of its Relief is all that differs.
+// The problem: requests decode together, and the next token of one of them has no room. One request must stop. vLLM
+// preempts the newest, OrbitFlow the one with the most KV. But users read no faster than the SLO's rate, and an engine
+// that is ahead of them has a deposit. So this policy preempts the request that is furthest ahead of its SLO. Goals of
+// this program: a policy of another role than Placement (03_your_first_policy.cpp), the use of its second hook, and the
+// effect of the choice. All rows have one engine and differ only in the type of its Relief.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -18,25 +18,26 @@ namespace {
 
 using namespace sluice;
 
-/// The most slack gives way: who could be without the device for longest before a promise to its user is broken.
+/// Preempts the request with the most slack: the one that can stay off the device longest before it misses its SLO.
 struct MostSlack {
   using role = roles::Relief;
-  struct State {}; // it remembers nothing
+  struct State {}; // no state
   static constexpr Parting parting = Parting::preempt;
 
-  /// The index of the victim. A claim names a slot; the row of that slot is all that is known of its request.
+  /// Returns the index of the victim. A claim names a slot; that slot's row has all that is known about its request.
   std::size_t choose(const View& view, State&, std::span<const Claim> candidates) const {
     std::size_t most = 0;
-    for (std::size_t i = 1; i < candidates.size(); ++i) // of two alike the one that joined last
+    for (std::size_t i = 1; i < candidates.size(); ++i) // of two equal ones, the newer
       if (slack(view, candidates[i]) >= slack(view, candidates[most])) most = i;
     return most;
   }
 
-  /// Who may come back, as soon as there is room: anybody. (Owed by every Relief: it says yes when nobody runs.)
+  /// Whether a preempted request may return, as soon as there is room: always. (Every Relief must return true when
+  /// nothing runs.)
   bool may_return(const View&, const RequestRow&) const { return true; }
 
  private:
-  /// Until its next token is owed: the first is owed a TTFT after arrival, every other a TBT after the one before.
+  /// Time until the next token is due: the first is due a TTFT after arrival, every other a TBT after the previous one.
   static Seconds slack(const View& view, const Claim& claim) {
     const RequestRow& row = view.row(claim.slot);
     const Slo& slo = row.spec.slo;
@@ -46,8 +47,8 @@ struct MostSlack {
 
 static_assert(explain<MostSlack>()); // misspell a hook, and this line says which
 
-/// The same with OrbitFlow's gate: who was preempted waits until somebody has ended since. What comes back too soon is
-/// the next victim, and was computed in vain; what waits for others to end waits for long.
+/// The same with OrbitFlow's gate: a preempted request waits until another one has ended. Returning too soon makes it
+/// the next victim, and its work is lost; waiting for others to end takes long.
 struct MostSlackGated : MostSlack {
   bool may_return(const View& view, const RequestRow& row) const {
     return view.running.empty() || view.last_finish_step >= row.preempted_at_step;
@@ -76,16 +77,16 @@ bool row(const char* name, const char* who) {
 } // namespace
 
 int main() {
-  fmt::print("{} on {}, {} token blocks of KV, batch {}; {} generated requests, a token owed every {:.0f} ms\n\n",
+  fmt::print("{} on {}, {} token blocks of KV, batch {}; {} generated requests, SLO: a token every {:.0f} ms\n\n",
              server.model.name, server.device.name, server.kv_blocks.count(), server.limits.batch,
              demo_workload().requests, 1e3 * slo.tbt.count());
-  fmt::print("{:<18} {:<32} {:>9} {:>9} {:>11} {:>9} {:>11}\n", "relief", "who gives way", "preempted", "TBT met",
+  fmt::print("{:<18} {:<32} {:>9} {:>9} {:>11} {:>9} {:>11}\n", "relief", "preempts", "preempted", "TBT met",
              "per token", "mean E2E", "longest gap");
-  const bool served = row<PreemptNewest>("PreemptNewest", "who joined last (vLLM)") &&
-                      row<PauseLargest>("PauseLargest", "who holds most (OrbitFlow)") &&
-                      row<PauseRandom>("PauseRandom", "anybody") &&
-                      row<MostSlack>("MostSlack", "who is furthest ahead") &&
-                      row<MostSlackGated>("MostSlackGated", "the same, back when somebody ends");
+  const bool served = row<PreemptNewest>("PreemptNewest", "the newest (vLLM)") &&
+                      row<PauseLargest>("PauseLargest", "the largest (OrbitFlow)") &&
+                      row<PauseRandom>("PauseRandom", "a random one") &&
+                      row<MostSlack>("MostSlack", "the one furthest ahead") &&
+                      row<MostSlackGated>("MostSlackGated", "the same, back when another ends");
   if (std::fflush(stdout) != 0) return std::perror("a_relief: standard output"), 2;
   return served ? 0 : 2;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// a_cost_model: a planner that believes something else than what happens, and what that costs.
+// a_cost_model: a planner with a wrong cost model, and what the error costs.
 //
-// The problem: an engine that offloads just in time plans with a model of how long a step computes and how fast the
-// link is. On a real machine that model is wrong. Goals of this program: a cost model of one's own, on the back of an
-// envelope; a planner that believes it in a world that does not (in Sluice they are two objects, of two types if need
-// be); what the error costs the users; and a model that learns from what it sees, `Calibrated`, around the same
-// envelope.
+// The problem: an engine that offloads just in time plans with a model of compute times and of the link's rate. On a
+// real machine that model is wrong. Goals of this program: a simple cost model of your own; a planner that uses it in a
+// world that behaves differently (in Sluice both are separate objects, and may have different types); the cost of the
+// error for users; and `Calibrated`, which makes the same model learn from measurements.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -17,12 +16,12 @@ namespace {
 
 using namespace sluice;
 
-/// A step reads all weights once, each chunk of a prompt computes, and nothing else takes time. What it leaves out: the
-/// KV that attention reads, and that a device reaches neither of its data sheet's rates.
+/// A step reads all weights once, each chunk of a prompt computes, and nothing else takes time. This ignores that
+/// attention reads KV, and that no device reaches the rates of its data sheet.
 class Envelope {
  public:
   using role = roles::Cost;
-  struct State {}; // it learns nothing
+  struct State {}; // no learning
 
   /// `optimism` divides all times: 1 is the data sheet.
   Envelope(const ModelShape& shape, const Device& device, double optimism) : link_(device_link(device)) {
@@ -61,8 +60,8 @@ double decode_step_ms(const auto& model) {
   return 1e3 * model.step(work).total(server.model.layers).count();
 }
 
-/// One row: the planner believes `cost`, the world is always the roofline. `serve` gives both one model, so the
-/// configuration of a planner that has another is filled in here: these are serve's own lines.
+/// One row: the planner uses `cost`, the world always the roofline. `serve` gives both the same model, so this function
+/// fills in the configuration of a planner with another one, with the same lines as serve.
 template <class Cost>
 bool row(const char* name, Cost cost) {
   using E = With<OrbitFlow, Cost, BasicSimulated<Roofline>, Summary>;
@@ -95,14 +94,14 @@ int main() {
   const auto envelope = [](double optimism) { return Envelope{server.model, server.device, optimism}; };
   fmt::print("{} on {}; in the world four requests of 3,000 tokens decode in {:.1f} ms\n\n", server.model.name,
              server.device.name, decode_step_ms(world));
-  fmt::print("{:<34} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "the planner believes", "that step", "TBT met", "per token",
+  fmt::print("{:<34} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "the planner's model", "that step", "TBT met", "per token",
              "mean E2E", "stalled");
-  const bool served = row("the world's own model", world) &&                                      //
-                      row("an envelope", envelope(1)) &&                                          //
-                      row("an envelope, a third of it", envelope(3)) &&                           //
-                      row("an envelope, thrice it", envelope(1.0 / 3)) &&                         //
-                      row("a third, calibrated by the way", Calibrated<Envelope>{envelope(3)}) && //
-                      row("thrice, calibrated by the way", Calibrated<Envelope>{envelope(1.0 / 3)});
+  const bool served = row("the world's own model", world) &&                                 //
+                      row("an envelope", envelope(1)) &&                                     //
+                      row("an envelope, times a third", envelope(3)) &&                      //
+                      row("an envelope, times three", envelope(1.0 / 3)) &&                  //
+                      row("times a third, calibrated", Calibrated<Envelope>{envelope(3)}) && //
+                      row("times three, calibrated", Calibrated<Envelope>{envelope(1.0 / 3)});
   if (std::fflush(stdout) != 0) return std::perror("a_cost_model: standard output"), 2;
   return served ? 0 : 2;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// a_product: every engine that some models per role compose, ranked on one's own workload.
+// a_product: every engine that some policies per role compose, ranked on your own workload.
 //
-// The problem: each paper compares its engine with a few others, and each of them differs in several roles at once.
-// Which role made the difference, and is there a composition that nobody has written? Goals of this program: to name a
-// product of models in a type; to see which of its combinations are engines at all, each another; to run and rank them;
-// and to read what each single choice is worth. sluice-explore does this at length (docs/explore.md).
+// The problem: each paper compares its engine with a few others, which differ in several roles at once. Which role made
+// the difference, and is there a better composition that nobody has written? Goals of this program: name a product of
+// policies as a type; find its combinations that are distinct engines; run and rank them; and show the effect of each
+// choice. sluice-explore does this at length (docs/explore.md).
 #include "sluice/explore.hpp"
 #include "sluice/simulation.hpp"
 
@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-// These two names are aliases; the compiler knows the templates behind them. So are they written in the table.
+// These two names are aliases; the compiler knows only the templates behind them. The table prints these names instead.
 template <>
 inline constexpr std::string_view sluice::alias_of<sluice::DistancePlacement> = "DistancePlacement";
 template <>
@@ -27,9 +27,9 @@ namespace {
 
 using namespace sluice;
 
-using Space = Product<Choices<AllResident, DistancePlacement>, // what is offloaded of whom
-                      Choices<Drop, MoveToHost>,               // what remains of the preempted
-                      Choices<OnBatchChange, EveryStep>>;      // when the plan is made anew
+using Space = Product<Choices<AllResident, DistancePlacement>, // which layers are offloaded
+                      Choices<Drop, MoveToHost>,               // what a preempted request keeps
+                      Choices<OnBatchChange, EveryStep>>;      // when to make a new plan
 constexpr std::size_t roles_of_space = 3;
 
 struct Row {
@@ -44,7 +44,8 @@ const Server server{.model = llama3_8b(),
                     .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
 const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
 
-/// Serves with the engine of combination `I`, if it is one. Others cost nothing: their types are never instantiated.
+/// Serves with the engine of combination `I`, if it is one. Other combinations cost nothing: their types are never
+/// instantiated.
 template <std::size_t I>
 void run(std::vector<Row>& rows, Status& status) {
   if constexpr (Space::fate<I> == Combined::engine) {
@@ -58,7 +59,7 @@ void run(std::vector<Row>& rows, Status& status) {
   }
 }
 
-/// The row of the combination that differs from `I` in one role, or of the one that does the same.
+/// The row of combination `I`, or of the combination with the same engine.
 template <std::size_t I>
 const Row* find(const std::vector<Row>& rows) {
   if constexpr (Space::fate<I> == Combined::conflicts) {
@@ -73,9 +74,10 @@ const Row* find(const std::vector<Row>& rows) {
 } // namespace
 
 int main() {
-  fmt::print("{} combinations: {} engines, {} that repeat another for want of any effect, {} that do not compose\n\n",
-             Space::combinations, Space::count(Combined::engine), Space::count(Combined::repeats),
-             Space::count(Combined::conflicts));
+  fmt::print(
+      "{} combinations: {} engines, {} that repeat another because a choice has no effect, {} that do not compose\n\n",
+      Space::combinations, Space::count(Combined::engine), Space::count(Combined::repeats),
+      Space::count(Combined::conflicts));
   std::vector<Row> rows;
   Status status;
   Space::for_each_of_part<0, 1>([&]<std::size_t I>() { run<I>(rows, status); });
@@ -93,7 +95,7 @@ int main() {
     fmt::print("{:>4} {:>7.1f} % {:>7.1f} s {:>9.1f} s  {}\n", i + 1, 100 * ranked[i]->seen.tbt_attainment,
                ranked[i]->seen.mean_e2e_s, ranked[i]->seen.longest_gap_s, ranked[i]->engine);
 
-  // What a choice is worth: the mean over all combinations that have it, repeated ones included.
+  // The effect of a choice: the mean over all combinations that have it, including repeated ones.
   const char* names[roles_of_space][2] = {
       {"AllResident", "DistancePlacement"}, {"Drop", "MoveToHost"}, {"OnBatchChange", "EveryStep"}};
   fmt::print("\n{:<20} {:>9}\n", "with", "mean TBT met");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // run_for_real: the same engine types, computing real tokens and moving real bytes on this machine.
 //
-// The problem: a policy that only ever met a simulator has met no late copy and no block that was not there when it was
-// read. Goals of this program: to take an engine from the simulated clock to this machine's processor by naming another
-// backend; to give it less device memory than its KV needs, and a slow link; and to see that whatever moves, the tokens
-// are the same to the bit. Nothing is downloaded: the model is a small random one, whose text means nothing.
-// `read_model(folder)` (sluice/world/local/nlohmann) is the line for a model that does mean something; docs/running.md
-// has the program that does all this with flags.
+// The problem: a simulator shows no late copy and no read of a block that has not arrived. Goals of this program: move
+// an engine from the simulated clock to this machine's processor by naming another backend; give it less device memory
+// than its KV needs, and a slow link; and see that the tokens are bit-identical whatever moves. Nothing is downloaded:
+// the model is a small random one, whose text is meaningless. `read_model(folder)` (sluice/world/local/nlohmann) reads
+// a trained model instead; docs/running.md describes the program that does all this with flags.
 #include "sluice/core/utf8.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/simulation.hpp"
@@ -34,12 +33,12 @@ using namespace sluice;
 using E = With<OrbitFlow, Cpu, Summary>;
 
 struct Ran {
-  std::map<std::uint32_t, std::vector<std::int32_t>> tokens; ///< of each request
+  std::map<std::uint32_t, std::vector<std::int32_t>> tokens; ///< per request
   Metrics seen;
   CopyTotals moved;
 };
 
-/// One run, from an empty machine to the last token, with so much of the device for KV.
+/// One run, from an empty machine to the last token, with `kv` bytes of the device for KV.
 Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& prompts, Bytes kv) {
   constexpr int threads = 1;
   constexpr Tokens output{64};
@@ -59,7 +58,7 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
   setup.limits = {.batch = 4, .batch_tokens = Tokens{256}};
   setup.link = {.to_device_bytes_per_s = 1e9, .to_host_bytes_per_s = 1e9};
   std::unique_ptr<Decoder> decoder = make_decoder(model.weights, setup.limits.block_tokens, threads);
-  // What planners believe of it: a roofline of rates that are measured now, in a third of a second.
+  // The planners' cost model: a roofline of rates that are measured now, in a third of a second.
   const LocalRates rates = measure_rates(model.weights, *decoder, setup.limits);
   const Roofline cost{model.weights.config.shape, measured_device(rates, setup.link)};
   const LocalMemory memory = divide_memory(model.weights, *decoder, requests, {.kv = kv}, setup);
@@ -70,7 +69,7 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
       make_cpu_machine(model.weights, std::move(decoder), setup, listener);
   if (!machine) return machine.error();
 
-  // The engine: as in a simulation, but for its backend. It plans with lengths; the machine knows the tokens.
+  // The engine, as in a simulation except for its backend. It plans with lengths; the machine knows the tokens.
   Expected<E> engine = E::make(configure_local<E>(model.weights, setup.limits, memory, cost, *machine));
   if (!engine) return engine.error();
   for (std::size_t i = 0; i < requests.size(); ++i) {

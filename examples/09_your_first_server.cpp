@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // your_first_server: an engine type behind the OpenAI API, with a gate of your own.
 //
-// The problem: to see what a policy does to users, their programs have to reach it. Goals of this program: a server
-// that forecasts latencies and shows what other systems would have achieved; a gate in ten lines; any client of the
-// OpenAI API. It downloads nothing and needs no GPU: OrbitFlow serves Llama-3-8B on a simulated A5000, at that
-// device's pace, and tokens are random letters. `your_first_server PORT` serves until TERM.
+// The problem: to see what a policy does to users, their programs must be able to reach it. Goals of this program: a
+// server that forecasts latencies and shows what other systems would have achieved; an admission gate in ten lines;
+// support for any client of the OpenAI API. It downloads nothing and needs no GPU: OrbitFlow serves Llama-3-8B on a
+// simulated A5000, at that device's pace, and tokens are random letters. `your_first_server PORT` serves until it
+// receives SIGTERM.
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
   config.gates = {PromptLimit{.most = 2'000}, QueueLimit{.most = 64}, ForecastSlo{}};
 
   const Status served = MyServer::serve(std::move(config), [](const MyServer& server) {
-    fmt::print("llama3-8b on an A5000, simulated, until TERM\n{}/v1\n", server.url());
+    fmt::print("llama3-8b on an A5000, simulated, until SIGTERM\n{}/v1\n", server.url());
     if (std::fflush(stdout) != 0) std::perror("your_first_server: standard output"), std::quick_exit(2);
   });
   if (!served) fmt::print(stderr, "your_first_server: {}\n", served.error().line());

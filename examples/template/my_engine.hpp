@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MyEngine: vLLM's server, but for who gives way when the device's memory is full.
+// MyEngine: vLLM's server with another choice of the request to preempt when device memory is full.
 #pragma once
 
 #include <sluice/engine/systems/vllm.hpp>
@@ -7,14 +7,14 @@
 #include <cstddef>
 #include <span>
 
-/// vLLM preempts whoever joined last, however little that frees, and may have to preempt the next at once. Here whoever
-/// holds most of the device gives way: one preemption makes most room, at the price of most bytes to bring back.
+/// vLLM preempts the newest request even if that frees little, and may have to preempt the next one at once. This
+/// policy preempts the largest request: one preemption frees the most memory, but the most bytes must come back.
 struct PreemptLargest {
   using role = sluice::roles::Relief;
-  struct State {}; // it remembers nothing
+  struct State {}; // no state
   static constexpr sluice::Parting parting = sluice::Parting::preempt;
 
-  /// The index of the victim; of two that hold the same the one that joined last.
+  /// Returns the index of the victim; of two that are equally large, the newer one.
   std::size_t choose(const sluice::View& view, State&, std::span<const sluice::Claim> candidates) const {
     std::size_t largest = 0;
     for (std::size_t i = 1; i < candidates.size(); ++i)
@@ -22,7 +22,7 @@ struct PreemptLargest {
     return largest;
   }
 
-  /// Whether a preempted request may come back, as soon as there is room: always.
+  /// Whether a preempted request may return, as soon as there is room: always.
   bool may_return(const sluice::View&, const sluice::RequestRow&) const { return true; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW: a step of the optimiser.
+// AdamW: one step of the optimiser.
 #pragma once
 
 #include "eigen.hpp"
@@ -15,21 +15,21 @@
 
 namespace training {
 
-/// Adam with decay beside the gradient (Loshchilov and Hutter, 2019), after the gradient was clipped to a length.
+/// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), after clipping the gradient to a length.
 class AdamW {
  public:
   explicit AdamW(const ParameterPlaces& places) : mean_(places.count), square_(places.count) {}
 
-  /// Returns the gradient's length before it was clipped.
+  /// Returns the gradient's length before clipping.
   double step(const ParameterPlaces& places, const Recipe& recipe, std::int64_t at, std::span<const float> gradient,
               std::span<float> weights) {
-    double squares = 0; // one after another: Eigen's sum of a map depends on where in memory the map begins
+    double squares = 0; // sequential: Eigen's sum of a map depends on the map's address
     for (const float number : gradient) squares += static_cast<double>(number) * static_cast<double>(number);
     const double length = std::sqrt(squares);
     const auto clip = static_cast<float>(std::min(1.0, recipe.clip / std::max(length, 1e-12)));
     const auto rate = static_cast<float>(rate_at(recipe, at));
     const auto one = static_cast<float>(recipe.first_momentum), two = static_cast<float>(recipe.second_momentum);
-    const auto count = static_cast<double>(at + 1); // both momenta begin at 0, and are scaled up for it
+    const auto count = static_cast<double>(at + 1); // both momenta begin at 0, and are scaled up to correct for it
     const auto first = static_cast<float>(1 / (1 - std::pow(recipe.first_momentum, count)));
     const auto second = static_cast<float>(1 / (1 - std::pow(recipe.second_momentum, count)));
     for (const ParameterTensor& tensor : places.tensors) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// learn_byte_pairs: a byte-level vocabulary for a text, as GPT-2's was learned.
+// learn_byte_pairs: learns a byte-level vocabulary for a text, like GPT-2's.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -16,7 +16,7 @@
 
 namespace training {
 
-/// Tokens 0 to 255 are the bytes; token 256 + i is what merge i makes of its two.
+/// Tokens 0 to 255 are the bytes; token 256 + i is the result of merge i.
 struct BytePairs {
   std::vector<std::string> tokens; ///< their bytes
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
@@ -29,14 +29,14 @@ struct Word {
   std::int64_t times = 0;
 };
 
-/// The pieces that GPT-2's pattern cuts the texts into, each once.
+/// The distinct pieces into which GPT-2's pattern splits the texts.
 [[nodiscard]] inline sluice::Expected<std::vector<Word>> count_words(const std::vector<std::string>& texts) {
   sluice::Expected<sluice::Pattern> pattern =
       sluice::Pattern::compile(sluice::detail::gpt2_pattern, sluice::Pattern::Kind::regex, "GPT-2's pattern");
   if (!pattern) return pattern.error();
   sluice::PreTokenizer cuts;
   cuts.add(sluice::SplitStep{std::move(*pattern), sluice::SplitBehavior::isolated, false});
-  std::map<std::string, std::int64_t> times; // in order, so that the vocabulary does not depend on a hash
+  std::map<std::string, std::int64_t> times; // ordered, so that the vocabulary does not depend on a hash
   for (const std::string& text : texts) {
     const sluice::Expected<std::vector<sluice::TextPiece>> pieces = cuts.apply({text, true});
     if (!pieces) return pieces.error();
@@ -52,8 +52,9 @@ struct Word {
 
 } // namespace detail
 
-/// Merges the commonest pair of neighbours within words into a token, until there are `size` tokens or no pair occurs
-/// twice. Of equally common pairs the one of the lower numbers, so that a text has one vocabulary.
+/// Merges the most frequent pair of neighbours within words into a token, until there are `size` tokens or no pair
+/// occurs twice. Among equally frequent pairs the one with the lower numbers is merged, so that a text has one
+/// vocabulary.
 [[nodiscard]] inline sluice::Expected<BytePairs> learn_byte_pairs(const std::vector<std::string>& texts,
                                                                   std::size_t size) {
   sluice::Expected<std::vector<detail::Word>> counted = detail::count_words(texts);
@@ -63,7 +64,7 @@ struct Word {
   for (int byte = 0; byte < 256; ++byte)
     pairs.tokens.emplace_back(1, static_cast<char>(static_cast<unsigned char>(byte)));
 
-  // A pair's key orders as the pair does.
+  // Keys have the same order as the pairs.
   const auto key_of = [](std::int32_t left, std::int32_t right) {
     return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint64_t>(right);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Corpus: a plain text as paragraphs to learn from, paragraphs held out, and conversations found in it.
+// Corpus: a plain text as paragraphs to train on, held-out paragraphs, and conversations found in the text.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace training {
 
-/// What is said in turn: the user's part first.
+/// Turns of a conversation; the user's is first.
 using Conversation = std::vector<std::string>;
 
 struct Corpus {
   std::vector<std::string> paragraphs;
   std::vector<std::string> held_out;
-  std::vector<Conversation> conversations; ///< of `paragraphs` alone
+  std::vector<Conversation> conversations; ///< only from `paragraphs`
 };
 
-/// Paragraphs are what blank lines part, as Project Gutenberg's files have it, on one line each and without the
-/// underscores of italics. What is short is a title or a number of a chapter.
+/// Splits a text into paragraphs at blank lines, as in Project Gutenberg's files; puts each on one line and removes the
+/// underscores that mark italics. Short paragraphs are dropped: they are titles or chapter numbers.
 [[nodiscard]] inline std::vector<std::string> split_paragraphs(std::string_view text) {
   constexpr std::size_t shortest = 30;
   std::vector<std::string> paragraphs;
@@ -47,8 +47,8 @@ struct Corpus {
   return paragraphs;
 }
 
-/// What stands between quotation marks, without what the narrator puts in between ("said Emma"). Empty where the
-/// paragraph does not begin with speech.
+/// The text in quotation marks, without the narrator's insertions ("said Emma"). Empty if the paragraph does not begin
+/// with speech.
 [[nodiscard]] inline std::string speech_of(std::string_view paragraph) {
   if (paragraph.empty() || paragraph.front() != '"') return {};
   std::string speech;
@@ -65,8 +65,8 @@ struct Corpus {
   return speech;
 }
 
-/// Neighbouring paragraphs that begin with speech are two who talk in turn: in novels of this kind a new speaker has a
-/// new paragraph. Turns of an even number, so that the last word is the assistant's.
+/// Neighbouring paragraphs that begin with speech are the alternating turns of two speakers: in such novels a new
+/// speaker begins a new paragraph. The number of turns is even, so that the assistant has the last one.
 inline void find_conversations(const std::vector<std::string>& neighbours, std::vector<Conversation>& conversations) {
   constexpr std::size_t shortest = 8, longest = 500;
   Conversation open;
@@ -85,8 +85,8 @@ inline void find_conversations(const std::vector<std::string>& neighbours, std::
   end_conversation();
 }
 
-/// Holds out one run of `run` paragraphs of every `every` runs, so that each novel is in both parts and few held-out
-/// paragraphs have a learned one beside them.
+/// Holds out one run of `run` paragraphs of every `every` runs, so that each novel is in both sets and few held-out
+/// paragraphs have a neighbour in the training set.
 [[nodiscard]] inline Corpus make_corpus(std::string_view text, std::size_t run = 16, std::size_t every = 32) {
   Corpus corpus;
   std::vector<std::string> neighbours;

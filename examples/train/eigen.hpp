@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigen, without what g++ 12 says of its own AVX-512 header: there `__Y = __Y` makes a register of any content, and g++
-// takes that for a mistake of whoever is inlined around it (GCC's bug 105593).
+// Includes Eigen without g++ 12's warning about its own AVX-512 header: there `__Y = __Y` makes a register of undefined
+// content, and g++ reports that as an error of the calling code (GCC bug 105593).
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)

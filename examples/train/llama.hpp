@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Llama: the shape of the model that is trained, and where each of its tensors lies among all parameters.
+// Llama: the shape of the trained model, and each tensor's place among all parameters.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace training {
 
-/// A Llama with a tied head: the embedding's rows are the head's too, which saves a fifth of so small a model.
+/// A Llama with a tied head: the embedding's rows are also the head's, which saves a fifth of such a small model.
 struct LlamaShape {
   int vocabulary = 2048;
   int hidden = 128;
@@ -19,7 +19,7 @@ struct LlamaShape {
   int kv_heads = 2;
   int head_dim = 32;
   int mlp = 352;
-  int context = 256; ///< tokens of a training window: what the model has learned to look back on
+  int context = 256; ///< tokens of a training window: the longest context that the model learns to use
   double rope_theta = 10000;
   double norm_epsilon = 1e-5;
 
@@ -27,12 +27,12 @@ struct LlamaShape {
   [[nodiscard]] int keys() const { return kv_heads * head_dim; }
 };
 
-/// A tensor among the parameters, row-major, under its name in the checkpoint. A vector has one row.
+/// A tensor among the parameters, row-major, with its name in the checkpoint. A vector has one row.
 struct ParameterTensor {
   std::string name;
   int rows = 0;
   int columns = 0;
-  std::size_t offset = 0; ///< in numbers, from the first parameter
+  std::size_t offset = 0; ///< in elements, from the first parameter
 
   [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
   [[nodiscard]] bool is_vector() const { return rows == 1; }
@@ -42,8 +42,8 @@ struct ParameterTensor {
   }
 };
 
-/// Where the tensors of one layer begin. Query, key and value follow one another, and so do gate and up: each group is
-/// one matrix to the passes, since one large product is faster than three small ones.
+/// Where the tensors of one layer begin. Query, key and value are adjacent, as are gate and up: the passes use each
+/// group as one matrix, because one large product is faster than three small ones.
 struct LayerPlaces {
   std::size_t attention_norm = 0;
   std::size_t query_key_value = 0;
@@ -53,7 +53,7 @@ struct LayerPlaces {
   std::size_t down = 0;
 };
 
-/// All parameters of a model as one row of numbers, which the optimiser walks over without knowing what they are.
+/// All parameters of a model as one array, which the optimiser updates without knowing their meaning.
 struct ParameterPlaces {
   explicit ParameterPlaces(const LlamaShape& shape) {
     embedding = add("model.embed_tokens.weight", shape.vocabulary, shape.hidden);

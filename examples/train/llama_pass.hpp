@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LlamaPass: the loss of a model on a window of tokens, and its gradient by every parameter, written out by hand.
+// LlamaPass: a model's loss on a window of tokens, and its gradient by every parameter, written by hand.
 #pragma once
 
 #include "eigen.hpp"
@@ -15,12 +15,12 @@
 namespace training {
 
 /// The forward and the backward pass on one window at a time. A window has a few hundred rows, enough for products near
-/// the machine's speed, and its activations stay in the cache; batches are sums over windows, by the caller.
+/// the machine's peak speed, and its activations stay in the cache. The caller sums windows into batches.
 ///
 /// Rejected: automatic differentiation. A Llama has six kinds of operation, each with a derivative of a few lines, and
-/// finite differences (tests/train) show a wrong one by name.
+/// finite differences (tests/train) identify a wrong one.
 ///
-/// `Scalar` is float in training; with double, differences are exact enough to check every digit that matters.
+/// `Scalar` is float in training. With double, finite differences are exact enough to check every significant digit.
 template <class Scalar>
 class LlamaPass {
  public:
@@ -45,19 +45,19 @@ class LlamaPass {
 
   [[nodiscard]] const ParameterPlaces& places() const { return places_; }
 
-  /// The logits of each position of `tokens`, a row each; valid until the next call.
+  /// The logits of each position of `tokens`, one row each; valid until the next call.
   const Grid& logits(std::span<const Scalar> weights, std::span<const std::uint16_t> tokens) {
     forward(weights, tokens);
     return logits_;
   }
 
-  /// The sum of -ln p(token | tokens before it) over all tokens of the window but the first.
+  /// The sum of -ln p(token | previous tokens) over all tokens of the window except the first.
   double loss(std::span<const Scalar> weights, std::span<const std::uint16_t> window) {
     forward(weights, window.first(window.size() - 1));
     return cross_entropy(window.subspan(1), 0);
   }
 
-  /// The same, and `scale` times its gradient is added to `gradient`.
+  /// The same; also adds `scale` times its gradient to `gradient`.
   double loss_and_gradient(std::span<const Scalar> weights, std::span<const std::uint16_t> window, Scalar scale,
                            std::span<Scalar> gradient) {
     const std::span<const std::uint16_t> tokens = window.first(window.size() - 1);
@@ -71,14 +71,14 @@ class LlamaPass {
   using ConstMap = Eigen::Map<const Grid>;
   using Map = Eigen::Map<Grid>;
 
-  /// What the backward pass needs of a layer's forward pass.
+  /// The values of a layer's forward pass that its backward pass needs.
   struct Layer {
-    Grid input, normed, projected; ///< the residual; its norm; query, key and value side by side
-    Grid attention;                ///< probabilities: head by head, a row each query
-    Grid mixed;                    ///< values by attention
+    Grid input, normed, projected; ///< the residual; its norm; query, key and value next to each other
+    Grid attention;                ///< probabilities: head by head, one row per query
+    Grid mixed;                    ///< values weighted by attention
     Grid middle, middle_normed;    ///< the residual after attention; its norm
     Grid gate_up, gated;
-    Row scale, middle_scale; ///< of the norms, one a position
+    Row scale, middle_scale; ///< of the norms, one per position
   };
 
   [[nodiscard]] ConstMap matrix(std::span<const Scalar> weights, std::size_t at, Eigen::Index rows,
@@ -110,8 +110,8 @@ class LlamaPass {
     }
   }
 
-  /// Rotates the halves of every head's query and key against each other; `sign` -1 takes it back, which is what the
-  /// gradient needs, a rotation's transpose being its inverse.
+  /// Rotates the halves of every head's query and key against each other. `sign` -1 reverses it, as the gradient needs:
+  /// a rotation's transpose is its inverse.
   void rotate(Grid& projected, Scalar sign) {
     const Eigen::Index half = shape_.head_dim / 2;
     for (Eigen::Index i = 0; i < projected.rows(); ++i) {
@@ -127,8 +127,8 @@ class LlamaPass {
     }
   }
 
-  /// Queries in blocks of rows, so that a block's scores end with its last row's: with all rows at once half of the
-  /// products would be of what the mask hides.
+  /// Queries are processed in blocks of rows, so that a block's scores end at its last row: with all rows at once, half
+  /// of the products would be masked.
   static constexpr Eigen::Index block_rows = 64;
 
   template <class Visit>
@@ -162,7 +162,7 @@ class LlamaPass {
           scores * layer.projected.block(0, value, end, size);
     });
   }
-  /// From the gradient of `mixed` to that of query, key and value, which are rotated still.
+  /// Computes the gradient of query, key and value, still rotated, from the gradient of `mixed`.
   void attend_back(const Layer& layer, const Grid& d_mixed, Grid& d_projected) {
     const Eigen::Index rows = layer.projected.rows(), size = shape_.head_dim;
     d_projected.setZero(rows, layer.projected.cols());
@@ -212,7 +212,7 @@ class LlamaPass {
     logits_.noalias() = normed_ * embedding.transpose();
   }
 
-  /// The loss, in sum; `logits_` becomes `scale` times the loss's gradient by the logits, unless `scale` is 0.
+  /// The summed loss; `logits_` becomes `scale` times the loss's gradient by the logits, unless `scale` is 0.
   double cross_entropy(std::span<const std::uint16_t> next, Scalar scale) {
     double sum = 0;
     for (Eigen::Index i = 0; i < logits_.rows(); ++i) {
@@ -229,7 +229,7 @@ class LlamaPass {
     return sum;
   }
 
-  /// From the gradient by the logits, in `logits_`, to that by every parameter.
+  /// Computes the gradient by every parameter from the gradient by the logits, in `logits_`.
   void backward(std::span<const Scalar> weights, std::span<const std::uint16_t> tokens, std::span<Scalar> gradient) {
     const Eigen::Index rows = logits_.rows(), hidden = shape_.hidden, mlp = shape_.mlp;
     const Eigen::Index projections = shape_.queries() + 2 * shape_.keys();

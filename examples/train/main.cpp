@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-train: a small Llama that speaks, from a plain text.
+// sluice-train: trains a small Llama on a plain text.
 //
-// The problem: what a random model says means nothing, and a published model is neither small nor ours to put here.
-// Goals of this program: from one text to a model folder that every program here reads, in a quarter of an hour of one
-// core; the same folder from the same seed; and the figure that says what was learned, bits a byte of paragraphs that
-// the model has not seen.
+// The problem: a random model's text is meaningless, and a published model is neither small nor ours to redistribute.
+// Goals of this program: turn one text into a model folder that every program here reads, in a quarter of an hour on
+// one core; produce the same folder from the same seed; and measure what the model learned, as bits per byte of
+// paragraphs that it has not seen.
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 
 #include "corpus.hpp"
@@ -51,7 +51,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   LlamaShape& shape = options.shape;
   Recipe& recipe = options.recipe;
   flags.app().add_option("--text", options.text, "UTF-8, blank lines between paragraphs");
-  flags.app().add_option("--out", options.out, "the folder to write, made if it is not there");
+  flags.app().add_option("--out", options.out, "the folder to write, created if it does not exist");
   flags.whole("--vocabulary", shape.vocabulary, 512, 4096, "tokens (default: 2048)");
   flags.whole("--hidden", shape.hidden, 16, 1024, "size of the residual stream (default: 128)");
   flags.whole("--layers", shape.layers, 1, 64, "(default: 6)");
@@ -59,13 +59,14 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   flags.whole("--kv-heads", shape.kv_heads, 1, 64, "key and value heads (default: 2)");
   flags.whole("--head-size", shape.head_dim, 2, 256, "(default: 32)");
   flags.whole("--mlp", shape.mlp, 16, 8192, "size between gate and down (default: 352)");
-  flags.whole("--window", shape.context, 8, 4096, "tokens that a training window has (default: 256)");
+  flags.whole("--window", shape.context, 8, 4096, "tokens per training window (default: 256)");
   flags.whole("--positions", options.positions, 8, 1 << 20, "longest text that config.json allows (default: 2048)");
   flags.whole("--steps", recipe.steps, 1, 1 << 24, "(default: 2200)");
-  flags.whole("--batch", recipe.batch, 1, 1 << 12, "windows a step (default: 8)");
+  flags.whole("--batch", recipe.batch, 1, 1 << 12, "windows per step (default: 8)");
   flags.number("--rate", recipe.rate, 0, false, "the highest learning rate (default: 0.004)");
-  flags.whole("--seed", recipe.seed, 0, std::int64_t{1} << 62, "of the first weights and the order (default: 1)");
-  flags.whole("--threads", options.threads, 1, 2, "the result is the same (default: 1)");
+  flags.whole("--seed", recipe.seed, 0, std::int64_t{1} << 62,
+              "seed of the initial weights and of the order (default: 1)");
+  flags.whole("--threads", options.threads, 1, 2, "threads; the result does not depend on them (default: 1)");
   return flags.parse(argc, argv);
 }
 
@@ -76,7 +77,7 @@ Expected<std::string> read_text(const std::string& path) {
 }
 
 Status check(const Options& options) {
-  // Not by the parser: that asks for what is missing before it says which flag is misspelt.
+  // Checked here and not by the parser, which would report missing flags before misspelt ones.
   if (options.text.empty()) return Error{ErrorCode::bad_input, "--text", "is missing", "a plain text"};
   if (options.out.empty()) return Error{ErrorCode::bad_input, "--out", "is missing", "a folder to write"};
   const LlamaShape& shape = options.shape;
@@ -89,7 +90,7 @@ Status check(const Options& options) {
   return {};
 }
 
-/// What is learned from and what is held out, as tokens.
+/// Training and held-out text, as tokens.
 struct Streams {
   std::vector<std::uint16_t> learned, held_out;
   std::size_t held_out_bytes = 0;
@@ -110,8 +111,7 @@ class Encoder {
   const sluice::Tokenizer& tokenizer_;
 };
 
-/// Paragraphs a line each, then every conversation in ChatML; `<|endoftext|>` between texts that have nothing to do
-/// with each other.
+/// One paragraph per line, then every conversation in ChatML; `<|endoftext|>` separates unrelated texts.
 Expected<Streams> encode(const Corpus& corpus, const sluice::Tokenizer& tokenizer) {
   const Encoder encoder(tokenizer);
   Streams streams;
@@ -131,7 +131,7 @@ Expected<Streams> encode(const Corpus& corpus, const sluice::Tokenizer& tokenize
   return streams;
 }
 
-/// All tokens of a stream but the first, each once.
+/// All tokens of a stream except the first, each once.
 std::vector<Window> windows_of(const std::vector<std::uint16_t>& stream, std::size_t length) {
   std::vector<Window> windows;
   for (std::size_t begin = 0; begin + 1 < stream.size(); begin += length)
@@ -167,7 +167,7 @@ Status train(Options options) {
   if (streams->learned.size() <= 2 * length || streams->held_out.size() < 2)
     return Error{ErrorCode::bad_input, "--text",
                  "it has " + std::to_string(corpus.paragraphs.size() + corpus.held_out.size()) + " paragraphs",
-                 "over 512, so that some are held out"};
+                 "more than 512, so that some are held out"};
 
   Trainer trainer(shape, options.recipe, options.threads);
   fmt::print("{} paragraphs and {} conversations, {} tokens; held out: {} paragraphs, {} tokens, {} bytes\n"
@@ -194,13 +194,13 @@ Status train(Options options) {
       if (Status status = write_model(options, trainer, sluice::ElementType::bf16); !status) return status;
     }
     progress.update(static_cast<double>(step + 1),
-                    fmt::format("step {}, {:.3f} nats a token{}", step + 1, smooth,
-                                bits > 0 ? fmt::format(", held out {:.3f} bits a byte", bits) : ""));
+                    fmt::format("step {}, {:.3f} nats per token{}", step + 1, smooth,
+                                bits > 0 ? fmt::format(", held out {:.3f} bits per byte", bits) : ""));
   }
   progress.finish();
   const double exact = bits_a_byte();
   trainer.round_to_bf16();
-  fmt::print("held out: {:.4f} bits a byte, {:.4f} as bf16\n", exact, bits_a_byte());
+  fmt::print("held out: {:.4f} bits per byte, {:.4f} as bf16\n", exact, bits_a_byte());
   return write_model(options, trainer, sluice::ElementType::bf16);
 }
 

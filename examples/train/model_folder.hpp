@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer writes: a model folder as Hugging Face has them.
+// Writes the trained model as a Hugging Face folder.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -20,7 +20,7 @@
 
 namespace training {
 
-/// The special tokens, behind all others: what parts texts, and ChatML's two.
+/// The special tokens, numbered after all others: the separator of texts, and ChatML's two.
 inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
 /// `tokenizer.json` and `tokenizer_config.json`: byte pairs with GPT-2's pattern, and ChatML.
@@ -78,7 +78,7 @@ inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|i
   return sluice::write_whole(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
-/// `config.json`. `positions`: the longest text that the model may be asked for.
+/// `config.json`. `positions`: the longest text that the model accepts.
 [[nodiscard]] inline sluice::Status write_config(const std::string& folder, const LlamaShape& shape, int positions,
                                                  sluice::ElementType type) {
   const int first_special = shape.vocabulary - static_cast<int>(special_tokens.size());
@@ -104,7 +104,7 @@ inline constexpr std::array<const char*, 3> special_tokens{"<|endoftext|>", "<|i
   return sluice::write_whole(folder + "/config.json", config.dump(2) + "\n");
 }
 
-/// `model.safetensors`: a header that says where each tensor lies, then the tensors.
+/// `model.safetensors`: a header with each tensor's offset, then the tensors.
 [[nodiscard]] inline sluice::Status write_weights(const std::string& folder, const ParameterPlaces& places,
                                                   std::span<const float> weights, sluice::ElementType type) {
   const auto size = static_cast<std::size_t>(sluice::bytes_of(type));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: floats that begin on a multiple of 64 bytes.
+// Numbers: float arrays aligned to 64 bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace training {
 
-/// Of an array that begins anywhere, Eigen computes what lies before the first whole vector one by one, and its square
-/// root of a vector is not to the bit that of a number: results would depend on where memory happened to be free.
+/// In an unaligned array Eigen computes the elements before the first whole vector one by one, and its vector square
+/// root differs from the scalar one in the last bit: results would depend on the array's address.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;

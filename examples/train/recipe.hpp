@@ -9,21 +9,21 @@
 
 namespace training {
 
-/// What a training run may choose. The defaults trained the model in examples/models/demo.
+/// The parameters of a training run. The defaults trained the model in examples/models/demo.
 struct Recipe {
   std::int64_t steps = 2200;
-  int batch = 8;      ///< windows a step
-  double rate = 4e-3; ///< the highest, after the warm-up
+  int batch = 8;      ///< windows per step
+  double rate = 4e-3; ///< the highest rate, after the warm-up
   std::int64_t warmup = 100;
-  double last_share = 0.02; ///< of the highest rate at the end
-  double decay = 0.1;       ///< of matrices; a norm's weights and the embedding do not decay
-  double clip = 1;          ///< the longest gradient
+  double last_share = 0.02; ///< final rate relative to the highest
+  double decay = 0.1;       ///< for matrices; norm weights and the embedding do not decay
+  double clip = 1;          ///< longest gradient
   double first_momentum = 0.9;
   double second_momentum = 0.98;
   std::uint64_t seed = 1;
 };
 
-/// Rises evenly for `warmup` steps and falls along half a cosine.
+/// Rises linearly for `warmup` steps, then falls along half a cosine.
 [[nodiscard]] inline double rate_at(const Recipe& recipe, std::int64_t step) {
   const double rise = std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(recipe.warmup));
   const double share = static_cast<double>(step) / static_cast<double>(recipe.steps);

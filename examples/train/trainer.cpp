@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Trainer: what of sluice-train computes, compiled for the vectors of this machine.
+// The Trainer: sluice-train's computation, compiled for this machine's vector instructions.
 #include "trainer.hpp"
 
 #include "sluice/core/random.hpp"
@@ -17,14 +17,14 @@ namespace training {
 
 namespace {
 
-/// A draw of the normal distribution (Box and Muller).
+/// A normally distributed number (Box and Muller).
 double normal(sluice::Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
   return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
-/// Matrices keep the size of what they multiply; those that write to the residual stream begin smaller, the more
-/// layers add to it (GPT-2's rule).
+/// Matrices keep the magnitude of their input. Those that write to the residual stream begin smaller in models with
+/// more layers (GPT-2's rule).
 Numbers first_weights(const LlamaShape& shape, const ParameterPlaces& places, std::uint64_t seed) {
   sluice::Random random(seed);
   Numbers weights(places.count);
@@ -38,7 +38,7 @@ Numbers first_weights(const LlamaShape& shape, const ParameterPlaces& places, st
   return weights;
 }
 
-constexpr std::size_t slices_of_a_batch = 2; ///< also the most threads that are of use
+constexpr std::size_t slices_of_a_batch = 2; ///< also the most threads that help
 
 } // namespace
 

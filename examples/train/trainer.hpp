@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainer: the weights of a model, trained on batches of windows by some threads.
+// Trainer: a model's weights, trained on batches of windows by some threads.
 #pragma once
 
 #include "llama.hpp"
@@ -18,8 +18,8 @@ class AdamW;
 
 using Window = std::span<const std::uint16_t>;
 
-/// A batch is cut into two slices, whether one thread computes them or two, and their gradients are added in their
-/// order: the weights depend on the seed and not on the threads.
+/// A batch is always split into two slices, for one thread or two, and their gradients are added in order: the weights
+/// depend on the seed but not on the number of threads.
 class Trainer {
  public:
   Trainer(const LlamaShape& shape, const Recipe& recipe, int threads);
@@ -27,13 +27,13 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// One step on `batch`, and how it was: nats a token before it.
+  /// One step on `batch`; returns its loss before the step, in nats per token.
   double step(std::int64_t at, std::span<const Window> batch);
 
-  /// Nats of all tokens of the windows but their first ones.
+  /// The sum of the loss over all tokens of the windows except their first ones, in nats.
   double loss(std::span<const Window> windows);
 
-  /// Rounds all weights to bf16, as they will be read again.
+  /// Rounds all weights to bf16, as they will be stored.
   void round_to_bf16();
 
   [[nodiscard]] const ParameterPlaces& places() const { return places_; }
@@ -42,7 +42,7 @@ class Trainer {
  private:
   struct Slice;
 
-  /// Calls work(slice, first window, windows) for each slice of `count` windows, on the threads.
+  /// Calls work(slice, first window, windows) on the threads for each slice of `count` windows.
   template <class Work>
   void each_slice(std::size_t count, Work work);
 
@@ -51,7 +51,8 @@ class Trainer {
   ParameterPlaces places_;
   int threads_;
   Numbers weights_;
-  std::unique_ptr<AdamW> optimiser_; ///< no Eigen here: who includes this is compiled for other vectors
+  std::unique_ptr<AdamW>
+      optimiser_; ///< a pointer, to keep Eigen out: files that include this are compiled for other vector instructions
   std::vector<std::unique_ptr<Slice>> slices_;
 };
 

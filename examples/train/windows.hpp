@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows: which part of the tokens a training step sees.
+// Windows: the part of the tokens that each training step uses.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -12,14 +12,14 @@
 
 namespace training {
 
-/// Windows of `length` tokens and the one after them, each token of the stream once in an epoch but for a rest at both
-/// ends. Every epoch cuts elsewhere and takes its windows in another order; which ones depends on the seed alone.
+/// Windows of `length` tokens plus the next one. Each token of the stream occurs once per epoch, except a remainder at
+/// both ends. Every epoch cuts at other places and uses its windows in another order, both determined by the seed.
 ///
-/// Rejected: a random place for each window, which leaves a third of the text out of an epoch and sees another third
-/// twice.
+/// Rejected: a random place for each window, which leaves a third of the text out of an epoch and repeats another
+/// third.
 class Windows {
  public:
-  /// Refers to `tokens`, of which there are more than 2 `length`.
+  /// Keeps a reference to `tokens`, of which there must be more than 2 `length`.
   Windows(std::span<const std::uint16_t> tokens, std::size_t length, std::uint64_t seed)
       : tokens_(tokens), length_(length), random_(seed) {}
 

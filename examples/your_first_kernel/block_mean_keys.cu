@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockMeanKeys for a GPU: the same header, by nvcc.
+// BlockMeanKeys for a GPU: the same header, compiled with nvcc.
 #include "block_mean_keys.hpp"
 #include "kernels/launch.cuh"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockMeanKeys: the mean key of every KV block, which stands for the block where a policy ranks blocks that it has
-// offloaded by how well they match a query, and fetches the best.
+// BlockMeanKeys: the mean key of every KV block. A policy can rank its offloaded blocks by how well their mean keys
+// match a query, and fetch the best ones.
 #pragma once
 
 #include "kernels/cta.hpp"
@@ -16,7 +16,7 @@ struct BlockMeanKeysConfig {
 
 struct BlockMeanKeysParams {
   const void* const* blocks; ///< [count]: each K, then V, of [heads][block_tokens][head_dim] elements
-  const int* tokens;         ///< [count]: how many of a block's tokens are there, at least 1
+  const int* tokens;         ///< [count]: number of computed tokens in each block, at least 1
   float* means;              ///< [count][heads][head_dim]
   int count, heads, block_tokens;
 };
@@ -42,9 +42,9 @@ struct BlockMeanKeys {
       for (int token = cta.warp(); token < tokens; token += warps) sum += widen(keys[token * dim + i]);
       shared.sums[cta.warp() * dim + i] = sum;
     }
-    cta.sync(); // the sums of the other warps are there
+    cta.sync(); // the other warps have written their sums
     for (int i = cta.thread(); i < dim; i += threads) {
-      float sum = 0; // in the order of the warps: a mean's bits do not depend on which of them was first
+      float sum = 0; // in the order of the warps, so that a mean's bits do not depend on their timing
       for (int warp = 0; warp < warps; ++warp) sum += shared.sums[warp * dim + i];
       params.means[(block * params.heads + head) * dim + i] = sum / static_cast<float>(tokens);
     }

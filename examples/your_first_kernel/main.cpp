@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel of one's own, without a GPU: the emulator runs each CUDA thread as a fiber, in an order that it draws, and
-// what comes out is compared with a loop that anybody understands. docs/kernels.md walks through it.
+// A kernel of your own, without a GPU: the emulator runs each CUDA thread as a fiber, in a random order, and the
+// results are compared with a simple loop. docs/kernels.md walks through it.
 #include "block_mean_keys.hpp"
 #include "emulate/launch.hpp"
 

@@ -111,25 +111,27 @@ TEST_CASE("your_first_policy: beats the heuristic that takes the same from every
   CHECK(row(out, "OneAtATime")[0] == 100);
 }
 
-TEST_CASE("a_relief: the choice of who gives way is worth something, and so is the gate" * needs_program("a_relief")) {
+TEST_CASE("a_relief: the choice of the preempted request and the gate both matter" * needs_program("a_relief")) {
   const std::string out = printed_by("a_relief");
-  const double own = row(out, "MostSlack          who is furthest ahead")[1];
-  CHECK(own > row(out, "PreemptNewest      who joined last (vLLM)")[1]);
-  CHECK(own > row(out, "PauseLargest       who holds most (OrbitFlow)")[1]);
-  CHECK(own > row(out, "MostSlackGated     the same, back when somebody ends")[1]);
+  const double own = row(out, "MostSlack          the one furthest ahead")[1];
+  CHECK(own > row(out, "PreemptNewest      the newest (vLLM)")[1]);
+  CHECK(own > row(out, "PauseLargest       the largest (OrbitFlow)")[1]);
+  CHECK(own > row(out, "MostSlackGated     the same, back when another ends")[1]);
 }
 
-TEST_CASE("a_cost_model: what is believed wrongly costs the users, and is learned" * needs_program("a_cost_model")) {
+TEST_CASE("a_cost_model: a wrong model costs the users, and calibration corrects it" * needs_program("a_cost_model")) {
   const std::string out = printed_by("a_cost_model");
   const double right = row(out, "the world's own model")[1];
-  for (const char* wrong : {"an envelope, a third of it", "an envelope, thrice it"}) CHECK(row(out, wrong)[1] < right);
-  CHECK(row(out, "a third, calibrated by the way")[1] > row(out, "an envelope, a third of it")[1]);
-  CHECK(row(out, "thrice, calibrated by the way")[1] > row(out, "an envelope, thrice it")[1]);
+  for (const char* wrong : {"an envelope, times a third", "an envelope, times three"})
+    CHECK(row(out, wrong)[1] < right);
+  CHECK(row(out, "times a third, calibrated")[1] > row(out, "an envelope, times a third")[1]);
+  CHECK(row(out, "times three, calibrated")[1] > row(out, "an envelope, times three")[1]);
 }
 
-TEST_CASE("a_product: all engines, ranked, and what each choice is worth" * needs_program("a_product")) {
+TEST_CASE("a_product: all engines, ranked, and the effect of each choice" * needs_program("a_product")) {
   const std::string out = printed_by("a_product");
-  CHECK(out.find("8 combinations: 6 engines, 2 that repeat another for want of any effect, 0 that do not compose") ==
+  CHECK(out.find(
+            "8 combinations: 6 engines, 2 that repeat another because a choice has no effect, 0 that do not compose") ==
         0);
   double before = 101;
   for (int rank = 1; rank <= 6; ++rank) {
@@ -168,5 +170,5 @@ TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * nee
   CHECK(steps[1] == 12);      // twelve layers of 1 ms: nothing waits
   CHECK(steps[2] < steps[3]); // less memory
   CHECK(out.find("proven") != std::string::npos);
-  CHECK(out.find("no plan for 100 blocks: what stands in the way is device memory\n") != std::string::npos);
+  CHECK(out.find("no plan for 100 blocks: the limit is device memory\n") != std::string::npos);
 }

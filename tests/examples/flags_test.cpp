@@ -207,6 +207,6 @@ TEST_CASE("sizes and rates are read alike in every program" * needs_program("slu
   check_refused("sluice-compare", "--host-memory 40", "--host-memory: 40 bytes is less than one block of one layer");
   check_refused("sluice-compare", "--host-memory 1GB,1000MB", "value 2 of '1GB,1000MB' is '1000MB' once more");
   check_refused("sluice-compare", "--link 1GB/s,unlimited",
-                "value 2 of '1GB/s,unlimited' is 'unlimited', which has no place among numbers; expected numbers alone "
+                "value 2 of '1GB/s,unlimited' is 'unlimited', which is not a number; expected only numbers "
                 "in a list, and --link unlimited by itself");
 }
