@@ -16,7 +16,7 @@
 namespace sluice {
 
 /// Appends one row of RFC 4180: numbers as the shortest decimal that reads back as the same, true and false as words,
-/// nothing where there is no value (NaN, infinity), which readers take for a missing one.
+/// an empty cell for NaN and infinity, which readers take for a missing value.
 class CsvRow {
  public:
   explicit CsvRow(std::string& out) : out_(out) {}
@@ -64,14 +64,14 @@ class CsvRow {
   bool first_ = true;
 };
 
-/// One column: `type` is Frictionless Table Schema's word for it; `unit` is empty where there is none.
+/// One column: `type` is in Frictionless Table Schema's terms; `unit` is empty if there is none.
 struct CsvColumn {
   std::string_view name, type, unit, what;
 };
 
 namespace detail {
 
-/// Frictionless Table Schema's word for a cell's type.
+/// A cell's type in Frictionless Table Schema's terms.
 template <class Cell>
 inline constexpr std::string_view csv_type = std::same_as<Cell, bool>    ? "boolean"
                                              : std::integral<Cell>       ? "integer"
@@ -94,7 +94,7 @@ struct CsvColumnOf : CsvColumn {
   void (*write)(CsvRow& row, const Row& of);
 };
 
-/// The columns alone, for the head of a file and for its description.
+/// The columns without their functions, for a file's header and description.
 template <class Row, std::size_t count>
 constexpr std::array<CsvColumn, count> csv_columns(const CsvColumnOf<Row> (&columns)[count]) {
   std::array<CsvColumn, count> heads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// datapackage.json: what lies beside it as CSV, for programs: Frictionless Data's description of tables.
+// datapackage.json: describes the CSV files beside it for programs, in Frictionless Data's format.
 #pragma once
 
 #include "sluice/report/csv.hpp"
@@ -13,17 +13,18 @@
 
 namespace sluice {
 
-/// One file and its columns, those of the run first.
+/// One file and its columns; the run's columns come first.
 struct CsvFile {
   std::string_view name; ///< "requests"
   std::string_view what;
   std::span<const CsvColumn> run;
   std::span<const CsvColumn> columns;
-  std::string_view remark{}; ///< of this time: what is not in it
+  std::string_view remark{}; ///< about these results: missing rows, for example
 };
 
 /// Names the program and the command that made the files, and every column with its type, unit and meaning. Rejected: a
-/// column that repeats the commit in each row, and lines of comment before the first, which a reader has to be told of.
+/// column that repeats the commit in each row, and comment lines before the first row, which readers would need an
+/// option for.
 [[nodiscard]] inline std::string csv_package(std::span<const CsvFile> files, const MadeBy& made_by,
                                              std::string_view command) {
   std::string text;

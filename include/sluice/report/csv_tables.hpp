@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a comparison as CSV: a row a request, an iteration, a stretch of time, a run (docs/results.md).
+// The tables of a comparison as CSV, with a row per request, iteration, stretch of time or run (docs/results.md).
 #pragma once
 
 #include "sluice/report/csv.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// Which run a row is of: the first columns of every table.
+/// The run of a row: the first columns of every table.
 struct CsvRun {
   std::string system, tenant{};
   bool deposit = false;
@@ -102,8 +102,8 @@ inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
 };
 inline constexpr auto csv_request_columns = csv_columns(csv_request_cells);
 
-/// A row for each request. The same rules as the figures of a run (report/observer/measure.hpp), by the same code: the
-/// sums over a run's rows are that run's figures.
+/// A row for each request. The same code computes a run's figures (report/observer/measure.hpp), so sums over a run's
+/// rows equal its figures.
 inline void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end) {
   for (std::size_t id = 0; id < state.requests.size(); ++id) {
     const RequestRecord& request = state.requests[id];
@@ -211,7 +211,7 @@ inline constexpr CsvColumnOf<CsvStretch> csv_series_cells[] = {
 };
 inline constexpr auto csv_series_columns = csv_columns(csv_series_cells);
 
-/// A row for each stretch of time up to the last that has iterations.
+/// A row for each stretch of time, up to the last one with iterations.
 inline void append_series(std::string& out, const CsvRun& run, const Series::State& state) {
   std::size_t last = state.buckets.size();
   while (last > 0 && state.buckets[last - 1].empty()) --last;
@@ -246,8 +246,8 @@ inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_"
 
 } // namespace detail
 
-/// The columns above and the metrics, by the names of `for_each_metric`: their units are in their names, their meanings
-/// in docs/metrics.md.
+/// The columns above, and the metrics by the names of `for_each_metric`. A metric's name contains its unit;
+/// docs/metrics.md defines it.
 [[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns() {
   std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
   const Metrics named;

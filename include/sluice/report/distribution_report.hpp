@@ -22,14 +22,15 @@ struct DistributionReport {
   std::int64_t count = 0;
   double mean = 0, least = 0;
   std::array<double, asked.size()> percentiles{};
-  /// Bin i holds what is above `edges[i]` and at most `edges[i + 1]`, as numpy's edges lie; the first also the least.
+  /// Bin i holds values above `edges[i]` and at most `edges[i + 1]`, in numpy's layout; the first also holds the least
+  /// value.
   std::vector<double> edges{};
   std::vector<std::int64_t> counts{};
 };
 
-/// Bins are tenths of a decade, at the same places for every system, so that histograms can be laid over one another
-/// and summed; from the least value to the largest. What is 0 (tokens that a batch hands out at once) has the bin from
-/// 0 to a microsecond.
+/// Bins are tenths of a decade, from the least value to the largest, with the same edges for every system, so that
+/// histograms can be overlaid and summed. Values of 0 (tokens that a batch delivers at once) are in the bin from 0 to a
+/// microsecond.
 [[nodiscard]] inline DistributionReport distribution_report(std::string name, const Distribution& of) {
   DistributionReport report{.name = std::move(name), .count = of.count(), .mean = of.mean(), .least = of.min()};
   for (std::size_t i = 0; i < report.asked.size(); ++i) report.percentiles[i] = of.quantile(report.asked[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of report.html's plots, as JSON rounded to what a screen can show.
+// The data of report.html's plots, as JSON, rounded to a screen's precision.
 #pragma once
 
 #include "sluice/report/html_page.hpp"
@@ -17,10 +17,11 @@
 
 namespace sluice::detail {
 
-inline constexpr int plot_digits = 6; ///< times of one iteration, which must touch where they touch
+inline constexpr int plot_digits = 6; ///< times of one iteration, so that adjacent slices stay adjacent
 inline constexpr int curve_digits = 4;
 
-/// Wall times differ between equal runs: the page leaves them out, so that equal runs give equal pages.
+/// Whether it is a wall time. These differ between equal runs, so the page leaves them out: equal runs give equal
+/// pages.
 [[nodiscard]] inline bool is_wall_time(std::string_view name) { return name.find("_wall_") != std::string_view::npos; }
 
 inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {
@@ -30,7 +31,7 @@ inline void write_curve(JsonWriter& json, std::string_view name, const std::vect
   json.end_array();
 }
 
-/// The series as columns. Blocks become bytes where their size is known.
+/// Writes the series as columns. Blocks become bytes if their size is known.
 inline void write_series(JsonWriter& json, const Series::State& series) {
   const bool in_bytes = series.layer_block_bytes.count() > 0;
   const double unit = in_bytes ? static_cast<double>(series.layer_block_bytes.count()) : 1;
@@ -105,8 +106,8 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   json.end_array().end_object();
 }
 
-/// Every number of a row that the page draws, with its interval over several seeds. A count's mean is no count: 3.67
-/// preemptions.
+/// Every number of a row that the page draws, with its interval over several seeds. Means of counts are not rounded
+/// (3.67 preemptions).
 inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const SystemReport& row) {
   std::vector<std::string_view> names;
   std::vector<std::vector<double>> columns;
@@ -125,8 +126,8 @@ inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const Sy
   return numbers;
 }
 
-/// For several seeds: each seed's figures, the intervals of their means, and the row's differences to the row that its
-/// block is judged against.
+/// For several seeds: each seed's figures, the intervals of their means, and the row's differences from its block's
+/// reference row.
 inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
                             const std::string& baseline) {
   const auto numbers = [&](std::string_view name, const std::vector<double>& all) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of results that comparisons, grids, capacities and explorations have in common: its shell and its data.
+// The common shell and data of the result pages of comparisons, grids, capacities and explorations.
 #pragma once
 
 #include "sluice/report/html_tables.hpp"
@@ -15,22 +15,22 @@
 
 namespace sluice::detail {
 
-/// One cell of a page's facts; nothing where the text is empty.
+/// One cell of a page's facts; empty if the text is empty.
 [[nodiscard]] inline std::string html_fact(std::string_view label, std::string_view text) {
   if (text.empty()) return {};
-  const bool wide = text.size() > 40; // over two columns: a sentence in one column makes the whole row high
+  const bool wide = text.size() > 40; // over two columns, since a sentence in one column makes the whole row high
   return std::string{wide ? "<div class=\"w\">" : "<div>"} + "<dt>" + escaped(label) + "</dt><dd>" + escaped(text) +
          "</dd></div>";
 }
 
-/// The beginning of every page's data, as report/pages/systems.js reads it: the open object, behind its first keys.
+/// Starts every page's data, as report/pages/systems.js reads it: an open object with its first keys.
 inline void begin_page_data(JsonWriter& json, std::string_view kind, const WorkloadReport& workload) {
   json.begin_object().field("kind", kind).key("seeds").begin_array();
   for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
   json.end_array().line();
 }
 
-/// The beginning of a row of `systems`: the open object.
+/// Starts a row of `systems`: an open object.
 inline void begin_page_row(JsonWriter& json, std::string_view name, bool deposit, bool control, double slo_scale) {
   json.line().begin_object().field("name", name).field("deposit", deposit).field("control", control);
   json.field("scale", slo_scale);
@@ -38,11 +38,11 @@ inline void begin_page_row(JsonWriter& json, std::string_view name, bool deposit
 
 inline constexpr std::string_view simulated_unless_told = "Simulated unless a fact above says otherwise.";
 
-/// What differs between pages of results. `facts`, `sections` and `data` are HTML and JSON, the others plain text.
+/// The parts that differ between result pages. `facts`, `sections` and `data` are HTML and JSON, the others plain text.
 struct HtmlPage {
   std::string title, heading, under; ///< the browser's tab, the page's heading, the line below
   std::string facts;                 ///< made of `html_fact`
-  std::string command;               ///< that repeats the results; empty: not known
+  std::string command;               ///< repeats the results; empty: unknown
   std::string sections;              ///< of report/pages/<kind>.html
   std::string data;
   std::span<const std::string_view> script; ///< the modules that draw the data

@@ -38,7 +38,7 @@ namespace sluice::detail {
   return out;
 }
 
-/// One column: heads, the number that it sorts by, and its text.
+/// One column: heads, sort key, and text.
 struct HtmlColumn {
   const char* group;
   const char* head;
@@ -93,8 +93,8 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   return columns;
 }
 
-/// The name of a column's number in report.json, which saved tables use too. The column itself is asked, with every
-/// other number at 0, so that the two cannot differ.
+/// The name of a column's number in report.json, which saved tables use too. It is found by calling the column with all
+/// other numbers at 0, so that the two cannot differ.
 inline std::string html_key(const HtmlColumn& column) {
   std::string key;
   Metrics metrics;
@@ -107,13 +107,13 @@ inline std::string html_key(const HtmlColumn& column) {
   return key;
 }
 
-/// The head of a column of words. `key`: the column's name where the table is saved, if another.
+/// The head of a text column. `key`: the column's name in a saved table, if it differs.
 inline std::string html_words_head(std::string_view name, std::string_view key = {}) {
   return "<th scope=\"col\" class=\"l\"" + (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" +
          escaped(name) + "</th>";
 }
 
-/// The head of a column of numbers, by which a table sorts. `exact`: the numbers are no means of seeds.
+/// The head of a sortable number column. `exact`: the numbers are not means over seeds.
 inline std::string html_number_head(std::string_view name, std::string_view key, bool exact = false) {
   return "<th scope=\"col\" data-sort tabindex=\"0\"" + std::string{exact ? " data-exact" : ""} +
          (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" + escaped(name) + "</th>";
@@ -134,13 +134,13 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
   return out + "</tr></thead>\n";
 }
 
-/// Half of a mean's interval; empty for one seed, or where all seeds agree.
+/// Half of a mean's interval; empty for one seed, or if all seeds agree.
 inline std::string html_half_width(const Interval& of, std::string (*text)(double)) {
   const std::string half = half_width_text(of, text);
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
 }
 
-/// A number as a script reads it, and the ends of its interval where there is one.
+/// A number in a script's form, with the ends of its interval, if any.
 inline std::string html_number(const Interval& of) {
   std::string out = "data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\"";
   if (of.known()) out += " data-least=\"" + fixed_text(of.least, 9) + "\" data-most=\"" + fixed_text(of.most, 9) + "\"";
@@ -186,7 +186,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
   return out + "</tbody></table></div>\n";
 }
 
-/// Each system's difference to the best (or the baseline), seed by seed; empty for one seed.
+/// Each system's difference from the best (or the baseline), seed by seed; empty for one seed.
 inline std::string html_judgement(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
@@ -212,7 +212,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
       const Paired of = judged(*row, *rival, figure);
       const double scale = judged_scale(figure, *rival);
       const bool there = of.pairs() > 0;
-      Interval scaled; // for saved tables; people read it in the next column
+      Interval scaled; // for saved tables; the page shows it in the next column
       if (there) scaled.mean = scale * of.difference.mean;
       if (of.judged()) scaled.least = scale * of.difference.least, scaled.most = scale * of.difference.most;
       out += "<td " + html_number(scaled) + ">" + (there ? signed_text(scale * of.difference.mean) : "&ndash;") +

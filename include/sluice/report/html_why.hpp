@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html: where the requests' time went, as report/pages/why.js draws it.
+// report.html: the data of the requests' time by cause, for report/pages/why.js.
 #pragma once
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -18,8 +18,8 @@ namespace sluice::detail {
 inline constexpr std::size_t most_drawn_requests = 24; ///< for each row: a page of forty rows stays a few megabytes
 inline constexpr std::size_t most_drawn_spells = 80;   ///< for each request: a screen shows no more
 
-/// Groups of causes with one colour each (report/pages/why.js); the last is no cause: refused requests. Decoding beside
-/// prompts counts as decoding.
+/// Groups of causes with one colour each (report/pages/why.js); the last group, refused requests, is no cause. Decoding
+/// alongside prompts counts as decoding.
 inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
                                                               "its prompt",
                                                               "computes again",
@@ -52,8 +52,8 @@ inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
   }
 }
 
-/// Each spell as [group, begin, end, stalled]. Neighbours of one group are joined; where there are too many spells, the
-/// shortest join the spell before them.
+/// Writes each spell as [group, begin, end, stalled]. Adjacent spells of one group are merged; if there are too many,
+/// the shortest are merged into the spell before them.
 inline void write_spells(JsonWriter& json, const RequestTime& of) {
   struct Drawn {
     std::size_t group;

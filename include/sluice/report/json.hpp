@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// What goes into the JSON beside the numbers.
+/// Options for report.json.
 struct JsonOptions {
   /// Wall times differ from run to run; without them two runs of one seed give equal files.
   bool wall_times = true;
@@ -26,7 +26,7 @@ struct JsonOptions {
 
 namespace detail {
 
-/// Which Sluice it was: null where the program does not say.
+/// Sluice's version; null if the program does not know it.
 inline void write_made_by(JsonWriter& json, const MadeBy& made_by) {
   json.key("made_by");
   if (!made_by.known()) {
@@ -58,8 +58,8 @@ inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.end_object().end_object();
 }
 
-/// Of several seeds: every number's mean under its own name; "per_seed", its values in the order of the seeds; and
-/// "interval", where the mean lies with 95 %. Names that `wanted` refuses are left out.
+/// For several seeds: every number's mean under its own name; "per_seed", its values in the order of the seeds; and
+/// "interval", the mean's 95 % interval. Names that `wanted` refuses are left out.
 template <class Wanted>
 void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wanted) {
   std::vector<std::pair<std::string_view, std::vector<double>>> columns;
@@ -86,7 +86,7 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
   json.end_object();
 }
 
-/// How a row compares with the one that it is judged against: "pairs", by figure.
+/// A row's comparison with its reference row: "pairs", by figure.
 inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference) {
   json.key("pairs").begin_object().field("against", reference.name);
   for (const JudgedFigure& figure : judged_figures) {
@@ -98,7 +98,7 @@ inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemR
   json.end_object();
 }
 
-/// Percentiles by their names ("p50"), and a histogram as numpy has one: a bin's count between two edges.
+/// Percentiles by their names ("p50"), and a histogram in numpy's layout: a bin's count between two edges.
 inline void write_distributions(JsonWriter& json, const std::vector<DistributionReport>& distributions) {
   json.key("distributions").begin_object();
   for (const DistributionReport& of : distributions) {
@@ -117,7 +117,7 @@ inline void write_distributions(JsonWriter& json, const std::vector<Distribution
   json.end_object();
 }
 
-/// What the requests' time went to, and in what the deadlines passed that they missed: by cause (docs/metrics.md).
+/// The requests' time and their missed deadlines, both by cause (docs/metrics.md).
 inline void write_time_spent(JsonWriter& json, const TimeReport& time) {
   const auto each = [&](std::string_view name, auto&& number) {
     json.key(name).begin_object();
@@ -132,7 +132,7 @@ inline void write_time_spent(JsonWriter& json, const TimeReport& time) {
   json.field("refused", time.turned_away).end_object().end_object();
 }
 
-/// What identifies a row, and its numbers: the members of an object that the caller opens and closes.
+/// A row's identification and numbers: the members of an object that the caller opens and closes.
 inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOptions& options) {
   json.field("name", system.name).field("deposit", system.deposit).field("slo_scale", system.slo_scale);
   json.field("slo_tbt_s", system.slo_tbt_s).field("slo_ttft_s", system.slo_ttft_s);
@@ -154,7 +154,7 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   if (system.time.seen > 0) write_time_spent(json, system.time);
 }
 
-/// The members "workload" and "systems" of an object that the caller opens and closes, indented so far.
+/// The members "workload" and "systems" of an object that the caller opens and closes, indented by `indent`.
 inline void write_report_members(JsonWriter& json, const ComparisonReport& report, const JsonOptions& options,
                                  int indent) {
   json.line(indent).key("workload");

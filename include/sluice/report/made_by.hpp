@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// MadeBy: which Sluice a result comes from.
+// MadeBy: the version of Sluice that made a result.
 #pragma once
 
 #include <string>
 
 namespace sluice {
 
-/// The Sluice that a program was built of. The headers do not know it: a header-only library has no moment of its own
-/// at which it is built, and a commit among them would recompile everything at each one. A program fills this in, if it
-/// knows (examples/tools/shared/version.cpp.in), and hands it to what writes results.
+/// The version of Sluice in a program. The headers do not contain it: a header-only library is not built separately,
+/// and a commit in a header would recompile everything at each commit. A program that knows its version fills this in
+/// (examples/tools/shared/version.cpp.in) and passes it to the functions that write results.
 struct MadeBy {
   std::string version; ///< "0.1.0"; empty: not known
-  std::string commit;  ///< "5f50bcf", with "-dirty" behind it where tracked files had changed; or "unknown"
+  std::string commit;  ///< "5f50bcf", followed by "-dirty" if tracked files had changed; or "unknown"
   std::string build;   ///< "release", "debug"
 
   [[nodiscard]] bool known() const { return !version.empty(); }

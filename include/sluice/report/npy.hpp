@@ -15,8 +15,8 @@
 
 namespace sluice {
 
-/// Writes an array of shape (rows, columns) in format 1.0 of numpy.lib.format, row by row: logits of a long run need no
-/// memory. The file appears under its name when `finish` is called, and not before.
+/// Writes an array of shape (rows, columns) in format 1.0 of numpy.lib.format, row by row, so that a long run's logits
+/// need no memory. The file gets its name only when `finish` is called.
 class NpyWriter {
  public:
   [[nodiscard]] static Expected<NpyWriter> create(const std::string& path, std::int64_t columns) {
@@ -40,8 +40,7 @@ class NpyWriter {
   Status finish() {
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows_) + ", " +
                          std::to_string(columns_) + "), }";
-    // Magic, version 1.0 and the length of what follows, then the header, padded so that data begin at a multiple
-    // of 64.
+    // Magic, version 1.0 and the header's length, then the header, padded so that the data begin at a multiple of 64.
     header.resize(header_bytes - 11, ' ');
     const std::string start{"\x93NUMPY\x01\x00\x76\x00", 10};
     const std::string text = start + header + '\n';
@@ -52,7 +51,7 @@ class NpyWriter {
   [[nodiscard]] std::int64_t rows() const { return rows_; }
 
  private:
-  static_assert(std::endian::native == std::endian::little, "'<f4' is what lies in memory");
+  static_assert(std::endian::native == std::endian::little, "'<f4' is the layout in memory");
   static constexpr std::size_t header_bytes = 128; ///< enough for any two numbers
 
   NpyWriter(UnfinishedFile file, std::int64_t columns) : file_(std::move(file)), columns_(columns) {}

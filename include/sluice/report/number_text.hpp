@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as a person reads them: few digits, one unit a column, a dash for what does not exist.
+// Numbers for people: few digits, one unit per column, a dash for a missing number.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// `value` with so many decimals; "-" of NaN, "inf" of infinity.
+/// `value` with `decimals` decimals; "-" for NaN, "inf" for infinity.
 [[nodiscard]] inline std::string fixed_text(double value, int decimals) {
   if (std::isnan(value)) return "-";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -32,8 +32,8 @@ namespace sluice {
   return text;
 }
 
-/// Seconds as milliseconds, for a column that spans microseconds and minutes: never with an exponent, which beside
-/// plain numbers reads as a large one.
+/// Seconds as milliseconds, for a column that spans microseconds to minutes. Never with an exponent, which among plain
+/// numbers looks like a large value.
 [[nodiscard]] inline std::string milliseconds_text(double seconds) {
   return seconds > 0 && seconds < 5e-7 ? "<0.0005" : short_text(1e3 * seconds);
 }
@@ -47,8 +47,8 @@ namespace sluice {
   return text;
 }
 
-/// A share as a percentage. 99.97 % does not become 100.0: a share below all never reads as all, nor one above none as
-/// none.
+/// A share as a percentage. A share below 1 is never rounded to 100 % (99.97 % does not become 100.0), nor one above 0
+/// to 0 %.
 [[nodiscard]] inline std::string percent_text(double share) {
   if (std::isnan(share)) return "-";
   std::string text = fixed_text(100 * share, 1);
@@ -68,7 +68,7 @@ namespace sluice {
   return tidy_text(bytes) + " " + units[unit];
 }
 
-/// A time in the unit that suits it: "420 us", "58.9 ms", "7.25 s", "2 h 13 min".
+/// A time in a suitable unit: "420 us", "58.9 ms", "7.25 s", "2 h 13 min".
 [[nodiscard]] inline std::string time_text(double seconds) {
   if (std::isnan(seconds)) return "-";
   if (std::isinf(seconds)) return "none";

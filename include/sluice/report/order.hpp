@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of a report: the rows that may be compared with each other, in the order in which they are shown.
+// Blocks of a report: rows that may be compared with each other, in the order of display.
 #pragma once
 
 #include "sluice/report/number_text.hpp"
@@ -16,14 +16,15 @@
 
 namespace sluice {
 
-/// Rows of one SLO scale, all with a deposit or all without: the two kinds are never compared with each other.
+/// Rows of one SLO scale, all with a deposit or all without; the two kinds are never compared.
 struct ReportBlock {
   bool deposit = false;
   double slo_scale = 1;
-  std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last, duplicates behind their original
+  std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last, duplicates after their original
 };
 
-/// Whether two rows agree in every figure but wall times, which no run repeats: mostly the same engine under two names.
+/// Whether two rows agree in every figure except wall times, which no run repeats; usually they are one engine with two
+/// names.
 [[nodiscard]] inline bool same_figures(const SystemReport& a, const SystemReport& b) {
   const auto figures = [](const SystemReport& row) {
     std::vector<double> all;
@@ -38,9 +39,9 @@ struct ReportBlock {
          a.refusals == b.refusals && a.livelock == b.livelock;
 }
 
-/// The row of the block that `row` repeats figure for figure; null where there is no such row, or where the others
-/// repeat `row`. Of equal rows the shortest name stands for all: variants are called after what they vary. The control
-/// row, by which others are read, repeats no row and is not repeated.
+/// The row of the block that `row` duplicates in every figure; null if there is none, or if `row` is itself the
+/// original. The original is the row with the shortest name, because variants' names extend their system's name. The
+/// control row is neither a duplicate nor an original.
 [[nodiscard]] inline const SystemReport* original_of(const ReportBlock& block, const SystemReport& row) {
   if (row.control) return nullptr;
   const SystemReport* best = nullptr;
@@ -66,7 +67,7 @@ struct ReportBlock {
   });
   const auto rank = [](const SystemReport* row) {
     if (row->control) return -2.0;
-    // What a livelocked engine served before is no attainment of the workload.
+    // A livelocked engine's partial results are no attainment of the workload.
     return std::isnan(row->metrics.tbt_attainment) || !row->livelock.empty() ? -1.0 : row->metrics.tbt_attainment;
   };
   for (ReportBlock& block : blocks) {
@@ -94,14 +95,14 @@ struct ReportBlock {
   return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
 }
 
-/// What a table of one seed must say: a difference may be the seed's. Empty of several.
+/// The note for a table of one seed: a difference may be due to the seed. Empty for several seeds.
 [[nodiscard]] inline std::string one_seed_note(const WorkloadReport& workload) {
   return workload.seeds.size() > 1 ? std::string{}
                                    : "one seed: what differs here may be alike, or turn, with another; --seeds 1..8 "
                                      "tells";
 }
 
-/// Trace, seed, model, device, budget and SLO of a block, as every table must name them.
+/// Trace, seed, model, device, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
   std::string text = workload.trace + (workload.redrawn.empty() ? "" : " drawn again " + workload.redrawn) + ", " +
@@ -113,7 +114,7 @@ struct ReportBlock {
   return text;
 }
 
-/// A row's name, and what kind of row it is where it is not ranked as the others.
+/// A row's name, and its kind if it is not ranked.
 [[nodiscard]] inline std::string label_of(const SystemReport& row) {
   return row.name + (row.control ? " (control)" : "") + (row.livelock.empty() ? "" : " (livelocked)");
 }
@@ -122,9 +123,9 @@ struct ReportBlock {
   return block.deposit ? "with token deposit" : "without deposit";
 }
 
-/// What a reader must know of a block's rows, one line each; rows of which the same is true share it.
+/// Remarks on a block's rows, one line each; rows with the same remark share a line.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // what, and of which rows
+  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // the remark and its rows
   const auto add = [&](const std::string& what, const std::string& name) {
     for (auto& [known, names] : remarks)
       if (known == what) {
@@ -148,12 +149,12 @@ struct ReportBlock {
   return lines;
 }
 
-/// The transfer rule of a row; empty where the row transferred nothing, for a rule that moved nothing tells nothing.
+/// The transfer rule of a row; empty if the row transferred nothing, since the rule then had no effect.
 [[nodiscard]] inline std::string transfer_text(const SystemReport& row) {
   return row.metrics.bytes_moved > 0 ? row.transfer : std::string{};
 }
 
-/// The rule that all rows share that transfer anything, empty where no row transfers; nothing where the rules differ.
+/// The common rule of all rows that transfer anything; empty if no row does; nothing if the rules differ.
 [[nodiscard]] inline std::optional<std::string> shared_transfer(const ReportBlock& block) {
   std::string shared;
   for (const SystemReport* row : block.rows) {

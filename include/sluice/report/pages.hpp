@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages are filled of the files in report/pages: one file each, which needs no network.
+// Makes pages from the files in report/pages: each page is one file that needs no network.
 #pragma once
 
 #if !__has_include("sluice/report/pages/files.hpp")
@@ -25,7 +25,7 @@ namespace sluice::pages {
   return out;
 }
 
-/// A file's text with values for its places, each `{{name}}`. Places within values stay as they are.
+/// A file's text with values for its placeholders, each `{{name}}`. Placeholders within values are not replaced.
 [[nodiscard]] inline std::string filled(std::string_view text,
                                         std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
   std::string out;
@@ -40,7 +40,7 @@ namespace sluice::pages {
       out += value;
       known = true;
     }
-    SLUICE_ASSERT(known, "a page has a place that nobody fills");
+    SLUICE_ASSERT(known, "a page has an unknown placeholder");
     static_cast<void>(known); // asserted only
     text.remove_prefix(close + 2);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ComparisonReport: what a comparison found, ready to be written as a table, as JSON or as a page.
+// ComparisonReport: the results of a comparison, ready to be written as a table, as JSON or as a page.
 #pragma once
 
 #include "sluice/report/distribution_report.hpp"
@@ -22,18 +22,18 @@
 
 namespace sluice {
 
-/// The workload, model, device and limits that every system of a comparison was given. Each table names trace, seed,
-/// model, device, budget and SLO.
+/// The workload, model, device and limits of all systems in a comparison. Each table names trace, seed, model, device,
+/// budget and SLO.
 struct WorkloadReport {
   std::string trace;                ///< the file's name, or the generator's specification
   std::string format;               ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
   std::uint64_t seed = 0;           ///< of the only workload, or of the first
-  std::vector<std::uint64_t> seeds; ///< of all workloads that were served; empty: one
-  std::string redrawn;              ///< how a trace was drawn again: "in blocks of 7"; empty: served as recorded
+  std::vector<std::uint64_t> seeds; ///< of all workloads; empty: one seed
+  std::string redrawn;              ///< how a trace was resampled: "in blocks of 7"; empty: as recorded
   std::int64_t requests = 0;
   std::string model;
   std::string device;
-  std::string profile;            ///< where the world's times come from
+  std::string profile;            ///< the source of the world's times
   std::int64_t budget_blocks = 0; ///< device KV, token blocks
   std::int64_t block_tokens = 16;
   std::int64_t budget_bytes = 0;
@@ -57,24 +57,24 @@ struct SystemReport {
   double slo_ttft_s = std::numeric_limits<double>::infinity();
   std::string transfer;    ///< the rule's name
   std::string engine_type; ///< the composition in one line
-  std::string note;        ///< what a reader must know of this row; empty mostly
-  std::string livelock;    ///< why the run was ended before its requests; empty: it was not. Such a row is not ranked
+  std::string note;        ///< a remark on this row; usually empty
+  std::string livelock;    ///< why the run was stopped early; empty: it was not. A livelocked row is not ranked
 
-  Metrics metrics;                    ///< of several seeds their means (report/seeds.hpp)
+  Metrics metrics;                    ///< for several seeds, their means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
-  std::vector<std::string> livelocks; ///< why each of these seeds' runs was ended, as `livelock`; empty: one seed
-  std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason, how many; of several seeds all
+  std::vector<std::string> livelocks; ///< why each of these seeds' runs was stopped, as `livelock`; empty: one seed
+  std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
-  std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; as the curves of the first seed
+  std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; like the curves, of the first seed
   Series::State series;
   RecordedIteration iteration;
-  TimeReport time{}; ///< where the requests' time went, where Why watched
+  TimeReport time{}; ///< the requests' time by cause, if Why observed the run
 };
 
 struct ComparisonReport {
   WorkloadReport workload;
   std::vector<SystemReport> systems;
-  std::string baseline{}; ///< the system that others are judged against in pairs; empty: the best of each block
+  std::string baseline{}; ///< the reference system of paired comparisons; empty: the best of each block
   MadeBy made_by{};
 };
 
@@ -82,12 +82,12 @@ namespace detail {
 
 using Refusals = std::vector<std::pair<std::string, std::int64_t>>;
 
-/// Reasons that differ in their numbers alone ("its KV takes 20512 blocks") are one reason; the first stands for all.
+/// Groups reasons that differ only in their numbers ("its KV takes 20512 blocks"); the first represents the group.
 class RefusalGroups {
  public:
   void add(const std::string& reason, std::int64_t count = 1) {
     std::string_view text = reason;
-    const bool several = text.ends_with(alike); // of one run, which is now one of several
+    const bool several = text.ends_with(alike); // the text of one run's group, now among several
     if (several) text.remove_suffix(alike.size());
     std::string shape;
     for (const char c : text)
@@ -126,7 +126,7 @@ class RefusalGroups {
 
 } // namespace detail
 
-/// Fills in what Summary kept of a run that ended at `end`: metrics, distribution functions, refusals.
+/// Fills in the metrics, distribution functions and refusals that Summary recorded of a run that ended at `end`.
 inline void collect(SystemReport& report, const Summary::State& summary, Seconds end) {
   constexpr int curve_points = 120;
   const LatencyDistributions of = latencies(summary);

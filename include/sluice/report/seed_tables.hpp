@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of several seeds for a terminal: means with intervals, and who is better than whom.
+// Tables of several seeds for a terminal: means with intervals, and paired comparisons.
 #pragma once
 
 #include "sluice/report/seeds.hpp"
@@ -15,7 +15,7 @@
 
 namespace sluice::detail {
 
-/// One column of a table of means: heads, the number of one run, its text.
+/// One column of a table of means: heads, one run's number, its text.
 struct SeededColumn {
   const char* group;
   const char* head;
@@ -25,7 +25,7 @@ struct SeededColumn {
 
 inline std::string gigabytes_text(double bytes) { return short_text(bytes / 1e9); }
 
-// Fewer columns than of one seed: each is twice as wide.
+// Fewer columns than for one seed, since each is twice as wide.
 inline constexpr SeededColumn seeded_service[] = {
     {"attainment, %", "TBT", [](const Metrics& m) { return m.tbt_attainment; }, percent_text},
     {"attainment, %", "SLO", [](const Metrics& m) { return m.slo_attainment; }, percent_text},
@@ -51,8 +51,8 @@ inline constexpr SeededColumn seeded_costs[] = {
   return ": means of " + std::to_string(workload.seeds.size()) + " seeds +- half of the 95 % interval";
 }
 
-/// Half of an interval's width with as many decimals as its mean is told with: "0.4" beside "23.1". Empty where there
-/// is no interval, or no width.
+/// Half of an interval's width, with as many decimals as its mean: "0.4" for "23.1". Empty without an interval or
+/// width.
 template <class Text>
 [[nodiscard]] std::string half_width_text(const Interval& of, Text&& text) {
   if (!of.known() || of.least == of.most) return {};
@@ -67,7 +67,7 @@ template <class Text>
   return "<" + told;
 }
 
-/// "73.9 +-8.9"; the mean alone where all seeds have the same.
+/// "73.9 +-8.9"; only the mean if all seeds have the same value.
 template <class Text>
 [[nodiscard]] std::string spread_text(const Interval& of, Text&& text) {
   const std::string half = half_width_text(of, text);
@@ -92,12 +92,12 @@ template <std::size_t N>
 /// A number with its sign: "+3.1", "-12".
 [[nodiscard]] inline std::string signed_text(double value) { return (value < 0 ? "" : "+") + short_text(value); }
 
-/// A difference as a person compares it: points of a share, else per cent of what the reference has.
+/// The scale of a difference for people: points for a share, otherwise per cent of the reference's value.
 [[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& reference) {
   return 100 / (figure.share ? 1.0 : std::abs(reference.metrics.*figure.figure));
 }
 
-/// Who differs from the best (or the baseline), seed by seed. Empty where there is nobody to compare with.
+/// The systems' differences from the best (or the baseline), seed by seed. Empty if there is no reference.
 [[nodiscard]] inline std::string judgement_text(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || block.rows.size() < 2) return {};

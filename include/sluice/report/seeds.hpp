@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of several seeds: one row of many runs, its intervals, and who is better than whom.
+// Rows of several seeds: one row for many runs, its intervals, and paired comparisons.
 #pragma once
 
 #include "sluice/report/order.hpp"
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// Every number's mean over runs, over those that have the number; counts to the nearest whole.
+/// Every number's mean over the runs that have it; counts are rounded.
 [[nodiscard]] inline Metrics mean_metrics(std::span<const Metrics> each) {
   std::vector<std::vector<double>> values;
   for (const Metrics& metrics : each) {
@@ -39,8 +39,8 @@ namespace sluice {
   return mean;
 }
 
-/// One row of the runs of one system, a run a seed, in the order of `seeds`. Curves, series and the iteration are the
-/// first seed's: a mean of curves is no curve that anybody saw.
+/// One row for the runs of one system, one per seed, in the order of `seeds`. Curves, series and the iteration are the
+/// first seed's, since no user experiences a mean of curves.
 [[nodiscard]] inline SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds) {
   SLUICE_ASSERT(!runs.empty() && runs.size() == seeds.size(), "a run of every seed");
   std::vector<Metrics> each;
@@ -68,7 +68,7 @@ namespace sluice {
   return row;
 }
 
-/// A figure of every seed; of one run that run's.
+/// A figure of every seed; for a single run, that run's.
 template <class Figure>
 [[nodiscard]] std::vector<double> seed_values(const SystemReport& row, Figure&& figure) {
   std::vector<double> values;
@@ -83,8 +83,8 @@ template <class Figure>
   return mean_interval(seed_values(row, figure));
 }
 
-/// The row that the others of a block are judged against: the baseline where it is there, else the best that is ranked;
-/// null where nobody is. Never the row of one tenant among several ("Mirage/opt-13b"): that is a part of another row.
+/// The reference row of a block: the baseline if it is present, else the best ranked row; null if there is none. Never
+/// the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
 [[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
   for (const SystemReport* row : block.rows)
     if (!baseline.empty() && row->name == baseline) return row;
@@ -93,8 +93,8 @@ template <class Figure>
   return nullptr;
 }
 
-/// The row that `row` is judged against: the reference, or of a tenant's row the same tenant's of the reference. Null
-/// where there is none but the row itself.
+/// The row with which `row` is compared: the reference, or, for a tenant's row, the reference's row of the same tenant.
+/// Null if that is the row itself.
 [[nodiscard]] inline const SystemReport* rival_of(const ReportBlock& block, const SystemReport& row,
                                                   std::string_view baseline) {
   const SystemReport* reference = reference_of(block, baseline);
@@ -108,10 +108,10 @@ template <class Figure>
 
 /// A figure by which rows are judged in pairs.
 struct JudgedFigure {
-  std::string_view key, name; ///< of report.json; for a person
+  std::string_view key, name; ///< the key in report.json; the name for people
   double Metrics::*figure;
-  bool share;        ///< told in points, else in per cent of the reference's mean
-  bool less = false; ///< the less the better
+  bool share;        ///< reported in points, otherwise in per cent of the reference's mean
+  bool less = false; ///< smaller is better
 };
 inline constexpr JudgedFigure judged_figures[] = {
     {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
@@ -119,13 +119,13 @@ inline constexpr JudgedFigure judged_figures[] = {
     {"mean_e2e_s", "mean E2E", &Metrics::mean_e2e_s, false, true},
 };
 
-/// A row against the reference, seed by seed: the row's figure less the reference's.
+/// A row's comparison with the reference, seed by seed: the row's figure minus the reference's.
 [[nodiscard]] inline Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
   const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
   return paired(seed_values(row, figure), seed_values(reference, figure));
 }
 
-/// "tie, wins 4 of 8": what was found, and how many seeds agree. A seed without any difference is nobody's win.
+/// "tie, wins 4 of 8": the verdict, and how many seeds agree. A seed without a difference is no win for either.
 [[nodiscard]] inline std::string verdict_of(const Paired& of, bool less_is_better = false) {
   if (of.pairs() == 0) return "-";
   std::string wins =

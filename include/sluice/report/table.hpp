@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables for a terminal: what users got, and what it cost.
+// Tables for a terminal: service and costs.
 #pragma once
 
 #include "sluice/report/order.hpp"
@@ -84,8 +84,8 @@ inline TextTable cost_table(const ReportBlock& block) {
 
 } // namespace detail
 
-/// Every block as two tables of at most about 140 columns, in plain ASCII but for the names' own characters; of several
-/// seeds as three, whose cells are means "+-" half of their 95 % interval.
+/// Every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters; with
+/// several seeds as three tables, whose cells are means "+-" half of their 95 % interval.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

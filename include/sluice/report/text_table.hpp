@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Text in columns under two lines of heads: the first names groups, the second their members. The first column is
+/// Text in columns under two header lines: the first has the groups, the second their members. The first column is
 /// aligned left, the others right.
 class TextTable {
  public:
@@ -23,7 +23,7 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// Adds a row, one cell a column. Cells are ASCII, or text that takes one place for each byte.
+  /// Adds a row with one cell per column. Cells are ASCII, or text with one column per byte.
   void row(std::vector<std::string> cells) {
     SLUICE_ASSERT(cells.size() == columns_.size(), "one cell a column");
     rows_.push_back(std::move(cells));

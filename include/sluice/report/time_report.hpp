@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimeReport: where the time of a row's requests went, summed, and of some requests by themselves.
+// TimeReport: the time of a row's requests by cause, summed, and individually for some requests.
 #pragma once
 
 #include "sluice/report/observer/why.hpp"
@@ -13,15 +13,16 @@
 
 namespace sluice {
 
-/// What Why saw of a run. Empty where nobody watched.
+/// Why's records of a run; empty without that observer.
 struct TimeReport {
-  std::int64_t seen = 0;                    ///< requests; of several seeds all
+  std::int64_t seen = 0;                    ///< requests; over all seeds
   Ticks spent{};                            ///< from arrival to end, all requests together
-  Ticks covered{};                          ///< of it, while the user had tokens to come from the deposit
+  Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
   std::array<double, time_causes> missed{}; ///< deadlines
-  double turned_away = 0;                   ///< deadlines of refused requests, which passed in no cause
-  std::int64_t wanted = -1;                 ///< the request that was asked for; negative: none
-  std::vector<RequestTime> requests;        ///< by id; of many those that missed most. Of several seeds the first one's
+  double turned_away = 0;                   ///< deadlines of refused requests, which have no cause
+  std::int64_t wanted = -1;                 ///< the requested request's id; negative: none
+  std::vector<RequestTime> requests;        ///< by id; if there are many, those that missed most deadlines. With
+                                            ///< several seeds, the first seed's
 
   [[nodiscard]] std::int64_t whole() const {
     std::int64_t sum = 0;
@@ -44,8 +45,8 @@ struct TimeReport {
   }
 };
 
-/// Of at most `most` requests the particulars are kept: `wanted`, and then those that missed most deadlines, the
-/// longest first among equals.
+/// Details are kept for at most `most` requests: `wanted`, then those that missed the most deadlines; ties go to the
+/// longest.
 [[nodiscard]] inline TimeReport time_report(std::vector<RequestTime> all, std::size_t most = 200,
                                             std::int64_t wanted = -1) {
   TimeReport report;

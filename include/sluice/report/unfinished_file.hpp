@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UnfinishedFile: a file that has no name until it is whole (POSIX, Linux).
+// UnfinishedFile: a file that has no name until it is complete (POSIX, Linux).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -23,26 +23,26 @@
 
 namespace sluice {
 
-/// A file that is written to and appears under its name, in place of what was there, by `finish`. A program that is
-/// killed before `finish` leaves what was there, and nothing else: until then the file has no name (O_TMPFILE). Only
-/// where a file system has no nameless files the file is called `path.PID.unfinished` meanwhile, and a kill leaves that
-/// file behind.
+/// A file that gets its name, and replaces an existing file, only in `finish`. A program that is killed before `finish`
+/// leaves the old file unchanged and nothing else, since the new file has no name until then (O_TMPFILE). Only on a
+/// file system without nameless files it is called `path.PID.unfinished` meanwhile, and a kill leaves that file behind.
 class UnfinishedFile {
  public:
-  /// Where `path` leads: `path` itself, or what it links to, whether that exists or not. A link to itself stays one.
+  /// The target of `path`: `path` itself, or the target of its links, which need not exist. A link to itself is
+  /// returned unchanged.
   [[nodiscard]] static std::string target(const std::string& path) {
     std::filesystem::path at = path;
     std::error_code wrong;
     for (int links = 0; links < 40 && std::filesystem::is_symlink(at, wrong); ++links) {
       const std::filesystem::path to = std::filesystem::read_symlink(at, wrong);
       if (wrong) break;
-      at = at.parent_path() / to; // `to` alone where it begins at the root
+      at = at.parent_path() / to; // only `to` if it is absolute
     }
     return at.string();
   }
 
-  /// Opens a file. A link stays, and the file that the link leads to is written. Errors: `link` is a folder or a
-  /// device, or its folder cannot be written to. `nameless` false behaves as on a file system without nameless files.
+  /// Opens a file. A link is kept, and its target is written. Errors: `link` is a folder or a device, or its folder
+  /// cannot be written to. With `nameless` false it behaves as on a file system without nameless files.
   [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true) {
     const std::string path = target(link);
     struct ::stat facts {};
@@ -79,7 +79,7 @@ class UnfinishedFile {
     if (named_) ::unlink(other_name_.c_str());
   }
 
-  /// Writes `bytes` at a place, whatever else was written.
+  /// Writes `bytes` at an offset, independently of other writes.
   Status write(std::int64_t at, std::span<const std::byte> bytes) {
     SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
     while (!bytes.empty()) {
@@ -133,7 +133,7 @@ class UnfinishedFile {
   bool named_ = false; ///< `other_name_` exists
 };
 
-/// Writes a file that appears under its name once it is whole.
+/// Writes a file that gets its name once it is complete.
 [[nodiscard]] inline Status write_whole(const std::string& path, std::string_view text) {
   Expected<UnfinishedFile> file = UnfinishedFile::create(path);
   if (!file) return file.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why in words: what the time of a row's requests went to, as tables; one request's, as a line of time and a sentence.
+// Why's results as text: the time of a row's requests by cause as tables; one request's as a time line and sentences.
 #pragma once
 
 #include "sluice/report/order.hpp"
@@ -21,7 +21,7 @@ namespace detail {
 
 inline std::size_t place_of(TimeCause cause) { return static_cast<std::size_t>(cause); }
 
-/// The causes that took a share of any row's time or missed deadlines that a table shows, in their own order.
+/// The causes with a visible share of any row's time or missed deadlines, in their own order.
 inline std::vector<TimeCause> causes_of(const ReportBlock& block) {
   constexpr double least = 0.0005;
   std::vector<TimeCause> causes;
@@ -34,7 +34,7 @@ inline std::vector<TimeCause> causes_of(const ReportBlock& block) {
   return causes;
 }
 
-/// The letter of a cause on a line of time.
+/// The letter of a cause on a time line.
 inline char letter_of(TimeCause cause) {
   constexpr std::string_view letters = ".P##R--!!!!?~x ";
   return letters[place_of(cause)];
@@ -51,11 +51,11 @@ inline std::string names_of(const TimeSpell& spell) {
   return text + (spell.by_more ? " and others" : "");
 }
 
-/// Why a row cannot tell of that request.
+/// Why a row has no data about that request.
 inline std::string no_request(const SystemReport& row, std::int64_t id) {
   const std::string name = "request " + std::to_string(id);
   if (row.time.requests.empty() && row.time.seen > 0)
-    return "Several tenants, each of which numbers its own requests from 0: their rows tell of " + name +
+    return "Several tenants, each of which numbers its own requests from 0: their rows report " + name +
            ", if they have one.";
   const std::string seen =
       row.time.seen == 1 ? "one request, 0," : std::to_string(row.time.seen) + " requests, from 0 on,";
@@ -66,8 +66,8 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
 
 } // namespace detail
 
-/// Two tables a block: shares of all requests' time, arrival to end, by cause, and by the same causes the deadlines
-/// that passed unmet, as TBT attainment counts them.
+/// Two tables per block: shares of all requests' time from arrival to end by cause, and missed deadlines, as TBT
+/// attainment counts them, by the same causes.
 [[nodiscard]] inline std::string why_table(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -107,7 +107,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
   return out;
 }
 
-/// The request's time from left to right, in `width` letters, and what they mean.
+/// The request's time line in `width` letters, and their meanings.
 [[nodiscard]] inline std::string why_line(const RequestTime& of, std::size_t width = 100) {
   if (of.whole() <= 0 || of.spells.empty()) return {};
   std::string line;
@@ -134,7 +134,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
 inline constexpr std::string_view why_legend =
     ". queue  P prompt  # decodes  R computes again  - held up or crowded out  ! mostly stalls  ~ paused  x dropped";
 
-/// Where the request's time went, in sentences.
+/// The request's time by cause, in sentences.
 [[nodiscard]] inline std::string why_sentence(const RequestTime& of) {
   const auto text = [](std::int64_t ticks) { return time_text(seconds_of(ticks)); };
   constexpr std::string_view ends[] = {"it was not finished", "it was served", "it was refused", "its user left"};
@@ -196,7 +196,7 @@ inline constexpr std::string_view why_legend =
   return out;
 }
 
-/// Of every row, what became of the request of that id.
+/// The request with that id in every row.
 [[nodiscard]] inline std::string why_request(const ComparisonReport& report, std::int64_t id) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

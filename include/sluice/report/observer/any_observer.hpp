@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnyObserver: an observer that is chosen at run time: it passes every event on to an EventListener.
+// AnyObserver: an observer chosen at run time, which forwards every event to an EventListener.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Hears of every event of an engine, whatever the engine's type.
+/// Receives every event of an engine of any type.
 class EventListener {
  public:
   EventListener() = default;
@@ -20,7 +20,7 @@ class EventListener {
   virtual void hear(const AnyEvent& event) = 0;
 };
 
-/// Passes on every event. An engine with this observer is compiled once for all listeners. `wants`: whether listeners
+/// Forwards every event. An engine with this observer is compiled once for all listeners. `wants`: whether listeners
 /// may replay iterations.
 template <bool wants>
 struct AnyObserver {
@@ -29,7 +29,7 @@ struct AnyObserver {
   static constexpr bool wants_timeline = wants;
   struct State {};
 
-  EventListener* listener = nullptr; ///< null: nobody hears
+  EventListener* listener = nullptr; ///< null: no listener
 
   void on(State&, const AnyEvent& event) const {
     if (listener != nullptr) listener->hear(event);

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Where one request's layers were.
+/// The places of one request's layers.
 struct PlacedRequest {
   RequestId id{};
   LayerSet host;
@@ -45,7 +45,7 @@ struct RecordedIteration {
     const auto stream = static_cast<std::size_t>(transfer.stream);
     return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
   }
-  /// Whether the transfer is of weights alone.
+  /// Whether the transfer is only of weights.
   [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
     return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
   }
@@ -53,7 +53,7 @@ struct RecordedIteration {
 
 namespace detail {
 
-/// Overwrites `into` with the iteration; its vectors keep their room. The evaluator's clock starts after the wait for
+/// Overwrites `into` with the iteration and reuses its vectors' memory. The evaluator's clock starts after the wait for
 /// the planner, the record's before it.
 inline void record_iteration(const IterationRecord& record, const TimelineReplay& replay, RecordedIteration& into) {
   into.layer_slices.clear();
@@ -94,9 +94,9 @@ inline void record_iteration(const IterationRecord& record, const TimelineReplay
 
 /// Keeps one iteration's layers, transfers and stalls.
 ///
-/// With `step` < 0, the iteration that stalled longest, within 2 %: stalls often grow a little each step as the KV
-/// does, and each new longest stall costs a replay. Where no iteration stalls, the first that decodes. With `step`
-/// >= 0, the last iteration up to that step.
+/// With `step` < 0, it keeps the iteration with the longest stall, within 2 %: stalls often grow slightly in each step,
+/// as the KV does, and each new longest stall costs a replay. If no iteration stalls, it keeps the first one that
+/// decodes. With `step` >= 0, it keeps the last iteration up to that step.
 struct ChosenIteration {
   using role = roles::Observer;
   using hears = Events<events::Iterated>;
@@ -114,8 +114,8 @@ struct ChosenIteration {
 
  private:
   [[nodiscard]] bool wanted(const RecordedIteration& kept, const IterationRecord& record) const {
-    // Of the iterations before the given step only the first and the last can matter, and the last is not known: keep
-    // those within reach of it.
+    // Of the iterations before the given step only the first and the last can matter. The last one is not known in
+    // advance, so keep those within reach of the step.
     if (step >= 0) return record.step == step || (record.step < step && (kept.empty() || step - record.step < 64));
     if (kept.empty()) return true;
     if (kept.decodes == 0 && kept.stall_s <= 0 && record.decodes > 0) return true;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionLog: the observer that writes down, for a person, which requests were preempted and came back, and every
-// plan.
+// DecisionLog: the observer that logs, for people, every plan and which requests were preempted and resumed.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -14,7 +13,7 @@
 
 namespace sluice {
 
-/// One line for each decision, oldest first, and at most `max_lines` of them: lines after those are only counted.
+/// One line per decision, oldest first; lines beyond `max_lines` are only counted.
 ///
 ///     12.345678 s  step 211  plan: 3 requests, 2 offload (r7: 1 layer, r9: 4 layers), 40 blocks in flight, ...
 ///     12.345678 s  preempt r7: 31 tokens made, 12 not delivered; its KV stays until the room is needed
@@ -30,7 +29,7 @@ struct DecisionLog {
     std::vector<std::string> lines;
     std::int64_t dropped = 0; ///< lines beyond `max_lines`
 
-    /// All lines, each ended, and a last one that says how many are missing.
+    /// All lines with line ends, and a last line with the number of missing ones.
     [[nodiscard]] std::string text() const {
       std::string all;
       for (const std::string& line : lines) all += line + '\n';
@@ -70,8 +69,8 @@ struct DecisionLog {
              std::to_string(row.deposit().count()) + " not delivered";
     });
   }
-  /// A planner's effort in the engine's time, where that time follows from the search. A time that a clock measured
-  /// differs in every run, and a log is there to be compared.
+  /// The planner's time on the engine's clock, if it follows from the search effort. A measured time differs in every
+  /// run, so logs could not be compared.
   void on(State& state, const events::Planned& event) const {
     const View& view = event.view;
     add(state, view.now, [&] {
@@ -103,7 +102,7 @@ struct DecisionLog {
     case Kept::device:
       return "its KV stays until the room is needed";
     case Kept::hidden:
-      return "its KV moves to the host, but for layers whose hidden states were saved there";
+      return "its KV moves to the host, except layers whose hidden states were saved there";
     }
     return "";
   }

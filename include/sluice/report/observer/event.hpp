@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// events: everything that an engine tells its observers. A new event is declared here, in a struct and in AllEvents.
+// events: everything that an engine reports to its observers. Declare a new event here, as a struct and in AllEvents.
 #pragma once
 
 #include "sluice/policy/retention/retention.hpp"
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// References in an event are valid during the call only.
+/// References in an event are valid only during the call.
 namespace events {
 
 /// The engine took the request into its queue.
@@ -34,18 +34,18 @@ struct Resumed {
   const RequestRow& row;
   Seconds now;
 };
-/// The request has all its tokens.
+/// The request has generated all its tokens.
 struct Ended {
   const RequestRow& row;
   Seconds now;
 };
-/// The user gave the request up. `row` is as it was until then; tokens that were not delivered never come.
+/// The user cancelled the request. `row` is its last state; undelivered tokens are never delivered.
 struct Cancelled {
   const RequestRow& row;
   Seconds now;
 };
-/// `count` tokens reached the user at `when`; `row.delivered` counts them already. Deliveries of one request come in
-/// order of time; those of different requests may not.
+/// `count` tokens reached the user at `when`; `row.delivered` already includes them. One request's deliveries are in
+/// order of time; those of different requests may not be.
 struct Delivered {
   const RequestRow& row;
   Tokens count;
@@ -87,8 +87,8 @@ using AllEvents = Events<events::Submitted, events::Refused, events::Preempted, 
 template <class E>
 concept Event = AllEvents::contains<E>;
 
-/// An event of any type, by reference: what a function that is no template can be called with.
-/// Rejected: std::variant. It copies the event, and <variant> is dear to compile.
+/// An event of any type, by reference, for functions that are not templates. Rejected: std::variant, which copies the
+/// event, and whose header is expensive to compile.
 class AnyEvent {
  public:
   template <Event E>
@@ -99,7 +99,7 @@ class AnyEvent {
   [[nodiscard]] const E* get() const {
     return type_ == AllEvents::place<E>() ? static_cast<const E*>(event_) : nullptr;
   }
-  /// Calls `tell(event)` with the event itself, if it is one of `Es`.
+  /// Calls `tell(event)` with the typed event, if it is one of `Es`.
   template <Event... Es, class Tell>
   void visit(Events<Es...>, Tell&& tell) const {
     (void)((type_ == AllEvents::place<Es>() && (tell(*static_cast<const Es*>(event_)), true)) || ...);

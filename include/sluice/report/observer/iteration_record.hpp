@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IterationRecord: what an engine tells its observers of one iteration, and how they get the iteration's timeline.
+// IterationRecord: an engine's report on one iteration to its observers, and their access to its timeline.
 #pragma once
 
 #include "sluice/state/plan/plan.hpp"
@@ -11,15 +11,15 @@
 
 namespace sluice {
 
-/// One iteration, after it has run. References are valid during the call only.
+/// One iteration, after it has run. References are valid only during the call.
 struct IterationRecord {
   std::int64_t step = 0;
   Seconds start{0};
-  Seconds duration{0};              ///< start to end, planning that the iteration waited for included
-  Seconds stall{0};                 ///< of it, time the compute stream waited for a transfer
-  Seconds planning{0};              ///< of it, time it waited for the planner
-  std::span<const Claim> batch;     ///< the requests that ran, with how many tokens
-  std::span<const RequestRow> rows; ///< by slot, during the iteration; only those of the batch mean anything
+  Seconds duration{0};              ///< start to end, including planning that the iteration waited for
+  Seconds stall{0};                 ///< the part in which the compute stream waited for a transfer
+  Seconds planning{0};              ///< the part in which it waited for the planner
+  std::span<const Claim> batch;     ///< the requests that ran, with their numbers of tokens
+  std::span<const RequestRow> rows; ///< by slot, during the iteration; only the batch's rows are valid
   /// The request of each stream that a timeline names; streams beyond the list are weights. In real time a stream is a
   /// slot.
   std::span<const Slot> stream_slots;
@@ -41,9 +41,9 @@ struct IterationRecord {
 
 struct TimelineSink; ///< report/observer/timeline_sink.hpp
 
-/// Evaluates an iteration once more, into a timeline. It points to a function of one engine type, so that observers
-/// are no templates. Valid while the function `evaluate(TimelineSink&)` that it is made of lives. Observers that want
-/// timelines include report/observer/timeline_sink.hpp.
+/// Evaluates an iteration again, into a timeline. It points to a function of one engine type, so that observers need
+/// not be templates. Valid during the lifetime of the function `evaluate(TimelineSink&)` from which it is made.
+/// Observers that want timelines include report/observer/timeline_sink.hpp.
 class TimelineReplay {
  public:
   TimelineReplay() = default; ///< writes nothing: no observer of the engine wants timelines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JsonWriter: writes JSON as it goes, without a document in memory.
+// JsonWriter: writes JSON incrementally, without a document in memory.
 #pragma once
 
 #include "sluice/core/utf8.hpp"
@@ -17,10 +17,10 @@ namespace sluice {
 /// Appends JSON to a string. The caller nests correctly; the writer sets commas, escapes and numbers.
 ///
 /// Numbers are the shortest decimal that reads back as the same double, so equal input gives equal bytes on every
-/// machine; NaN and infinities are null. Text that is not UTF-8 (a file name) has its stray bytes replaced by U+FFFD.
+/// machine; NaN and infinities are null. In text that is not UTF-8 (a file name), U+FFFD replaces stray bytes.
 ///
-/// Rejected: a JSON library. A trace has a million events, whose document would take a hundred times their text, and
-/// reports are only ever written; reading JSON is what the library is for.
+/// Rejected: a JSON library. A trace has a million events, whose document would take a hundred times the memory of
+/// their text, and reports are only written. The library is used to read JSON.
 class JsonWriter {
  public:
   /// `script_safe` also escapes <, > and &, for text inside an HTML script element.
@@ -65,7 +65,7 @@ class JsonWriter {
     out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
     return *this;
   }
-  /// Rounded to so many significant digits: for plots, where six are more than a screen shows.
+  /// Rounded to `digits` significant digits, for plots, in which six exceed a screen's precision.
   JsonWriter& rounded(double number, int digits) {
     if (!std::isfinite(number)) return null();
     separate();
@@ -76,7 +76,7 @@ class JsonWriter {
   /// n / 1000 with three decimals, exactly: a trace's microseconds from whole nanoseconds.
   JsonWriter& thousandths(std::int64_t n) {
     separate();
-    if (n < 0 && n > -1000) out_ += '-'; // -0 has no sign of its own
+    if (n < 0 && n > -1000) out_ += '-'; // the integer part -0 would lose its sign
     out_ += std::to_string(n / 1000);
     const std::int64_t rest = n < 0 ? -(n % 1000) : n % 1000;
     out_ += '.';
@@ -92,7 +92,7 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const Value& content) {
     return key(name).value(content);
   }
-  /// The next element starts on a line of its own: for people and for diff.
+  /// The next element starts on a new line, for people and for diff.
   JsonWriter& line(int indent = 0) {
     line_break_ = indent;
     return *this;

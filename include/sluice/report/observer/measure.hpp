@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// measure: from what Summary kept to the metrics of a run, as docs/metrics.md defines them.
+// measure: computes a run's metrics, as docs/metrics.md defines them, from Summary's records.
 #pragma once
 
 #include "sluice/report/observer/metrics.hpp"
@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// The four latencies of a run, in seconds: TTFT of the requests that got a token, TPOT and E2E of the requests that
-/// were served, and the gaps of all, pooled. Sorted once; metrics and plots both read them.
+/// The four latencies of a run, in seconds: TTFT of the requests that got a token, TPOT and E2E of the served requests,
+/// and all requests' gaps, pooled. Sorted once, for both metrics and plots.
 struct LatencyDistributions {
   Distribution ttft;
   Distribution tpot;
@@ -35,19 +35,19 @@ struct LatencyDistributions {
 
 namespace detail {
 
-/// The counts over requests that the attainments are made of.
+/// The counts of requests from which attainments are computed.
 struct PromiseCounts {
   std::int64_t owed_ttft = 0, met_ttft = 0;
   std::int64_t owed_tpot = 0, met_tpot = 0;
-  std::int64_t owed_both = 0, met_both = 0; ///< all that was promised, and something was
+  std::int64_t owed_both = 0, met_both = 0; ///< requests with an SLO; those that met every SLO
   bool any_tbt = false;
 };
 
-/// Deadlines missed for tokens that never came. A user who was left waiting is owed a token every SLO until the end of
-/// the run: from the last delivery, or from when the first token was promised (from the arrival without that promise).
-/// A user whose request was refused was told so and does not wait: each token not delivered is one deadline. Rejected:
-/// counting until the end for refused requests too; one request turned away early in a long run would then outweigh
-/// every token of all the others.
+/// Deadlines missed for tokens that never came. An unfinished request is owed a token per SLO until the end of the run,
+/// counted from the last delivery, or from the TTFT deadline (without one, from the arrival). The user of a refused
+/// request knows this and does not wait, so each undelivered token is one deadline. Rejected: counting until the end
+/// for refused requests too, since one request refused early in a long run would then outweigh all tokens of the
+/// others.
 inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds end) {
   if (request.outcome == Outcome::refused)
     return std::isinf(request.slo_tbt.count()) ? 0 : (request.output - request.delivered).count();
@@ -58,7 +58,7 @@ inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds 
 
 inline void count_request(const RequestRecord& request, Seconds end, Metrics& m, PromiseCounts& counts) {
   ++m.requests;
-  // A user who left is owed nothing after that: what the user got counts, and nothing else.
+  // A cancelled request is owed nothing afterwards: only its delivered tokens count.
   const bool left = request.outcome == Outcome::cancelled;
   const bool whole = request.delivered >= request.output;
   m.served += request.outcome == Outcome::served ? 1 : 0;
@@ -68,7 +68,7 @@ inline void count_request(const RequestRecord& request, Seconds end, Metrics& m,
   m.times_preempted += request.times_preempted;
   m.tokens_delivered += request.delivered.count();
 
-  // The first token of a request ends no gap: of n tokens, n - 1 are owed in time.
+  // The first token of a request ends no gap: of n tokens, n - 1 have a deadline.
   const std::int64_t owed =
       (left ? std::max(request.delivered, Tokens{1}) : std::max(request.output, request.delivered)).count() - 1;
   m.tokens_on_time += request.on_time;
@@ -131,8 +131,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
 
 } // namespace detail
 
-/// The metrics of a run that ended at `end` (for requests that were still owed tokens then). `of` is
-/// `latencies(state)`.
+/// The metrics of a run. `end`: its end, for requests that were still owed tokens then; `of`: `latencies(state)`.
 [[nodiscard]] inline Metrics measure(const Summary::State& state, Seconds end, const LatencyDistributions& of) {
   Metrics m;
   detail::PromiseCounts counts;
@@ -145,8 +144,8 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
     first_arrival = std::min(first_arrival, request.arrival.count());
     if (!request.started()) continue;
     last_delivery = std::max(last_delivery, request.last.count());
-    // A user who was left waiting in the middle has an open gap: it is not among the quantiles, but it counts for the
-    // longest gap.
+    // A request that was unfinished at the end has an open gap, which counts for the longest gap but not for the
+    // quantiles.
     const bool open = request.delivered < request.output && request.outcome != Outcome::cancelled;
     if (request.delivered.count() > 1 || open)
       longest = std::max(longest, std::max(request.longest_gap, open ? end - request.last : Seconds{0}).count());

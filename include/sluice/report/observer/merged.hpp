@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merged: what the Summary observers of several engines saw, as if one had seen it.
+// merged: combines the Summary records of several engines into one.
 #pragma once
 
 #include "sluice/report/observer/summary.hpp"
@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// The engines of a node as their users see them together: requests one after the other (an id is then a place in that
-/// order), gaps and plans pooled, times and moved blocks summed. Blocks of engines with other models differ in size:
-/// all are counted in blocks of the first engine's size.
+/// The records of a node's engines as one: requests are concatenated (an id is then a position in that order), gaps and
+/// plans are pooled, times and moved blocks are summed. Block sizes differ between models, so all blocks are converted
+/// to the first engine's size.
 [[nodiscard]] inline Summary::State merged(std::span<const Summary::State* const> parts) {
   Summary::State all;
   for (const Summary::State* part : parts) {

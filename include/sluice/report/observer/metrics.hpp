@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: every number of one run, under the names that report.json gives them.
+// Metrics: every number of one run, under its name in report.json.
 #pragma once
 
 #include <concepts>
@@ -9,10 +9,10 @@
 
 namespace sluice {
 
-/// The numbers of one run (docs/metrics.md defines each). A number that does not exist, such as the P99 of no gaps or
-/// an attainment of a promise that no request was given, is NaN; reports write it as null or as a dash.
+/// The numbers of one run (docs/metrics.md defines each). A number that does not exist, such as the P99 without gaps,
+/// or an attainment without an SLO, is NaN; reports write it as null or as a dash.
 ///
-/// Plain doubles and counts, the unit in the name: these are the keys of report.json.
+/// Plain doubles and counts, with the unit in the name; the names are report.json's keys.
 struct Metrics {
   static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
@@ -20,7 +20,7 @@ struct Metrics {
   double per_token_attainment = absent;
   double tpot_attainment = absent;
   double ttft_attainment = absent;
-  double slo_attainment = absent; ///< of requests, those that kept both their TTFT and their TPOT
+  double slo_attainment = absent; ///< share of requests that met both their TTFT and their TPOT SLO
 
   double mean_tbt_s = absent, p50_tbt_s = absent, p95_tbt_s = absent, p99_tbt_s = absent;
   double mean_ttft_s = absent, p50_ttft_s = absent, p95_ttft_s = absent, p99_ttft_s = absent;
@@ -30,11 +30,11 @@ struct Metrics {
 
   double throughput_tokens_per_s = absent;
   double throughput_requests_per_min = absent;
-  double goodput_requests_per_s = absent; ///< of requests that kept both
+  double goodput_requests_per_s = absent; ///< counts requests that met both
 
   std::int64_t bytes_moved = 0; ///< both ways
   std::int64_t bytes_to_device = 0;
-  std::int64_t bytes_of_weights = 0; ///< of the bytes to the device: streamed weights
+  std::int64_t bytes_of_weights = 0; ///< the part of the bytes to the device that are streamed weights
   std::int64_t bytes_to_host = 0;
   std::int64_t blocks_to_device = 0; ///< layer blocks
   std::int64_t blocks_to_host = 0;
@@ -66,14 +66,14 @@ struct Metrics {
   std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
   std::int64_t tokens_on_time = 0;   ///< tokens that followed another within the SLO
-  std::int64_t tokens_late = 0;      ///< tokens that did not, or never came: what per-token attainment counts
-  std::int64_t deadlines_missed = 0; ///< what TBT attainment counts
-  std::int64_t deadlines_missed_undelivered = 0; ///< of them, for tokens that never came
+  std::int64_t tokens_late = 0;      ///< tokens that did not, or were never delivered; for per-token attainment
+  std::int64_t deadlines_missed = 0; ///< for TBT attainment
+  std::int64_t deadlines_missed_undelivered = 0; ///< the part for tokens that were never delivered
   double end_s = absent;                         ///< end of the run
 };
 
-/// Calls `visit(name, number)` for every number, in the order of report.json. Of metrics that may be written to,
-/// `number` is a reference.
+/// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a
+/// reference.
 template <class AnyMetrics, class Visit>
   requires std::same_as<std::remove_cv_t<AnyMetrics>, Metrics>
 constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {

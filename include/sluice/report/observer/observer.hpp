@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observer: the concept of the role that is told what happens.
+// Observer: the concept of the role that receives an engine's events.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// `P` says whether it wants to replay iterations: the engine then keeps what the last iteration left.
+/// `P` states whether it replays iterations: the engine then keeps the state that the last iteration left.
 template <class P>
 concept StatesReplay = requires {
   { P::wants_timeline } -> std::convertible_to<bool>;
@@ -23,7 +23,7 @@ concept HasHookFor = requires(const P& policy, typename P::State& state, const E
 
 namespace detail {
 
-/// What the observer `P` says in `P::hears`, and whether its hooks agree.
+/// Checks `P::hears` of the observer `P` against its hooks.
 template <class P, class List>
 struct Hearing {
   static constexpr bool is_list = false, of_events = false, all_hooked = false, all_named = false;
@@ -33,7 +33,7 @@ struct Hearing<P, Events<Es...>> {
   static constexpr bool is_list = sizeof...(Es) > 0;
   static constexpr bool of_events = (AllEvents::contains<Es> && ...);
   static constexpr bool all_hooked = (HasHookFor<P, Es> && ...);
-  /// A hook that takes any event says nothing of a single one.
+  /// A hook that accepts any event is no evidence for a single one.
   template <class... All>
   static consteval bool names(Events<All...>) {
     return HasHookFor<P, AnyEvent> || ((!HasHookFor<P, All> || Events<Es...>::template contains<All>)&&...);
@@ -48,22 +48,23 @@ struct HearingOf<P> : Hearing<P, typename P::hears> {};
 
 } // namespace detail
 
-/// `P` lists the events that it hears, and has a hook for each of them and for no other.
+/// `P` lists its events, and has a hook for each of them and for no other.
 template <class P>
 concept HearsEvents = detail::HearingOf<P>::is_list && detail::HearingOf<P>::of_events &&
     detail::HearingOf<P>::all_hooked && detail::HearingOf<P>::all_named;
 
-/// The role that is told what happens. An engine has any number of observers; what an observer collects is its `State`.
+/// The role that receives an engine's events. An engine has any number of observers; an observer collects its data in
+/// its `State`.
 ///
 ///  1. `P::role` is `roles::Observer`; `P::State` is default-constructible.
-///  2. `P::hears` is `Events<...>`, the events of report/observer/event.hpp that it hears. What none of an engine's
-///     observers hears, the engine does not tell.
+///  2. `P::hears` is `Events<...>`, the events of report/observer/event.hpp that it receives. The engine does not
+///     report events that none of its observers lists.
 ///  3. `on(state, event)` for each of them: overloads, a template, or one `on(State&, const AnyEvent&)`.
 ///  4. `P::wants_timeline`: whether it calls the `replay` of `events::Iterated`.
 template <class P>
 concept Observer = PlaysRole<P, roles::Observer> && HasState<P> && StatesReplay<P> && HearsEvents<P>;
 
-/// Tells the observer of an event, if it hears of such.
+/// Passes an event to the observer, if it lists that event.
 template <Observer O, Event E>
 void tell(const O& observer, typename O::State& state, const E& event) {
   if constexpr (O::hears::template contains<E>) observer.on(state, event);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeakWindow: of a sequence too long to keep, the part around the item that matters most.
+// PeakWindow: keeps the part of a long sequence around its most important item.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -11,18 +11,17 @@
 
 namespace sluice {
 
-/// Keeps at most `capacity` neighbouring items with the *peak* among them, of which nobody knows that it is the peak
-/// until the sequence has ended: up to half of them before it, more only where there are fewer behind. A sequence that
-/// fits is kept whole.
+/// Keeps at most `capacity` neighbouring items around the *peak*, which is known only when the sequence has ended: up
+/// to half of the items are before it, more only if fewer follow. A sequence that fits is kept whole.
 ///
-/// Holds at most three halves of `capacity` items: those kept, and the last half, which would come before another peak.
-/// Their memory is used again. Rejected: running twice, first for the peak and then for what surrounds it, which
-/// doubles the dearest thing there is here, and asks that a run can be repeated, which one on a machine cannot.
+/// It holds at most 1.5 `capacity` items: the kept ones, and the latest half, which would precede another peak. Their
+/// memory is reused. Rejected: two runs, one to find the peak and one to record its surroundings, which doubles the
+/// most expensive work and requires a repeatable run, which a run on a real machine is not.
 template <class T>
 class PeakWindow {
  public:
-  /// A place for the next item, to be overwritten: it may hold what an item before has left. `peak`: this one matters
-  /// more than all before it. The first item always does.
+  /// A place for the next item, which the caller must overwrite, since it may hold an earlier item's data. `peak`: this
+  /// item is more important than all before it, as the first item always is.
   T& push(std::size_t capacity, bool peak) {
     SLUICE_ASSERT(capacity >= 2, "room for an item and a neighbour");
     const std::size_t before = capacity / 2;
@@ -55,11 +54,11 @@ class PeakWindow {
   [[nodiscard]] const T& back() const { return kept_.back(); }
   [[nodiscard]] const T& operator[](std::size_t i) const { return kept_[i]; }
   [[nodiscard]] const T& peak() const { return kept_[peak_]; }
-  /// The oldest item that may yet be among those kept at the end.
+  /// The oldest item that may still be kept at the end.
   [[nodiscard]] const T& oldest() const { return kept_.front(); }
 
  private:
-  /// A new peak: what came last becomes what is kept.
+  /// A new peak: the latest items replace the kept ones.
   void join() {
     if (!closed_) return;
     if (gap_)
@@ -79,7 +78,7 @@ class PeakWindow {
   }
 
   std::deque<T> kept_, recent_; ///< `recent_`: the last items, once `kept_` is closed
-  T spare_{};                   ///< its memory is the next item's
+  T spare_{};                   ///< the next item reuses its memory
   std::size_t peak_ = 0;        ///< in `kept_`
   std::int64_t seen_ = 0;
   bool closed_ = false; ///< `kept_` is full behind the peak

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantiles: exact, by nearest rank, of samples that each stand for one or many equal values.
+// Quantiles: exact, by nearest rank, of samples that each represent one or many equal values.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// `count` equal values: a batch of n requests that waited for the same iteration is one sample, not n.
+/// `count` equal values: n requests that waited for the same iteration are one sample.
 struct WeightedSample {
   double value = 0;
   std::int64_t count = 1;
@@ -32,7 +32,8 @@ struct CdfPoint {
 
 /// The rank of the p-quantile among n values by nearest rank: ceil(p * n), at least 1, counted from 1.
 ///
-/// 0.07 * 100 is 7.000000000000001 in double; a product within four rounding errors of a whole number is that number.
+/// 0.07 * 100 is 7.000000000000001 in double; so a product within four rounding errors of a whole number counts as that
+/// number.
 [[nodiscard]] inline std::int64_t nearest_rank(double p, std::int64_t n) {
   SLUICE_ASSERT(0 <= p && p <= 1, "a quantile between 0 and 1");
   const double exact = p * static_cast<double>(n);
@@ -42,9 +43,9 @@ struct CdfPoint {
                     std::max(std::int64_t{1}, n));
 }
 
-/// A sorted bag of values. Every answer is one of the values, never between two.
+/// A sorted bag of values. Every quantile is one of the values, never interpolated.
 ///
-/// Rejected: a sketch (t-digest, HDR). The metrics promise exact quantiles, and samples already come grouped.
+/// Rejected: a sketch (t-digest, HDR). The metrics are defined as exact quantiles, and the samples are already grouped.
 class Distribution {
  public:
   Distribution() = default;
@@ -68,16 +69,16 @@ class Distribution {
 
   [[nodiscard]] bool empty() const { return total_ == 0; }
   [[nodiscard]] std::int64_t count() const { return total_; }
-  /// NaN of no values: absent, which reports write as null.
+  /// NaN without values: absent, which reports write as null.
   [[nodiscard]] double mean() const { return empty() ? absent() : sum_ / static_cast<double>(total_); }
   [[nodiscard]] double max() const { return empty() ? absent() : sorted_.back().value; }
   [[nodiscard]] double min() const { return empty() ? absent() : sorted_.front().value; }
 
-  /// The least value that at least share `p` of all values do not exceed. NaN of no values.
+  /// The least value that at least share `p` of all values do not exceed. NaN without values.
   [[nodiscard]] double quantile(double p) const { return empty() ? absent() : at_rank(nearest_rank(p, total_)); }
 
   /// At most about `points` points of the distribution function, each exact: even steps of the fraction, and finer
-  /// steps in the tail (99 % and above), so that a plot shows the values that an SLO is about.
+  /// steps in the tail (99 % and above), so that a plot resolves the values that matter for an SLO.
   [[nodiscard]] std::vector<CdfPoint> cdf(int points) const {
     std::vector<CdfPoint> curve;
     if (empty()) return curve;
@@ -109,7 +110,7 @@ class Distribution {
         ->value;
   }
 
-  std::vector<WeightedSample> sorted_; ///< by value, distinct; `count` is that of all values up to and with it
+  std::vector<WeightedSample> sorted_; ///< by value, distinct; `count` is cumulative
   std::int64_t total_ = 0;
   double sum_ = 0;
 };

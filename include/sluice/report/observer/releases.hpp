@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Releases: the observer that tells a listener which tokens of which request have just reached their user.
+// Releases: the observer that notifies a listener which tokens of which request have just reached their user.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -8,16 +8,17 @@
 
 namespace sluice {
 
-/// `L` is told of tokens that Delivery has released: the request's generated tokens `first` (counted from 0) and the
-/// `count - 1` after it, due at `when`.
+/// `L` is notified of tokens that Delivery has released: the request's generated tokens `first` (counted from 0) and
+/// the `count - 1` after it, due at `when`.
 template <class L>
 concept ReleaseListener = requires(L& listener, RequestId id, Tokens first, Tokens count, Seconds when) {
   { listener.released(id, first, count, when) } -> std::same_as<void>;
 };
 
-/// What a server streams from. A backend that computes real tokens keeps them by request (`CpuMachine::generated`), and
-/// Delivery decides from counts alone when they go out: so a deposit holds for real tokens, whatever listener prints or
-/// sends them. Rejected: telling the listener when a token is sampled, which is before Delivery has seen it.
+/// A server streams its tokens from this. A backend that computes real tokens stores them by request
+/// (`CpuMachine::generated`), and Delivery decides only from counts when they are released, so a deposit works for real
+/// tokens with any listener. Rejected: notifying the listener when a token is sampled, which is before Delivery's
+/// decision.
 ///
 ///     using Mine = With<OrbitFlow, Cpu, Releases<Streams>>;
 ///     config.observers = std::tuple{Releases<Streams>{&streams}};
@@ -28,7 +29,7 @@ struct Releases {
   static constexpr bool wants_timeline = false;
   struct State {};
 
-  L* to = nullptr; ///< null: nobody listens
+  L* to = nullptr; ///< null: no listener
 
   void on(State&, const events::Delivered& event) const {
     const Tokens count = event.count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series: the observer that keeps memory and queue over time, in a fixed number of buckets.
+// Series: the observer that records memory and queue over time, in a fixed number of buckets.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What one quantity did during a bucket. `mean` is over the time that iterations took.
+/// The range of one quantity during a bucket. `mean` is over the time that iterations took.
 struct SeriesRange {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -30,9 +30,9 @@ struct SeriesRange {
   }
 };
 
-/// One bucket of time. An iteration that spans several buckets counts in each by its share.
+/// One bucket of time. An iteration that spans several buckets counts proportionally in each.
 struct SeriesBucket {
-  double seconds = 0; ///< of iterations: less than the width where the engine idled
+  double seconds = 0; ///< of iterations; less than the width if the engine idled
   double stall_s = 0;
   double moved_blocks = 0; ///< both ways
   std::int64_t samples = 0;
@@ -59,9 +59,9 @@ struct SeriesBucket {
 
 /// Memory and queue over time in at most `buckets` buckets of equal width, however long the run.
 ///
-/// The width starts at the first iteration's duration and doubles, neighbours merged, whenever the run outgrows the
-/// buckets. Least, largest and mean of each bucket are exact, so no spike is lost at any width; only the moment of a
-/// spike within its bucket is lost. Rejected: every n-th iteration, which loses the spikes that matter.
+/// The width starts at the first iteration's duration. Whenever the run outgrows the buckets, the width doubles and
+/// neighbours are merged. Minimum, maximum and mean of each bucket are exact, so no spike is lost at any width, only
+/// its time within the bucket. Rejected: recording every n-th iteration, which loses spikes.
 struct Series {
   using role = roles::Observer;
   using hears = Events<events::Planned, events::Iterated>;

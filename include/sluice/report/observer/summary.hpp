@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Summary: the observer that keeps what the metrics need: one record a request, and the gaps, grouped.
+// Summary: the observer that records the metrics' inputs: one record per request, and the grouped gaps.
 #pragma once
 
 #include "sluice/report/observer/deadlines.hpp"
@@ -18,13 +18,13 @@ namespace sluice {
 enum class Outcome : std::uint8_t {
   unfinished, ///< waiting, running or preempted when the run ended
   served,     ///< its last token was generated
-  refused,    ///< could not be placed at all, or was given up
+  refused,    ///< could not be placed, or was given up
   cancelled,  ///< its user left before its last token
 };
 
 /// One request as its user saw it. Times are on the run's clock.
 struct RequestRecord {
-  // What a delivery touches comes first, in one cache line.
+  // The fields that a delivery accesses come first, in one cache line.
   Seconds first{0}; ///< first and last delivery; undefined while `delivered` is 0
   Seconds last{0};
   Seconds longest_gap{0};
@@ -45,17 +45,16 @@ struct RequestRecord {
   [[nodiscard]] bool started() const { return delivered.count() > 0; }
   [[nodiscard]] Seconds ttft() const { return first - arrival; }
   [[nodiscard]] Seconds e2e() const { return last - arrival; }
-  /// (last - first delivery) / (tokens - 1); 0 of a single token.
+  /// (last - first delivery) / (tokens - 1); 0 for a single token.
   [[nodiscard]] Seconds tpot() const {
     return delivered.count() > 1 ? (last - first) / static_cast<double>(delivered.count() - 1) : Seconds{0};
   }
 };
 
-/// Collects what `measure` (report/observer/measure.hpp) makes metrics of.
+/// Collects the data from which `measure` (report/observer/measure.hpp) computes metrics.
 ///
-/// Memory: a record a request (104 bytes), a sample (16 bytes) for each run of equal gaps, which is one or two an
-/// iteration, and 12 bytes or more a plan; nothing else grows. Nothing is allocated but the growth of those vectors;
-/// `State::reserve` takes that growth out of the run.
+/// Memory: 104 bytes per request, 16 bytes per run of equal gaps (one or two per iteration), and at least 12 bytes per
+/// plan. Only these vectors grow; `State::reserve` allocates them before the run.
 struct Summary {
   using role = roles::Observer;
   using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Ended, events::Cancelled,
@@ -66,7 +65,7 @@ struct Summary {
     std::vector<RequestRecord> requests; ///< by id
     std::vector<std::string> reasons;    ///< of refusals; equal neighbours share one
     std::vector<WeightedSample> gaps;    ///< in order of time; equal neighbours share a sample
-    std::size_t common_gap = 0;          ///< the sample that last took a second gap: most likely the next one's
+    std::size_t common_gap = 0;          ///< the sample that last grew, which the next gap most likely equals
 
     std::vector<WeightedSample> planning_s; ///< virtual time of each plan, equal neighbours grouped
     std::vector<float> planning_wall_s;     ///< wall time of each; single precision is finer than any clock here
@@ -80,7 +79,7 @@ struct Summary {
     double planning_wait_s = 0;
     double device_block_seconds = 0; ///< integral of the resident blocks over busy time
     LayerBlocks device_peak{0};
-    LayerBlocks device_capacity{0}; ///< the largest, where weights give memory up
+    LayerBlocks device_capacity{0}; ///< the largest, if weights give up memory
     LayerBlocks host_peak{0};
     LayerBlocks to_device{0};
     LayerBlocks to_host{0};
@@ -88,7 +87,7 @@ struct Summary {
     Bytes layer_block_bytes{0};
     Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
 
-    /// Room for so many requests and iterations, so that a run of that size allocates nothing.
+    /// Reserves room for these numbers of requests and iterations, so that a run of that size allocates nothing.
     void reserve(std::size_t request_count, std::size_t iteration_count) {
       requests.reserve(request_count);
       gaps.reserve(2 * iteration_count);
@@ -126,8 +125,8 @@ struct Summary {
   void on(State& state, const events::Refused& event) const {
     RequestRecord& record = state.record(event.id, event.spec);
     record.outcome = Outcome::refused;
-    // Compared with the last reason alone: reasons name sizes and so differ, and a search would grow with the refused
-    // requests.
+    // Compared only with the last reason: reasons contain sizes and so often differ, and a search would grow with the
+    // number of refused requests.
     if (state.reasons.empty() || state.reasons.back() != event.reason) state.reasons.emplace_back(event.reason);
     record.reason = static_cast<std::int32_t>(state.reasons.size()) - 1;
     state.last_event = std::max(state.last_event, event.now);
@@ -137,7 +136,7 @@ struct Summary {
     ++state.record(event.row.id, event.row.spec).times_preempted;
   }
 
-  /// A request that ended before its length ran out is owed no more than it has generated.
+  /// A request that ended early is owed no more tokens than it has generated.
   void on(State& state, const events::Ended& event) const {
     const RequestRow& row = event.row;
     RequestRecord& record = state.record(row.id, row.spec);
@@ -151,7 +150,7 @@ struct Summary {
     state.last_event = std::max(state.last_event, event.now);
   }
 
-  /// Told for every token: its fields go on in registers, and the event need not be in memory.
+  /// Called for every token: the fields are passed in registers, so the event need not be in memory.
   void on(State& state, const events::Delivered& event) const { deliver(state, event.row, event.count, event.when); }
 
   void on(State& state, const events::Planned& event) const {
@@ -183,15 +182,15 @@ struct Summary {
   }
 
  private:
-  /// The first of `count` tokens ends a gap, the others follow it at once. A gap that is the SLO but for rounding (a
-  /// deposit releases one token every SLO) is kept as the SLO itself, so that such gaps share a sample.
+  /// The first of `count` tokens ends a gap, the others follow it at once. A gap that equals the SLO up to rounding (a
+  /// deposit releases one token per SLO) is stored as the SLO itself, so that such gaps share a sample.
   static void deliver(State& state, const RequestRow& row, Tokens count, Seconds when) {
     RequestRecord& record = state.record(row.id, row.spec);
     std::int64_t at_once = count.count();
     if (at_once <= 0) return;
     if (record.started()) {
       Seconds gap = when - record.last;
-      if (gap < 0.999 * record.slo_tbt) { // nearly every gap: no rounding to think about
+      if (gap < 0.999 * record.slo_tbt) { // nearly every gap: too short for rounding to matter
         ++record.on_time;
       } else if (on_time(gap, record.slo_tbt, when)) {
         ++record.on_time;

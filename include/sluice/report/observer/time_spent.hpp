@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestTime: what one request's time went to, cause by cause, in whole nanoseconds.
+// RequestTime: one request's time by cause, in whole nanoseconds.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -17,19 +17,19 @@
 
 namespace sluice {
 
-/// What a request's time goes to. Each instant between its arrival and its end belongs to one cause.
+/// The causes of a request's time. Each instant between its arrival and its end belongs to exactly one cause.
 enum class TimeCause : std::uint8_t {
   queue,     ///< has never run
   prompt,    ///< its prompt is computed
   decode,    ///< its next token is computed, in a batch that decodes
   beside,    ///< its next token is computed in an iteration that also computes others' prompts
-  again,     ///< what was dropped is computed again
+  again,     ///< its dropped KV is recomputed
   held,      ///< keeps its memory and sits out while others' prompts are computed
-  crowded,   ///< has its place and no token: others' next tokens use the budget up
+  crowded,   ///< has its place but computes no token: others' next tokens use up the budget
   own_kv,    ///< the batch waited for this request's KV
   others_kv, ///< the batch waited for another request's KV
   weights,   ///< the batch waited for weights
-  moves,     ///< the batch waited for swaps, evictions, what a plan moves
+  moves,     ///< the batch waited for swaps, evictions or a plan's moves
   planning,  ///< the batch waited for the planner
   paused,    ///< preempted, its KV kept
   dropped,   ///< preempted, its KV dropped
@@ -67,21 +67,22 @@ struct CauseText {
   return cause >= TimeCause::own_kv && cause <= TimeCause::moves;
 }
 
-/// Nanoseconds: whole numbers, so that parts add up to the whole.
+/// Nanoseconds as integers, so that parts add up exactly.
 using Ticks = std::array<std::int64_t, time_causes>;
 [[nodiscard]] inline std::int64_t ticks_of(Seconds time) { return std::llround(time.count() * 1e9); }
 [[nodiscard]] constexpr double seconds_of(std::int64_t ticks) { return static_cast<double>(ticks) * 1e-9; }
 
 enum class RequestEnd : std::uint8_t { unfinished, served, refused, cancelled };
 
-/// A spell of a request's time. Stalls are part of the spell in which the batch ran; so is a wait for the planner.
+/// A spell of a request's time. Stalls and waits for the planner are part of the spell in which the batch ran.
 struct TimeSpell {
   TimeCause cause = TimeCause::queue;
   std::int64_t begin = 0, end = 0;
-  std::int64_t stalled = 0;      ///< of it
-  std::array<RequestId, 4> by{}; ///< whose prompts, if it was held up; if it was preempted, who joined then
+  std::int64_t stalled = 0;      ///< stalled part of the spell
+  std::array<RequestId, 4> by{}; ///< if it was held up, the requests of the prompts; if it was preempted, the requests
+                                 ///< that joined then
   std::uint8_t blamed = 0;
-  bool by_more = false; ///< and others
+  bool by_more = false; ///< and further requests
 
   [[nodiscard]] std::int64_t length() const { return end - begin; }
   void blame(RequestId id) {
@@ -97,48 +98,49 @@ struct TimeSpell {
   }
 };
 
-/// Where one request's time went.
+/// One request's time by cause.
 struct RequestTime {
   RequestId id{};
   bool known = false;
   RequestEnd end = RequestEnd::unfinished;
-  TimeCause doing = TimeCause::queue; ///< until something else is said
+  TimeCause doing = TimeCause::queue; ///< current cause
   std::int32_t times_preempted = 0;
   std::int64_t prompt = 0, delivered = 0; ///< tokens
   Seconds slo_tbt{std::numeric_limits<double>::infinity()}, slo_ttft{std::numeric_limits<double>::infinity()};
 
   std::int64_t arrival = 0;
-  std::int64_t since = 0; ///< accounted for until then; at last its end
+  std::int64_t since = 0; ///< accounted for until this time; finally its end
   Ticks spent{};
-  Ticks covered{};                          ///< of it, while the user had tokens to come from the deposit
+  Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
   std::array<double, time_causes> missed{}; ///< deadlines
-  double turned_away = 0;                   ///< deadlines of tokens that a refused request did not get
+  double turned_away = 0;                   ///< deadlines of tokens that were not delivered because of a refusal
   std::int64_t caused = 0;                  ///< time that its own KV made the batch wait
 
-  /// Between `least` and `ticks`: who takes the place of the one with the fewest ticks inherits them.
+  /// The true value is between `least` and `ticks`: a new entry inherits the ticks of the smallest entry, which it
+  /// replaces.
   struct Blamed {
     RequestId id{};
     std::int64_t ticks = 0, least = 0;
   };
-  std::array<Blamed, 8> stalled_by{}; ///< whose KV it waited for longest (Metwally's space saving)
+  std::array<Blamed, 8> stalled_by{}; ///< requests for whose KV it waited longest (Metwally's space saving)
 
   std::vector<TimeSpell> spells;
-  TimeSpell open;          ///< the last one, which bounds do not merge with others
-  TimeSpell longest_pause; ///< preempted, of one kind; empty if there was none
+  TimeSpell open;          ///< the current spell, which is never merged to save memory
+  TimeSpell longest_pause; ///< the longest preempted spell of one kind; empty if none
   TimeSpell longest_held;
 
-  /// What was done since the last delivery: in order, the oldest of many in `older` alone.
+  /// Activity since the last delivery, in order; if there is too much, the oldest part is only summed in `older`.
   struct Stretch {
     TimeCause cause;
     std::int64_t begin, end;
   };
   std::vector<Stretch> recent;
   Ticks older{};
-  std::int64_t gap_begin = 0; ///< from then on a missed deadline is looked for
+  std::int64_t gap_begin = 0; ///< missed deadlines are attributed from this time on
   std::int64_t covered_until = 0;
-  std::int64_t computed_most = 0; ///< tokens: what is computed below it was computed before
+  std::int64_t computed_most = 0; ///< most tokens computed so far; computing fewer is recomputation
   Seconds last_delivery{0};
-  std::int64_t last_step = -2; ///< that it ran in
+  std::int64_t last_step = -2; ///< last step in which it ran
 
   [[nodiscard]] std::int64_t whole() const { return since - arrival; }
   [[nodiscard]] std::int64_t stalled() const {
@@ -147,7 +149,7 @@ struct RequestTime {
       if (is_stall(static_cast<TimeCause>(i))) sum += spent[i];
     return sum;
   }
-  /// What TBT attainment counts as missed of this request (report/observer/measure.hpp), once the run is over.
+  /// This request's missed deadlines for TBT attainment (report/observer/measure.hpp), once the run is over.
   [[nodiscard]] double all_missed() const { return std::accumulate(missed.begin(), missed.end(), turned_away); }
 
   void add(TimeCause cause, std::int64_t ticks) {
@@ -169,7 +171,7 @@ struct RequestTime {
     }
     recent.push_back({cause, begin, since});
   }
-  /// The clock says `now`, which may be a nanosecond before where its parts, each rounded, have added up to.
+  /// Goes back to the clock's time `now`, which may be a nanosecond before the sum of the rounded parts.
   void take_back_to(std::int64_t now) {
     const auto most = static_cast<std::size_t>(std::max_element(spent.begin(), spent.end()) - spent.begin());
     const auto from = recent.empty() ? most : static_cast<std::size_t>(recent.back().cause);
@@ -182,8 +184,8 @@ struct RequestTime {
     if (!spells.empty()) spells.back().end = std::min(spells.back().end, since);
     open.end = std::min(open.end, since);
   }
-  /// A token reached the user. With a deposit that may be before `since`: what was done after it belongs to the gap
-  /// that begins here.
+  /// A token reached the user. With a deposit that may be before `since`: later activity belongs to the gap that begins
+  /// here.
   void deliver(std::int64_t when) {
     gap_begin = when;
     older.fill(0);
@@ -191,8 +193,8 @@ struct RequestTime {
     recent.erase(recent.begin(), first);
     if (!recent.empty()) recent.front().begin = std::max(recent.front().begin, when);
   }
-  /// Divides `count` missed deadlines among the causes as the gap's time until `when`: what is not accounted for yet
-  /// goes to what the request is doing.
+  /// Divides `count` missed deadlines among the causes in proportion to the gap's time until `when`; time that is not
+  /// yet accounted for belongs to the current cause.
   void miss(double count, std::int64_t when) {
     Ticks gap = older;
     for (const Stretch& s : recent)
@@ -207,8 +209,8 @@ struct RequestTime {
       missed[i] += count * static_cast<double>(gap[i]) / static_cast<double>(all);
   }
   void miss(double count) { miss(count, since); }
-  /// From `since` to `until` the request did this; before `add`, which moves `since`. Keeps at most `most` spells, and
-  /// the longest of their kinds in any case.
+  /// Adds a spell of `cause` from `since` to `until`; call it before `add`, which advances `since`. Keeps at most
+  /// `most` spells, and always the longest of each kind.
   void add_spell(TimeCause cause, std::int64_t until, std::size_t most, std::int64_t stalled = 0) {
     if (until <= since) return;
     if (open.cause == cause && open.end == since && open.begin < since)
@@ -218,12 +220,12 @@ struct RequestTime {
     keep_longest();
     if (most == 0) return;
     if ((spells.empty() || spells.back().cause != cause) && spells.size() >= most) merge_shortest();
-    if (!spells.empty() && spells.back().cause == cause) // perhaps only since it was merged into its like
+    if (!spells.empty() && spells.back().cause == cause) // perhaps only because of a merge
       spells.back().grow(until, stalled);
     else
       spells.push_back({.cause = cause, .begin = since, .end = until, .stalled = stalled});
   }
-  /// The last spell is due to this request.
+  /// Attributes the last spell to this request.
   void blame_spell(RequestId other) {
     open.blame(other);
     keep_longest();
@@ -242,7 +244,7 @@ struct RequestTime {
     into->ticks += ticks;
     into->least += ticks;
   }
-  /// Of a request that is over nothing more is asked.
+  /// Frees data that an ended request no longer needs.
   void forget_recent() { recent = {}; }
 
  private:
@@ -254,8 +256,8 @@ struct RequestTime {
     TimeSpell& longest = pause ? longest_pause : longest_held;
     if (open.length() >= longest.length()) longest = open;
   }
-  /// Makes room: the shortest spell but the first and the last becomes part of the one before, and what follows too if
-  /// that is its like.
+  /// Makes room: merges the shortest spell, except the first and the last, into the one before it, and also the next
+  /// spell if it has the same cause.
   void merge_shortest() {
     if (spells.size() < 3) return;
     std::size_t shortest = 1;

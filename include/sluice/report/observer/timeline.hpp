@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timeline: the observer that keeps a stretch of a run for a trace viewer (report/observer/trace_json.hpp writes it).
+// Timeline: the observer that records a stretch of a run for a trace viewer (written by
+// report/observer/trace_json.hpp).
 #pragma once
 
 #include "sluice/report/observer/chosen_iteration.hpp"
@@ -17,13 +18,13 @@
 
 namespace sluice {
 
-/// What a Timeline is drawn around.
+/// The point around which a Timeline is recorded.
 struct TraceAt {
   enum class Point : std::uint8_t {
-    worst_stall, ///< the iteration that stalled longest; where none stalls, the one that moved most, else the first
-                 ///< that decodes
+    worst_stall, ///< the iteration with the longest stall; if none stalls, the one that moved most, else the first that
+                 ///< decodes
     time,        ///< the iteration that runs at `time`
-    all,         ///< no iteration: all of them in full, as far as there is room
+    all,         ///< no point: all iterations in full, as far as there is room
   };
   Point point = Point::worst_stall;
   Seconds time{0};
@@ -31,11 +32,11 @@ struct TraceAt {
   friend constexpr bool operator==(const TraceAt&, const TraceAt&) = default;
 };
 
-/// Keeps iterations, plans and the lives of requests, and of the iterations around one point every layer, transfer and
-/// stall. Everything is bounded: of a run that is longer, what lies around that point is kept, and what is left out is
+/// Records iterations, plans and requests' phases, and every layer, transfer and stall of the iterations around one
+/// point. Everything is bounded: of a longer run, the surroundings of that point are kept, and omitted items are
 /// counted.
 ///
-/// Every iteration is evaluated once more, for the ring of those that would come before the worst stall.
+/// Every iteration is evaluated again, because it may precede the worst stall.
 struct Timeline {
   using role = roles::Observer;
   using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
@@ -49,7 +50,7 @@ struct Timeline {
   std::size_t max_slices = 20'000; ///< of requests
   std::size_t max_plans = 10'000;
 
-  /// As --trace-at asks for. An iteration in full is a few kilobytes.
+  /// The Timeline for --trace-at. An iteration in full takes a few kilobytes.
   [[nodiscard]] static Timeline of(TraceAt at) {
     Timeline timeline;
     timeline.at = at;
@@ -83,7 +84,7 @@ struct Timeline {
     Seconds when{0};
     std::string reason;
   };
-  /// How much an iteration is worth looking at, from the first that counts to the last.
+  /// How interesting an iteration is; earlier fields take precedence.
   struct Interest {
     double stall_s = -1;
     std::int64_t moved_blocks = 0;
@@ -97,10 +98,10 @@ struct Timeline {
     PeakWindow<RecordedIteration> detailed;
     Interest most;
     std::deque<RequestSlice> slices;
-    std::vector<RequestSlice> open; ///< by id: what each request is doing; `end` means nothing yet
+    std::vector<RequestSlice> open; ///< by id: each request's current phase; `end` is not yet valid
     std::deque<PlanMark> plans;
     std::deque<Refusal> refusals;
-    std::int64_t dropped = 0; ///< of what would be in the stretch that is kept, for want of room
+    std::int64_t dropped = 0; ///< items within the kept stretch that were dropped for lack of room
     std::int64_t all_plans = 0;
     Seconds last_event{0};
     Bytes layer_block_bytes{0};
@@ -183,7 +184,7 @@ struct Timeline {
   static constexpr RequestSlice nobody() { return {RequestId{}, Phase::ended, Seconds{0}, Seconds{0}}; }
 
   [[nodiscard]] bool counts_most(State& state, const IterationRecord& record) const {
-    // Every iteration until the wanted time is nearer to it than all before.
+    // Until the wanted time, every iteration is nearer to it than all before.
     if (at.point == TraceAt::Point::time) return record.start <= at.time;
     const double stall_s = record.stall.count() > 1e-12 ? record.stall.count() : 0;
     const Interest own{stall_s, (record.to_device + record.to_host).count(), record.decodes > 0};
@@ -196,7 +197,7 @@ struct Timeline {
     return index(id) < state.open.size() && state.open[index(id)].phase != Phase::ended ? &state.open[index(id)]
                                                                                         : nullptr;
   }
-  /// No hook tells of the first start; the row does, and every later event carries the row.
+  /// No event reports a request's first start, but the row contains it, and every later event carries the row.
   void started(State& state, const RequestRow& row) const {
     if (RequestSlice* open = of(state, row.id); open != nullptr && open->phase == Phase::waiting)
       close(state, *open, std::max(open->start, row.running_since), Phase::running);
@@ -208,7 +209,7 @@ struct Timeline {
     open.start = now;
     state.last_event = std::max(state.last_event, now);
   }
-  /// Adds an event, and lets go of those that ended before the stretch that may be kept.
+  /// Adds an event, and drops those that ended before the stretch that may be kept.
   template <class Event, class End>
   static void keep(State& state, std::deque<Event>& events, Event event, std::size_t most, End&& end) {
     events.push_back(std::move(event));

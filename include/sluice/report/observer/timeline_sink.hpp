@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimelineSink: the sink of the evaluator's timeline that keeps every layer's computation and every transfer.
+// TimelineSink: a sink for the evaluator's timeline that stores every layer's computation and every transfer.
 #pragma once
 
 #include "sluice/policy/transfer/pipeline.hpp"
@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// One layer's computation; for `stall_s` right before `start_s` the compute stream waited. Seconds from the
-/// iteration's start, here and below.
+/// One layer's computation. The compute stream waited for `stall_s` right before `start_s`. Times here and below are
+/// seconds from the iteration's start.
 struct LayerSlice {
   int layer = 0;
   double start_s = 0;
@@ -27,7 +27,7 @@ struct TransferSlice {
   double end_s = 0;
 };
 
-/// What a TimelineReplay writes into.
+/// The target of a TimelineReplay.
 struct TimelineSink {
   static constexpr bool enabled = true;
   std::vector<LayerSlice>& layers;

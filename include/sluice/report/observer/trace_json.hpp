@@ -17,8 +17,8 @@
 namespace sluice {
 namespace detail {
 
-/// Writes the events of one trace. Times become whole nanoseconds before durations are taken, so that slices that
-/// touch do not overlap by a rounding, which viewers show as one nested in the other.
+/// Writes the events of one trace. Times are rounded to nanoseconds before durations are computed, so that adjacent
+/// slices do not overlap by a rounding error, which viewers would show as nesting.
 class TraceWriter {
  public:
   enum Process : int { engine = 1, requests = 2 };
@@ -48,7 +48,7 @@ class TraceWriter {
  private:
   static std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
   static std::string name(RequestId id) { return "r" + std::to_string(index(id)); }
-  /// From 1, as people count.
+  /// Counted from 1, for people.
   static std::string layer_name(int layer) { return "layer " + std::to_string(layer + 1); }
 
   JsonWriter& event(std::string_view type, std::string_view name, int process, std::int64_t track) {
@@ -79,7 +79,7 @@ class TraceWriter {
     double value;
   };
 
-  /// Whether the whole run is there, or, else, whether an event lies in the stretch that is.
+  /// Whether the state has the whole run; below: otherwise, whether an event lies in its stretch.
   static bool is_whole(const Timeline::State& state) {
     return state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
   }
@@ -89,7 +89,7 @@ class TraceWriter {
     return to >= state.iterations.front().start && from <= last.start + last.duration;
   }
 
-  /// What of the run the file has and what it leaves out, in numbers.
+  /// The numbers of items that the file contains and omits.
   void write_extent(const Timeline::State& state) {
     const auto count = [&](std::string_view name, std::size_t shown, std::int64_t all) {
       json_.key(name).begin_object().field("shown", shown).field("of", all).end_object();
@@ -108,7 +108,7 @@ class TraceWriter {
     json_.field("dropped_events", state.dropped);
   }
 
-  /// The same where one looks: a track above the others that says what lies where.
+  /// The same as a track above the others, which marks the recorded stretches.
   void mark_extent(const Timeline::State& state) {
     if (state.detailed.empty()) return;
     name_track(engine, extent, "what is shown");
@@ -168,7 +168,7 @@ class TraceWriter {
     counter("stall (% of iteration)", from, Count{"stall", stalled});
   }
 
-  /// Several plans of one instant (infeasible, a request paused, planned again) stand one after the other.
+  /// Several plans at one instant (infeasible, a request paused, planned again) are shown one after the other.
   void write(const Timeline::PlanMark& plan) {
     const std::int64_t from = std::max(ns(plan.when.count()), plans_until_);
     plans_until_ = from + ns(plan.took.count());
@@ -182,7 +182,7 @@ class TraceWriter {
     if (detailed.empty()) return;
     name_track(engine, compute, "compute, layer by layer");
     name_track(engine, stalls, "stalls");
-    std::vector<std::int64_t> lane_end; // of each track of the link: transfers of several requests overlap
+    std::vector<std::int64_t> lane_end; // by track of the link: transfers of several requests overlap
     for (const RecordedIteration& it : detailed) {
       for (const LayerSlice& layer : it.layer_slices) {
         const std::int64_t from = ns(it.start_s + layer.start_s);
@@ -205,13 +205,13 @@ class TraceWriter {
                  "link, host to device" + (lane > 0 ? " " + std::to_string(lane + 1) : std::string{}));
   }
 
-  /// What the link did, in seconds from the iteration's start.
+  /// An interval on the link, in seconds from the iteration's start.
   struct OnLink {
     double start_s, end_s;
     std::string what, whose;
   };
-  /// The layers' transfers; and what computation waited for where there is none of them: whole requests that come back,
-  /// and evictions that make room, cross before any layer's transfer, and of those the evaluator tells the wait alone.
+  /// The layers' transfers, and the waits without such a transfer: whole requests that return, and evictions that make
+  /// room, cross the link before any layer's transfer, and the evaluator reports only the wait for them.
   static std::vector<OnLink> on_link(const RecordedIteration& it) {
     std::vector<OnLink> all;
     for (const TransferSlice& transfer : it.transfers) {
@@ -234,7 +234,8 @@ class TraceWriter {
     return all;
   }
 
-  /// Each transfer goes to the first track that is free; a transfer that runs on into the next iteration is told there.
+  /// Each transfer goes to the first track that is free; a transfer that continues into the next iteration is written
+  /// there.
   void write_transfers(const RecordedIteration& it, std::vector<std::int64_t>& lane_end) {
     for (const OnLink& transfer : on_link(it)) {
       const std::int64_t from = ns(it.start_s + transfer.start_s), to = ns(it.start_s + transfer.end_s);
@@ -290,7 +291,7 @@ class TraceWriter {
 } // namespace detail
 
 /// The trace as JSON text: tracks for iterations, plans, layers, stalls and transfers, counters for memory and queue,
-/// and one track a request. Deterministic. `made_by`: which program it was, in a line (report/made_by.hpp).
+/// and one track per request. Deterministic. `made_by`: the program's version in a line (report/made_by.hpp).
 [[nodiscard]] inline std::string trace_json(const Timeline::State& state, std::string_view title,
                                             std::string_view made_by = {}) {
   std::string text;

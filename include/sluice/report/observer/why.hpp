@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why: the observer that says of every request what its time went to, and in what the deadlines passed that it missed.
+// Why: the observer that attributes every request's time and missed deadlines to causes.
 #pragma once
 
 #include "sluice/report/observer/chosen_iteration.hpp"
@@ -16,35 +16,36 @@
 
 namespace sluice {
 
-/// Accounts for every nanosecond between a request's arrival and its end: it is in one cause or in another, and the sum
-/// is the whole, exactly (times are whole nanoseconds of the run's clock).
+/// Accounts for every nanosecond between a request's arrival and its end: each belongs to exactly one cause, so the
+/// causes add up exactly (times are integer nanoseconds of the run's clock).
 ///
-/// A request of the batch shares the iteration's parts: the wait for the planner, the stalls, the computation. Whose
-/// transfers an iteration stalled for is found by replaying it, layer by layer: the request whose blocks arrived last
-/// made the batch wait. What crosses the link before any layer (swaps, evictions) is a cause of its own.
+/// A request in the batch gets the iteration's parts: the wait for the planner, the stalls, the computation. The
+/// iteration is replayed layer by layer to attribute its stalls: the request whose blocks arrived last made the batch
+/// wait. Transfers before any layer (swaps, evictions) are a separate cause.
 ///
-/// Memory: a `RequestTime` a request (a kilobyte), with at most `max_spells` spells each; of the requests
-/// that are over, the `max_timelines` that missed most deadlines keep theirs, and so does `wanted`.
+/// Memory: one `RequestTime` per request (a kilobyte), with at most `max_spells` spells each. Of the ended requests,
+/// only `wanted` and the `max_timelines` requests with the most missed deadlines keep their spells.
 struct Why {
   using role = roles::Observer;
   using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
                        events::Cancelled, events::Delivered, events::Iterated>;
   static constexpr bool wants_timeline = true;
 
-  bool enabled = true; ///< false: nothing is kept, and no iteration replayed
+  bool enabled = true; ///< false: nothing is recorded, and no iteration is replayed
   std::size_t max_timelines = 1'000;
   std::size_t max_spells = 200;
-  std::int64_t wanted = -1; ///< id of a request whose spells are kept in any case
+  std::int64_t wanted = -1; ///< id of a request whose spells are always kept
 
   struct State {
     std::vector<RequestTime> requests; ///< by id
-    std::vector<RequestId> leaving; ///< preempted since the last iteration: whoever joins in the next took their place
-    /// Those over whose spells are kept, as a heap: on top the one that would be missed least.
+    std::vector<RequestId> leaving; ///< preempted since the last iteration: the requests that join in the next one took
+                                    ///< their places
+    /// Ended requests whose spells are kept, as a heap with the least important one on top.
     std::vector<RequestId> kept;
     std::int64_t last_step = -1;
     // Scratch of one iteration.
     RecordedIteration replayed;
-    std::vector<double> blame; ///< by place in the batch: seconds that the iteration waited for that request's KV
+    std::vector<double> blame; ///< by position in the batch: seconds that the iteration waited for that request's KV
     std::vector<std::size_t> order;
   };
 
@@ -80,7 +81,7 @@ struct Why {
   void on(State& state, const events::Cancelled& event) const {
     if (enabled) close(state, known(state, event.row.id, event.row.spec), event.now, RequestEnd::cancelled);
   }
-  /// A late gap's missed deadlines are divided among the causes as the gap's time is.
+  /// A late gap's missed deadlines are divided among the causes in proportion to the gap's time.
   void on(State& state, const events::Delivered& event) const {
     const RequestRow& row = event.row;
     const Seconds when = event.when;
@@ -116,7 +117,7 @@ struct Why {
       const Claim& claim = record.batch[i];
       const RequestRow& row = record.rows[index(claim.slot)];
       RequestTime& of = known(state, row.id, row.spec);
-      // Whoever joined after the wait for the planner did not wait for it.
+      // A request that joined after the wait for the planner did not wait for it.
       if (of.since < parts.begin || of.since > parts.begin + parts.planning)
         advance(of, std::clamp(of.since, parts.begin, parts.begin + parts.planning));
       cover(of, row);
@@ -127,8 +128,8 @@ struct Why {
     state.last_step = record.step;
   }
 
-  /// The requests of a run that ended at `end`, all accounted for until then: those that it left unfinished, too, with
-  /// the deadlines that passed since they last got a token (or were promised one).
+  /// The requests of a run that ended at `end`, all accounted for until then. Unfinished requests include the deadlines
+  /// that passed since their last token (or since their first deadline).
   [[nodiscard]] std::vector<RequestTime> at_end(const State& state, Seconds end) const {
     std::vector<RequestTime> all;
     for (RequestTime of : state.requests) {
@@ -148,8 +149,8 @@ struct Why {
   /// An iteration's time, in ticks.
   struct Parts {
     std::int64_t begin = 0, planning = 0, stall = 0, compute = 0;
-    double weights = 0, moves = 0; ///< shares of the stall; the rest is the requests'
-    std::size_t prompts = 0;       ///< requests whose prompt, or what they had lost, was computed
+    double weights = 0, moves = 0; ///< shares of the stall; the requests' KV has the rest
+    std::size_t prompts = 0;       ///< requests whose prompt or dropped KV was computed
   };
 
   RequestTime& known(State& state, RequestId id, const RequestSpec& spec) const {
@@ -166,7 +167,7 @@ struct Why {
     }
     return of;
   }
-  /// Until `now` the request did what it was doing.
+  /// Adds the time until `now` to the request's current cause.
   void advance(RequestTime& of, std::int64_t now) const {
     if (now < of.since) of.take_back_to(now);
     of.add_spell(of.doing, now, max_spells);
@@ -190,7 +191,7 @@ struct Why {
     state.requests[index(state.kept.back())].spells = {};
     state.kept.pop_back();
   }
-  /// Until when the user has tokens to come that exist already: one goes out every SLO.
+  /// Computes until when the deposit has tokens for the user, who gets one per SLO.
   static void cover(RequestTime& of, const RequestRow& row) {
     const std::int64_t held = row.deposit().count();
     of.covered_until = held > 0 && row.delivered.count() > 0 && std::isfinite(row.spec.slo.tbt.count())
@@ -198,7 +199,7 @@ struct Why {
                            : of.since;
   }
 
-  /// What the request of place `place` in the batch did while the iteration ran.
+  /// Accounts for the iteration in the request at position `place` of the batch.
   void spend(const State& state, const IterationRecord& record, std::size_t place, const Parts& parts,
              RequestTime& of) const {
     const Claim& claim = record.batch[place];
@@ -206,7 +207,7 @@ struct Why {
     const std::int64_t end = parts.begin + parts.planning + parts.stall + parts.compute;
     const TimeCause doing = doing_in(claim, row, parts, of);
     const bool runs = claim.tokens.count() > 0;
-    const TimeCause shown = doing == TimeCause::beside ? TimeCause::decode : doing; // or they would alternate
+    const TimeCause shown = doing == TimeCause::beside ? TimeCause::decode : doing; // otherwise they would alternate
     of.add_spell(shown, end, max_spells, runs ? parts.stall : 0);
     if (!runs) {
       for (const Claim& other : record.batch)
@@ -243,14 +244,14 @@ struct Why {
     }
     of.add(doing, end - of.since);
   }
-  /// More than its next token is computed of it.
+  /// Whether more than its next token is computed.
   [[nodiscard]] static bool has_prompt(const RequestRow& row) {
     return row.generated.count() == 0 || row.pending().count() > 1;
   }
   [[nodiscard]] static TimeCause doing_in(const Claim& claim, const RequestRow& row, const Parts& parts,
                                           const RequestTime& of) {
     if (claim.tokens.count() == 0) return parts.prompts > 0 ? TimeCause::held : TimeCause::crowded;
-    // A chunk of both is what most of it is.
+    // A chunk with both counts as its larger part.
     if (row.generated.count() == 0)
       return 2 * (of.computed_most - row.computed.count()) > claim.tokens.count() ? TimeCause::again
                                                                                   : TimeCause::prompt;
@@ -258,7 +259,7 @@ struct Why {
     return parts.prompts > 0 ? TimeCause::beside : TimeCause::decode;
   }
 
-  /// Shares of the stall: by place in the batch whose KV, the weights, and what had to move before any layer.
+  /// Shares of the stall: requests' KV by position in the batch, weights, and transfers before any layer.
   static void lay_blame(State& state, const IterationRecord& record, Parts& parts) {
     state.blame.assign(record.batch.size(), 0.0);
     double sum = 0;
@@ -279,7 +280,7 @@ struct Why {
         share_layer(state, record, layer, parts);
       }
     }
-    if (sum <= 0) { // longer by what needs the link besides: nobody's transfer in particular
+    if (sum <= 0) { // longer because of other link traffic: no particular request's transfer
       parts.moves = 1;
       return;
     }
@@ -292,7 +293,7 @@ struct Why {
                                     [&](const Claim& claim) { return record.rows[index(claim.slot)].id == id; });
     return static_cast<std::size_t>(found - record.batch.begin());
   }
-  /// A layer that moved as a whole: by the blocks that each request has in it on the host.
+  /// Divides a layer that moved as a whole by each request's blocks of it on the host.
   static void share_layer(State& state, const IterationRecord& record, const LayerSlice& layer, Parts& parts) {
     const auto blocks = [&](const Claim& claim) {
       const RequestRow& row = record.rows[index(claim.slot)];
@@ -306,7 +307,8 @@ struct Why {
       state.blame[i] += layer.stall_s * blocks(record.batch[i]) / all;
   }
 
-  /// Whoever was preempted before this iteration made room for those that join in it, the largest first.
+  /// Requests preempted before this iteration made room for those that join in it; the largest of these are named
+  /// first.
   void name_leavers(State& state, const IterationRecord& record) const {
     if (state.leaving.empty()) return;
     const auto row_of = [&](std::size_t i) -> const RequestRow& { return record.rows[index(record.batch[i].slot)]; };
@@ -321,8 +323,8 @@ struct Why {
     for (const RequestId id : state.leaving) {
       RequestTime& of = state.requests[index(id)];
       const bool away = of.doing == TimeCause::paused || of.doing == TimeCause::dropped;
-      if (!away || of.end != RequestEnd::unfinished) continue;           // back already, or gone for good
-      const std::int64_t end = ticks_of(record.start + record.duration); // through this iteration it does not run
+      if (!away || of.end != RequestEnd::unfinished) continue;           // already resumed, or ended
+      const std::int64_t end = ticks_of(record.start + record.duration); // it does not run during this iteration
       of.add_spell(of.doing, end, max_spells);
       of.add(of.doing, end - of.since);
       if (of.open.cause != of.doing) continue;

@@ -46,7 +46,7 @@ const remains = {
   nothing: 'its KV is dropped',
   host: 'its KV moves to the host',
   device: 'its KV stays until the room is needed',
-  hidden: 'its KV moves to the host, but for layers whose hidden states were saved there',
+  hidden: 'its KV moves to the host, except layers whose hidden states were saved there',
 };
 function endText(v) {
   const missed = v.missed ? `, ${many(v.missed, 'deadline')}` : '';

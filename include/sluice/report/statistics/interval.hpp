@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interval: a mean and how well it is known; mean_interval: that of values from as many seeds.
+// Interval: a mean with its confidence interval; mean_interval: the interval for one value per seed.
 #pragma once
 
 #include "sluice/report/statistics/student_t.hpp"
@@ -13,21 +13,20 @@
 
 namespace sluice {
 
-/// How often an interval holds the mean that it is about.
+/// The confidence: how often an interval contains the true mean.
 inline constexpr double usual_confidence = 0.95;
 
-/// The mean of some values with the limits between which the mean of all values that there could be lies, with a stated
-/// confidence. Of no value all is NaN; of one value the mean is that value and the limits are NaN: one seed says
-/// nothing of another.
+/// The mean of some values, and the limits that contain the true mean with a given confidence. Without values all are
+/// NaN; with one value the mean is that value and the limits are NaN, since one seed says nothing about another.
 struct Interval {
   static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
   double mean = absent, least = absent, most = absent;
   std::size_t count = 0; ///< values
 
-  /// Whether there are limits at all.
+  /// Whether there are limits.
   [[nodiscard]] bool known() const { return !std::isnan(least) && !std::isnan(most); }
   [[nodiscard]] bool contains(double value) const { return least <= value && value <= most; }
-  /// Half of what lies between the limits. NaN where there are none.
+  /// Half of the distance between the limits; NaN without limits.
   [[nodiscard]] double half_width() const { return (most - least) / 2; }
 
   friend bool operator==(const Interval&, const Interval&) = default;
@@ -40,7 +39,7 @@ struct MeanError {
   double mean = Interval::absent, error = Interval::absent;
 };
 
-/// `at(i)` is the i-th of `count` values. In two passes: one pass would lose what differs in the last digits.
+/// `at(i)` is the i-th of `count` values. In two passes: a single pass would lose differences in the last digits.
 template <class At>
 [[nodiscard]] MeanError mean_error(std::size_t count, At&& at) {
   if (count == 0) return {};
@@ -55,13 +54,13 @@ template <class At>
 
 } // namespace detail
 
-/// The mean of `values`, one a seed, with its interval by Student's t. Values that are NaN (a figure that a run does
-/// not have) are left out and not counted.
+/// The mean of `values`, one per seed, with its interval by Student's t. NaN values (a figure that a run lacks) are
+/// left out and not counted.
 ///
 /// Why t: seeds are drawn independently, there are few of them, and a figure of a run is itself a mean over hundreds of
-/// requests, so near to normal; for five normal values t covers in 95 % of cases, where 1.96 standard errors cover in
-/// 88 and a percentile bootstrap in 84. For figures with a long tail on one side (a longest gap) t covers less: of five
-/// exponential values in 88 %, of eight in 89 (tests/report/statistics/coverage_test.cpp).
+/// requests, and therefore nearly normal. For five normal values t covers the true mean in 95 % of cases; 1.96 standard
+/// errors cover it in 88 % and a percentile bootstrap in 84 %. For figures with a long tail on one side (a longest gap)
+/// t covers less: 88 % for five exponential values, 89 % for eight (tests/report/statistics/coverage_test.cpp).
 [[nodiscard]] inline Interval mean_interval(std::span<const double> values, double confidence = usual_confidence) {
   std::size_t count = 0;
   for (const double value : values) count += std::isnan(value) ? std::size_t{0} : 1;

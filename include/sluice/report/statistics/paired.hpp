@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// paired: whether one of two is better, judged seed by seed.
+// paired: compares two systems seed by seed.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// How pairs are drawn again. The default seed is one for all comparisons: equal pairs give equal intervals.
+/// Options for resampling pairs. All comparisons have the same default seed, so equal pairs give equal intervals.
 struct BootstrapOptions {
   std::size_t resamples = 10'000;
   double confidence = usual_confidence;
@@ -23,28 +23,28 @@ struct BootstrapOptions {
 
 /// One figure of two systems over the same seeds.
 struct Paired {
-  Interval difference;    ///< of the first less the second
+  Interval difference;    ///< of the first minus the second
   std::size_t wins = 0;   ///< pairs in which the first has more
   std::size_t losses = 0; ///< in which it has less
 
   [[nodiscard]] std::size_t pairs() const { return difference.count; }
-  /// Whether these pairs can tell the two apart at all: one pair cannot.
+  /// Whether these pairs can distinguish the two; one pair cannot.
   [[nodiscard]] bool judged() const { return difference.known(); }
-  /// The pairs do not tell which of the two has more.
+  /// Whether the pairs do not show which of the two has more.
   [[nodiscard]] bool tie() const { return judged() && difference.contains(0); }
 };
 
 namespace detail {
 
-/// Below so many values the quantiles of a few hundred different resamples (126 of five) decide, and intervals are half
-/// as wide again as they need be.
+/// Below this number of values, the quantiles depend on only a few hundred different resamples (126 for five values),
+/// and intervals are 50 % wider than necessary.
 inline constexpr std::size_t least_bootstrapped = 8;
 
 /// The studentized bootstrap of the mean of `values`.
 [[nodiscard]] inline Interval bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
   const std::size_t n = values.size();
   const MeanError of = mean_error(n, [&](std::size_t i) { return values[i]; });
-  // A resample of one value drawn n times has no spread; what rounding makes of it is none either.
+  // A resample of one value drawn n times has no spread, except for rounding, which is ignored.
   const double none = 1e-9 * (of.error + std::abs(of.mean));
   if (!(of.error > none)) return {of.mean, of.mean, of.mean, n};
   Random random{options.seed};
@@ -67,17 +67,16 @@ inline constexpr std::size_t least_bootstrapped = 8;
 
 } // namespace detail
 
-/// `a` less `b`, value by value: both of the same seeds in the same order. What a workload does to both (a burst, a
-/// long prompt) is in no difference, so that a few pairs tell what many separate runs would not. A pair in which either
-/// is NaN is left out.
+/// `a` minus `b`, value by value; both have the same seeds in the same order. A workload's effects on both (a burst, a
+/// long prompt) cancel in the difference, so a few pairs show more than many separate runs. A pair with a NaN is left
+/// out.
 ///
-/// The interval is the studentized bootstrap's: differences are drawn again with replacement, each time with the
-/// standard error of that draw, and the quantiles of their t say how far the mean may be off. Of fewer than eight pairs
-/// it is Student's t, which needs them to be near to normal. Rejected, by how often 95 % intervals of 5 to 20 pairs of
-/// several distributions cover (tests/report/statistics/coverage_test.cpp has what is chosen): the percentile bootstrap
-/// (84 to 93
-/// %); BCa, which corrects skewness, but not that few values vary too little; Student's t throughout, which covers less
-/// where differences are skew.
+/// The interval is the studentized bootstrap's: differences are resampled with replacement, each time with that
+/// resample's standard error, and the quantiles of their t bound the mean's error. With fewer than eight pairs it is
+/// Student's t, which needs nearly normal differences. Rejected because of their coverage for 95 % intervals of 5 to 20
+/// pairs from several distributions (tests/report/statistics/coverage_test.cpp has the chosen method's): the percentile
+/// bootstrap (84 to 93 %); BCa, which corrects skewness but not the low variance of few values; Student's t throughout,
+/// which covers less for skewed differences.
 [[nodiscard]] inline Paired paired(std::span<const double> a, std::span<const double> b,
                                    const BootstrapOptions& options = {}) {
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// student_t_quantile: how many standard errors a mean of few values may be off.
+// student_t_quantile: the error of a mean of few values, in standard errors.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -12,8 +12,8 @@ namespace sluice {
 
 namespace detail {
 
-/// P(|T| <= t) of Student's t with a whole number of degrees of freedom: the finite sums of Abramowitz and Stegun,
-/// 26.7.3 and 26.7.4.
+/// P(|T| <= t) of Student's t with an integer number of degrees of freedom, by the finite sums of Abramowitz and
+/// Stegun, 26.7.3 and 26.7.4.
 [[nodiscard]] inline double student_t_within(double t, std::int64_t freedom) {
   const double angle = std::atan(t / std::sqrt(static_cast<double>(freedom)));
   const double sine = std::sin(angle), cosine = std::cos(angle);
@@ -30,9 +30,9 @@ namespace detail {
 
 /// The t that |T| exceeds with probability 1 - `confidence`: 2.776 for 0.95 and four degrees of freedom.
 ///
-/// Rejected: Boost.Math. Its quantile is for any real degrees of freedom, needs an incomplete beta function for that,
-/// and would be the only library that the core headers ask for; a count of seeds is whole, and then the distribution is
-/// a finite sum.
+/// Rejected: Boost.Math. Its quantile supports any real degrees of freedom, which needs an incomplete beta function,
+/// and it would be the only library that the core headers need. The number of seeds is an integer, for which the
+/// distribution is a finite sum.
 [[nodiscard]] inline double student_t_quantile(double confidence, std::int64_t freedom) {
   SLUICE_ASSERT(0 < confidence && confidence < 1 && freedom >= 1, "a confidence below 1, two values or more");
   double low = 0, high = 1;
