@@ -192,7 +192,7 @@ class Block {
   enum class State : std::uint8_t { running, barrier, meeting, mbarrier, ended };
   struct Room {
     const void* at;
-    unsigned barriers; // of the block, that were behind when its own was
+    unsigned barriers; // barriers of the block that had passed at the room's last use
     Where where;
   };
   struct Abandoned {}; // unwinds the frames of a thread whose block has an error

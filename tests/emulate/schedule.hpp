@@ -34,9 +34,9 @@ class Random {
 
 /// The runnable threads, and the draw among them. At most 1024, CUDA's limit.
 ///
-/// A running warp is drawn again for a while; its mean length is drawn for each block, from almost no time to running
-/// until it must wait. Rejected: drawing from all threads at each switch. Warps then keep pace with one another, which
-/// hides errors that need one warp far ahead, and a block's stacks push one another out of the cache.
+/// A running warp is drawn again for a while. Each block draws how long, from almost no time to until the warp must
+/// wait. Rejected: drawing from all threads at each switch. Warps then keep pace with one another, which hides errors
+/// that need one warp far ahead, and a block's stacks push one another out of the cache.
 class Schedule {
  public:
   void start(int threads, Random& random) {

@@ -73,7 +73,7 @@ void routes() {
   }
 }
 
-/// The sum of a row's experts, computed without gathering: here expert e multiplies by e + 1.
+/// Compares with the sum of a row's experts computed without gathering: here expert e multiplies by e + 1.
 template <Element T>
 void goes_there_and_back() {
   Random random(11);

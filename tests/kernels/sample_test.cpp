@@ -35,7 +35,7 @@ Sampling random_sampling(Random& random, std::size_t vocabulary) {
   return sampling;
 }
 
-/// Some rows have equal logits, some have ties, some forbid tokens, some contain errors.
+/// Some rows have equal logits, some have ties, some forbid tokens, some contain NaN.
 template <Element T>
 void fill(Random& random, std::span<T> logits) {
   const std::uint64_t kind = random.below(6);

@@ -152,7 +152,7 @@ const std::vector<WaitKind>& wait_kinds() {
          s.step({other});
          s.leave(other);
          s.stream({}, 0);
-         const Slot a = s.join(); // its blocks lie in the former slot
+         const Slot a = s.join(); // its blocks are in the former slot
          s.step({a}); // layer 1's weights return once layer 0 has started, and move the block that layer 0 writes
          s.step({a});
        }},

@@ -144,8 +144,8 @@ E serve_all(const Trial& trial, double rate, Lanes lanes) {
 
 } // namespace
 
-TEST_CASE("nested sets of layers have the requested size, contain smaller sets, and are at most twice as uneven as "
-          "even ones") {
+TEST_CASE("nested sets of layers have the requested size, contain smaller sets, and have gaps at most twice "
+          "as wide as even ones") {
   for (int layers = 1; layers <= max_layers; ++layers) {
     LayerSet fewer;
     for (int count = 0; count <= layers; ++count) {
