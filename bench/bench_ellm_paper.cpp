@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
                     c.backend = Simulated(c.cost);
                   }),
         base);
-  print("Ellm, moving to the host who gives way", run<With<Ellm, MoveToHost>>(setup), base);
+  print("Ellm, victims moved to the host", run<With<Ellm, MoveToHost>>(setup), base);
 
   fmt::print("\nThe planner's rates off by:\n\n");
   head();

@@ -61,7 +61,7 @@ template <ElementType element, std::size_t at = 0>
       return std::make_unique<CudaRunner<KernelRunnerConfig{element, head_dim}>>(std::move(memory), config, limits);
     return cuda_runner<element, at + 1>(std::move(memory), config, limits);
   } else {
-    SLUICE_ASSERT(false, "a size of heads that there is a runner for");
+    SLUICE_ASSERT(false, "a head size with a runner");
     return nullptr;
   }
 }

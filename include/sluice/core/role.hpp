@@ -27,7 +27,7 @@ using OnePerEngine = Parts<struct Admission, ///< which requests are scheduled, 
                            struct Cost,      ///< how long things take, as the planner predicts
                            struct Transfer,  ///< when a transfer may start, and which gets the link
                            struct Replan,    ///< when to plan again, and how long a plan has to hold
-                           struct Relief,    ///< which request gives way when no plan fits, and which may return
+                           struct Relief,    ///< which request is preempted when no plan fits, and which may return
                            struct Retention, ///< what remains of the KV of a request that does not run
                            struct Delivery,  ///< when a generated token reaches the user
                            struct Lookahead, ///< decide between iterations, or one step ahead while one runs

@@ -109,7 +109,7 @@ class Decider {
         }
       if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
         detail::keep_after_all(core_, slot,
-                               decision.claims); // its progress would be lost for another request's sake
+                               decision.claims); // its progress would be lost for another request
         continue;
       }
       host_left -= room;
@@ -155,8 +155,8 @@ class Decider {
     else
       return {};
   }
-  /// Whether the weights choose another level for the remaining claims: no running request gives way for one that would
-  /// only join.
+  /// Whether the weights choose another level for the remaining claims: no running request is preempted for one that
+  /// would only join.
   [[nodiscard]] bool offers_otherwise(const View& view, const Decision& decision) {
     if constexpr (streams_weights) {
       const WeightsPlan before = granted();
@@ -167,8 +167,8 @@ class Decider {
     }
   }
 
-  /// Applies the plan in force if it still fits and no new one is due, otherwise asks for the next one. Requests give
-  /// way until there is a plan.
+  /// Applies the plan in force if it still fits and no new one is due, otherwise asks for the next one. Preempts
+  /// requests until there is a plan.
   void place(const View& view, Decision& decision) {
     auto& claims = decision.claims;
     std::size_t required = 0;
@@ -215,7 +215,7 @@ class Decider {
         break;
       } else {
         const bool with_optional = claims.size() > required;
-        claims.resize(required); // otherwise a request would join in a step in which another one gives way
+        claims.resize(required); // otherwise a request would join in a step in which another one is preempted
         if (with_optional && offers_otherwise(view, decision)) continue;
         drop_victim(view, decision, required);
         if (decision.mistake != Decision::Mistake::none) return;

@@ -78,8 +78,8 @@ inline constexpr bool has_effect<roles::Transfer, C> = detail::fetches_layers<C>
 template <class C>
 inline constexpr bool has_effect<roles::Replan, C> = !std::same_as<typename C::placement_type, AllResident>;
 
-/// A request that gives way is refused instead of preempted, and no request leaves by choice: only an admission whose
-/// order changes with time could want that.
+/// Relief's victim is refused instead of preempted, and no request leaves by choice: only an admission whose order
+/// changes with time could want that.
 template <class C>
 inline constexpr bool has_effect<roles::Retention, C> =
     C::relief_type::parting != Parting::refuse || !C::admission_type::steady;

@@ -43,7 +43,8 @@ class SteadySteps {
   [[nodiscard]] bool remember(const Core& core, const Moves& moves, const Decision& decision, const Draft& draft,
                               const Prepared& prepared, double background_blocks) {
     const auto& running = core.requests.running;
-    // The needs of a node's other engines may change at any time, so weights that can give way are asked in every step.
+    // The needs of a node's other engines may change at any time, so weights that can give up memory are asked in every
+    // step.
     bool steady = !(Policies<C>::streams_weights && draft.offer.asks()) && prepared.chunks.empty() &&
                   moves.streams.empty() && moves.rebuilds.empty() && core.plan.weights.streamed.empty() &&
                   core.requests.preempted.empty() && background_blocks <= 0 && !decision.new_plan &&

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// A request's SLO. Infinite values mean that there is none.
+/// A request's SLO. Infinite values mean no SLO.
 struct Slo {
   Seconds ttft{std::numeric_limits<double>::infinity()}; ///< arrival to first token
   Seconds tbt{std::numeric_limits<double>::infinity()};  ///< time between tokens (the TPOT SLO is the same)

@@ -102,7 +102,7 @@ template <class Cost>
   return pipeline;
 }
 
-/// Use in place of a cost model: every iteration takes the same time, whatever it computes and moves. It has no
+/// Use instead of a cost model: every iteration takes the same time, whatever it computes and moves. It has no
 /// timeline.
 struct FixedDuration {
   Seconds duration{1e-3};

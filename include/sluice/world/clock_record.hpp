@@ -37,7 +37,7 @@ struct ClockEvent {
   Seconds asked{
       0}; ///< idle: the time until which the engine wanted to idle; release: the time by which the tokens were due
   IterationCost cost{};         ///< run: as the backend answered
-  double background_blocks = 0; ///< run: what is left of a plan's delta (policy/transfer/transfer_scheduler.hpp)
+  double background_blocks = 0; ///< run: the remainder of a plan's delta (policy/transfer/transfer_scheduler.hpp)
   std::int64_t requests = 0;    ///< run: in the batch; cancel: submitted before it
   std::int64_t tokens = 0;      ///< run: computed
   std::uint64_t batch = 0;      ///< run: a hash of the batch's requests and their tokens

@@ -36,8 +36,8 @@ enum class States : bool { left_out, counted };
 // plan_check.inl.hpp ------------------------------------------------------------------------------------------------
 
 /// Whether a drafted plan is possible: it names each claim once and no other request, names only layers of the model,
-/// and takes no more memory than the placement was told of. Checked in every build: the sums are the commit's own.
-/// If not, `state.error` says why.
+/// and takes no more memory than the placement was given. Checked in every build, with the commit's own sums. If not,
+/// `state.error` has the reason.
 [[nodiscard]] bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
                                const PolicyCalls& policies, Seconds now, CommitState& state);
 

@@ -34,8 +34,8 @@ constexpr std::uint64_t candidate_key(RequestId id) {
   return z * 0xd6e8feb86659fd93u;
 }
 
-/// Which requests run in the next iteration, and which give way for them. It is decided on a snapshot and committed
-/// later, when requests may have ended, so it names only slots.
+/// Which requests run in the next iteration, and which are preempted for them. It is decided on a snapshot and
+/// committed later, when requests may have ended, so it names only slots.
 struct Decision {
   /// An impossible answer of a policy that was asked for this decision: the commit fails.
   enum class Mistake : std::uint8_t { none, joined, victim };

@@ -22,7 +22,7 @@ struct Prepared;
 struct CommitState {
   Moves moves;                      ///< what the last commit moves
   LayerBlocks host_reserved{0};     ///< host memory that the decision's claims must take beyond what they have
-  std::vector<LayerSet> saved;      ///< scratch: per joining claim, the layers whose hidden states are to be saved
+  std::vector<LayerSet> saved;      ///< scratch: per joining claim, the layers whose hidden states must be saved
   std::vector<LayerStream> fetched; ///< scratch: the streams of a plan under check
   Error error;                      ///< why the last commit failed
 };
@@ -32,9 +32,9 @@ struct CommitState {
 
 // At the start of a step --------------------------------------------------------------------------------------------
 
-/// Makes `decision` fact: places its claims, and preempts the requests that leave or give way. False, with nothing
-/// written but `state.error`, if the decision's plan is impossible: it uses memory that does not exist, names a request
-/// twice or one without a claim, or names layers that the model does not have.
+/// Makes `decision` fact: places its claims, and preempts the requests that leave and Relief's victims. False, with
+/// only `state.error` written, if the decision's plan is impossible: it uses memory that does not exist, names a
+/// request twice or one without a claim, or names layers that the model does not have.
 [[nodiscard]] bool commit(Core& core, Decision& decision, Draft& draft, const PolicyCalls& policies, Seconds now,
                           CommitState& state);
 /// Gives every claim of a steady step room for one more token, and for its hidden states where they are saved. False,

@@ -21,7 +21,7 @@ enum class Batching : std::uint8_t {
 enum class Newcomers : std::uint8_t {
   optional,       ///< it joins if there is room, after the preempted requests
   optional_first, ///< it joins if there is room, before the preempted requests
-  required,       ///< it joins, and Relief picks a request to give way, maybe an older one (OrbitFlow)
+  required,       ///< it joins, and Relief chooses a victim, perhaps an older request (OrbitFlow)
 };
 
 /// Turns orders into claims. All admission policies share it, so they differ only in their order.

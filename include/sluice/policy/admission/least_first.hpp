@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeastFirst: waiting requests join by a key, the least first; no running request gives way.
+// LeastFirst: waiting requests join by a key, the least first; no running request is preempted for them.
 #pragma once
 
 #include "sluice/core/ids.hpp"

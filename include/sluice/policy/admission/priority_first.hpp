@@ -14,8 +14,8 @@ struct Priority {
   [[nodiscard]] double operator()(State& /*state*/, const RequestRow& row) const { return row.spec.priority; }
 };
 
-/// vLLM's scheduling policy "priority" (docs.vllm.ai, --scheduling-policy), except that no running request gives way to
-/// a newcomer with a lower number: Relief decides who gives way for memory.
+/// vLLM's scheduling policy "priority" (docs.vllm.ai, --scheduling-policy), except that no running request is preempted
+/// for a newcomer with a lower number: only Relief preempts, for memory.
 using PriorityFirst = BasicLeastFirst<Priority>;
 
 static_assert(Admission<PriorityFirst>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShortestFirst: waiting requests join by output length, known or predicted, the shortest first; no running request
-// gives way.
+// ShortestFirst: waiting requests join by output length, known or predicted, the shortest first; no running request is
+// preempted for them.
 #pragma once
 
 #include "sluice/core/random.hpp"

@@ -20,7 +20,7 @@ struct EllmForm {
   bool output_per_context_token = false; ///< (3): the output layer takes 2 s h V for one new token, which is 2 h V
   bool output_for_recomputed =
       false; ///< (2), (7), (8): 2 h V for each recomputed token; (9): 2 h V s in addition to the layers
-  bool recompute_divided_by_layers = false; ///< (7): l2 / L of what is already one layer's
+  bool recompute_divided_by_layers = false; ///< (7): factor l2 / L on a volume that is already one layer's
   bool every_head_has_kv = false;           ///< (1): 4 L h s bytes, whatever the number of KV heads
   bool plain_matrices = false;              ///< 24 h^2 a token and layer: as many KV heads, and an MLP of 2 x 4 h
 };

@@ -13,7 +13,7 @@ namespace sluice {
 
 /// Whether a plan must meet the SLO.
 enum class SloBound : std::uint8_t {
-  enforced, ///< a plan with more misses than alpha allows is infeasible, and Relief chooses a request to give way
+  enforced, ///< a plan with more misses than alpha allows is infeasible, and Relief chooses a victim
   ignored,  ///< only memory decides what is feasible
 };
 

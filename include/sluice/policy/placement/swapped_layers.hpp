@@ -36,8 +36,8 @@ enum class SwappedOut : std::uint8_t {
 /// in ahead of its turn, in layer order as the transfer rule has room, and swapped out after it.
 ///
 /// The host's share grows only while that costs no time: if the steady decode, evaluated with both link directions,
-/// would stall, the plan is infeasible. Then no optional claim joins, and Relief chooses a required claim to give way.
-/// A single remaining request stalls for as long as its transfers take.
+/// would stall, the plan is infeasible. Then no optional claim joins, and Relief preempts a required claim. A single
+/// remaining request stalls for as long as its transfers take.
 ///
 /// A plan is made to last `growth` tokens of every request; if none can last as long, it lasts as long as possible.
 /// Fewer claims offload fewer layers of less KV and compute for nearly as long, so their transfers stay hidden.

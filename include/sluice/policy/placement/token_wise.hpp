@@ -60,7 +60,7 @@ struct BasicTokenWise {
     plan.requests.clear();
     state.sums.gather(task);
     const BatchShare chosen = choose(task, state);
-    // b is free: if fewer requests than run would generate more with the memory of the others, one gives way.
+    // b is free: if fewer requests would generate more tokens with the others' memory, one is preempted.
     if (task.enforce_slo && task.required > 1 && chosen.uncached > 0) {
       UncachedProblem<Task> fewer = problem_of(task, state, state.layers.pair);
       fewer.least = 1;

@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// A bundle of two roles that OrbitFlow describes together (section 3.4): which request gives way, and what remains of
-/// its KV.
+/// A bundle of two roles that OrbitFlow describes together (section 3.4): which request is preempted, and what remains
+/// of its KV.
 struct PauseResume {
   using parts = Parts<PauseLargest, KeepUntilNeeded>;
 };

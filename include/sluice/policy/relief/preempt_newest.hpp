@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PreemptNewest: the request that joined last gives way (vLLM; the default).
+// PreemptNewest: preempts the request that joined last (vLLM; the default).
 #pragma once
 
 #include "sluice/policy/relief/relief.hpp"

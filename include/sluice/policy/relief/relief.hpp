@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relief: the concept of the role that says which request gives way when no plan fits, and which may return.
+// Relief: the concept of the role that chooses which request is preempted when no plan fits, and which may return.
 #pragma once
 
 #include "sluice/core/contract.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What happens to a request that gives way.
+/// What happens to a victim.
 enum class Parting : std::uint8_t {
   preempt, ///< it stops running and may return; Retention says what remains of its KV
   refuse,  ///< it ends unserved, with the reason
@@ -37,7 +37,7 @@ concept StatesParting = requires {
   { P::parting } -> std::convertible_to<Parting>;
 };
 
-/// Which request gives way when no plan fits, and which preempted requests may return.
+/// Which request is preempted when no plan fits, and which preempted requests may return.
 ///
 ///  1. `P::role` is `roles::Relief`; `P::State` is default-constructible.
 ///  2. `choose(view, state, candidates)` returns the index of the victim among the candidates (never empty).

@@ -101,7 +101,7 @@ struct IntervalAnswer {
   /// The smallest interval that meets the SLO at the point that answered; 0: no weights may stream, because no interval
   /// meets it or the record ends before.
   int interval = 0;
-  bool recorded = false;  ///< false: no point has a batch and a length this large, so nothing is known
+  bool recorded = false;  ///< false: no point has a batch and a length this large, so there is no record
   std::int64_t batch = 0; ///< of the point that answered
   Tokens length{0};       ///< the same
   Seconds slo{0};         ///< the same

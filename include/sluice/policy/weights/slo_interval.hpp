@@ -77,7 +77,7 @@ struct BasicSloInterval {
       };
       std::size_t fitting = 0;
       while (fitting < task.claims.size() && task.claims[fitting].required) ++fitting;
-      fitting = std::max<std::size_t>(1, fitting); // even if it does not fit: Relief chooses the request that gives way
+      fitting = std::max<std::size_t>(1, fitting); // even if it does not fit: Relief chooses the victim
       std::size_t last = task.claims.size();
       if (!fits(last)) {
         for (std::size_t beyond = last; beyond - fitting > 1;) {

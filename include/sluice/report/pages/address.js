@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view in the address: what differs from how the page opens. An untouched page has a plain address.
+// The view in the address: its differences from the opening view. An unchanged page has a plain address.
 import {chosen, deposits, maxHighlighted, names, scales} from './systems.js';
 import {headOf} from './tables.js';
 
-/// Each choice: its `name` in the address; `say`, its value (null: as the page opened); and `take`, which takes up what
-/// an address says (null: nothing). Values of another page, or of none, change nothing.
+/// Each choice: its `name` in the address; `say`, its value (null: as the page opened); and `take`, which applies an
+/// address's value (null: none). Invalid values and those of other pages change nothing.
 export const addressed = [];
 export const oneOf = (list, said, otherwise) => list.find(value => String(value) === said) ?? otherwise;
-/// The choice of `view[key]` among some values, of which the page opens with one.
+/// The choice of `view[key]` among some values; the page opens with `opening`.
 export const choiceOf = (name, view, key, values, opening) => ({
   name,
   say: () => (view[key] ?? opening) === opening ? null : view[key],

@@ -28,9 +28,9 @@ const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid', 'back'];
 const scaleBar = (i, x, y, w, h) => hatched(scaleHatches[i % 6], x, y, w, h, colour(i % 6));
 const shortRow = 11; // a row that repeats another
 
-/// The name that a system repeats at every scale, or ''.
+/// The name of the system that a system duplicates at every scale, or ''.
 const repeated = group => group.every(s => s.same === group[0].same) ? group[0].same : '';
-/// The rows of each system, the best first, and behind it those that repeat it.
+/// The rows of each system, the best first, each followed by its duplicates.
 function attainmentGroups(deposit) {
   const rows = systems.filter(s => s.deposit === deposit);
   const groups =
@@ -40,7 +40,7 @@ function attainmentGroups(deposit) {
   groups.sort((a, b) => (a[0].control - b[0].control) || (stuck(a) - stuck(b)) || mean(b) - mean(a));
   return groups.filter(g => !repeated(g)).flatMap(g => [g, ...groups.filter(d => repeated(d) === g[0].name)]);
 }
-/// Groups of as many rows as a sheet of paper takes; on a screen one.
+/// Groups of rows that fit a sheet of paper; on a screen a single group.
 function sheetsOf(groups, heightOf) {
   const sheets = [[]];
   for (const group of groups) {
@@ -122,7 +122,7 @@ export const attainmentLegend = () => legendOf([
   ...seedEntries(),
 ]);
 export function attainment(host) {
-  const hosts = deposits.map(() => host.appendChild(node('div'))); // all there, so that each has its width
+  const hosts = deposits.map(() => host.appendChild(node('div'))); // all at once, so that each has its final width
   deposits.forEach((deposit, i) => attainmentCharts(hosts[i], deposit));
 }
 export function attainmentCsv(drawn) {

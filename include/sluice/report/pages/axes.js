@@ -22,16 +22,16 @@ export function linearTicks(max, wanted = 4) {
   const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= raw * 0.999);
   return multiples(step, 0, max * 1.0001);
 }
-/// Whole minutes or hours where times are that long.
+/// Ticks at whole minutes or hours if times are that long.
 export function timeTicks(max, wanted) {
   const unit = max >= 7200 ? 3600 : max >= 600 ? 60 : 1;
   return linearTicks(max / unit, wanted).map(t => t * unit);
 }
-/// Seconds throughout, as powers of ten of them are not round in minutes.
+/// Always seconds, since powers of ten seconds are not round in minutes.
 export const logTime = v => v < 1 ? tidy(time)(v) : tidy(digits)(v) + ' s';
 
-const labelRoom = 46; // what a label of a logarithmic axis takes
-/// Powers of ten, with 2 and 5 or 3 between them where their labels do not touch.
+const labelRoom = 46; // width of a logarithmic axis's label
+/// Powers of ten, with 2 and 5 or 3 between them if their labels do not touch.
 export function logTicks(min, max, room) {
   const ticksOf = marks => {
     const ticks = [];
@@ -45,7 +45,7 @@ export function logTicks(min, max, room) {
   return tens.filter((_, i) => i % every === 0);
 }
 
-/// A vertical grid with labels below it, but for those that would touch the one before.
+/// A vertical grid with labels below it, except those that would touch the previous one.
 export function axisX(svg, ticks, place, label, top, bottom) {
   let last = -1e9;
   for (const t of ticks) {
@@ -60,5 +60,5 @@ export function axisY(svg, ticks, place, label, left, right) {
   for (const t of ticks)
     svg.append(rule(left, place(t), right, place(t)), text(left - 7, place(t) + 4, label(t), 'm', 'end'));
 }
-/// What stands at the right end of an axis below a picture.
+/// The axis's name at its right end, below a picture.
 export const axisName = (name, x, y) => text(x, y, name, 'm s', 'end');

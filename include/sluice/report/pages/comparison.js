@@ -26,9 +26,9 @@ import {
 import {showStretch, stretchAddress, timeCards, timeCsv, timeLegend} from './timeline.js';
 import {letPickWhy, whyAddress, whyBarsCsv, whyCharts, whyLinesCsv} from './why.js';
 
-/// Puts in colour, until the reader chooses: the best systems that fetch layers while they run, the best that do not
-/// (in a crowd of one kind the other would vanish), and the control to read them by. Never the same figures twice;
-/// variants, whose names begin with the name of what they vary, only where there is nothing else.
+/// Chooses the systems in colour until the reader does: the best systems that fetch layers while they run, the best
+/// that do not (so that both kinds appear), and the control as a reference. It never chooses the same figures twice,
+/// and chooses variants, whose names begin with their system's name, only if no other systems are left.
 function chooseNames() {
   if (chosen.byReader) return;
   const able = ranked(shown()).filter(s => !s.same), control = able.filter(s => s.control).slice(0, 1);
@@ -43,7 +43,7 @@ function chooseNames() {
 
 const fill = (className, text) =>
     document.querySelectorAll(`.${className}`).forEach(place => { place.textContent = text; });
-/// Which systems a section is about.
+/// The systems of a section, as text.
 function partText() {
   const scale = scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : '';
   const deposit = chosen.deposit ? ', with token deposit' : ', without deposit';

@@ -5,19 +5,19 @@ import {button} from './page.js';
 import {sample, stroke, swatch} from './svg.js';
 import {chosen, deposits, maxHighlighted, names, scaleName, scales, slotOf} from './systems.js';
 
-/// A row of the controls, hidden where it has fewer than `least` buttons.
+/// A row of the controls, hidden if it has fewer than `least` buttons.
 export function controlRow(id, buttons, least = 2) {
   at(id).replaceChildren(...buttons);
   at(id).parentElement.style.display = buttons.length < least ? 'none' : '';
 }
 
-/// Takes a name out of the colours, or in; the oldest leaves where there are too many.
+/// Toggles whether a name is in colour; if there are too many, the oldest is removed.
 function toggleName(name) {
   chosen.byReader = true;
   const others = chosen.names.filter(n => n !== name);
   chosen.names = slotOf(name) >= 0 ? others : [...others, name].slice(-maxHighlighted);
 }
-/// The rows 'scales', 'deposits' and 'names': which systems are shown, and which of them in colour.
+/// The rows 'scales', 'deposits' and 'names': the systems that are shown, and those in colour.
 export function systemControls(scaleText = scaleName) {
   controlRow('scales', scales.map(x => button(scaleText(x), x === chosen.scale, () => { chosen.scale = x; })));
   const depositText = d => d ? 'with deposit' : 'without deposit';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it took: one small chart for each figure, the systems as rows.
+// Costs: one small chart for each figure, with the systems as rows.
 import {linear, logarithmic} from './axes.js';
 import {el} from './dom.js';
 import {absent, bytes, count, percentText, plain, time} from './numbers.js';
@@ -65,7 +65,7 @@ function costColumn(svg, {key, name, hint, show}, rows, {x, cell, head, rowHeigh
   const positive = rows.map(s => s.m[key]).filter(v => !absent(v) && v > 0);
   const most = Math.max(...positive, 0), least = Math.min(...positive);
   const numbers = Math.max(30, ...rows.map(s => textWidth(show(s.m[key])))), room = cell - numbers - 22;
-  // Where a bar would hide all but the largest: a dot on a logarithmic scale.
+  // If only the largest bars would be visible: dots on a logarithmic scale.
   const wide = name !== 'stalled' && most / least > 40;
   const place = wide ? logarithmic(least / 1.3, most, 4, room) : linear(0, most || 1, 0, room);
   svg.append(text(x, 12, name, 'b'), text(x, 26, hint, 'm s'));

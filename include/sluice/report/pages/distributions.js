@@ -15,7 +15,7 @@ const latencies = [
   {key: 'e2e', name: 'arrival to last token (E2E)', slo: () => 0},
 ];
 
-/// The ends of the time axis. To P99.9: one gap of an hour would squeeze all others.
+/// The ends of the time axis, up to P99.9, since one gap of an hour would squeeze all others.
 function rangeOf(curves) {
   const positive = curves.flat().map(p => p[0]).filter(v => v > 0).sort((a, b) => a - b);
   const lasts = curves.filter(c => c.length).map(c => (c.find(p => p[1] >= 0.999) || c.at(-1))[0]);
@@ -51,13 +51,14 @@ function cdfChart(host, {key, name}, slo) {
     const slot = slotOf(s.name), curve = s.cdf[key];
     if (!curve.length) continue;
     svg.append(line(s, colour(slot), 2.2, {'stroke-dasharray': dashes[slot] || null}));
-    for (const base of [0.15, 0.45, 0.75]) { // at fractions of each system's own: markers must not cover one another
+    for (const base of [0.15, 0.45, 0.75]) { // at fractions of each system's own range, so that markers do not cover
+                                             // one another
       const [v, f] = curve.find(p => p[1] >= base + 0.04 * slot) || curve.at(-1);
       if (v <= most) svg.append(marker(slot, x(v), y(f), 3.6, colour(slot)));
     }
   }
   if (slo > 0 && slo >= (wide ? least : 0) && slo <= most) {
-    const late = x(slo) > (left + right) / 2; // its text stands where there is room
+    const late = x(slo) > (left + right) / 2; // its text is on the side with room
     svg.append(
         stroke(`M${x(slo)} ${top}V${bottom}`, 'var(--fg)', 1.4, {'stroke-dasharray': '4 3', 'pointer-events': 'none'}),
         text(x(slo) + (late ? -6 : 6), bottom - 6, 'SLO ' + tidy(time)(slo), 'b s halo', late ? 'end' : 'start'));

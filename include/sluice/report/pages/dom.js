@@ -20,7 +20,7 @@ export const svgNamespace = 'http://www.w3.org/2000/svg';
 export const el = (tag, attributes = {}, ...children) =>
     withAttributes(document.createElementNS(svgNamespace, tag), attributes, children);
 
-/// Removes what a node holds.
+/// Removes a node's children.
 export function emptied(id) {
   at(id).replaceChildren();
   return at(id);

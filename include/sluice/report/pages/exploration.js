@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of an exploration: a ranking as a picture, and what each choice of a model is worth.
-// A model has the colour, marker and place that its role's list gives it.
+// The page of an exploration: a ranking as a picture, and the gain of each choice of a model. A model's colour, marker
+// and position follow its place in its role's list.
 import {addressed, choiceOf} from './address.js';
 import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, logTime, multiples} from './axes.js';
 import {controlRow} from './controls.js';
@@ -26,9 +26,9 @@ import {
 import {data, isKnown, labelOf, systems} from './systems.js';
 
 const roles = data.roles;
-const isEngine = r => !r.published; // of the product, and not a published system or the control
+const isEngine = r => !r.published; // part of the product, not a published system or the control
 const rowOf = new Map(systems.filter(isEngine).map(r => [r.number, r]));
-/// The published systems in their order, and last the control.
+/// The published systems in their order, then the control.
 const landmarks = [...systems.filter(r => r.published && !r.control), ...systems.filter(r => r.control).slice(0, 1)];
 const attained = r => r.m.tbt_attainment;
 const measures = {
@@ -38,7 +38,8 @@ const measures = {
 };
 
 const best = systems.filter(r => r.rank > 0).slice(0, 30), rates = best.map(measures.throughput.of);
-/// Where the best all serve what arrives, their throughput is the same: the page opens with the mean E2E.
+/// If the best systems all serve everything that arrives, their throughput is the same, so the page opens with the mean
+/// E2E.
 const isServed = Math.max(...rates) < 1.05 * Math.min(...rates);
 const opening = {
   role: data.marginals[0]?.role ?? 0,
@@ -70,10 +71,10 @@ function controls() {
   ]);
 }
 
-// The ranking: attainment upwards, what it costs to the right
+// The ranking: attainment upwards, cost to the right
 const isDrawn = r => !absent(measures[view.x].of(r)) && !absent(attained(r));
 const drawnRows = () => (view.all ? systems : best).filter(isDrawn);
-/// The rows such that no drawn row is better in both.
+/// The Pareto front: rows for which no drawn row is better in both.
 function frontOf(drawn) {
   const {of, more} = measures[view.x], order = more ? (a, b) => of(b) - of(a) : (a, b) => of(a) - of(b);
   const sorted = drawn.filter(r => !r.control).sort((a, b) => order(a, b) || attained(b) - attained(a));
@@ -83,7 +84,7 @@ function frontOf(drawn) {
   return front;
 }
 const percentTick = v => tidy(digits)(Math.round(v * 1e4) / 100) + '%';
-/// Axes of the picture; returns where a row lies.
+/// Draws the picture's axes; returns a function from a row to its position.
 function scatterAxes(svg, drawn, {left, right, top, bottom}) {
   const {label, of, show, log} = measures[view.x], values = drawn.map(of).filter(v => v > 0);
   const most = Math.max(...values) * 1.03, least = Math.min(...values) * 0.97, from = most / least < 2 ? least : 0;
@@ -100,7 +101,7 @@ function scatterAxes(svg, drawn, {left, right, top, bottom}) {
              text(left, 10, 'TBT attainment', 'm s'));
   return r => [x(of(r)), y(attained(r)), y];
 }
-/// Writes names where they cover nothing: `taken` are the boxes of what is drawn.
+/// Writes names where they cover nothing. `taken`: the boxes of all drawn items.
 function nameLandmarks(svg, drawn, placeOf, taken, {left, right, bottom}) {
   const isFree = ([x0, y0, x1, y1]) => !taken.some(t => x0 < t[2] && t[0] < x1 && y0 < t[3] && t[1] < y1);
   const spots = [[9, 4, false], [-9, 4, true], [7, -9, false], [-7, -9, true], [7, 17, false], [-7, 17, true]];
@@ -129,7 +130,7 @@ function scatter(host) {
   const front = frontOf(drawn).map(r => placeOf(r).slice(0, 2).map(v => v.toFixed(1)));
   const steps = front.map(([px, py], i) => i ? `H${px}V${py}` : `M${px} ${py}`).join('');
   if (front.length > 1) svg.append(stroke(steps, 'var(--mute)', 1.2, {'stroke-dasharray': '5 3'}));
-  for (const r of drawn) { // of several seeds: the interval of the mean, faint, as a hundred of them cross
+  for (const r of drawn) { // with several seeds: the interval of the mean, faint, since a hundred of them cross
     if (!isKnown(r.interval) || !(r.interval[0] < r.interval[1])) continue;
     const [px, , y] = placeOf(r), paint = isEngine(r) && !r.control ? colour(modelOf(r) % 6) : 'var(--fg)';
     const from = Math.min(frame.bottom, y(r.interval[0])), to = Math.max(frame.top, y(r.interval[1]));
@@ -157,7 +158,7 @@ const scatterLegend = () => legendOf([
   [swatch(stroke('M0 6h22', 'var(--mute)', 1.2, {'stroke-dasharray': '5 3'})), 'nobody is better in both'],
 ]);
 
-// What each choice is worth: every combination that works as a stroke, the mean as a marker
+// The gain of each choice: every valid combination as a stroke, the mean as a marker
 /// The difference to the role's first model, all else equal.
 function gainText(m, i) {
   if (!m.pairs) return i === 0 ? 'reference' : '–';
@@ -183,7 +184,7 @@ function modelRow(svg, role, model, m, {x, y, row, label, columns}) {
   const cells = [percent(m.best), percent(m.mean), gainText(m, model), judged];
   for (const [i, right] of columns) svg.append(text(right, base, cells[i], 'num', 'end'));
 }
-/// The columns of numbers: [which, where]. Where there is little room the gains only.
+/// The columns of numbers: [which, where]. With little room, only the gains.
 function numberColumns(width, numbers) {
   if (width < 520) return [[2, width]];
   const halves = data.marginals.some(g => g.models.some(m => !absent(m.half)));

@@ -39,7 +39,8 @@ function chooseAxes() {
   for (const axis of others)
     if (!(axis.name in view.fixed)) view.fixed[axis.name] = axis.values[0];
 }
-/// In colour, until the reader chooses: the best in the mean over all cells, and the control to read them by.
+/// Chooses the systems in colour until the reader does: the best by the mean over all cells, and the control as a
+/// reference.
 function chooseNames() {
   if (chosen.byReader) return;
   const rowsOf = name => systems.filter(s => s.name === name && isChosen(s));
@@ -73,7 +74,7 @@ function pointsOf(name, panel) {
           .map(s => ({x: cells[s.cell][view.x], v: s.m[view.figure], s, interval: s.interval?.[view.figure]}));
   return points.sort((a, b) => a.x - b.x);
 }
-/// One scale upwards for all panels.
+/// A common vertical scale for all panels.
 function rangeOf(points) {
   const tops = points.flatMap(p => slotOf(p.s.name) >= 0 && isKnown(p.interval) ? [p.v, p.interval[1]] : [p.v]);
   const positive = points.map(p => p.v).filter(v => v > 0), isShare = figureShown().unit === 'share';
@@ -138,7 +139,7 @@ function draw() {
   const {name, hint} = figureShown(), scale = '; both scales of a panel are those of all, upwards logarithmic';
   at('what').textContent = `${name}${hint ? ', ' + hint : ''}, against ${view.x}${range.log ? scale : ''}.`;
 }
-/// What a panel's picture was drawn of.
+/// The data of a panel's picture.
 function panelCsv(drawn, i) {
   const key = view.figure, rows = names.flatMap(n => pointsOf(n, panels()[i])).map(p => p.s);
   return [

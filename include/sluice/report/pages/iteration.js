@@ -21,7 +21,7 @@ import {
 } from './svg.js';
 import {distinct, names, shown, slotOf} from './systems.js';
 
-/// Whose iteration is shown, and whether the reader chose it.
+/// The system whose iteration is shown, and whether the reader chose it.
 const looked = {
   name: null,
   byReader: false
@@ -37,7 +37,7 @@ export const iterationAddress = {
 
 const mostRows = 24;
 const layerName = layer => `layer ${layer + 1}`;
-/// The step between layers whose number is written, where each layer has so much room.
+/// The step between layers with a written number, by the room per layer.
 const numberedEvery = room => [1, 2, 5, 10, 20, 50, 100].find(k => k * room >= textWidth('88') + 4) ?? 100;
 const isNumbered = (layer, every) => layer === 0 || (layer + 1) % every === 0;
 const isRequest = owner => typeof owner === 'number';
@@ -50,7 +50,7 @@ function markOf(it, owner) {
   const i = it.placed.findIndex(p => p[0] === owner);
   return {paint: colour([0, 4, 5, 2, 3, 1][i % 6]), kind: (i + Math.floor(i / 6)) % 6};
 }
-/// The link's rows, grouped by whose the transfers are: each request's first, then those of no request.
+/// The link's rows, grouped by the transfers' owner: first each request's, then those without a request.
 function linkRows(it) {
   const rows = [];
   for (const owner of distinct([...it.placed.map(p => p[0]), 'weights', 'all'])) {
@@ -67,7 +67,7 @@ function linkRows(it) {
   return rows;
 }
 
-/// Where the parts of the picture lie.
+/// The positions of the picture's parts.
 function placesOf(it, width) {
   const rows = linkRows(it), lanes = rows.slice(0, mostRows), placed = it.placed.slice(0, mostRows);
   const left = 104, right = width - 12, top = 20, laneHeight = lanes.length > 8 ? 13 : 17, layerHeight = 30;
@@ -91,7 +91,8 @@ function placesOf(it, width) {
     x: linear(0, it.duration, left, right)
   };
 }
-/// Whether a box of this width has room for its layer's number: over its edges only where the neighbours have none.
+/// Whether a box of this width has room for its layer's number, which may cross its edges only if the neighbours have
+/// none.
 function hasNumber(layer, width, every) {
   const needed = textWidth(String(layer + 1));
   return width > needed + 2 || (width > 7 && isNumbered(layer, every) && width * every > needed + 4);
@@ -198,7 +199,7 @@ function iterationChart(host, s) {
   ];
   host.append(figure(caption.join('; '), svg), iterationLegend(it, places));
 }
-/// What is in the picture, and nothing else.
+/// A legend with only the items in the picture.
 function iterationLegend(it, {lanes, placed}) {
   const sign = (fill, edge, more = {}) => swatch(box(1, 1, 20, 10, fill, {stroke: edge, ...more}));
   const waitSign = cause => swatch(hatched(waitOf(cause).kind, 1, 1, 20, 10, waitOf(cause).paint));
@@ -225,7 +226,7 @@ function iterationLegend(it, {lanes, placed}) {
   return legendOf(entries);
 }
 
-/// The system that the page opens with, one to learn from: in colour, and with a row for each request.
+/// The system with which the page opens: an instructive one, in colour and with a row for each request.
 function instructive(able) {
   const longest = list => [...list].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
   const coloured = able.filter(s => slotOf(s.name) >= 0 && s.iteration.transfers.length > 0);

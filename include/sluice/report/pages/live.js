@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live page of a server: it asks for the server's state again and again, and shows it.
+// The live page of a server: it polls the server's state and shows it.
 import {at, node} from './dom.js';
 import {showTime} from './live_charts.js';
 import {showLogs, showPlan} from './live_plans.js';
@@ -93,7 +93,7 @@ async function askState(signal) {
 }
 function showSilence(error) {
   const reason = error.name === 'AbortError' ? 'no answer within 4 s' : error.message;
-  const old = polled.clock ? `; what stands here is from ${polled.clock}` : '';
+  const old = polled.clock ? `; this page shows its state at ${polled.clock}` : '';
   status('no answer', 'bad');
   showAlert(`The server does not answer${old}. This page asks again every 2 s. (${reason})`);
   at('all').classList.add('old');

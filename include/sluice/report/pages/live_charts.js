@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small charts of the last minutes, and the rates that they draw.
+// Small charts of the last minutes, and their rates.
 import {at, el, node} from './dom.js';
 import {bytes, digits, tidy} from './numbers.js';
 import {age, mark, say, short} from './live_text.js';
@@ -8,8 +8,8 @@ const shownSeconds = 300;
 /// A state lasts until the next: spans [from, to, value].
 const statesOf = (history, values, now) =>
     history.time_s.map((t, i) => [t, i + 1 < history.time_s.length ? history.time_s[i + 1] : now, values[i]]);
-/// The difference of a counter over that of `per` (the time, where it is left out). A sample that follows another
-/// closely is taken together with the one before: a rate over ten milliseconds jumps.
+/// A counter's difference over that of `per` (default: the time). A sample that closely follows another is merged with
+/// it, since a rate over ten milliseconds fluctuates.
 function ratesOf(history, values, now, per = history.time_s) {
   const t = history.time_s, close = 0.5 * history.every_s, spans = [];
   let from = 0;
@@ -20,10 +20,10 @@ function ratesOf(history, values, now, per = history.time_s) {
     spans.push([t[from], t[i], over > 0 ? (values[i] - values[from]) / over : 0, from]);
     from = i;
   }
-  if (t.length && now > t.at(-1) + history.every_s) spans.push([t.at(-1), now, 0, t.length - 1]); // nothing since
+  if (t.length && now > t.at(-1) + history.every_s) spans.push([t.at(-1), now, 0, t.length - 1]); // no change since
   return spans;
 }
-/// The end of an axis: round, as is its half.
+/// The end of an axis: a round number whose half is round too.
 function ceiling(most, least) {
   const top = Math.max(most, least), power = 10 ** Math.floor(Math.log10(top));
   return [1, 2, 3, 4, 5, 6, 8, 10].map(m => m * power).find(m => m >= top * 0.999);
@@ -44,7 +44,7 @@ const frame = {
   top: 10,
   bottom: 110
 };
-/// Adds a chart to the page; returns what draws it. `show`: a value as text.
+/// Adds a chart to the page; returns the function that draws it. `show`: converts a value to text.
 function chart(name, lines, show, least) {
   const {width, height, left, right, top, bottom} = frame;
   const values = lines.map(() => node('b'));
@@ -65,7 +65,7 @@ function chart(name, lines, show, least) {
                      limit, ...[...paths].reverse());
   at('charts').append(node('figure', {}, node('figcaption', {}, name, legend), picture));
 
-  /// `spans` of each line; `begin`, `end`: times; `bound`: a line of its own, or null.
+  /// `spans` of each line; `begin`, `end`: times; `bound`: a separate line, or null.
   return (spans, begin, end, bound = null) => {
     const drawn = spans.flat().filter(s => s[1] >= begin).map(s => s[2]);
     const highest = ceiling(Math.max(bound ?? 0, ...drawn), least);

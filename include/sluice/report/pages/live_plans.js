@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner decided last and why, and what happened: plans, preemptions, ends.
+// The planner's last decision and its reason, and the latest events: plans, preemptions, ends.
 import {at, node} from './dom.js';
 import {age, duration, grouped, many, say} from './live_text.js';
 
@@ -62,7 +62,7 @@ function eventText(v) {
 }
 
 const logs = new Map();
-/// A list of events, the newest first; drawn anew only when there is a newer one.
+/// A list of events, the newest first; redrawn only when there is a newer one.
 function showLog(name, events, text, none) {
   if (!logs.has(name)) {
     const id = 'l' + logs.size, list = node('ol', {tabindex: 0, 'aria-labelledby': id});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of requests, and the details of the one that a reader chose.
+// The list of requests, and the details of the selected one.
 import {at, node} from './dom.js';
 import {drawLayers, layerBar, placeEntries, places, placesText, whichLayers} from './live_layers.js';
 import {age, duration, grouped, many, mark, say} from './live_text.js';
@@ -25,7 +25,7 @@ function sloOf(r, now) {
   return ['missed', '✕ ' + (r.missed > 0 ? grouped(r.missed) + ' missed' : isLate ? 'first late' : 'missed')];
 }
 
-/// A row's nodes. A number's label is seen on narrow screens, where there are no heads.
+/// A row's nodes. A number's label is visible on narrow screens, which have no column heads.
 function newRow(r) {
   const cell = name => node('span', {class: name});
   const numbers = {
@@ -106,7 +106,7 @@ export function showRequests(engine, now) {
 }
 
 // Details
-/// `value` null: there is nothing to say.
+/// `value` null: the detail is hidden.
 function showDetail(name, value) {
   if (!details.has(name)) {
     details.set(name, [node('dt', {}, name), node('dd')]);
@@ -142,7 +142,7 @@ const endTexts = {
   end: 'has ended',
   cancel: 'its client left'
 };
-/// A request that is no more. `end`: how it ended, if that is remembered.
+/// Shows a request that has ended. `end`: how it ended, if known.
 function showEnded(end, now) {
   for (const name of details.keys()) showDetail(name, null);
   showDetail('phase', end ? `${endTexts[end.kind]} ${age(now - end.time_s)} ago` : 'is gone');

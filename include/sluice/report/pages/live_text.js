@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that change while one looks at them, and nodes that are written only when they change.
+// Numbers that change while they are displayed, and nodes that are written only when they change.
 import {absent, digits, percentText, time} from './numbers.js';
 
-/// Durations and ages. No more digits of an age than one can follow.
+/// Durations and ages. An age has no more digits than a reader can follow.
 export const duration = v => !absent(v) && Math.abs(v) < 1e-9 ? '0 s' : time(v);
 export const age = v => v < 10 ? Math.max(0, v).toFixed(1) + ' s' : v < 120 ? v.toFixed(0) + ' s' : duration(v);
-/// A count with its thousands apart.
+/// A count with grouped thousands.
 export const grouped = v => absent(v) ? '–' : v.toLocaleString('en');
 export const many = (n, one, more = one + 's') => `${grouped(n)} ${n === 1 ? one : more}`;
 export const shareText = (part, whole) => percentText(whole > 0 ? part / whole : null);
@@ -16,7 +16,7 @@ export function short(v) {
   return Number.isInteger(v) ? String(v) : digits(v);
 }
 
-/// What is on the page already is not written again: a reader's selection and a screen reader's place stay.
+/// Unchanged text is not rewritten, so that a selection and a screen reader's position are kept.
 export function say(where, text) {
   if (where.textContent !== text) where.textContent = text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section "what if": what other systems would have made of the last requests.
+// The section "what if": how other systems would have served the last requests.
 import {at, node} from './dom.js';
 import {age, duration, grouped, many, say} from './live_text.js';
 import {percentText} from './numbers.js';
@@ -48,7 +48,7 @@ export async function askWhatIf(isWatched) {
         showWhatIf(w);
         wait = w.computing ? 2000 : w.age_s === null ? 10000 : wait;
       }
-    } catch { // the rest of the page says that the server does not answer
+    } catch { // other parts of the page report that the server does not answer
     }
   }
   setTimeout(askWhatIf, wait, isWatched);

@@ -3,7 +3,7 @@
 
 export const absent = v => v === null || v === undefined || Number.isNaN(v);
 
-/// Three significant digits, without an exponent where that is possible.
+/// Three significant digits, without an exponent if possible.
 export function digits(v) {
   const a = Math.abs(v);
   if (a === 0) return '0';
@@ -14,7 +14,7 @@ export function digits(v) {
   return a >= 0.0005 ? v.toFixed(4) : v.toExponential(1);
 }
 
-/// Seconds in the unit that suits them.
+/// Seconds in a suitable unit.
 export function time(v) {
   if (absent(v)) return '–';
   const a = Math.abs(v);
@@ -53,5 +53,5 @@ export const count = v => absent(v) ? '–' : v >= 1e6 ? digits(v / 1e6) + 'M' :
 /// With its sign: a difference.
 export const signed = v => (v < 0 ? '−' : '+') + digits(Math.abs(v));
 
-/// What `show` writes, without zeros at the end: labels of an axis.
+/// The result of `show` without trailing zeros, for labels of an axis.
 export const tidy = show => v => show(v).replace(/(\.\d*?)0+(?!\d)/, '$1').replace(/\.(?!\d)/, '');

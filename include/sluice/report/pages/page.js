@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every page of results does: it draws, draws anew, and remembers the view in its address.
+// The common part of all result pages: draws and redraws, and stores the view in the address.
 import {recall, remember} from './address.js';
 import {node} from './dom.js';
 import {dressFigures, dressTables} from './save.js';
@@ -38,7 +38,7 @@ export function button(label, pressed, act, icon = null) {
   return made;
 }
 
-/// Draws anew when the window or the medium changes.
+/// Redraws when the window or the medium changes.
 function watchMedium() {
   const drawOn = onPaper => () => {
     paper = onPaper;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each system against the one that all are judged against: a row of rings, one for each seed, around no difference.
+// Each system's differences from the reference: a row of rings, one per seed, around zero.
 import {axisX, linear, linearTicks, multiples} from './axes.js';
 import {at, el, emptied, node} from './dom.js';
 import {absent, signed, tidy} from './numbers.js';
@@ -14,7 +14,7 @@ const judgedFigures = {
   slo_attainment: {name: 'SLO attainment', unit: 'points'},
 };
 
-/// The verdict; where there is little room the counts of seeds only.
+/// The verdict; with little room, only the counts of seeds.
 function verdictOf(pair, narrow) {
   if (!narrow) return pair.judged;
   const known = pair.each.filter(v => !absent(v)), wins = known.filter(v => v > 0).length;
@@ -47,7 +47,7 @@ function pairChart(host, key) {
   const right = width - Math.min(190, 8 + Math.max(...verdicts.map(v => textWidth(v)))) - numbers;
   const rowHeight = paper ? 15 : 19, top = 22, height = top + rows.length * rowHeight + 26;
 
-  // From the first to the last hundredth of the seeds: one seed of one system must not squeeze the others.
+  // From the first to the last percentile of the seeds, so that one seed of one system does not squeeze the others.
   const all = rows.flatMap(s => s.pairs[key].each).filter(v => !absent(v)).sort((a, b) => a - b);
   const quantile = f => all[Math.min(all.length - 1, Math.floor(f * all.length))];
   const low = Math.min(0, quantile(0.01)), high = Math.max(0, quantile(0.99)), room = (high - low) * 0.04 || 1;

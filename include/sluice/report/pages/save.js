@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves a page of results: a picture as SVG, its numbers as CSV, a table as CSV.
+// Saves parts of a result page: a picture as SVG, its numbers as CSV, a table as CSV.
 import {at, el, node, svgNamespace} from './dom.js';
 import {absent} from './numbers.js';
 import {data, distinct, manySeeds} from './systems.js';
@@ -12,14 +12,14 @@ function csvCell(v) {
 }
 export const csvOf = rows => rows.map(row => row.map(csvCell).join(',') + '\n').join('');
 
-/// Of a sweep a run's place on the axes stands before its name, as in the tables beside the page.
+/// In a sweep, a run's position on the axes comes before its name, as in the tables beside the page.
 const placeHead = distinct((data.cells || []).flatMap(cell => Object.keys(cell)));
 export const runHead = [...placeHead, 'system', 'deposit', 'slo_scale'];
 export const runOf = s => [...placeHead.map(axis => data.cells[s.cell][axis]), s.name, s.deposit, s.scale];
-/// A picture of one run is of the first seed, and says so.
+/// A picture of one run is of the first seed, which it names.
 export const seedHead = [...runHead, 'seed'];
 export const firstSeed = s => [...runOf(s), data.seeds[0]];
-/// A number of all seeds: its mean, the ends of its interval, and each seed's where the page has them.
+/// A number of all seeds: its mean, the ends of its interval, and each seed's value if the page has it.
 export const ends = key => manySeeds ? [key + '_least', key + '_most'] : [];
 export const endsOf = interval => manySeeds ? interval || [null, null] : [];
 export const eachHead = key => manySeeds ? data.seeds.map(seed => `${key}_seed_${seed}`) : [];
@@ -51,7 +51,7 @@ export function tableRows(table) {
   return [[...head, ...(ofSeeds ? meansHead : [])], ...body];
 }
 
-// A picture as a file of its own: the page's colours and fonts are written into it.
+// A picture as a separate file, with the page's colours and fonts.
 export function svgOf(svg) {
   const style = getComputedStyle(document.documentElement), size = svg.viewBox.baseVal;
   const valueOf = (_, name) => style.getPropertyValue(name).trim();
@@ -92,7 +92,7 @@ const svgButton = (name, svg) => saveButton('SVG', name, 'image/svg+xml', () => 
 const csvButton = (name, rows) => saveButton('CSV', name, 'text/csv', () => csvOf(rows()));
 const saveButtons = (...buttons) => node('span', {class: 'save no-print'}, ...buttons);
 
-/// Two buttons on each picture that has none yet: in its caption, or on a line above it, as a picture has text up to
+/// Two buttons on each picture that has none yet: in its caption, or on a line above it, since a picture has text up to
 /// its edges. `csv`: as `openPage` has it.
 export function dressFigures(csv) {
   for (const [id, rows] of Object.entries(csv)) {

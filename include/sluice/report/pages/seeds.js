@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several seeds in a picture: intervals, and a ring for each seed. Of one seed there is nothing to draw.
+// Several seeds in a picture: intervals, and a ring for each seed. With one seed there is nothing to draw.
 import {el} from './dom.js';
 import {absent} from './numbers.js';
 import {stroke, swatch} from './svg.js';
 import {data, isKnown, manySeeds} from './systems.js';
 
-/// " ± 8.9" behind a mean; nothing where there is no interval, or no width.
+/// " ± 8.9" after a mean; empty without an interval or width.
 export function spread(s, key, show) {
   const interval = s.interval?.[key];
   if (!isKnown(interval) || interval[0] === interval[1]) return '';
@@ -15,7 +15,7 @@ export const intervalText = () => `95 % interval of the mean over ${data.seeds.l
 
 const ring = (x, y, r, width) =>
     el('circle', {cx: x, cy: y, r, fill: 'var(--card)', stroke: 'var(--fg)', 'stroke-width': width});
-/// A 95 % interval as a bar with ends, and a ring for each seed on it. White below: what is under it has hatches.
+/// A 95 % interval as a bar with ends, and a ring for each seed on it. On white, since the area below is hatched.
 export function seedMarks(values, interval, x, y, height) {
   const marks = el('g');
   if (isKnown(interval)) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pictures of a page are made of: texts, lines, hatches, markers, legends, tooltips.
+// Elements of a page's pictures: texts, lines, hatches, markers, legends, tooltips.
 import {at, el, node} from './dom.js';
 
 export const colour = slot => `var(--c${slot})`;
-/// One for each colour: nothing on a page differs by colour alone.
+/// One for each colour, so that nothing on a page differs only by colour.
 export const dashes = ['', '7 3', '2 3', '10 3 2 3', '14 4', '5 2 1 2'];
 
 let pictures = 0;
 /// Pictures are numbered within one drawing of the page.
 export function restartPictures() { pictures = 0; }
-/// A picture with a name and a description for those who cannot see it.
+/// A picture with a name and a description for screen readers.
 export function picture(width, height, title, description) {
   const id = 'p' + ++pictures;
   return el('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-labelledby': `${id}t ${id}d`},
@@ -23,7 +23,7 @@ export const rule = (x1, y1, x2, y2, kind = 'g') => el('line', {x1, y1, x2, y2, 
 export const stroke = (d, paint, width = 1, more = {}) =>
     el('path', {d, fill: 'none', stroke: paint, 'stroke-width': width, ...more});
 export const box = (x, y, width, height, fill, more = {}) => el('rect', {x, y, width, height, fill, ...more});
-/// An area that nobody sees, and that the pointer finds.
+/// An invisible area for the pointer.
 export const target = (x, y, width, height) => box(x, y, width, height, 'transparent');
 /// A line with markers at each point.
 export const polyline = points => points.map(([x, y], i) => `${i ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`).join('');
@@ -35,7 +35,7 @@ export function textWidth(content, bold = false) {
   return ruler.measureText(content).width;
 }
 export const labelWidth = list => Math.min(230, Math.ceil(Math.max(0, ...list.map(n => textWidth(n, true)))) + 12);
-/// As much of a name as there is room for.
+/// A name, shortened to the available room.
 export function shortened(name, room) {
   if (textWidth(name, true) <= room) return name;
   let end = name.length - 1;
@@ -53,8 +53,8 @@ function slanted(kind, x, y, w, h, step) {
   }
   return d;
 }
-/// A rectangle with a hatch, which tells bars apart on grey paper. One path of plain strokes, cut at the edges here:
-/// SVG's own fills of this kind, and its cut-outs, become megabytes in a PDF.
+/// A rectangle with a hatch, which distinguishes bars in greyscale prints. It is one path of plain strokes, clipped at
+/// the edges here, since SVG patterns and clip paths become megabytes in a PDF.
 export function hatched(kind, x, y, w, h, paint) {
   const made = el('g', {}, box(x, y, w, h, kind === '' ? paint : 'var(--card)', {stroke: paint, 'stroke-width': 1}));
   const step = 5, short = v => v.toFixed(1);
@@ -95,10 +95,10 @@ export function sample(slot, width = 30) {
   return el('svg', {width, height: 12, viewBox: `0 0 ${width} 12`, 'aria-hidden': 'true'},
             stroke(`M0 6h${width}`, colour(slot), 2.2, dash), marker(slot, width / 2, 6, 3.4, colour(slot)));
 }
-/// A legend's sign for anything else.
+/// A legend's symbol for anything else.
 export const swatch = (...shapes) =>
     el('svg', {width: 22, height: 12, viewBox: '0 0 22 12', 'aria-hidden': 'true'}, ...shapes);
-/// `entries`: pairs of a sign and its label.
+/// `entries`: pairs of a symbol and its label.
 export const legendOf = entries =>
     node('ul', {class: 'legend'}, ...entries.map(([icon, label]) => node('li', {}, icon, label)));
 

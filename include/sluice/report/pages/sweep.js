@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The axes of a sweep: what was varied, and the values of each.
+// The axes of a sweep: the varied settings and their values.
 import {data} from './systems.js';
 
 export const axes = data.axes;
@@ -16,5 +16,5 @@ export function isWide(values) {
   return least > 0 && most / least > 6;
 }
 export const inOrder = values => [...values].sort((a, b) => a - b);
-/// How far apart the bars of neighbouring colours stand.
+/// The distance between bars of neighbouring colours.
 export const beside = (slot, step) => slot < 0 ? 0 : (slot - 2.5) * step;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a page of results, and which of its systems a reader looks at.
+// The data of a result page, and the systems that the reader has selected.
 //
 // All kinds of pages (`data.kind`) have one schema: `seeds`; `systems`, a row for each run with its `name`, `deposit`,
-// `control`, `scale` of the SLO, and its figures in `m`; where something is swept `axes`, and in `cells` the place on
-// them of each row's `cell`. What one kind has besides is read by that kind's modules.
+// `control`, `scale` of the SLO, and its figures in `m`; for sweeps `axes`, and in `cells` the position of each row's
+// `cell` on them. Other data of one kind are read by that kind's modules.
 import {at} from './dom.js';
 import {absent, digits, tidy} from './numbers.js';
 
@@ -34,19 +34,19 @@ export function colourOnly(wanted) {
   const fresh = wanted.filter(n => !chosen.names.includes(n));
   chosen.names = [...chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean), ...fresh];
 }
-/// Puts the first names of a ranking in colour, and a control to read them by.
+/// Puts the first names of a ranking in colour, and a control as a reference.
 export function colourBest(ranking, controls) {
   const control = controls.slice(0, 1);
   colourOnly([...ranking.slice(0, maxHighlighted - control.length), ...control]);
 }
 
-/// What a livelocked engine served before it was stopped is no attainment of the workload.
+/// A livelocked engine's partial results are no attainment of the workload.
 const standing = s => s.livelocked ? -1 : s.m.tbt_attainment ?? -1;
-/// The best first, the control last, and rows that repeat another right behind it.
+/// The best first, the control last, and duplicates right after their original.
 export function ranked(list) {
   const sorted = [...list].sort((a, b) => (a.control - b.control) || (standing(b) - standing(a)));
   return sorted.filter(s => !s.same).flatMap(s => [s, ...sorted.filter(d => d.same === s.name)]);
 }
 
-/// Of an interval that is not known both ends are null.
+/// Both ends of an unknown interval are null.
 export const isKnown = interval => Boolean(interval) && !absent(interval[0]);

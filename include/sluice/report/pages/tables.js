@@ -4,7 +4,7 @@
 /// The row of heads that name columns.
 export const headOf = table => [...table?.tHead?.rows ?? []].at(-1);
 
-/// What a row is sorted by: a number where the cell has one, else its text.
+/// A row's sort key: the cell's number if it has one, else its text.
 function sortKey(cell) {
   const value = cell.dataset.v;
   return value === undefined ? cell.textContent : value === '' ? -Infinity : Number(value);

@@ -34,7 +34,7 @@ function columnsWithin(series) {
 }
 const mostOf = list => Math.max(0, ...list.filter(v => v !== null));
 
-/// Where a card's parts lie, from top to bottom.
+/// The positions of a card's parts, from top to bottom.
 const card = {
   left: 62,
   top: 14,

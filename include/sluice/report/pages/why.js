@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the requests' time went: bars by cause, and a line of time for each request.
+// The requests' time: bars by cause, and a time line for each request.
 import {axisX, linear, timeTicks} from './axes.js';
 import {at, el, emptied, node} from './dom.js';
 import {count, percent, tidy, time} from './numbers.js';
@@ -21,7 +21,7 @@ import {
 } from './svg.js';
 import {data, names, ranked, shown, slotOf} from './systems.js';
 
-/// What the reader looks at; null: what the page opens with.
+/// The reader's selection; null: the page's default.
 const picked = {
   system: null,
   request: null
@@ -44,7 +44,7 @@ export const whyAddress = {
   },
 };
 
-/// Of each cause its paint and hatch.
+/// Each cause's paint and hatch.
 const causeMarks = [
   ['var(--other)', ''],      // waits to start
   ['var(--c2)', 'diagonal'], // its prompt
@@ -142,8 +142,8 @@ export function whyCharts() {
   if (!able.length) return;
   for (const id of ['why-bars', 'why-lines', 'why-text']) emptied(id);
   emptied('why-legend').append(legendOf(data.causes.map((cause, i) => [swatch(causeBox(i, 0.5, 1, 21, 10)), cause])));
-  const hosts =
-      ['spent', 'missed'].map(() => at('why-bars').appendChild(node('div'))); // both, so that each has its width
+  const hosts = ['spent', 'missed'].map(() => at('why-bars').appendChild(node('div'))); // both at once, so that each
+                                                                                        // has its final width
   causeBars(hosts[0], 'spent', 'time of all requests', time);
   causeBars(hosts[1], 'missed', 'deadlines missed', count);
   const lined = able.filter(s => s.time.requests.length);

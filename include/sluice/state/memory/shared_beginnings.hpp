@@ -84,7 +84,7 @@ keys_of_shared_beginnings(std::span<const SharedBeginning> rows, std::span<const
       own.push_back(next_key(before, nobody_elses + (std::uint64_t{prompt} << 32) + own.size()));
     }
   }
-  SLUICE_ASSERT(row == rows.end(), "rows that ascend, of prompts that there are");
+  SLUICE_ASSERT(row == rows.end(), "ascending rows of existing prompts");
   return keys;
 }
 

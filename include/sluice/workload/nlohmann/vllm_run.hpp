@@ -47,7 +47,7 @@ class VllmRunReader {
     return VllmRunReader{std::move(*lines)};
   }
 
-  /// The next record in the order of arrival, with its measured times as they stand in the file.
+  /// The next record in the order of arrival, with its measured times as in the file.
   Expected<std::optional<VllmRunRecord>> next_record() {
     while (!ended_ && waiting_.size() < window) {
       if (Status status = read_line(); !status) return status.error();

@@ -64,7 +64,6 @@ struct GatherTimes {
 /// changes nothing. The kernel must be 5 % faster, because it takes some SMs from the model, which copy engines do not.
 /// If it is faster at every size, the threshold is just above the largest: longer copies were not measured, and they
 /// suit the copy engines.
-/// known, and they suit the copy engines.
 [[nodiscard]] inline std::int64_t gather_below(std::span<const GatherTimes> times) {
   constexpr double kernel_pays = 1.05;
   const auto ratio = [&times](std::size_t i) {

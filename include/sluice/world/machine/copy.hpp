@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy, PlacedCopy, LinkRates, CopyTotals: what crosses the link between the two memories, how fast, how much.
+// Copy, PlacedCopy, LinkRates, CopyTotals: transfers over the link between the two memories, their rates and totals.
 #pragma once
 
 #include "sluice/core/units.hpp"

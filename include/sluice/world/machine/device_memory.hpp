@@ -29,7 +29,7 @@ class DeviceMemory {
     }
     return true;
   }
-  /// Returns all or part of what was taken.
+  /// Returns all or part of the taken memory.
   void give(Bytes bytes) {
     [[maybe_unused]] const std::int64_t before = used_.fetch_sub(bytes.count(), std::memory_order_relaxed);
     SLUICE_ASSERT(bytes.count() >= 0 && bytes.count() <= before, "no more is given back than was taken");

@@ -163,7 +163,7 @@ class LinkSchedule {
     turn_ = 0;
     ++version_;
   }
-  /// The device was given the layer: nothing of it is fetched any more.
+  /// The device was given the layer, of which no more blocks are fetched.
   void launched(int layer) {
     at_.launched = layer + 1;
     ++version_;
@@ -361,7 +361,7 @@ class LinkSchedule {
         entry->queued = false;
         std::optional<PlacedCopy> copy;
         [[maybe_unused]] const bool begun = store_->send(*entry, entry->leaves, copy);
-        SLUICE_ASSERT(begun || !entry->leaves, "what is to leave can be sent");
+        SLUICE_ASSERT(begun || !entry->leaves, "a block that must leave can be sent");
         ++version_;
         if (!copy) { // its copy was clean, so it has left; or it is no longer full
           if (!entry->on_device()) entry->leaves = entry->passing = false;

@@ -36,8 +36,8 @@
 namespace sluice {
 
 /// The world of a real backend, on any device. Before each iteration the machine compares where every block is with
-/// where the engine's rows want it, and moves the difference. (A simulation is told what moves; the machine finds out.)
-/// Then it computes the layers in order, each after everything it needs has arrived.
+/// where the engine's rows want it, and moves the difference. (A simulation gets the moves from the engine; the machine
+/// finds them itself.) Then it computes the layers in order, each after everything it needs has arrived.
 ///
 /// MachineCore and its functions decide, in block numbers; the device turns numbers into addresses and copies into
 /// transfers; the runner computes. One thread steps the machine; links and planning may have threads of their own. Do

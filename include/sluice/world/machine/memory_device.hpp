@@ -31,8 +31,9 @@ struct Ticket {
 
 /// One reservation of the device's memory, one of host memory that the device can access, and streams.
 ///
-/// - `reserve(blocks, beside, host)`: reserves everything, once: device memory for the blocks and for what lies beside
-///   them (beside.hpp), and host memory. Each begins at a multiple of 256 bytes. Error: there is not that much.
+/// - `reserve(blocks, beside, host)`: reserves everything, once: device memory for the blocks and for the runner's
+///   memory beside them (beside.hpp), and host memory. Each begins at a multiple of 256 bytes. Error: too little
+///   memory.
 /// - `device_arena()`, `beside_arena()`, `host_arena()`: their first bytes.
 /// - `copy_async(stream, copy)`: copies from any memory to any other, or within the device's. The bytes may be read and
 ///   written until a ticket taken after the copy is done.

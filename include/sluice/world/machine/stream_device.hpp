@@ -112,7 +112,7 @@ class StreamDevice {
                    "no rates (0)"};
     const FaultPlan& faults = core.setup.faults;
     if (faults.most_delay.count() > 0 || faults.least_slowdown != 1 || faults.most_slowdown != 1)
-      return Error{ErrorCode::unsupported, "faults", "copies are to be late or slow", "faults that fail or reorder"};
+      return Error{ErrorCode::unsupported, "faults", "copies would be late or slow", "faults that fail or reorder"};
     if (core.beside > core.setup.device_memory)
       return Error{ErrorCode::out_of_memory, "device memory",
                    "the buffers of an iteration and the weights outside the layers do not fit", "more memory"};

@@ -153,7 +153,7 @@ inline void refuse_window(HfDecoderFields& fields, const nlohmann::json& config,
   if (fields.has("sliding_window")) {
     window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
   } else if (type == "mistral" && !config.contains("sliding_window")) {
-    window = 4096; // the default of Hugging Face's class; null means that there is none
+    window = 4096; // the default of Hugging Face's class; null means no window
   }
   if (window < max_positions) {
     fields.refuse("sliding_window is " + std::to_string(window) + ", shorter than max_position_embeddings " +
@@ -189,7 +189,7 @@ inline Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& conf
     decoder.mlp = MlpKind::relu;
     decoder.qkv_bias = decoder.output_bias = decoder.mlp_bias = true;
     fields.only_text("activation_function", "relu");
-    fields.only_flag("do_layer_norm_before", true); // OPT-350M alone has it otherwise
+    fields.only_flag("do_layer_norm_before", true); // only OPT-350M has false
     fields.only_flag("enable_bias", true);
     fields.only_flag("layer_norm_elementwise_affine", true);
     fields.only_flag("_remove_final_layer_norm", false);

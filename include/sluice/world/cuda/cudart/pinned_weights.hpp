@@ -39,7 +39,6 @@ inline void convert(std::byte* to, ElementType to_type, const std::byte* from, E
 ///
 /// Rejected: pinning the mapped file (cudaHostRegister), which not every system allows for pages of a file, and which
 /// converts nothing. Error: the system refuses the memory.
-/// converts nothing. Error: the system refuses the memory.
 [[nodiscard]] inline Expected<ModelWeights> pinned_weights(const ModelWeights& weights, ElementType element) {
   ModelWeights pinned = retyped(weights, element);
   const std::int64_t layer_bytes = pinned.layout.bytes.count();
