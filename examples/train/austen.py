@@ -12,11 +12,11 @@ import struct
 import sys
 import zlib
 
-TEXTS, TEXT, INTEGERS = 16, 9, 13  # R's numbers of its types
+TEXTS, TEXT, INTEGERS = 16, 9, 13  # R's type numbers
 
 
 def read_texts(value):
-    """The texts of a serialised vector of texts, or None of a value of another kind."""
+    """The texts of a serialised vector of texts; None for a value of another kind."""
     if value[:2] != b"X\n":
         return None
     version = struct.unpack_from(">i", value, 2)[0]
@@ -29,7 +29,7 @@ def read_texts(value):
     for _ in range(count):
         kind, length = struct.unpack_from(">ii", value, at)
         if kind & 255 != TEXT:
-            sys.exit(f"austen.py: type {kind & 255} stands among the texts; expected {TEXT}")
+            sys.exit(f"austen.py: type {kind & 255} is among the texts; expected {TEXT}")
         at += 8
         texts.append(value[at:at + max(length, 0)].decode("utf-8"))
         at += max(length, 0)
@@ -41,13 +41,13 @@ def main():
         sys.exit("usage: austen.py FOLDER TEXT")
     folder, out = sys.argv[1:]
     with open(folder + "/Rdata.rdx", "rb") as index, open(folder + "/Rdata.rdb", "rb") as data:
-        places, values = zlib.decompress(index.read(), wbits=47), data.read()  # 47: gzip as well
+        places, values = zlib.decompress(index.read(), wbits=47), data.read()  # 47: also accepts gzip
     novels = []
     pair = struct.pack(">ii", INTEGERS, 2)  # a value's offset and length
     at = places.find(pair)
     while at >= 0:
         offset, length = struct.unpack_from(">ii", places, at + 8)
-        texts = read_texts(zlib.decompress(values[offset + 4:offset + length]))  # behind the size that it has as it was
+        texts = read_texts(zlib.decompress(values[offset + 4:offset + length]))  # after the uncompressed size
         if texts:
             novels.append("\n".join(texts))
             print(f"{texts[0]}: {len(texts)} lines, {len(novels[-1])} characters")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' headers, which need no CUDA: what is compiled, and what to add for another.
+// The kernels' headers, which need no CUDA: which kernels are compiled, and what to add for another.
 #include "kernels/needs.hpp"
 
 int main() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A published engine out of sluice::compiled, and one of the user's own on the same core.
+// A published engine from sluice::compiled, and the user's own engine on the same core.
 #include <sluice/engine/serve.hpp>
 #include <sluice/engine/systems/orbitflow.hpp>
 #include <sluice/model/device/named.hpp>

@@ -1,4 +1,5 @@
-# examples/template as its reader would build it: copied, from an installed Sluice, run, its trials and its report.
+# Builds examples/template as its reader would: copies it, builds it with an installed Sluice, runs it, its trials and
+# its report.
 # cmake -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch> -DCOMPILER=… -DLAUNCHER=… -DGENERATOR=… -P template.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -24,14 +25,14 @@ file(COPY ${SOURCE}/examples/template DESTINATION ${WORK})
 set(lists ${WORK}/template/CMakeLists.txt)
 file(READ ${lists} call)
 
-# call_with(<arguments>): the project's call, with these for what stands behind the program's name.
+# call_with(<arguments>): replaces the arguments after the program's name in the project's call.
 function(call_with arguments)
   string(REPLACE "MyEngine=my_engine.hpp" "${arguments}" text "${call}")
   file(WRITE ${lists} "${text}")
 endfunction()
 
-# Beside the template's own engine one in a namespace, of a header in a folder, whose name ends otherwise. It is the same
-# type, so that it costs a unit of the program and none of the trials.
+# In addition to the template's own engine, one in a namespace, from a header in a folder with another extension. It is
+# the same type, so it costs one unit of the program and none of the trials.
 set(headers ${WORK}/template/headers)
 file(WRITE ${headers}/second.h "#pragma once\n#include \"../my_engine.hpp\"\nnamespace own::deep {\nusing Second = ::MyEngine;\n}\n")
 file(WRITE ${headers}/bare.h "#pragma once\nnamespace own {\nstruct Bare {};\n}\n")
@@ -42,13 +43,13 @@ step(ignored ${configure})
 step(ignored ${CMAKE_COMMAND} --build ${WORK}/build)
 set(mine ${WORK}/build/mine)
 
-# Its engine is a row of the list, beside every published system.
+# Its engine is a row of the list, next to every published system.
 step(text ${mine} --list)
 must_say("${text}" "\nOrbitFlowEven +variant" "mine --list")
 must_say("${text}" "\nMyEngine +yours, of my_engine[.]hpp" "mine --list")
 must_say("${text}" "\nSecond +yours, of headers/second[.]h" "mine --list")
 
-# It serves, on its own rule and on another, and the report has it and how to repeat it.
+# It serves with its own rule and with another one, and the report has it and the command that repeats it.
 step(text ${mine} --generate "poisson:rate=2,requests=12,prompt=200,output=uniform(20,60)" --kv-blocks 60 --batch 4
                   --systems MyEngine,Second,VllmSwap --out ${WORK}/report --quiet)
 must_say("${text}" "MyEngine" "mine")
@@ -59,7 +60,7 @@ if(NOT name STREQUAL "MyEngine")
   message(FATAL_ERROR "report.json begins with '${name}' (${wrong}), not with MyEngine")
 endif()
 must_say("${report}" "\"command\": ?\"mine --generate" "report.json")
-foreach(row IN ITEMS 0 1) # of one type, by two names
+foreach(row IN ITEMS 0 1) # two names for one type
   string(JSON engine GET "${report}" systems ${row} engine)
   must_say("${engine}" "^Engine<PreemptLargest, " "the engine of row ${row} of report.json")
 endforeach()
@@ -71,11 +72,11 @@ endif()
 execute_process(COMMAND ${mine} --systems YourEngine RESULT_VARIABLE status ERROR_VARIABLE text)
 must_say("${text}" "^mine: --systems: there is no system 'YourEngine'" "mine with a system that is not there")
 
-# What every engine owes.
+# The guarantees of every engine.
 step(text ${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
 must_say("${text}" "mine_conserves [.]+ +Passed" "ctest of the template")
 
-# Fewer systems, and mistakes in the call, each a sentence.
+# Fewer systems, and mistakes in the call: each is one sentence.
 foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 'Nobody'"
                       "MyEngine=my_engine.hpp SYSTEMS vllmSwa|there is no system 'vllmSwa' [(]did you mean VllmSwap[?][)]; expected"
                       "MyEngine=my_engine.hpp SYSTEMS|SYSTEMS names nothing"
@@ -102,7 +103,7 @@ foreach(pair IN ITEMS "MyEngine=my_engine.hpp SYSTEMS Nobody|there is no system 
   must_say("${text}" "${sentence}" "sluice_add_comparison(mine ${arguments})")
 endforeach()
 
-# A type that is not there, or is no engine, is known to the compiler alone, and is its first line.
+# Only the compiler can detect a type that does not exist or is no engine: its first line reports it.
 file(GLOB_RECURSE concept ${WORK}/prefix/own_engine.hpp)
 cmake_path(GET concept PARENT_PATH folder)
 foreach(pair IN ITEMS "Nobody|^[^\n]*own_Nobody.hpp:[0-9:]+ error: [^\n]*Nobody.*// sluice_add_comparison[(]mine own::Nobody=headers/bare.h[)]: expected a type that this header defines"
@@ -121,7 +122,7 @@ foreach(pair IN ITEMS "Nobody|^[^\n]*own_Nobody.hpp:[0-9:]+ error: [^\n]*Nobody.
   must_say("${text}" "${sentence}" "the compiler of own::${type}")
 endforeach()
 
-# Two engines of one header, by a path that is whole.
+# Two engines from one header, which is given by an absolute path.
 call_with("MyEngine=${headers}/second.h own::deep::Second=headers/second.h")
 step(ignored ${configure})
 

@@ -1,4 +1,4 @@
-# Builds and runs the consumer as WAY says, from an empty folder.
+# Builds and runs the consumer in the way that WAY names, in an empty folder.
 # cmake -DWAY=find_package|add_subdirectory|cuda -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch>
 #       -DCOMPILER=… -DLAUNCHER=… -DGENERATOR=… -P try.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -13,7 +13,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug)
-if(WAY STREQUAL "cuda") # what a build with CUDA installs; its component `comparison` is no part of it, and need not have been built
+if(WAY STREQUAL "cuda") # the parts that a build with CUDA installs; the component `comparison` need not have been built
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component Unspecified)
   step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer/cuda -B ${WORK}/build ${arguments} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
   step(${CMAKE_COMMAND} --build ${WORK}/build)

@@ -1,5 +1,4 @@
-# Runs PROGRAM and looks for what it prints, whole, in PAGE: a quoted run must be one that happens. Blanks at line ends
-# do not count.
+# Runs PROGRAM and searches PAGE for its whole output: a quoted run must be a real one. Blanks at line ends are ignored.
 execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} ended with ${status}")

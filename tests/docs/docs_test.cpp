@@ -33,7 +33,7 @@ std::vector<fs::path> documents() {
   return all;
 }
 
-/// Fenced blocks whose info string begins with `info`: what follows it, and the content.
+/// Fenced blocks whose info string begins with `info`: the rest of the info string, and the content.
 struct Block {
   std::string rest, content;
 };
@@ -58,7 +58,7 @@ std::vector<std::string> matches(const std::string& text, const char* pattern) {
 
 } // namespace
 
-TEST_CASE("code that a page quotes stands in the file that it names") {
+TEST_CASE("code that a page quotes is in the file that it names") {
   std::size_t quoted = 0;
   for (const fs::path& document : documents())
     for (const char* language : {"cpp from=", "cmake from="})
@@ -67,13 +67,13 @@ TEST_CASE("code that a page quotes stands in the file that it names") {
         CHECK_MESSAGE(contains(read(block.rest), block.content), block.content);
         ++quoted;
       }
-  CHECK(quoted >= 5); // the walk through the first policy
+  CHECK(quoted >= 5); // those in the walk through the first policy
 }
 
-TEST_CASE("links lead to files") {
+TEST_CASE("links refer to files") {
   for (const fs::path& document : documents())
     for (std::string target : matches(read(document), R"(\]\(([^)#\s]+)(#[^)]*)?\))")) {
-      if (contains(target, "://") || target.rfind("docs/images/", 0) == 0) continue; // the picture is made by a run
+      if (contains(target, "://") || target.rfind("docs/images/", 0) == 0) continue; // a run makes the picture
       CAPTURE(document.string());
       CHECK_MESSAGE(fs::exists(document.parent_path() / target), target);
     }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs what docs/notebook.md shows, on a comparison of its own: it must read the files, and answer.
-# usage: notebook.sh PROGRAM PAGE      PROGRAM: sluice-compare. Exit 77: skipped, and said why
+# Runs the code of docs/notebook.md on a comparison: it must read the files and print answers.
+# usage: notebook.sh PROGRAM PAGE      PROGRAM: sluice-compare. Exit 77: skipped, with the reason
 set -u
 python=""
 for each in python3 /usr/bin/python3; do
   "$each" -c 'import pandas' 2> /dev/null && python=$each && break
 done
 if [ -z "$python" ]; then
-  echo "SKIPPED: docs.notebook, for want of pandas (Debian's python3-pandas)"
+  echo "SKIPPED: docs.notebook: pandas is missing (Debian's python3-pandas)"
   exit 77
 fi
 folder=$(mktemp -d)

@@ -1,4 +1,4 @@
-# Every line of a block ```text says=FILE must be in what the compiler says of FILE's bad half.
+# Every line of a block ```text says=FILE must be in the compiler's output for FILE's bad half.
 # cmake -DDOCUMENT=… -DSOURCE=… -DCOMPILER=g++ -P says.cmake
 cmake_minimum_required(VERSION 3.25)
 file(READ ${DOCUMENT} text)

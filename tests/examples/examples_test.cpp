@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each example ends well, in silence on standard error, and prints what its first lines promise.
+// Each example succeeds, prints nothing on standard error, and prints the results that its first lines announce.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
@@ -34,7 +34,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The numbers in a line, units left aside.
+/// The numbers in a line, without units.
 std::vector<double> numbers_in(const std::string& line) {
   static const std::regex number("(?:^| )(-?[0-9]+(?:\\.[0-9]+)?)(?= |$)");
   std::vector<double> all;
@@ -43,7 +43,7 @@ std::vector<double> numbers_in(const std::string& line) {
   return all;
 }
 
-/// The numbers of the line that begins with `name`, behind it.
+/// The numbers after `name` in the line that begins with it.
 std::vector<double> row(const std::string& text, const std::string& name) {
   for (const std::string& line : lines_of(text))
     if (line.rfind(name + " ", 0) == 0) return numbers_in(line.substr(name.size()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags: what is nearly one, or nearly a name, is answered by it in every program; a trace is read alike in all of
-// them, and so is what several programs have by one name: its kind, its unit, its range.
+// Flags: every program suggests the nearest flag or name for a misspelt one, reads traces in the same way, and uses
+// shared flags with the same kind, unit and range.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ using sluice_test::Ran;
 using sluice_test::run_program;
 using sluice_test::TemporaryFolder;
 
-bool built(const std::string& program) { // or left out for want of a library
+bool built(const std::string& program) { // false if a library for it is missing
   std::error_code ignored;
   return fs::exists(sluice_test::program_path(program), ignored);
 }
@@ -44,19 +44,19 @@ const std::string table = "id;in;out;\"when; in ms\"\n\"a;\"\"b\";200;20;1700158
                           "d;100;40;1700158547500\ne;250;10;1700158548000\n";
 const std::string mapping = " --trace-columns 'arrival=when; in ms,prompt=in,output=out,unit=ms'";
 
-/// What --help says of a flag that takes a value: "SIZE", and the first unit outside parentheses.
+/// The kind of a flag's value in --help, such as "SIZE", and the first unit outside parentheses.
 struct Told {
   std::string kind, unit;
   bool operator==(const Told&) const = default;
 };
 std::map<std::string, Told> told(const std::string& program) {
-  const std::size_t column = 30; // where CLI11 begins what it says of a flag, in the next line where the name is longer
+  const std::size_t column = 30; // where CLI11 begins a flag's text; for longer names the text is in the next line
   std::istringstream help(run_program(program, "--help").out);
   std::map<std::string, Told> flags;
   std::string* unit = nullptr; // of the flag whose text is in the next line
   const auto unit_of = [](std::string text) {
     static const std::regex aside(R"(\([^()]*\))"),
-        units(R"(\b(bytes a second|token blocks|blocks|bytes|seconds|milliseconds|tokens|[kMGT]i?B(/s)?)(?!\w))");
+        units(R"(\b(bytes per second|token blocks|blocks|bytes|seconds|milliseconds|tokens|[kMGT]i?B(/s)?)(?!\w))");
     text = std::regex_replace(text, aside, "");
     std::smatch found;
     return std::regex_search(text, found, units) ? found[1].str() : std::string{};
@@ -76,7 +76,7 @@ std::map<std::string, Told> told(const std::string& program) {
 
 } // namespace
 
-TEST_CASE("a near miss of a flag is answered by the flag, in every program" * needs_program("sluice-compare")) {
+TEST_CASE("every program suggests the flag for a misspelt one" * needs_program("sluice-compare")) {
   for (const auto& [program, typed, meant] :
        std::vector<std::array<std::string, 3>>{{"sluice-compare", "--kvblocks 3", "--kv-blocks"},
                                                {"sluice-compare", "--kv_blocks=3", "--kv-blocks"},
@@ -98,7 +98,7 @@ TEST_CASE("a near miss of a flag is answered by the flag, in every program" * ne
   check_refused("sluice-compare", "OrbitFlow", "command line: there is a word too many, 'OrbitFlow'");
 }
 
-TEST_CASE("a near miss of a name is answered by the name" * needs_program("sluice-compare")) {
+TEST_CASE("programs suggest the name for a misspelt one" * needs_program("sluice-compare")) {
   for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-profile"}) {
     if (!built(program)) continue;
     check_refused(program, "--model llama3-8",
@@ -120,10 +120,10 @@ TEST_CASE("a near miss of a name is answered by the name" * needs_program("sluic
     check_refused("sluice-run", "--system orbitflw --prompt a", "there is no system 'orbitflw'; expected OrbitFlow,");
 }
 
-TEST_CASE("a trace is read by what it is, in every program that reads one" * needs_program("sluice-compare")) {
+TEST_CASE("every program that reads traces detects their format" * needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   const std::string path = (folder.path / "trace").string(), trace = "--trace '" + path + "'";
-  // What is served says nothing of the format.
+  // The output does not depend on the format.
   const auto served = [&](const std::string& flags) {
     const Ran ran =
         run_program("sluice-compare", trace + flags +
@@ -162,8 +162,8 @@ TEST_CASE("a trace is read by what it is, in every program that reads one" * nee
   }
 }
 
-TEST_CASE("a flag that several programs have is of one kind and in one unit" * needs_program("sluice-compare")) {
-  // Where it takes a value: a switch of that name (--batch of sluice-plan) is another flag.
+TEST_CASE("a flag of several programs has one kind and one unit" * needs_program("sluice-compare")) {
+  // Only flags with a value: a switch with the same name (--batch of sluice-plan) is another flag.
   std::map<std::string, std::pair<std::string, Told>> first;
   std::size_t shared = 0;
   for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-load", "sluice-plan", "sluice-profile",
@@ -186,12 +186,12 @@ TEST_CASE("a flag that several programs have is of one kind and in one unit" * n
       if (here.kind != "TEXT") CHECK(here.unit == as_told.unit);
     }
   }
-  CHECK(first.at("--link").second == Told{"RATE", "bytes a second"}); // what is read is what was meant
+  CHECK(first.at("--link").second == Told{"RATE", "bytes per second"}); // the help was parsed
   CHECK(first.at("--host-memory").second.kind == "SIZE");
   if (built("sluice-explore")) CHECK(shared > 10);
 }
 
-TEST_CASE("sizes and rates are read alike in every program" * needs_program("sluice-compare")) {
+TEST_CASE("every program reads sizes and rates in the same way" * needs_program("sluice-compare")) {
   const std::string rate = "expected a rate of at least 1B/s, with its unit, such as 2GB/s",
                     size = "expected a size such as 64MiB, 1.5GB or 65536";
   for (const std::string program : {"sluice-compare", "sluice-profile", "sluice-run", "sluice-serve"}) {
@@ -203,7 +203,7 @@ TEST_CASE("sizes and rates are read alike in every program" * needs_program("slu
       check_refused(program, "--host-memory=" + wrong, "--host-memory: it is '" + wrong + "'; " + size);
   }
   check_refused("sluice-compare", "--bus 25", "--bus: it is '25'; " + rate);
-  // Gigabytes, before sizes had units.
+  // A number without a unit is bytes, not gigabytes.
   check_refused("sluice-compare", "--host-memory 40", "--host-memory: 40 bytes is less than one block of one layer");
   check_refused("sluice-compare", "--host-memory 1GB,1000MB", "value 2 of '1GB,1000MB' is '1000MB' once more");
   check_refused("sluice-compare", "--link 1GB/s,unlimited",

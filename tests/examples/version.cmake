@@ -1,8 +1,8 @@
-# What cmake/version.cmake writes: the commit of a repository, that it has changes, "unknown" of a tarball; and nothing
-# where nothing is new, so that nothing is compiled again.
+# The output of cmake/version.cmake: a repository's commit, whether it has changes, "unknown" for a tarball. It writes
+# nothing if nothing changed, so that nothing is compiled again.
 find_program(git git)
 if(NOT git)
-  message("SKIPPED: examples.version, for want of git")
+  message("SKIPPED: examples.version: git is missing")
   return()
 endif()
 file(REMOVE_RECURSE ${WORK})
@@ -11,7 +11,7 @@ foreach(name IN ITEMS GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE)
   unset(ENV{${name}})
 endforeach()
 
-# written(<folder> <out>): what the script writes of that folder.
+# written(<folder> <out>): the script's output for that folder.
 function(written folder out)
   execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${folder} -DVERSION=1.2.3 -DBUILD=Release -DTEXT=${WORK}/template.in -DINTO=${WORK}/written
                           -P ${SCRIPT} COMMAND_ERROR_IS_FATAL ANY)
@@ -34,7 +34,7 @@ in_repository(init -q)
 file(WRITE ${WORK}/repository/file "one\n")
 in_repository(add file)
 in_repository(commit -q -m one)
-in_repository(tag a-tag) # which is no commit's name
+in_repository(tag a-tag) # a tag is not a commit's name
 in_repository(rev-parse --short=7 HEAD)
 set(commit ${said})
 written(${WORK}/repository text)

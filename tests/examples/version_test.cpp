@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --version: every program says which Sluice it is, and all say the same.
+// --version: every program prints the same version of Sluice.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-TEST_CASE("every program has --version, and one line for all" * sluice_test::needs_program("sluice-plan")) {
+TEST_CASE("every program has --version, and all print the same line" * sluice_test::needs_program("sluice-plan")) {
   const std::regex line{"sluice [0-9]+[.][0-9]+[.][0-9]+ "
                         "\\(commit (unknown|[0-9a-f]{7,40}(-dirty)?), [a-z]+([+][a-z,]+)* build\\)\n"};
   std::string first;

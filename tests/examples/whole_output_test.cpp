@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program writes is there in whole, or the program says that it is not.
+// A program that cannot write its whole output reports that.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
@@ -18,19 +18,19 @@ using sluice_test::run_program;
 using sluice_test::TemporaryFolder;
 } // namespace
 
-TEST_CASE("every program says that its output cannot be written" * needs_program("sluice-compare")) {
+TEST_CASE("every program reports that its output cannot be written" * needs_program("sluice-compare")) {
   std::error_code ignored;
   for (const std::string name :
        {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
     CAPTURE(name);
     const std::string program = "sluice-" + name;
-    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library
+    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // a library for it is missing
     const Ran full = run_program(program, "--help 2>&1 >/dev/full");
     CHECK(full.code == 2);
     CHECK(full.out == program + ": standard output: it cannot be written; expected room for it\n");
     CHECK(run_program(program, "--help >/dev/null").code == 0);
   }
-  for (const std::string name : {"compare", "explore"}) // more than a buffer of standard output
+  for (const std::string name : {"compare", "explore"}) // more output than standard output's buffer
     CHECK(run_program("sluice-" + name, "--list 2>&1 >/dev/full").out.find("standard output: it cannot be written") !=
           std::string::npos);
 }
@@ -43,7 +43,7 @@ TEST_CASE("every example reports that its output cannot be written" * needs_prog
   std::error_code ignored;
   for (const std::string& example : examples) {
     CAPTURE(example);
-    if (!fs::exists(sluice_test::program_path(example), ignored)) continue; // for want of a library
+    if (!fs::exists(sluice_test::program_path(example), ignored)) continue; // a library for it is missing
     // The argument is the server's port. A server that does not notice would run until the limit.
     const Ran full = run_program(example, "0 2>&1 >/dev/full", "timeout 300 ");
     CHECK(full.code == 2);
@@ -51,16 +51,16 @@ TEST_CASE("every example reports that its output cannot be written" * needs_prog
   }
 }
 
-TEST_CASE("a reader that closes the pipe ends every program, and where that signal is ignored it is an error" *
+TEST_CASE("a reader that closes the pipe ends every program; if SIGPIPE is ignored, that is an error" *
           needs_program("sluice-compare")) {
-  // The shell writes until nobody reads any more, and then starts the program; 3 is what popen reads.
+  // The shell writes until there is no reader, and then starts the program; popen reads 3.
   const std::string gone = "{ { (trap '' PIPE; while echo; do :; done) 2>/dev/null; ", told = "; } | true; } 3>&1";
   std::error_code ignored;
   for (const std::string name :
        {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
     CAPTURE(name);
     const std::string program = "sluice-" + name;
-    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library
+    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // a library for it is missing
     CHECK(run_program(program, "--help 2>&3; echo $? >&3" + told, gone).out ==
           "141\n"); // by SIGPIPE, as `yes | head` ends
     CHECK(run_program(program, "--help 2>&3; echo $? >&3" + told, gone + "trap '' PIPE; ").out ==
@@ -68,7 +68,7 @@ TEST_CASE("a reader that closes the pipe ends every program, and where that sign
   }
 }
 
-TEST_CASE("a full disk under --out does not take the table, and leaves no part of a file" *
+TEST_CASE("with a full disk under --out the table is still printed, and no partial file remains" *
           needs_program("sluice-compare")) {
   const std::string generated = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
                                 "--systems VllmSwap,OneAtATime --quiet ";
@@ -82,10 +82,10 @@ TEST_CASE("a full disk under --out does not take the table, and leaves no part o
     CAPTURE(of.name);
     std::error_code ignored;
     const std::string program = "sluice-" + of.name;
-    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // for want of a library
+    if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // a library for it is missing
     const TemporaryFolder folder;
     const fs::path out = folder.path / "out", earlier = out / "datapackage.json";
-    // No file may be longer than a kilobyte or two: writing fails as it does where a disk is full.
+    // Files are limited to a kilobyte or two: writing fails as on a full disk.
     const auto with_little_room = [&] {
       const Ran ran =
           run_program(program, of.arguments + "--out '" + out.string() + "' 2>&1", "trap '' XFSZ; ulimit -f 1; ");
@@ -97,7 +97,7 @@ TEST_CASE("a full disk under --out does not take the table, and leaves no part o
     };
     with_little_room();
     for (const auto& entry : fs::recursive_directory_iterator(out)) CHECK(!entry.is_regular_file());
-    // And what an earlier run left stays as it was.
+    // Files of an earlier run are unchanged.
     REQUIRE(run_program(program, of.arguments + "--out '" + out.string() + "' >/dev/null 2>&1").code == 0);
     const std::string before = sluice_test::content(earlier);
     CHECK(before.size() > 1000);

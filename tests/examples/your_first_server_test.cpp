@@ -15,7 +15,7 @@ std::string complete(const ServerProcess& server, const std::string& body) {
 
 } // namespace
 
-TEST_CASE("your_first_server: serves, asks its own gate, and ends at TERM" * needs_program("your_first_server")) {
+TEST_CASE("your_first_server: serves, uses its own gate, and ends after SIGTERM" * needs_program("your_first_server")) {
   ServerProcess server("your_first_server", {"0"});
   CHECK(complete(server, R"({"prompt":"ab","max_tokens":3})").find(R"("completion_tokens":3)") != std::string::npos);
   const std::string stream = complete(server, R"({"prompt":"ab","max_tokens":3,"stream":true})");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-explore: its ranking, front and marginals counted again from its rows; equal seeds give equal bytes.
+// sluice-explore: recomputes its ranking, front and marginals from its rows; equal seeds give equal bytes.
 #include "support/page.hpp"
 #include "support/program.hpp"
 #include "support/results.hpp"
@@ -28,7 +28,7 @@ using sluice_test::TemporaryFolder;
 doctest::skip needs_program() { return sluice_test::needs_program("sluice-explore"); }
 Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-explore", arguments); }
 
-/// Six users of whom the device holds about three, so that engines differ; a second's work.
+/// Six users, of whom the device has room for about three, so that engines differ; it takes a second.
 const char* const workload = "--generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' "
                              "--kv-blocks 60 --batch 4 --slo-tbt 0.02 --systems "
                              "OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow --quiet";
@@ -40,7 +40,7 @@ struct Explored : sluice_test::Results {
 
 double attainment(const json& row) { return row.at("tbt_attainment").get<double>(); }
 
-/// The attainment of every combination that works, by its models in the order of the roles.
+/// The attainment of every combination that works, by its policies in the order of the roles.
 std::map<std::vector<std::size_t>, double> combinations(const json& report) {
   const json& product = report.at("product");
   std::map<std::size_t, double> of_engine;
@@ -58,7 +58,7 @@ std::map<std::vector<std::size_t>, double> combinations(const json& report) {
   return all;
 }
 
-/// Whether a cell has that number, or is empty where there is none.
+/// Whether a cell has that number, or is empty if there is none.
 bool same(const std::string& cell, const json& number) {
   if (number.is_null() || cell.empty()) return number.is_null() && cell.empty();
   return std::strtod(cell.c_str(), nullptr) == number.get<double>();
@@ -68,7 +68,7 @@ std::string lower(std::string text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return text;
 }
-/// The rows that a section of docs/results.md has about columns, as datapackage.json would say them.
+/// The rows about columns in a section of docs/results.md, in datapackage.json's format.
 json documented(const std::string& head) {
   const std::string page = content("docs/results.md");
   const std::size_t at = page.find("\n### " + head + "\n");
@@ -93,7 +93,7 @@ json documented(const std::string& head) {
 
 } // namespace
 
-TEST_CASE("rows are ranked by what users got, the control apart" * needs_program()) {
+TEST_CASE("rows are ranked by users' metrics, without the control" * needs_program()) {
   const Explored explored;
   const json& rows = explored.report.at("rows");
   const json& product = explored.report.at("product");
@@ -122,7 +122,7 @@ TEST_CASE("rows are ranked by what users got, the control apart" * needs_program
   CHECK(names.count("Engine<>") == 1);
 }
 
-TEST_CASE("nobody on the front has another with both more tokens a second and more of them in time" * needs_program()) {
+TEST_CASE("no row is better than one on the front in both tokens per second and tokens in time" * needs_program()) {
   const Explored explored;
   std::size_t front = 0;
   for (const json& row : explored.report.at("rows")) {
@@ -141,7 +141,7 @@ TEST_CASE("nobody on the front has another with both more tokens a second and mo
   CHECK(front > 0);
 }
 
-TEST_CASE("what a choice is worth, counted again pair by pair" * needs_program()) {
+TEST_CASE("the effect of a choice, recomputed pair by pair" * needs_program()) {
   const Explored explored;
   const auto all = combinations(explored.report);
   const json& roles = explored.report.at("product").at("roles");
@@ -183,7 +183,7 @@ TEST_CASE("what a choice is worth, counted again pair by pair" * needs_program()
     }
   }
   CHECK(told >= 10);
-  CHECK(differ > 0); // or there was nothing to count
+  CHECK(differ > 0); // otherwise the test would check nothing
 }
 
 TEST_CASE("a composition that is a published system has its figures, though compiled elsewhere" * needs_program()) {
@@ -202,7 +202,7 @@ TEST_CASE("a composition that is a published system has its figures, though comp
     }
 }
 
-TEST_CASE("whoever is said to beat every published system does" * needs_program()) {
+TEST_CASE("rows reported to beat every published system do" * needs_program()) {
   const Explored explored;
   double published = 0;
   for (const json& row : explored.report.at("rows"))
@@ -279,7 +279,7 @@ TEST_CASE("tables: a row for each composition and seed has the figures that expl
   }
 }
 
-TEST_CASE("tables: datapackage.json and docs/results.md have the columns that are there" * needs_program()) {
+TEST_CASE("tables: datapackage.json and docs/results.md have the tables' columns" * needs_program()) {
   const Explored explored;
   const json package = explored.parsed("datapackage.json");
   CHECK(package.at("made_by").get<std::string>().find("(commit ") != std::string::npos);
@@ -309,7 +309,7 @@ TEST_CASE("tables: datapackage.json and docs/results.md have the columns that ar
   }
 }
 
-TEST_CASE("several seeds: ranked by the mean, judged against the best published" * needs_program()) {
+TEST_CASE("several seeds: ranked by the mean, compared with the best published" * needs_program()) {
   const Explored explored("--seeds 1..3"), second("--seed 2");
   const json& report = explored.report;
   CHECK(report.at("workload").at("seeds") == json({1, 2, 3}));
@@ -365,7 +365,7 @@ TEST_CASE("the page's table has every row of the report" * needs_program()) {
   }
 }
 
-TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_program()) {
+TEST_CASE("livelocked engines end, rank last, and count in no figure" * needs_program()) {
   const TemporaryFolder folder;
   const Ran ran = run("--generate 'poisson:rate=20,requests=30,prompt=uniform(500,3500),output=uniform(50,250)' "
                       "--device a5000 --kv-blocks 400 --batch 8 --systems VllmSwap --quiet --out '" +
@@ -376,7 +376,7 @@ TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_p
   for (const json& row : report.at("rows")) {
     const std::string what = row.at("livelock").get<std::string>();
     if (what.empty()) {
-      CHECK((row.at("control").get<bool>() || livelocked == 0)); // behind all others
+      CHECK((row.at("control").get<bool>() || livelocked == 0)); // after all others
       continue;
     }
     ++livelocked;
@@ -391,8 +391,7 @@ TEST_CASE("engines that get nowhere end, rank last, and count nowhere" * needs_p
   CHECK(content(folder.path / "explore.html").find("livelocked: in ") != std::string::npos);
 }
 
-TEST_CASE("tables: of several seeds a run says why it was ended itself, and one that was not says nothing" *
-          needs_program()) {
+TEST_CASE("tables: with several seeds only the runs that were ended early have a reason" * needs_program()) {
   const std::string workload =
       "--generate 'poisson:rate=0.1,requests=8,prompt=uniform(500,3000),output=uniform(20,100)' "
       "--kv-blocks 300 --batch 8 --systems VllmSwap --quiet ";

@@ -1,4 +1,4 @@
-# What `sluice-explore --list` prints is compiled: pasted, each line is the engine that stands in that place of the product.
+# Compiles the output of `sluice-explore --list`: when pasted, each line is the engine at that place of the product.
 # cmake -DPROGRAM=… -DPRODUCT=small|full -DSOURCE=… -DCOMPILER=… -DWORK=… -P pasted.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --list OUTPUT_VARIABLE listed RESULT_VARIABLE status)
@@ -16,5 +16,5 @@ static_assert(std::is_same_v<Pasted, explored::Compositions::engines>);
 execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${SOURCE}/include -I${SOURCE}/examples/tools ${WORK}/pasted.cpp
                 RESULT_VARIABLE status ERROR_VARIABLE said)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "what was pasted does not compile:\n${said}")
+  message(FATAL_ERROR "the pasted list does not compile:\n${said}")
 endif()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that comes with the programs says words, and an answer of it ends.
+// The demo model generates words, and its answers end.
 #include "sluice/core/utf8.hpp"
 
 #include "support/program.hpp"
@@ -21,14 +21,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Texts of a model folder need a build with ICU. (Asked of the system and not by `run_program`, which is for within a
-/// test: what decorates one is made before doctest is.)
+/// A model folder's texts need a build with ICU. (This calls std::system and not `run_program`, which works only within
+/// a test: decorators of tests run before doctest starts.)
 doctest::skip needs_demo() {
   const std::string program = sluice_test::program_path("sluice-run").string();
   std::error_code ignored;
   if (!std::filesystem::exists(program, ignored)) return sluice_test::needs_program("sluice-run");
   const std::string call = "'" + program + "' --model demo --prompt a --max-tokens 1 2>&1 | grep -q 'needs ICU'";
-  if (std::system(call.c_str()) != 0) return doctest::skip(false); // what else is wrong is for the tests to say
+  if (std::system(call.c_str()) != 0) return doctest::skip(false); // the tests report any other error
   std::fprintf(stderr, "skipped: a test needs a sluice-run with ICU\n");
   return doctest::skip(true);
 }
@@ -56,8 +56,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// The share of the words that are among English's commonest: about 0.4 in any prose, and hardly one of a random
-/// model's.
+/// The share of words that are among English's most frequent: about 0.4 in any prose, and nearly 0 for a random model.
 double share_of_common_words(const std::string& text) {
   static const std::set<std::string> common{"the", "to",  "of",  "and",  "a",    "her", "i",    "was",  "in",   "it",
                                             "she", "not", "be",  "that", "he",   "had", "you",  "as",   "for",  "with",
@@ -71,7 +70,7 @@ double share_of_common_words(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("the demo model continues a text in English words, likeliest or drawn" * needs_demo()) {
+TEST_CASE("the demo model continues a text in English words, at any temperature" * needs_demo()) {
   for (const char* how : {"", " --temperature 0.8 --top-p 0.95 --seed 1", " --temperature 1 --seed 2"}) {
     const Json json =
         generated("--prompt 'She had always wished to' --prompt 'The next morning,' --max-tokens 80 --ignore-end" +
@@ -87,7 +86,7 @@ TEST_CASE("the demo model continues a text in English words, likeliest or drawn"
   }
 }
 
-TEST_CASE("the demo model answers what is said to it, and ends its answer" * needs_demo()) {
+TEST_CASE("the demo model answers a message, and ends its answer" * needs_demo()) {
   int ended = 0;
   for (int seed = 1; seed <= 4; ++seed) {
     const Json json = generated("--chat --prompt 'Do you know Mr. Darcy?' --prompt 'I am very happy to see you.' "
@@ -104,7 +103,7 @@ TEST_CASE("the demo model answers what is said to it, and ends its answer" * nee
   CHECK(ended >= 6);
 }
 
-TEST_CASE("the demo model says the same whatever moves" * needs_demo()) {
+TEST_CASE("the demo model generates the same text whatever moves" * needs_demo()) {
   const std::string prompts = "--prompt 'It is a truth' --prompt 'Emma could not' --max-tokens 40 ";
   const Json expected = generated(prompts)["requests"];
   for (const char* system : {"VllmSwap", "OrbitFlow", "SuperInfer"}) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-run and what is wrong beyond its flags: outputs that would replace something, shortages and who is told what
-// of them, names with control characters, a system that gives neither threads nor memory; and what docs/running.md
-// quotes.
+// Errors of sluice-run beyond its flags: outputs that would replace something, shortages of memory and their messages,
+// names with control characters, a system that refuses threads or memory; and the error that docs/running.md quotes.
 #include "sluice/model/checkpoint/tiny.hpp"
 
 #include "support/checkpoint_writer.hpp"
@@ -36,7 +35,7 @@ void says(const std::string& arguments, const std::string& part, const std::stri
 
 std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
-/// Its answer and the line beside it.
+/// The JSON answer and the error line.
 Json refused(const std::string& arguments, const fs::path& errors) {
   const Ran ran = run("--json " + arguments + " 2>" + quoted(errors));
   INFO(arguments);
@@ -54,10 +53,11 @@ std::int64_t number_behind(const std::string& text, std::string_view before) {
 constexpr std::int64_t block = 16384;
 constexpr int layers = 8;
 
-/// What a request of so many tokens takes where nothing leaves the device: the last has no KV, for nothing follows.
+/// The blocks of a request with so many tokens if nothing leaves the device: the last token has no KV, because none
+/// follows it.
 std::int64_t blocks_of(std::int64_t tokens) { return (tokens - 1 + 15) / 16 * layers; }
 
-/// Words of a letter behind U+2581, and the letters: 50 tokens.
+/// Words of one letter after U+2581, and the letters: 50 tokens.
 Json sentencepiece() {
   const std::string space = "\xE2\x96\x81";
   Json file{{"pre_tokenizer", {{"type", "Metaspace"}, {"replacement", space}, {"prepend_scheme", "always"}}},
@@ -77,14 +77,14 @@ Json sentencepiece() {
 
 } // namespace
 
-TEST_CASE("an answer keeps the space that begins it" * needs_program()) {
+TEST_CASE("an answer keeps its leading space" * needs_program()) {
   const TemporaryFolder folder;
   sluice::testing::write_checkpoint(folder.path, sluice::random_weights(sluice::testing::small_llama(), 7));
   std::ofstream(folder.path / "tokenizer.json") << sentencepiece().dump();
   std::string prompts;
   for (char letter = 'a'; letter < 'y'; ++letter) prompts += std::string{" --prompt "} + letter;
   const Ran ran = run("--json --max-tokens 4 --ignore-end --model " + quoted(folder.path) + prompts + " 2>&1");
-  if (ran.out.find("needs ICU") != std::string::npos) return; // a build without it reads no tokenizer.json
+  if (ran.out.find("needs ICU") != std::string::npos) return; // a build without ICU reads no tokenizer.json
   const Json json = Json::parse(ran.out, nullptr, false);
   REQUIRE_MESSAGE(!json.is_discarded(), ran.out);
   int spaces = 0;
@@ -100,7 +100,7 @@ TEST_CASE("an answer keeps the space that begins it" * needs_program()) {
   CHECK(spaces > 0);
 }
 
-TEST_CASE("no output replaces another, or what the run reads" * needs_program()) {
+TEST_CASE("no output replaces another, or an input of the run" * needs_program()) {
   const TemporaryFolder folder;
   const fs::path model = folder.path / "model";
   fs::create_directory(model);
@@ -123,7 +123,7 @@ TEST_CASE("no output replaces another, or what the run reads" * needs_program())
        "report.json is the file of --timeline; expected another name");
   CHECK(sluice_test::content(model / "config.json") == before);
   CHECK_FALSE(fs::exists(folder.path / "x"));
-  // Another file beside the model is nobody's, and a link is written through.
+  // Another file in the model's folder may be written, and a link is followed.
   fs::create_symlink("target.npy", folder.path / "link.npy");
   CHECK(
       run(prompt + " --json --timeline " + quoted(model / "run.json") + " --logits " + quoted(folder.path / "link.npy"))
@@ -133,7 +133,7 @@ TEST_CASE("no output replaces another, or what the run reads" * needs_program())
   CHECK(fs::exists(model / "run.json"));
 }
 
-TEST_CASE("every refused request of a long trace says what would be enough, and the line is the longest's" *
+TEST_CASE("every refused request of a long trace names enough memory, and the error line names the longest's" *
           needs_program()) {
   const TemporaryFolder folder;
   const fs::path trace = folder.path / "t.csv", errors = folder.path / "errors";
@@ -151,7 +151,7 @@ TEST_CASE("every refused request of a long trace says what would be enough, and 
       const std::string reason = request["reason"];
       CHECK(request["status"] == "refused");
       CHECK(reason.find("alone it needs at ") == 0);
-      // Exact, or enough: no less than its own and no more than the longest's.
+      // Exact, or sufficient: at least its own need and at most the longest's.
       const std::int64_t said = number_behind(reason, "of which "), own = blocks_of(longest - 3 * i);
       if (reason.find("at least") != std::string::npos)
         CHECK(said == own);
@@ -164,7 +164,7 @@ TEST_CASE("every refused request of a long trace says what would be enough, and 
     CHECK(line.find("to run request 0 alone; expected at least " + std::to_string(blocks_of(longest) * block)) !=
           std::string::npos);
   }
-  // A system of which each search takes longer than a second has room for.
+  // A system for which a second is enough for only some searches.
   const Json json = refused(arguments + "--kv-memory 4096 --system OrbitFlow", errors);
   for (const Json& request : json["requests"])
     CHECK(request["reason"].get<std::string>().find("alone it needs at ") == 0);
@@ -172,7 +172,7 @@ TEST_CASE("every refused request of a long trace says what would be enough, and 
   CHECK(number_behind(sluice_test::content(errors), "expected at least ") == most);
 }
 
-TEST_CASE("a shortage is told by the flag whose it is, with bytes that are enough" * needs_program()) {
+TEST_CASE("the error of a shortage names its flag and enough bytes" * needs_program()) {
   const TemporaryFolder folder;
   const fs::path errors = folder.path / "errors";
   const std::string job = "--prompt-ids 1,2,3 --max-tokens 40 --system DeepSpeedInference --host-memory ";
@@ -191,7 +191,7 @@ TEST_CASE("a shortage is told by the flag whose it is, with bytes that are enoug
   }
 }
 
-TEST_CASE("no name makes a second line or commands the terminal" * needs_program()) {
+TEST_CASE("no name adds a second line or controls the terminal" * needs_program()) {
   const TemporaryFolder folder;
   says("--trace 'x\ny'", "x?y");
   says("--prompt a --logits '/nonex\nist/a.npy'", "/nonex?ist/a.npy");
@@ -209,8 +209,8 @@ TEST_CASE("no name makes a second line or commands the terminal" * needs_program
   CHECK(ran.out.find("on c?d?[31m?") != std::string::npos);
 }
 
-TEST_CASE("a system that refuses threads, memory or room ends it in one line" * needs_program()) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which need terabytes of addresses
+TEST_CASE("if the system refuses threads, memory or disk space, the run ends with one line" * needs_program()) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they need terabytes of addresses
   says("--threads 1024 --prompt a", "--threads: 1024 need 3 more", "ulimit -v 300000; ");
   says("--prompt a --max-tokens 4", "memory: the system refuses", "ulimit -v 60000; ");
 #endif
@@ -221,7 +221,7 @@ TEST_CASE("a system that refuses threads, memory or room ends it in one line" * 
   }
 }
 
-TEST_CASE("a flag that would change nothing is refused, and a missing system says why" * needs_program()) {
+TEST_CASE("a flag without effect is refused, and a missing system's error says why" * needs_program()) {
   for (const std::string flag : {"--top-k 5", "--top-p 0.5", "--seed 1"})
     says("--prompt a " + flag, flag.substr(0, flag.find(' ')) + ": at temperature 0");
   says("--prompt a --rate-scale 2", "--rate-scale: no trace is given");
@@ -232,7 +232,7 @@ TEST_CASE("a flag that would change nothing is refused, and a missing system say
     says("--prompt a --system " + name, name + " is not available: it is ");
 }
 
-TEST_CASE("the refusal that docs/running.md quotes is what is said" * needs_program()) {
+TEST_CASE("sluice-run prints the refusal that docs/running.md quotes" * needs_program()) {
   const std::string page = sluice_test::content("docs/running.md");
   const std::string_view prompt = "\n$ build/release/bin/sluice-run ";
   const std::size_t answer = page.find("\nsluice-run: ");

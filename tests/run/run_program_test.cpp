@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-run: the same tokens and logits under every system and budget, bytes moved or requests preempted all the
-// while; its JSON; a budget too small says how much is needed.
+// sluice-run: the same tokens and logits under every system and budget, although bytes move and requests are preempted;
+// its JSON; the error for a budget that is too small names the needed memory.
 #include "sluice/core/random.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 
@@ -53,10 +53,10 @@ std::string random_prompt(std::uint64_t seed, int tokens) {
   return text + " ";
 }
 
-/// Three requests of four blocks of each layer at their longest, of which two fit side by side when they begin.
+/// Three requests of up to four blocks per layer, of which two fit at the same time at their beginning.
 const std::string three =
     random_prompt(1, 30) + random_prompt(2, 25) + random_prompt(3, 28) + "--max-tokens 24 --ignore-end ";
-/// What the largest of them takes.
+/// The memory of the largest of them.
 constexpr std::int64_t block = 16384, largest = std::int64_t{4} * 8 * block;
 
 std::vector<std::vector<int>> tokens_of(const Json& json) {
@@ -65,7 +65,7 @@ std::vector<std::vector<int>> tokens_of(const Json& json) {
   return tokens;
 }
 
-/// The number behind "at least", of an error's line.
+/// The number after "at least" in an error line.
 std::int64_t needed_by(const std::string& line) {
   const std::string_view before = "at least ";
   const std::size_t at = line.find(before, line.find("expected"));
@@ -75,7 +75,7 @@ std::int64_t needed_by(const std::string& line) {
 
 } // namespace
 
-TEST_CASE("every system generates the same tokens and logits where memory is short" * needs_program()) {
+TEST_CASE("every system generates the same tokens and logits when memory is short" * needs_program()) {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "logits.npy").string();
   const Json alone = json_of(three + "--logits '" + file + "'");
@@ -88,7 +88,7 @@ TEST_CASE("every system generates the same tokens and logits where memory is sho
   const std::vector<std::string> names = listed_systems();
   CHECK(names.size() >= 28);
   CHECK(names.front() == "AllResident");
-  // Each on one thread and on two, with another budget, link and batch.
+  // Each with one thread and with two, with another budget, link and batch.
   for (std::size_t number = 0; number < 2 * names.size(); ++number) {
     const std::string& name = names[number / 2];
     INFO(name);
@@ -99,13 +99,13 @@ TEST_CASE("every system generates the same tokens and logits where memory is sho
     CHECK(tokens_of(json) == tokens);
     CHECK(sluice_test::content(file) == logits);
     CHECK(json["peak_device_bytes"].get<std::int64_t>() <= json["device_memory_bytes"].get<std::int64_t>());
-    // These two let nobody in who might not find room.
+    // These two admit only requests that will surely fit.
     if (name == "OneAtATime" || name == "FutureMemory") continue;
     CHECK(json["bytes_moved"].get<std::int64_t>() + json["preemptions"].get<std::int64_t>() > 0);
   }
 }
 
-TEST_CASE("what a budget that is too small lacks is enough" * needs_program()) {
+TEST_CASE("the memory that the error for a small budget names is enough" * needs_program()) {
   const TemporaryFolder folder;
   const std::string prompts = random_prompt(4, 40) + "--max-tokens 20 --ignore-end ";
   const auto tokens = tokens_of(json_of(prompts));
@@ -128,7 +128,7 @@ TEST_CASE("what a budget that is too small lacks is enough" * needs_program()) {
   }
 }
 
-TEST_CASE("a request that does not fit is refused with the reason, and the others are served" * needs_program()) {
+TEST_CASE("a request that does not fit is refused with a reason, and the others are served" * needs_program()) {
   const std::string prompts = random_prompt(5, 20) + random_prompt(6, 90) + random_prompt(7, 10) + "--max-tokens 8 ";
   const Json json = json_of(prompts + "--kv-memory " + std::to_string(2 * 8 * block));
   CHECK(json["requests"][0]["status"] == "done");
@@ -138,7 +138,7 @@ TEST_CASE("a request that does not fit is refused with the reason, and the other
   CHECK(large["tokens"].empty());
   CHECK(large["ttft_s"].is_null());
   CHECK(large["reason"].get<std::string>().find("alone it needs at least ") == 0);
-  // The host's memory full: who needs it is refused, who does not is served.
+  // With the host's memory full, requests that need it are refused, and the others are served.
   const Json host =
       json_of(random_prompt(5, 90) + random_prompt(6, 20) +
               "--max-tokens 8 --system DeepSpeedInference --host-memory " + std::to_string(2 * 8 * block));
@@ -147,7 +147,7 @@ TEST_CASE("a request that does not fit is refused with the reason, and the other
   CHECK(host["requests"][1]["status"] == "done");
 }
 
-TEST_CASE("the JSON has the fields that are promised, in their order, and nothing else is printed" * needs_program()) {
+TEST_CASE("the JSON has the documented fields in their order, and nothing else is printed" * needs_program()) {
   const Json json = json_of("--prompt abc --max-tokens 5 --system OrbitFlow");
   const std::vector<std::string> promised{"made_by",     "system", "requests", "bytes_moved",
                                           "preemptions", "plans",  "stall_s",  "peak_device_bytes"};
@@ -173,11 +173,11 @@ TEST_CASE("the JSON has the fields that are promised, in their order, and nothin
   CHECK(request["ttft_s"].get<double>() > 0);
   CHECK(request["status"] == "done");
   CHECK(request["reason"] == "");
-  // A text is its tokens.
+  // A text gives the same result as its tokens.
   CHECK(tokens_of(json) == tokens_of(json_of("--prompt-ids 256,97,98,99 --max-tokens 5")));
 }
 
-TEST_CASE("samples are those of the seed, whoever else is in the batch" * needs_program()) {
+TEST_CASE("samples depend on the seed, not on other requests in the batch" * needs_program()) {
   const std::string sampling = " --max-tokens 12 --temperature 1 --top-k 50 --top-p 0.9 --seed ";
   const std::string first = random_prompt(8, 12), second = random_prompt(9, 12);
   const auto alone = tokens_of(json_of(first + sampling + "3"));
@@ -215,14 +215,14 @@ TEST_CASE("a trace is served by its lengths and arrivals, with random prompts of
   CHECK(sluice_test::content(decisions).find("plan: ") != std::string::npos);
 }
 
-TEST_CASE("a model folder is served like any other, where it lies" * needs_program()) {
+TEST_CASE("a model folder is served from where it is" * needs_program()) {
   const TemporaryFolder folder;
   sluice::testing::write_checkpoint(folder.path, sluice::random_weights(sluice::testing::small_llama(), 7));
   const std::string model =
       "--model '" + folder.path.string() + "' --prompt-ids 1,2,3,4,5 --prompt-ids 9,8 --max-tokens 30 ";
   const auto tokens = tokens_of(json_of(model));
   CHECK(tokens.size() == 2);
-  // Blocks of 16 tokens of one layer have 1536 bytes; three of each of two layers are one request's.
+  // A block of 16 tokens of one layer has 1536 bytes; a request needs three for each of the two layers.
   for (const char* system : {"VllmSwap", "DynamicHeuristic", "DeepSpeedWeights"})
     CHECK(tokens_of(json_of(model + "--kv-memory 9216 --system " + system)) == tokens);
 }
@@ -241,7 +241,7 @@ TEST_CASE("on a screen: the text as it comes, then a table" * needs_program()) {
   CHECK(list.out.find("16384 bytes") != std::string::npos);
 }
 
-TEST_CASE("the process holds weights, the two memories, and no more than 64 MiB beside them" * needs_program()) {
+TEST_CASE("the process uses weights, the two memories, and at most 64 MiB more" * needs_program()) {
   const auto check = [](const std::string& arguments, std::int64_t weights_beside) {
     INFO(arguments);
     const Json json = json_of(arguments);
@@ -255,7 +255,7 @@ TEST_CASE("the process holds weights, the two memories, and no more than 64 MiB 
     const std::string memory = "--kv-memory " + std::to_string(60 * 8 * block) + " --system ";
     check(long_ones + memory + system, json_of(long_ones)["weight_bytes"].get<std::int64_t>());
   }
-  // Of a folder, what the device has is not held twice; where layers stream, a folder's pages may stay.
+  // With a model folder, weights on the device are not kept twice; if layers stream, the folder's pages may stay.
   const TemporaryFolder folder;
   sluice::DecoderConfig large = sluice::testing::small_llama();
   large.shape.layers = 3;
@@ -296,7 +296,7 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
       return sluice_test::read_csv(sluice_test::content(folder.path / run / "systems.csv")).at(0);
     };
     for (const auto& [name, cell] : figures("left"))
-      if (name != "planning_s" && name != "planning_p99_us") // it plans anew
+      if (name != "planning_s" && name != "planning_p99_us") // it plans again
         CHECK(figures("replayed").at(name) == cell);
     for (const char* table : {"requests.csv", "series.csv", "iterations.csv"}) {
       INFO(table);
@@ -304,7 +304,7 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
       CHECK(std::count(left.begin(), left.end(), '\n') > 1);
       CHECK((left == sluice_test::content(folder.path / "replayed" / table))); // no page in the log
     }
-    // Another run's: where it parts from the record is said.
+    // Another run's record: the error names the step where the run differs from it.
     const Ran other = run(random_prompt(2, 9) + job + "--replay-clock " + at("clock") + " 2>&1 >/dev/null");
     CHECK(other.code == 2);
     CHECK(other.out.find("sluice-run: --replay-clock: step ") == 0);
@@ -312,7 +312,7 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
   }
 }
 
-TEST_CASE("planners learn from what layers take, unless they are told what to believe" * needs_program()) {
+TEST_CASE("planners learn from layers' times, unless --calibrate is off" * needs_program()) {
   const auto told = [](const std::string& arguments) {
     const Ran ran = run(arguments + " --verbose --prompt-ids 1,2,3 --max-tokens 40 --ignore-end 2>&1 >/dev/null");
     CHECK(ran.code == 0);
@@ -326,7 +326,7 @@ TEST_CASE("planners learn from what layers take, unless they are told what to be
   CHECK(told("--calibrate off") == 0);
 }
 
-TEST_CASE("a model runs by its config alone, with weights that are drawn" * needs_program()) {
+TEST_CASE("a model runs from its config, with random weights" * needs_program()) {
   const TemporaryFolder folder;
   const std::string job = " --prompt-ids 1,2,3,4,5 --max-tokens 4 --ignore-end ";
   CHECK(tokens_of(json_of(job + "--random-weights 20260118")) == tokens_of(json_of(job))); // tiny's own seed
@@ -342,9 +342,9 @@ TEST_CASE("a model runs by its config alone, with weights that are drawn" * need
   CHECK(tokens_of(json_of(model + job + "--random-weights 6")) != expected);
 }
 
-TEST_CASE("what is recorded on a GPU is replayed where there is none" * needs_program()) {
-  // An engine knows its memory and its clock, and nothing of what computes: with KV of the same element, in as many
-  // blocks, this machine's record is as a GPU's.
+TEST_CASE("a record from a GPU replays without one" * needs_program()) {
+  // An engine depends on its memory and its clock, not on the hardware: with KV of the same element type and the same
+  // number of blocks, this machine's record is like a GPU's.
   const TemporaryFolder folder;
   const auto at = [&folder](const char* name) { return "'" + (folder.path / name).string() + "'"; };
   REQUIRE(sluice_test::run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + at("here")).code == 0);
@@ -360,7 +360,7 @@ TEST_CASE("what is recorded on a GPU is replayed where there is none" * needs_pr
   CHECK(again["requests"][0]["tokens"].empty());
 }
 
-TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
+TEST_CASE("a killed run leaves no files" * needs_program()) {
   const TemporaryFolder folder;
   const std::string at = "'" + folder.path.string();
   const Ran ran =
@@ -373,7 +373,7 @@ TEST_CASE("what is killed leaves nothing behind" * needs_program()) {
 }
 
 TEST_CASE("a file that cannot be written ends the run in one line, and is removed" * needs_program()) {
-  // The file may not grow beyond a kilobyte.
+  // Files are limited to a kilobyte.
   const Ran full =
       sluice_test::run_program("sluice-run", "--prompt a --json --logits logits-without-room.npy 2>&1 >/dev/null",
                                "trap '' XFSZ; ulimit -f 1; ");

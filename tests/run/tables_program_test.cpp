@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sluice-run --out leaves of a real run: tables whose sums are the figures that --json prints, in the columns that
-// sluice-compare leaves.
+// The tables of sluice-run --out from a real run: their sums are the figures that --json prints, and their columns are
+// sluice-compare's.
 #include "support/program.hpp"
 #include "support/results.hpp"
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ using sluice_test::TemporaryFolder;
 
 doctest::skip needs_program() { return sluice_test::needs_program("sluice-run"); }
 
-/// Three requests of whom two fit side by side, promised a token every 20 ms.
+/// Three requests, of which two fit at the same time; the TBT SLO is 20 ms.
 const std::string three = "--prompt abcdefghijklmnopqrstuvwxyzabcdefghij --prompt zyxwvutsrqponmlkjihgfedcba "
                           "--prompt aabbccddeeffgghhiijjkkllmmnnoo --max-tokens 24 --ignore-end --slo-tbt 0.02 "
                           "--slo-ttft 1 --link 1GB/s --kv-memory 800KiB ";
@@ -98,10 +98,10 @@ TEST_CASE("tables of a real run: the sums over requests, iterations and stretche
   }
 }
 
-TEST_CASE("tables of a real run have the columns that sluice-compare leaves, and say so" *
+TEST_CASE("tables of a real run have sluice-compare's columns, and datapackage.json describes them" *
           sluice_test::needs_program("sluice-compare")) {
   std::error_code ignored;
-  if (!fs::exists(sluice_test::program_path("sluice-run"), ignored)) return; // for want of a library
+  if (!fs::exists(sluice_test::program_path("sluice-run"), ignored)) return; // a library for it is missing
   const Left left(three);
   const TemporaryFolder simulated;
   REQUIRE(sluice_test::run_program("sluice-compare", "--generate demo:requests=2 --systems VllmSwap --deposit off "
@@ -123,7 +123,7 @@ TEST_CASE("tables of a real run have the columns that sluice-compare leaves, and
   }
 }
 
-TEST_CASE("over what a comparison left, no page and no trace stays that would pass for the run's" * needs_program()) {
+TEST_CASE("a run removes a comparison's pages and traces, which could be mistaken for its own" * needs_program()) {
   const TemporaryFolder folder;
   fs::create_directory(folder.path / "traces");
   const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
@@ -140,7 +140,7 @@ TEST_CASE("over what a comparison left, no page and no trace stays that would pa
   for (const char* stays : {"traces/mine.json", "mine.csv"}) CHECK(content(folder.path / stays) == "as it was");
 }
 
-TEST_CASE("a run in which nothing could run leaves no table, and one request refused is a row" * needs_program()) {
+TEST_CASE("a run that serves nothing leaves no table; one refused request is a row" * needs_program()) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
   const std::string to = " --out '" + out.string() + "' 2>/dev/null";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of a real run: what crossed the link is there, with whose it was, and plans take time.
+// A real run's timeline: it shows transfers with their requests, and planning times.
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// How many slices of a timeline have such a name, and take any time.
+/// The number of slices in a timeline whose name has this part, with any duration above 0.
 int slices(const Json& timeline, const std::string& part) {
   int count = 0;
   for (const Json& event : timeline["traceEvents"]) {
@@ -36,11 +36,10 @@ Json timeline_of(const std::string& arguments) {
 
 } // namespace
 
-TEST_CASE("a timeline of a real run shows what crossed the link, and whose it was" *
-          sluice_test::needs_program("sluice-run")) {
+TEST_CASE("a timeline of a real run shows each transfer and its request" * sluice_test::needs_program("sluice-run")) {
   const std::string two =
       "--prompt abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst --prompt zyxwvutsrqponmlkjihgfedcba ";
-  // Both together need 8 layers of 5 and 4 blocks of 16 KiB.
+  // Together they need 8 layers of 5 and 4 blocks of 16 KiB.
   const Json kv = timeline_of(two + "--system FlexGen --kv-memory 800KiB");
   CHECK(slices(kv, "r0, layer") > 0);
   CHECK(slices(kv, "weights, layer") == 0);

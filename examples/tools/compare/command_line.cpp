@@ -82,7 +82,7 @@ CommandLine::CommandLine()
       "(each has its own) (default: turns)");
   flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
   flags_.rate("--bus", options.bus, false,
-              "bytes a second to the devices that the tenants share, e.g. 25GB/s (default: one device's link)");
+              "bytes per second to the devices that the tenants share, e.g. 25GB/s (default: one device's link)");
   flags_.app().add_option(
       "--remap-order", options.remap_order,
       "whose weights Mirage's controller lends first: the most (mru) or least recently active tenant's (lru) "

@@ -41,7 +41,7 @@ struct Options {
   double link = 0;                         ///< bytes per second, each way; 0: the device's own rate
   std::vector<std::string> tenants, tenant_loads;
   std::optional<std::string> sharing, remap_order;
-  std::optional<double> quantum, bus; ///< seconds, and bytes a second
+  std::optional<double> quantum, bus; ///< seconds, and bytes per second
   double slo_ttft = 5;                // as in SuperInfer
   double rate_scale = 1;
   double memory_share = 0.9; // vLLM's gpu_memory_utilization

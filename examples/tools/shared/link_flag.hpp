@@ -9,7 +9,8 @@
 /// `place`: bytes per second; 0: unlimited. `more`: appended to the help.
 template <class Place>
 void add_link(Flags& flags, Place& place, const std::string& more = "") {
-  flags.rate("--link", place, true,
-             "rate of the link between the two memories, e.g. 2GB/s, or unlimited: no limit of its own (default)" +
-                 more);
+  flags.rate(
+      "--link", place, true,
+      "bytes per second of the link between the two memories, e.g. 2GB/s, or unlimited: no limit of its own (default)" +
+          more);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine on a GPU, by an installed sluice::cuda: where there is one it gives a request its tokens; where there is
-// none it is told so in a line.
+// An engine on a GPU with an installed sluice::cuda: with a GPU a request gets its tokens; without one the error is one
+// line.
 #include <sluice/engine/engine.hpp>
 #include <sluice/model/checkpoint/tiny.hpp>
 #include <sluice/model/device/named.hpp>
