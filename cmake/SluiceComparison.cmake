@@ -1,8 +1,8 @@
 # sluice_add_comparison(<program> <Type>=<header>... [SYSTEMS <name>...|all|none]): a sluice-compare called <program>
 # that has your own engines next to the published systems, for projects that find_package(sluice COMPONENTS comparison).
 #
-#   sluice_add_comparison(mine MyEngine=my_engine.hpp) # with all published systems sluice_add_comparison(mine
-#   my::Engine=engines/my.h my::Other=engines/my.h SYSTEMS VllmSwap OrbitFlow)
+#   sluice_add_comparison(mine MyEngine=my_engine.hpp)                     # with all published systems
+#   sluice_add_comparison(mine my::Engine=engines/my.h my::Other=engines/my.h SYSTEMS VllmSwap OrbitFlow)
 #
 # <Type> is an engine type (or an alias of one, which a template's needs) that <header> defines: a path, relative to the
 # caller's folder, of any ending. Its row has the name after the last "::". <program> does everything that

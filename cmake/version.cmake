@@ -1,6 +1,6 @@
 # Writes a source file with Sluice's version and commit. It leaves an up-to-date file unchanged, so that a build at the
-# same commit recompiles nothing. usage: cmake -DSOURCE=<folder> -DVERSION=<number> -DBUILD=<type> -DTEXT=<template>
-# -DINTO=<file> -P version.cmake
+# same commit recompiles nothing.
+# usage: cmake -DSOURCE=<folder> -DVERSION=<number> -DBUILD=<type> -DTEXT=<template> -DINTO=<file> -P version.cmake
 #
 # Rejected: asking git when CMake configures, which would report an old commit; and a definition on the compiler's
 # command line, which recompiles every source at each commit.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares ptxas's report on every kernel with kernels/occupancy.txt: no spilled register; registers, stack, shared
 // memory, threads, and the CTAs per SM by CUDA's own formula (cuda_occupancy.h), which on sm_90 must be at least the
-// number that the kernel is written for. It needs no GPU. usage: sluice_check_ptxas OCCUPANCY UNIT.ptxas... [--update]
+// number that the kernel is written for. It needs no GPU.
+// usage: sluice_check_ptxas OCCUPANCY UNIT.ptxas... [--update]
 #include "kernels/families.hpp"
 #include <cuda_occupancy.h>
 #include <cxxabi.h>

@@ -34,7 +34,7 @@ struct TileJob {
 /// x and W to TF32) by sums of 32 inputs, each a chain of FMAs from zero. A single chain of FMAs has an error of 1.2e-6
 /// at 4096 inputs and 2.2e-6 at 14336; sums of sums have 2.3e-7 and 3.9e-7 (uniform numbers). Every tile takes the same
 /// steps, and neither warps nor blocks share the inputs of a sum (no split-K), so the bits are the same for every tile
-/// size, row position and number of rows, so the tile size can be chosen by the number of rows.
+/// size, row position and number of rows, and the tile size can be chosen by the number of rows.
 ///
 /// Shared rows are 8 packets of 16 bytes, packet p of row r at place p xor (r mod 8): the eight rows that `ldmatrix`
 /// reads at once lie in different banks, and so do the packets that eight threads copy or (f32) read at once. This

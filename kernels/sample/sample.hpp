@@ -125,7 +125,7 @@ struct Sample {
     double scale = 0;
   };
   enum class Order : std::uint8_t { likeliest, by_token };
-  /// A place that keeps all tokens of its logit.
+  /// The token part of a place that keeps all tokens of its logit, so that the last one's number is not needed.
   static constexpr std::uint64_t last_of_logit = 0xffffffffU;
   static constexpr std::uint64_t refused_place = 0;
 
@@ -205,8 +205,7 @@ struct Sample {
       std::uint64_t own = 0;
       if (cta.thread() < buckets) {
         for (int i = 0; i < copies; ++i) {
-          const int at = cta.thread() * copies + (i + cta.thread()) % copies; // neighbouring threads read different
-                                                                              // banks
+          const int at = cta.thread() * copies + (i + cta.thread()) % copies; // neighbours read other banks
           own += static_cast<std::uint64_t>(shared.high[at]) << 32 | shared.low[at];
         }
       }

@@ -117,7 +117,7 @@ struct Contract<roles::Sharing> {
                     "engine, Seconds at) const` and `bool inactive(const State&, std::size_t engine) const`");
     }
     static_assert(SaysHowFast<P>, "sluice: this Sharing policy needs `double slowdown(const Occupancy&) const`, 1 if "
-                                  "nobody is slowed");
+                                  "no engine is slowed");
     return true;
   }
 };

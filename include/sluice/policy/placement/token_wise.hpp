@@ -28,8 +28,8 @@ enum class Uncached : std::uint8_t {
 /// (b, r) solved again with the room that this pair needs, until the pair is stable. The pair in force is kept until
 /// nothing is uncached: another pair would move every layer of every request.
 ///
-/// The plan is infeasible if the running requests cannot all meet the SLO, or would generate more if some gave way;
-/// Relief then chooses which one does. r is found as a real number but holds in whole blocks, so the share is raised
+/// The plan is infeasible if the running requests cannot all meet the SLO, or would generate more without some of
+/// them; Relief then chooses the victim. r is found as a real number but holds in whole blocks, so the share is raised
 /// until the plan fits by the engine's count.
 ///
 /// Meant for EveryStep, as eLLM plans: a plan reserves its workspace when it is made, while a plan that is only applied

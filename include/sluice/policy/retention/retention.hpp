@@ -139,7 +139,7 @@ struct Contract<roles::Retention> {
                     "would never call it. Say true, or leave the hook out");
     }
     static_assert(StatesCopying<P>, "sluice: this Retention policy needs `static constexpr bool copies_ahead = false;` "
-                                    "(true if it copies KV of those who run: `copy_ahead`)");
+                                    "(true if it copies KV of running requests: `copy_ahead`)");
     if constexpr (StatesCopying<P>) {
       static_assert(!CopiesAhead<P> || HasCopyAhead<P>,
                     "sluice: this Retention policy says copies_ahead = true and needs `LayerBlocks copy_ahead(const "

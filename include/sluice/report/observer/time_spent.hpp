@@ -138,7 +138,7 @@ struct RequestTime {
   Ticks older{};
   std::int64_t gap_begin = 0; ///< missed deadlines are attributed from this time on
   std::int64_t covered_until = 0;
-  std::int64_t computed_most = 0; ///< most tokens computed so far; computing fewer is recomputation
+  std::int64_t computed_most = 0; ///< the most tokens computed so far; those below are recomputed
   Seconds last_delivery{0};
   std::int64_t last_step = -2; ///< last step in which it ran
 

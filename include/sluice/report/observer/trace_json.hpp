@@ -79,7 +79,7 @@ class TraceWriter {
     double value;
   };
 
-  /// Whether the state has the whole run; below: otherwise, whether an event lies in its stretch.
+  /// Whether the state has the whole run. Below: whether an event is within the recorded stretch.
   static bool is_whole(const Timeline::State& state) {
     return state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
   }
