@@ -70,8 +70,7 @@ sluice::Expected<Simulated> simulate(const Simulation& of) {
   return Simulated{*std::move(engine), composed_of<E>(of.deposit)};
 }
 
-/// An engine whose KV is never on the host makes no transfers that a rule could order: other rules are not
-/// instantiated.
+/// An engine whose placement keeps all KV on the device needs no other rule: those are not instantiated.
 template <class E>
 inline constexpr bool offloads =
     E::placement_type::places_layers || !typename E::placement_type().least(2).all_resident();

@@ -14,7 +14,7 @@ namespace detail {
 inline std::atomic<int> interrupted_by{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// Restores the default action: the next signal ends the process at once.
+/// Stores the signal and restores the default action, so that the next signal ends the process at once.
 inline void on_interrupt(int number) {
   interrupted_by = number;
   for (const int one : {SIGINT, SIGTERM}) ::signal(one, SIG_DFL);

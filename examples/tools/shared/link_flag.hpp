@@ -11,6 +11,6 @@ template <class Place>
 void add_link(Flags& flags, Place& place, const std::string& more = "") {
   flags.rate(
       "--link", place, true,
-      "bytes per second of the link between the two memories, e.g. 2GB/s, or unlimited: no limit of its own (default)" +
+      "bytes per second of the link between the two memories, e.g. 2GB/s, or unlimited: the link's own rate (default)" +
           more);
 }

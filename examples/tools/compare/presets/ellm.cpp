@@ -10,10 +10,10 @@ namespace compared {
 
 namespace {
 
-/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The text has no TPOT SLO of
-/// 50 ms; eLLM's mean TPOT is 48.39 ms there. The batch limit of 512 is from 6.7. TTFT has no SLO. OrbitFlow, which
-/// these papers do not compare with, evaluates one placement per plan: at such batches `--systems all` would spend
-/// minutes in its planner alone.
+/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The TPOT SLO of
+/// 50 ms is not from the text, where eLLM's mean TPOT is 48.39 ms. The batch limit of 512 is from 6.7. TTFT has no SLO.
+/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: at such batches `--systems all`
+/// would spend minutes in its planner alone.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{
       {"--model", "llama2-13b"},
