@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One table of what a step, a policy asked, a plan and a copy cost, each beside a plain twin. `make bench` runs it.
+"""One table of the costs of a step, a policy call, a plan and a copy, each with a plain twin. `make bench` runs it.
 
 usage: table.py FOLDER      FOLDER: that of bench_engine, bench_placement and bench_copy
 """

@@ -170,7 +170,7 @@ set(page "# What a policy sees and answers, field by field
 
 `make fields` makes this page from the comments of the headers; do not edit it.
 [writing-a-policy.md](writing-a-policy.md) explains how the roles use these types, and
-[architecture.md](architecture.md) who writes them. A deciding policy gets a
+[architecture.md](architecture.md) which code writes them. A deciding policy gets a
 `View`. A placement gets a `PlacementTask`, which contains one. Both refer to requests by `Slot`, and `view.row(slot)`
 returns the `RequestRow`. `RequestId` and `Slot` are numbers ([ids.hpp](../include/sluice/core/ids.hpp)), and so are
 `Seconds`, `Bytes`, `Tokens`, `TokenBlocks` (of all layers) and `LayerBlocks` (of one). These do not mix, and `count()`

@@ -1,6 +1,6 @@
 # Writes the headers that include the others, in the order of the layers: include/sluice/sluice.hpp, simulation.hpp and
 # explore.hpp. cmake/layers.txt says which has what. `make umbrella` runs this; the test `umbrella` runs it with
-# -DCHECK=1 and fails when one of the three is stale, so nobody edits them by hand.
+# -DCHECK=1 and fails when one of the three is stale, so do not edit them by hand.
 cmake_minimum_required(VERSION 3.25)
 cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/..")
 include(${CMAKE_CURRENT_LIST_DIR}/headers.cmake)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures the work of beside_peers.py with other projects, a line of JSON for each row: transformers with its default and its
-offloaded cache, accelerate's weight hooks, torch's attention. What is not installed is skipped and named. bench/gpu/run
+offloaded cache, accelerate's weight hooks, torch's attention. Missing libraries are skipped and named. bench/gpu/run
 calls it.
 
 usage: peers.py [--tiny] [--after ROWS]"""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plots of docs/gpu.md from a result file: attention over contexts, copies over sizes, each with its ceiling.
 
-SVG by hand: two plots of lines need no library, and the same rows give the same bytes, so that a test can tell whether
-a picture is that of its file."""
+Writes SVG directly: two line plots need no library, and equal rows give equal bytes, so that a test can check whether a
+picture matches its file."""
 import math
 import re
 from html import escape

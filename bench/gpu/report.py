@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/gpu.md from the newest result file of a real device.
 
-usage: report.py              writes docs/gpu.md, and docs/images/gpu-*.svg that it shows
-       report.py --check      says whether it is what would be written
-       report.py --add FILE   holds FILE to its schema, puts it in bench/results/<device>/<date>-<commit>.json (the
+usage: report.py              writes docs/gpu.md, and its images docs/images/gpu-*.svg
+       report.py --check      fails if the page is stale
+       report.py --add FILE   checks FILE against its schema, moves it to bench/results/<device>/<date>-<commit>.json (the
                               run's), and writes docs/gpu.md"""
 import json
 import re
@@ -24,7 +24,7 @@ NOT_YET = "not yet measured"
 
 
 def needs(*names, counts=()):
-    """Attaches to a claim the rows that it needs, so that a test can remove each of them, and those that it counts if
+    """Attaches to a claim its required rows, so that a test can remove each of them, and the rows that it counts if
     they exist."""
 
     def named(measured):

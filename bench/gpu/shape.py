@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stage shape: Llama-3-8B's shape with random weights and less memory for KV than its requests have, so that
-systems move it. An iteration beside what computing and copying take alone; and every system, run, beside the same
-system, simulated with what sluice-profile measured here."""
+systems move KV. Compares an iteration with only computing and only copying, and every system's run with its simulation
+by the profile that sluice-profile measured here."""
 import csv
 import json
 import math
@@ -269,8 +269,8 @@ def shared_flags(size):
 
 def run_system(served, folder, size, profile, recorded, system, promises):
     """A system's run of the trace: its median and mean step, attainment, iterations, and the command. Steps are those
-    in which a request decodes. The median, since a run launches some iterations one by one and captures graphs in
-    others, and its simulation does neither. With everything on the device: AllResident, which is promised nothing."""
+    in which a request decodes. The median excludes iterations that launch kernels one by one or capture graphs, which
+    the simulation does not model. With everything on the device: AllResident, without an SLO."""
     model = served.shape(size.table_layers)
     flags = ["--system", system, *served.model("sluice-run", folder, size.table_layers, size.table_vocabulary)]
     flags += [*served.on_device("sluice-run"), *served.products("fast", "sluice-profile")]

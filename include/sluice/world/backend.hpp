@@ -314,9 +314,10 @@ struct Contract<roles::Backend> {
       static_assert(!KeepsRequests<P> || HearsBetween<P>,
                     "sluice: this Backend says keeps_requests = true and needs `void cancelled(Slot slot, std::int64_t "
                     "submitted)` and `void released(Seconds until)`");
-      static_assert(KeepsRequests<P> || !NamesCancelled<P>,
-                    "sluice: this Backend has `cancelled`, but says keeps_requests = false: nobody would call it. Say "
-                    "true, or leave the hook out");
+      static_assert(
+          KeepsRequests<P> || !NamesCancelled<P>,
+          "sluice: this Backend has `cancelled`, but says keeps_requests = false: no engine would call it. Say "
+          "true, or leave the hook out");
     }
     static_assert(StatesRealTime<P>, "sluice: this Backend needs `static constexpr bool real_time = false;` (true if "
                                      "time passes by itself)");
@@ -330,7 +331,7 @@ struct Contract<roles::Backend> {
       static_assert(!EndsRequests<P> || HasOutcomes<P>, "sluice: this Backend says ends_requests = true and needs "
                                                         "`std::span<const RequestOutcome> outcomes() const`");
       static_assert(EndsRequests<P> || !NamesOutcomes<P>,
-                    "sluice: this Backend has `outcomes`, but says ends_requests = false: nobody would ask it. Say "
+                    "sluice: this Backend has `outcomes`, but says ends_requests = false: no engine would call it. Say "
                     "true, or leave the hook out");
     }
     static_assert(StatesThread<P>, "sluice: this Backend needs `static constexpr bool plans_async = false;` (true if "
@@ -339,9 +340,10 @@ struct Contract<roles::Backend> {
       static_assert(!PlansAsync<P> || HasThread<P>,
                     "sluice: this Backend says plans_async = true and needs `void async(void (*work)(void*), void* "
                     "what)`, `bool async_done()` and `void join_async()`");
-      static_assert(PlansAsync<P> || !NamesThread<P>,
-                    "sluice: this Backend has `async`, but says plans_async = false: nobody would plan on its thread. "
-                    "Say true, or leave the hook out");
+      static_assert(
+          PlansAsync<P> || !NamesThread<P>,
+          "sluice: this Backend has `async`, but says plans_async = false: no engine would plan on its thread. "
+          "Say true, or leave the hook out");
     }
     static_assert(StatesPredicts<P>, "sluice: this Backend needs `static constexpr bool predicts = false;` (true if it "
                                      "can tell beforehand what an iteration takes, which a Node asks: `predict`)");

@@ -132,7 +132,7 @@ class ThreadPool {
   }
 
   std::uint32_t round_ = 0;            // the caller's
-  std::atomic<std::uint64_t> open_{0}; // round, and how many of its parts nobody has taken
+  std::atomic<std::uint64_t> open_{0}; // round, and how many of its parts no thread has taken
   std::atomic<int> done_{0};
   std::atomic<Call> call_{nullptr};
   std::atomic<const void*> job_{nullptr};

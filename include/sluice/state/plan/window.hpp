@@ -7,7 +7,7 @@ namespace sluice {
 /// For how many iterations a plan must hold at least, and need hold at most.
 struct Window {
   int min = 1; ///< the plan must fit for this many iterations, with every request one token longer in each
-  int max = 1; ///< nobody needs it to hold for longer
+  int max = 1; ///< no plan needs to hold for longer
 };
 
 } // namespace sluice

@@ -24,7 +24,7 @@ inline void open_layer(MachineCore& core, int layer) {
       const bool appended = scheduled.fresh > 0 && (block + 1) * core.block_tokens > scheduled.held;
       if (appended && core.store.state(entry) == BlockState::clean) core.store.reopen(entry);
       SLUICE_ASSERT(appended ? core.store.writable(entry) : core.store.readable(entry),
-                    "a layer computes on blocks that nobody else writes");
+                    "a layer computes on blocks that no other work writes");
     }
   }
 }

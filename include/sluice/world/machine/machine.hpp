@@ -112,7 +112,7 @@ class Machine final : public TokenWorld {
   void launch(const Iteration& iteration, TransferOrder order) override {
     if (!loaded_) {
       [[maybe_unused]] const Status status = load_by(iteration.view.plan->weights);
-      SLUICE_ASSERT(status, "who made the engine counted the memory of weights that do not stream");
+      SLUICE_ASSERT(status, "the engine counts the memory of weights that do not stream");
     }
     start_ = now();
     waits_.begin();
