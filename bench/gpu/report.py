@@ -4,8 +4,8 @@
 
 usage: report.py              writes docs/gpu.md, and its images docs/images/gpu-*.svg
        report.py --check      fails if the page is stale
-       report.py --add FILE   checks FILE against its schema, moves it to bench/results/<device>/<date>-<commit>.json (the
-                              run's), and writes docs/gpu.md"""
+       report.py --add FILE   checks FILE against its schema, copies it to bench/results/<device>/<date>-<commit>.json
+                              (device, date and commit are the run's), and writes docs/gpu.md"""
 import json
 import re
 import sys

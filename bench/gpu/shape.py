@@ -90,7 +90,7 @@ def shape(run):
         table(run, served, folder, size)
 
 
-# --- an iteration beside computing alone and copying alone
+# --- an iteration compared with only computing and only copying
 
 
 def decoding(served, folder, size, system, generated, more):

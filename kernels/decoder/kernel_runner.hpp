@@ -236,7 +236,7 @@ class KernelRunner final : public ModelRunner {
     const AttentionTile* merged[2] = {};
     int tile_counts[2] = {}, merged_counts[2] = {};
     const void* head_biases = nullptr;           ///< of queries, keys and values, one after the other
-    const ProductWeights* gate_and_up = nullptr; ///< [experts]; gate alone where there is `up`
+    const ProductWeights* gate_and_up = nullptr; ///< [experts]; only gate if there is `up`
     const ProductWeights* up = nullptr;          ///< [experts]; null: gate and up are one product
     const ProductWeights* down = nullptr;        ///< [experts]
   };

@@ -9,7 +9,7 @@
 
 namespace sluice::detail {
 
-/// Checks a configuration. The error says in one line what is wrong with it.
+/// Checks a configuration. The error names the mistake in one line.
 [[nodiscard]] Status check_setup(const Limits& limits, const Geometry& geometry, LayerBlocks device_blocks,
                                  LayerBlocks host_blocks);
 

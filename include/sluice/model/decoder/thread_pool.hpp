@@ -45,8 +45,8 @@ class ThreadPool {
   /// The number of threads, including the caller's.
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// `thread` is 0 .. threads() - 1, for a job's scratch memory. Returns when all parts are done; what the parts wrote
-  /// is then visible to the caller, and what the caller wrote before is visible to the parts.
+  /// `thread` is 0 .. threads() - 1, for a job's scratch memory. Returns when all parts are done; the parts' writes are
+  /// then visible to the caller, and the caller's earlier writes are visible to the parts.
   template <class Job>
   void run(int parts, const Job& job) {
     static_assert(std::is_invocable_v<const Job&, int, int>, "a job takes a part's number and its thread's");

@@ -78,7 +78,7 @@ class CopyEngine {
   /// The same for the lane that serves `way`.
   void wake(Way way) { wake(lane_[lanes_ == 1 ? 0 : static_cast<std::size_t>(way)]); }
 
-  /// What has been moved so far. A copy is counted before its source hears of its end.
+  /// The totals so far. A copy is counted before its source is notified of its end.
   [[nodiscard]] CopyTotals totals() const { return {told(Way::to_device), told(Way::to_host)}; }
 
  private:

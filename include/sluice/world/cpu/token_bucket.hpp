@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenBucket: when a link of fixed rate has moved what it was given, and how a thread waits for that.
+// TokenBucket: when a link of fixed rate has moved its copies, and how a thread waits for that.
 #pragma once
 
 #include <algorithm>

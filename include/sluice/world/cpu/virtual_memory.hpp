@@ -60,7 +60,7 @@ class VirtualMemory {
     return memory;
   }
 
-  /// Null where the size is 0.
+  /// Null if the size is 0.
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] Bytes size() const { return Bytes{static_cast<std::int64_t>(size_)}; }
 

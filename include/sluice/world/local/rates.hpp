@@ -98,8 +98,8 @@ class HeldLayers {
 
 } // namespace detail
 
-/// Measures the rates in at most about 0.3 s with the decoder itself, so that Roofline predicts for a layer what was
-/// measured for one, with few rows and with many. Compile it for the same vector instructions as the decoder: it copies
+/// Measures the rates in at most about 0.3 s with the decoder itself, so that Roofline's prediction for a layer equals
+/// the measurement, with few rows and with many. Compile it for the same vector instructions as the decoder: it copies
 /// as the link does.
 [[nodiscard]] inline LocalRates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
   const Stopwatch all;

@@ -44,7 +44,7 @@ struct PlacedCopy {
   Way way = Way::to_device;
   DevicePlace device;
   std::int64_t device_at = 0;       ///< bytes from the start of the place
-  const std::byte* image = nullptr; ///< weights: where they lie on the host, which nothing ever writes
+  const std::byte* image = nullptr; ///< weights: their address on the host, which is never written
   std::int32_t layer = -1;          ///< weights: their layer
   std::int32_t host_block = -1;     ///< KV: the host's block
   std::int64_t host_at = 0;         ///< bytes from the start of that block, or of the layer's image

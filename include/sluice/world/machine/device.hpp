@@ -25,8 +25,8 @@ struct LayerMoments {
   Time arrived = Time::min(); ///< when the last copy arrived that the lane waited for; `min()` if it waited for none
 };
 
-/// The lane of a device that computes. The device orders what it is given behind the previous uses of whatever it reads
-/// and writes.
+/// The lane of a device that computes. The device orders its work behind the previous uses of the places that the work
+/// reads and writes.
 ///
 /// - `reads(place)`, `writes(place)`: the address of a place for the next launch, which waits for the copies and layers
 ///   that the place's content needs. There is no other way to an address of the device's memory.

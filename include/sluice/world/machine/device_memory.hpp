@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// The budget of the device's memory, from which weights, slots, KV blocks and buffers are taken. It only counts: the
-/// device decides where the bytes lie. Any thread may call any member; never is more taken than exists.
+/// device decides where the bytes lie. Any thread may call any member; it never gives out more than exists.
 class DeviceMemory {
  public:
   explicit DeviceMemory(Bytes size) : size_(size.count()) { SLUICE_ASSERT(size.count() >= 0, "a size"); }

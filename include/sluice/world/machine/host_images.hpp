@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostImages: where the images of streamable layers lie in pinned host memory.
+// HostImages: the places of streamable layers' images in pinned host memory.
 #pragma once
 
 #include "sluice/core/layer_set.hpp"

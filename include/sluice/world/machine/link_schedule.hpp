@@ -133,7 +133,7 @@ class LinkSchedule {
 
   // By the computing thread ------------------------------------------------------------------------------------------
 
-  /// What has arrived on the device since the last call.
+  /// Transfers that have arrived on the device since the last call.
   void take_spans(std::vector<LinkSpan>& spans) {
     spans.clear();
     spans.swap(spans_);

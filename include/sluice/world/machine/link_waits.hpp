@@ -206,8 +206,8 @@ class LinkWaits {
     });
     return leaving;
   }
-  /// Evicts what was prefetched for another iteration than this one. (All of it: one block less here is one block more
-  /// for a layer.)
+  /// Evicts blocks that were prefetched for another iteration than this one. (All of it: one block less here is one
+  /// block more for a layer.)
   void drop_prefetched() {
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
       for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {

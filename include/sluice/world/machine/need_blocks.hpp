@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockNeeds: what the link must bring for an iteration, and what it may bring for the next one.
+// BlockNeeds: the blocks that the link must bring for an iteration, and may bring for the next one.
 #pragma once
 
 #include "sluice/core/ids.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reconcile: before an iteration, compares where each block is with where the engine's rows want it.
+// reconcile: before an iteration, compares each block's place with the place that the engine's rows demand.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -27,8 +27,8 @@ inline void evict(MachineCore& core, KvSequence& sequence, int layer, std::int64
 
 namespace detail {
 
-/// Keeps a resident block on the device: cancels what was begun with it before, and makes or drops the host's copy as
-/// the row's holding says.
+/// Keeps a resident block on the device: cancels an earlier move of it, and makes or drops the host's copy as the row's
+/// holding demands.
 inline void keep_on_device(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer,
                            std::int64_t block) {
   KvStore& store = core.store;

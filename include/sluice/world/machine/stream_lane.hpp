@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Why a stream waits: what it will do with a block, and which stream used that block how.
+/// Why a stream waits: its coming use of a block, and the block's previous use by another stream.
 struct StreamWait {
   enum class Content : std::uint8_t { kv, weights, host };
   StreamId waits = StreamId::compute;

@@ -41,8 +41,8 @@ class WeightPassages {
 
   WeightPassages(WeightStore& weights, int layers) : weights_(&weights), layers_(layers) {}
 
-  /// An iteration begins with these needs. Needs of the previous iteration that have not begun are forgotten; what it
-  /// prefetched is for this one.
+  /// An iteration begins with these needs. Needs of the previous iteration that have not begun are forgotten; its
+  /// prefetched passage is for this one.
   void begin(std::vector<WeightNeed>& needs) {
     needs_.swap(needs);
     next_need_ = 0;

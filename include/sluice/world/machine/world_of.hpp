@@ -42,7 +42,7 @@ class WorldOf : public BackendWorld {
   }
 
   void launch(const Iteration& iteration, TransferOrder order) override {
-    // What was prefetched for a batch's next token is useless to any other batch.
+    // Blocks prefetched for a batch's next token are useless to any other batch.
     if (!same_batch(iteration) || order_ != order) clear();
     order_ = order;
     with_rule([&](auto rule, auto& /*state*/) { base_.template launch<decltype(rule)>(iteration); });

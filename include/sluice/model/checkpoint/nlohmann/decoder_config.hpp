@@ -90,7 +90,7 @@ class HfDecoderFields {
   Status status_;
 };
 
-/// Refuses what has a shape but cannot be computed here, before the shape's reader accepts it.
+/// Refuses models whose shape is known but which cannot be computed here, before the shape's reader accepts them.
 inline Status check_computable(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
   const std::string types = "llama, mistral, mixtral, opt, qwen2 or qwen3";

@@ -55,7 +55,7 @@ class Allocation {
 using DeviceBytes = detail::Allocation<detail::FreeDeviceBytes>;
 using PinnedBytes = detail::Allocation<detail::FreePinnedBytes>;
 
-/// Aligned to 256 bytes. Error: that much is not free; the message says how much is, and what it was for.
+/// Aligned to 256 bytes. Error: too little is free; the message gives the free amount and the purpose.
 [[nodiscard]] inline Expected<DeviceBytes> device_bytes(std::size_t bytes, const std::string& what) {
   if (bytes == 0) return DeviceBytes{};
   void* at = nullptr;
