@@ -73,7 +73,7 @@ Status check_capacity(const CommandLine& asked, const Sweep& sweep) {
     const Options& options = cell.run.options;
     if (*options.capacity > 1)
       return flag_error("--capacity", fmt::format("it is {:g}", *options.capacity), "a share above 0, at most 1");
-    if (!options.tenants.empty())
+    if (!options.node.tenants.empty())
       return flag_error("--capacity", "there are tenants, each with a rate of its own", "one model");
     if (options.cells)
       return flag_error("--cells", "--capacity writes one report for all comparisons",
@@ -90,7 +90,7 @@ struct Search {
 };
 
 std::uint64_t seed_of(const Options& options, std::size_t seed) {
-  return options.seeds.empty() ? options.seed : options.seeds[seed];
+  return options.workload.seeds.empty() ? options.workload.seed : options.workload.seeds[seed];
 }
 
 nlohmann::json as_json(const CapacitySearch& search, const CapacityRow& row) {
@@ -127,8 +127,8 @@ Status search_one(const Options& options, const Comparison& c, const Row& row, s
                   const RateLattice& lattice, Searched& into) {
   const auto attain = [&](int step) -> Expected<Probe> {
     Options at = options;
-    at.seed = seed_of(options, seed);
-    at.rate_scale = lattice.rate(step);
+    at.workload.seed = seed_of(options, seed);
+    at.workload.rate_scale = lattice.rate(step);
     Expected<Comparison> prepared = prepare(at, c.workload.command);
     if (!prepared) return prepared.error();
     if (into.row.own_rates.empty()) {
@@ -159,7 +159,8 @@ Status search_one(const Options& options, const Comparison& c, const Row& row, s
 
 Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, Crew& crew) {
   const Options& first = sweep.cells.front().run.options;
-  CapacityReport report{*first.capacity, RateLattice::near(first.rate_scale), sweep.axes, {}, grid.command, grid.note};
+  CapacityReport report{*first.capacity, RateLattice::near(first.workload.rate_scale), sweep.axes, {}, grid.command,
+                        grid.note};
   std::vector<std::vector<Row>> rows;
   std::vector<Search> searches;
   for (std::size_t i = 0; i < sweep.cells.size(); ++i) {

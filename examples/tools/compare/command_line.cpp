@@ -47,57 +47,58 @@ CommandLine::CommandLine()
   app.add_option("--preset", options.preset,
                  "a paper's experiment by name, e.g. mirage: it sets every flag that you do not give; --list names "
                  "them");
-  add_trace_flags(flags_, options, "a trace file (default: a generated workload, \"demo\")");
-  app.add_option("--lengths", options.lengths,
+  add_trace_flags(flags_, options.workload, "a trace file (default: a generated workload, \"demo\")");
+  app.add_option("--lengths", options.workload.lengths,
                  "a generated workload: its lengths replace those of the trace's requests");
-  app.add_option("--generate", options.generate,
+  app.add_option("--generate", options.workload.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
-  flags_.whole("--limit", options.limit, 0, whole, "serve the first N requests only");
-  flags_.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_option("--model", options.model,
+  flags_.whole("--limit", options.workload.limit, 0, whole, "serve the first N requests only");
+  flags_.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  app.add_option("--model", options.machine.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{default_model} + ")");
-  app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
-  flags_.whole("--tp", options.tp, 1, 1024,
+  app.add_option("--device", options.machine.device, "a device by name, or a JSON file")->capture_default_str();
+  flags_.whole("--tp", options.machine.tp, 1, 1024,
                "devices that serve the model together, each with a part of every layer (default: 1)");
-  flags_.whole("--gpus-per-link", options.gpus_per_link, 1, 1024,
+  flags_.whole("--gpus-per-link", options.machine.gpus_per_link, 1, 1024,
                "devices of the group that share one link to the host (default: 1)");
   app.add_option(
-      "--all-reduce", options.all_reduce,
+      "--all-reduce", options.machine.all_reduce,
       "measured all-reduces of the group: a CSV of bytes,time_us (default: computed from the device's figures)");
-  app.add_option("--profile", options.profile,
+  app.add_option("--profile", options.machine.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
   flags_.app()
-      .add_option("--tenants", options.tenants,
+      .add_option("--tenants", options.node.tenants,
                   "several models in one simulation, each with its share of the device's memory (weights and KV), "
                   "and a proportional share of the host's: "
                   "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2")
       ->delimiter(',');
-  flags_.app().add_option("--tenant-load", options.tenant_loads,
+  flags_.app().add_option("--tenant-load", options.node.tenant_loads,
                           "a generated workload for each tenant, in the tenants' order (default: all requests are one "
                           "stream, assigned to tenants at random)");
   flags_.app().add_option(
-      "--sharing", options.sharing,
+      "--sharing", options.node.sharing,
       "how tenants share: turns or together on one device, parts (each has a part of the device), or devices "
       "(each has its own) (default: turns)");
-  flags_.number("--quantum", options.quantum, 0, false, "seconds of a tenant's turn while others wait (default: 1)");
-  flags_.rate("--bus", options.bus, false,
+  flags_.number("--quantum", options.node.quantum, 0, false,
+                "seconds of a tenant's turn while others wait (default: 1)");
+  flags_.rate("--bus", options.node.bus, false,
               "bytes per second to the devices that the tenants share, e.g. 25GB/s (default: one device's link)");
   flags_.app().add_option(
-      "--remap-order", options.remap_order,
+      "--remap-order", options.node.remap_order,
       "whose weights Mirage's controller lends first: the most (mru) or least recently active tenant's (lru) "
       "(default: mru)");
-  add_link(flags_, options.link, "; each way");
-  flags_.number("--memory-share", options.memory_share, 0, false,
+  add_link(flags_, options.machine.link, "; each way");
+  flags_.number("--memory-share", options.machine.memory_share, 0, false,
                 "share of the device's memory for weights and KV (default: 0.9)");
-  flags_.size("--host-memory", options.host_memory, 0,
+  flags_.size("--host-memory", options.machine.host_memory, 0,
               "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
-  flags_.whole("--kv-blocks", options.kv_blocks, 1, many,
+  flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");
-  flags_.whole("--batch", options.batch, 1, 1'000'000,
+  flags_.whole("--batch", options.machine.batch, 1, 1'000'000,
                "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
-  flags_.whole("--max-batch-tokens", options.batch_tokens, 1, many,
+  flags_.whole("--max-batch-tokens", options.machine.batch_tokens, 1, many,
                "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
   flags_.numbers("--slo-scale", options.slo_scales, 0, false, "multiples of the base SLO, with commas (default: 1.5)");
   flags_.number("--slo-tbt", options.slo_tbt, 0, false, "the base SLO, seconds per token (default: see --slo-base)");
@@ -113,23 +114,23 @@ CommandLine::CommandLine()
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "both, on or off: token deposit for every system")
       ->capture_default_str();
-  flags_.number("--alpha", options.alpha, 0, true,
+  flags_.number("--alpha", options.tuning.alpha, 0, true,
                 "misses per step that OrbitFlow's plans may accept (default: 1, as in the paper)");
-  flags_.whole("--plan-nodes", options.plan_nodes, 1, many,
+  flags_.whole("--plan-nodes", options.tuning.plan_nodes, 1, many,
                "placements that OrbitFlow's planner evaluates before it uses the best one (default: 200)");
-  flags_.number("--max-pause", options.max_pause, 0, true,
+  flags_.number("--max-pause", options.tuning.max_pause, 0, true,
                 "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
-  flags_.whole("--rotation-blocks", options.rotation_blocks, 0, many,
+  flags_.whole("--rotation-blocks", options.tuning.rotation_blocks, 0, many,
                "token blocks that one decision of SuperInfer may move beyond the free memory (default: 2400)");
-  flags_.number("--lag-alpha", options.lag_alpha, 0, true,
+  flags_.number("--lag-alpha", options.tuning.lag_alpha, 0, true,
                 "SuperInfer: weight of a rotated request's lag, relative to a waiting one's (default: 3)");
-  flags_.number("--lag-first", options.lag_first, 0, true,
+  flags_.number("--lag-first", options.tuning.lag_first, 0, true,
                 "SuperInfer: share of the first token's SLO after which waiting counts as lag (default: 0.5)");
-  flags_.number("--lag-next", options.lag_next, 0, true,
+  flags_.number("--lag-next", options.tuning.lag_next, 0, true,
                 "SuperInfer: share of the next token's SLO after which a rotated request lags (default: 0)");
-  flags_.whole("--interval", options.interval, 1, 100'000,
+  flags_.whole("--interval", options.tuning.interval, 1, 100'000,
                "DeepSpeedWeights: one in this many layers is on the host (default: 1)");
-  flags_.whole("--remap-layers", options.remapped, 0, 100'000,
+  flags_.whole("--remap-layers", options.tuning.remapped, 0, 100'000,
                "the most layers whose memory Mirage lends to KV (default: as many as computation hides)");
   app.add_option("--record", options.record,
                  "the performance record that SelectN looks up, made by sluice-profile (default: its own cost "
@@ -168,20 +169,20 @@ CommandLine::CommandLine()
 }
 
 void add_seed_flags(Flags& flags, Options& options) {
-  flags.whole("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max(), "the generator's seed (default: 1)",
-              ", or --seeds for several");
+  flags.whole("--seed", options.workload.seed, 0, std::numeric_limits<std::int64_t>::max(),
+              "the generator's seed (default: 1)", ", or --seeds for several");
   flags
       .other("--seeds",
              "several seeds, such as 1..20 or 1,2,5: one workload each, means with 95 % intervals, paired differences",
              [&options](const std::string& text) -> std::string {
                sluice::Expected<std::vector<std::uint64_t>> seeds = sluice::parse_seeds(text);
                if (!seeds) return seeds.error().expected;
-               options.seeds = *std::move(seeds);
+               options.workload.seeds = *std::move(seeds);
                return {};
              })
       ->excludes("--seed");
   flags.app().add_option(
-      "--resample", options.resample,
+      "--resample", options.workload.resample,
       "how a seed resamples a trace: in blocks of consecutive requests (blocks, or blocks:N of N each), or "
       "only its arrivals (arrivals) (default: blocks with --seeds, else as recorded)");
 }
@@ -309,8 +310,8 @@ std::string told(const Options& options, const Comparison& comparison) {
   for (const System* system : comparison.systems) text += " " + std::string{system->name};
   text += " requests " + hash_of_requests(comparison.setup);
   for (const Setup& setup : comparison.redrawn) text += " " + hash_of_requests(setup);
-  for (const std::string& named :
-       {options.trace, options.model.value_or(""), options.device, options.profile, options.record, options.all_reduce})
+  for (const std::string& named : {options.workload.trace, options.machine.model.value_or(""), options.machine.device,
+                                   options.machine.profile, options.record, options.machine.all_reduce})
     text += " " + hash_of_path(named);
   return text;
 }

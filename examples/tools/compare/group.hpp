@@ -23,6 +23,7 @@ struct Group {
 };
 
 /// The group of `--tp` devices. Each error names the flag that is wrong.
-sluice::Expected<Group> group_of(const Options& options, const sluice::ModelShape& whole, const sluice::Device& device);
+sluice::Expected<Group> group_of(const MachineOptions& machine, const sluice::ModelShape& whole,
+                                 const sluice::Device& device);
 
 } // namespace compared

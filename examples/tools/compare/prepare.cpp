@@ -65,47 +65,47 @@ struct World {
   std::string group_note{};
 };
 
-Expected<World> world_of(const Options& options) {
-  const bool table = !options.profile.empty() && std::filesystem::is_directory(options.profile);
+Expected<World> world_of(const MachineOptions& machine) {
+  const bool table = !machine.profile.empty() && std::filesystem::is_directory(machine.profile);
   // A folder of kernel times contains its model's configuration.
-  Expected<ModelShape> shape = table && !options.model
-                                   ? read_hf_config(options.profile)
-                                   : find_or_read_model(options.model.value_or(std::string{default_model}));
+  Expected<ModelShape> shape = table && !machine.model
+                                   ? read_hf_config(machine.profile)
+                                   : find_or_read_model(machine.model.value_or(std::string{default_model}));
   if (!shape) return of_flag("--model", shape.error());
-  Expected<Device> device = find_or_read_device(options.device);
+  Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());
-  if (options.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{options.link};
-  device->half_precision_peak = device->half_precision_peak * options.part;
-  device->memory_bandwidth = device->memory_bandwidth * options.part;
-  if (options.host_memory) device->host_memory = Bytes{*options.host_memory};
-  if (options.tp > 1) {
-    Expected<Group> group = group_of(options, *shape, *device);
+  if (machine.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{machine.link};
+  device->half_precision_peak = device->half_precision_peak * machine.part;
+  device->memory_bandwidth = device->memory_bandwidth * machine.part;
+  if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
+  if (machine.tp > 1) {
+    Expected<Group> group = group_of(machine, *shape, *device);
     if (!group) return group.error();
-    return World{group->shard, group->member, group->cost, group->cost_name, group->name, options.tp, group->note};
+    return World{group->shard, group->member, group->cost, group->cost_name, group->name, machine.tp, group->note};
   }
-  if (options.gpus_per_link > 1) return flag_error("--gpus-per-link", "there is one device", "--tp as well");
-  if (!options.all_reduce.empty()) return flag_error("--all-reduce", "there is one device", "--tp as well");
-  if (options.profile.empty())
+  if (machine.gpus_per_link > 1) return flag_error("--gpus-per-link", "there is one device", "--tp as well");
+  if (!machine.all_reduce.empty()) return flag_error("--all-reduce", "there is one device", "--tp as well");
+  if (machine.profile.empty())
     return World{*shape, *device, engines::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (table) {
-    const Expected<ModelShape> measured = read_hf_config(options.profile);
+    const Expected<ModelShape> measured = read_hf_config(machine.profile);
     if (!measured) return measured.error();
     if (kernel_shape(*measured) != kernel_shape(*shape))
       return flag_error("--profile",
-                        fmt::format("{} was measured with another model than {}: {}; {} has {}", options.profile,
+                        fmt::format("{} was measured with another model than {}: {}; {} has {}", machine.profile,
                                     shape->name, kernel_shape(*measured), shape->name, kernel_shape(*shape)),
                         "kernel times of the same model, or no --model");
-    Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
+    Expected<TableProfile> times = read_table_profile(machine.profile, device_link(*device));
     if (!times) return times.error();
     return World{*shape, *device, engines::CostChoice{std::move(*times)},
-                 fmt::format("measured kernels: {}; memory and link of {}", options.profile, device->name)};
+                 fmt::format("measured kernels: {}; memory and link of {}", machine.profile, device->name)};
   }
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
-  Expected<LinearProfile> line = read_orbitflow_profile(options.profile, *shape, prefill);
+  Expected<LinearProfile> line = read_orbitflow_profile(machine.profile, *shape, prefill);
   if (!line) return line.error();
   return World{*shape, *device, engines::CostChoice{std::move(*line)},
                fmt::format("linear fits: {} (names no model: taken to be of {}), prefill at {:.0f} TFLOP/s",
-                           options.profile, shape->name, prefill.count() / 1e12)};
+                           machine.profile, shape->name, prefill.count() / 1e12)};
 }
 
 /// The decode step of one request whose KV fills the budget, with nothing offloaded: one SLO in OrbitFlow's traces, and
@@ -175,28 +175,28 @@ Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& 
 }
 
 /// Parameters of single policies.
-Tuned tuned_by(const Options& options) {
-  Tuned tuned{.alpha = options.alpha,
-              .plan_nodes = options.plan_nodes,
-              .lag_alpha = options.lag_alpha,
-              .lag_first = options.lag_first,
-              .lag_next = options.lag_next};
-  if (options.max_pause) tuned.max_wait = Seconds{*options.max_pause};
-  if (options.rotation_blocks) tuned.rotation = TokenBlocks{*options.rotation_blocks};
-  if (options.interval) tuned.interval = static_cast<int>(*options.interval);
-  if (options.remapped) tuned.remapped = static_cast<int>(*options.remapped);
+Tuned tuned_by(const TuningOptions& tuning) {
+  Tuned tuned{.alpha = tuning.alpha,
+              .plan_nodes = tuning.plan_nodes,
+              .lag_alpha = tuning.lag_alpha,
+              .lag_first = tuning.lag_first,
+              .lag_next = tuning.lag_next};
+  if (tuning.max_pause) tuned.max_wait = Seconds{*tuning.max_pause};
+  if (tuning.rotation_blocks) tuned.rotation = TokenBlocks{*tuning.rotation_blocks};
+  if (tuning.interval) tuned.interval = static_cast<int>(*tuning.interval);
+  if (tuning.remapped) tuned.remapped = static_cast<int>(*tuning.remapped);
   return tuned;
 }
 
 /// How a seed resamples the trace; empty: the trace is served as recorded.
-Expected<std::optional<Resampling>> resampling_of(const Options& options) {
-  if (!options.resample) {
-    if (options.trace.empty() || options.seeds.empty()) return std::optional<Resampling>{};
+Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workload) {
+  if (!workload.resample) {
+    if (workload.trace.empty() || workload.seeds.empty()) return std::optional<Resampling>{};
     return std::optional{Resampling{}};
   }
-  if (options.trace.empty())
+  if (workload.trace.empty())
     return flag_error("--resample", "no trace is given", "--trace as well: a generated workload is drawn by its seed");
-  const std::string_view text = *options.resample;
+  const std::string_view text = *workload.resample;
   if (text == "arrivals") return std::optional{Resampling{.kind = Resampling::Kind::arrivals}};
   if (text == "blocks") return std::optional{Resampling{}};
   Resampling how;
@@ -214,14 +214,16 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
   if (options.slo_base != "budget" && options.slo_base != "batch")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget or batch");
-  if (options.memory_share > 1)
-    return flag_error("--memory-share", fmt::format("it is {:g}", options.memory_share), "a share above 0, at most 1");
-  if (options.generate && options.generate->empty())
+  if (options.machine.memory_share > 1)
+    return flag_error("--memory-share", fmt::format("it is {:g}", options.machine.memory_share),
+                      "a share above 0, at most 1");
+  if (options.workload.generate && options.workload.generate->empty())
     return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
-  if (const char* flag = read_without_trace(options)) return flag_error(flag, "no trace is given", "--trace as well");
-  if (options.trace.empty() && !options.lengths.empty())
+  if (const char* flag = read_without_trace(options.workload))
+    return flag_error(flag, "no trace is given", "--trace as well");
+  if (options.workload.trace.empty() && !options.workload.lengths.empty())
     return flag_error("--lengths", "no trace is given", "--trace as well: a generated workload has lengths");
-  if (!options.trace.empty() && options.generate)
+  if (!options.workload.trace.empty() && options.workload.generate)
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
   for (const System* system : systems)
     if (system->variant && !rule.empty())
@@ -237,25 +239,25 @@ struct Source {
   std::optional<OrbitFlowHeader> header{}; ///< an OrbitFlow trace's, which describes its experiment
 };
 
-Expected<Source> source_of(const Options& options) {
-  Source source{.demo = options.trace.empty() && !options.generate};
-  if (options.trace.empty()) return source;
-  Expected<TraceFile> found = find_trace(options.trace, options.format, options.trace_columns);
+Expected<Source> source_of(const WorkloadOptions& workload) {
+  Source source{.demo = workload.trace.empty() && !workload.generate};
+  if (workload.trace.empty()) return source;
+  Expected<TraceFile> found = find_trace(workload.trace, workload.format, workload.trace_columns);
   if (!found) return found.error();
   source.file = *std::move(found);
   if (source.file->format != TraceFormat::orbitflow) return source;
-  const Expected<OrbitFlowHeader> header = read_orbitflow_header(options.trace);
+  const Expected<OrbitFlowHeader> header = read_orbitflow_header(workload.trace);
   if (!header) return header.error();
   source.header = *header;
   return source;
 }
 
-Limits limits_of(const Options& options, const Source& source) {
+Limits limits_of(const MachineOptions& machine, const Source& source) {
   Limits limits;
-  limits.batch = static_cast<int>(options.batch.value_or(source.header ? source.header->batch_size
+  limits.batch = static_cast<int>(machine.batch.value_or(source.header ? source.header->batch_size
                                                          : source.demo ? demo_batch
                                                                        : 256));
-  limits.batch_tokens = Tokens{options.batch_tokens.value_or(source.header ? source.header->max_model_len.count()
+  limits.batch_tokens = Tokens{machine.batch_tokens.value_or(source.header ? source.header->max_model_len.count()
                                                              : source.demo ? 32768
                                                                            : 2048)};
   return limits;
@@ -264,12 +266,12 @@ Limits limits_of(const Options& options, const Source& source) {
 /// The KV budget of the device.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
-  if (options.kv_blocks) // the user may give more than fits: for a device that holds the weights elsewhere
-    return TokenBlocks{*options.kv_blocks};
+  if (options.machine.kv_blocks) // the user may give more than fits: for a device that holds the weights elsewhere
+    return TokenBlocks{*options.machine.kv_blocks};
   const bool all_stream =
       std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
   const Expected<TokenBlocks> held =
-      budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.memory_share);
+      budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.machine.memory_share);
   if (!held) return held.error();
   // A trace's budget is part of its experiment, which may be on another device; the demo's is scarce on purpose.
   return source.header ? source.header->budget : source.demo ? std::min(demo_budget, *held) : *held;
@@ -282,7 +284,7 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   c.setup.geometry = {shape.layers, shape.layer_block_bytes(block), shape.layer_weight_bytes(),
                       shape.layer_hidden_bytes(block)};
   c.setup.device_blocks = across_layers(budget, shape.layers);
-  c.setup.tuned = tuned_by(options);
+  c.setup.tuned = tuned_by(options.tuning);
   if (!options.record.empty()) {
     Expected<IntervalRecord> record = read_record(options.record, shape);
     if (!record) return record.error();
@@ -293,10 +295,10 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   }
   c.setup.host_blocks = LayerBlocks{world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   // A number without a unit is bytes, so "64" cannot mean gigabytes: report it.
-  if (options.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
-    return flag_error("--host-memory", exact_bytes(*options.host_memory) + " is less than one block of one layer",
-                      "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world.devices) +
-                          ", such as 64GB");
+  if (options.machine.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
+    return flag_error(
+        "--host-memory", exact_bytes(*options.machine.host_memory) + " is less than one block of one layer",
+        "0, or at least " + exact_bytes(c.setup.geometry.layer_block_bytes.count() * world.devices) + ", such as 64GB");
   return {};
 }
 
@@ -309,15 +311,15 @@ struct Openers {
 Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
                              Seconds full_step) {
   std::optional<GeneratorSpec> lengths;
-  if (!options.lengths.empty()) {
-    Expected<GeneratorSpec> spec = parse_generator(options.lengths);
+  if (!options.workload.lengths.empty()) {
+    Expected<GeneratorSpec> spec = parse_generator(options.workload.lengths);
     if (!spec) return flag_error("--lengths", spec.error().what, spec.error().expected);
     lengths = *std::move(spec);
     lengths->requests = 1'000'000'000; // as many as the trace has
   }
-  const ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale, .slo = {}};
-  const std::string generator = options.generate.value_or("demo");
-  const std::uint64_t seed = options.seed;
+  const ReadOptions read{.limit = options.workload.limit, .rate_scale = options.workload.rate_scale, .slo = {}};
+  const std::string generator = options.workload.generate.value_or("demo");
+  const std::uint64_t seed = options.workload.seed;
   const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;
     with_slo.slo = slo;
@@ -354,7 +356,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
 
 void report_machine(const Options& options, const World& world, TokenBlocks budget, const Limits& limits,
                     WorkloadReport& w) {
-  w.seed = options.seed;
+  w.seed = options.workload.seed;
   w.model = world.shape.name;
   w.device = world.devices > 1 ? world.name : world.device.name;
   w.profile = world.cost_name;
@@ -368,7 +370,7 @@ void report_machine(const Options& options, const World& world, TokenBlocks budg
 
 void report_workload(const Options& options, const WorkloadTotals& sum, Seconds base_slo, WorkloadReport& w) {
   w.requests = sum.requests;
-  w.rate_scale = options.rate_scale;
+  w.rate_scale = options.workload.rate_scale;
   w.base_slo_tbt_s = base_slo.count();
   w.slo_ttft_s = options.slo_ttft;
   w.notes.emplace_back("Requests",
@@ -379,26 +381,30 @@ void report_workload(const Options& options, const WorkloadTotals& sum, Seconds 
 /// Adds notes on every flag that differs from its default.
 void report_choices(const Options& options, const World& world, WorkloadReport& w) {
   if (!world.group_note.empty()) w.notes.emplace_back("Group", world.group_note);
-  if (options.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.alpha));
-  if (options.rotation_blocks)
-    w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.rotation_blocks));
-  if (options.plan_nodes)
-    w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.plan_nodes));
-  if (options.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.max_pause));
+  if (options.tuning.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.tuning.alpha));
+  if (options.tuning.rotation_blocks)
+    w.notes.emplace_back("Rotation budget", fmt::format("{} blocks a decision", *options.tuning.rotation_blocks));
+  if (options.tuning.plan_nodes)
+    w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.tuning.plan_nodes));
+  if (options.tuning.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.tuning.max_pause));
   if (!options.slo_tbt)
     w.notes.emplace_back("Base SLO", options.slo_base == "batch"
                                          ? "the step of a full batch of mean lengths, nothing offloaded"
                                          : "the step of a batch that fills the budget, nothing offloaded");
-  if (!options.lengths.empty()) w.notes.emplace_back("Lengths", options.lengths + ", arrivals of the trace");
-  if (options.link > 0) w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.link / 1e9));
-  if (options.memory_share != 0.9)
-    w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.memory_share));
+  if (!options.workload.lengths.empty())
+    w.notes.emplace_back("Lengths", options.workload.lengths + ", arrivals of the trace");
+  if (options.machine.link > 0)
+    w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.machine.link / 1e9));
+  if (options.machine.memory_share != 0.9)
+    w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.machine.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {
-      {"alpha", options.lag_alpha}, {"beta_F", options.lag_first}, {"beta_B", options.lag_next}};
+      {"alpha", options.tuning.lag_alpha}, {"beta_F", options.tuning.lag_first}, {"beta_B", options.tuning.lag_next}};
   for (const auto& [name, value] : lag)
     if (value) w.notes.emplace_back("Virtual lag", fmt::format("{} {:g}", name, *value));
-  if (options.interval) w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.interval));
-  if (options.remapped) w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.remapped));
+  if (options.tuning.interval)
+    w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.tuning.interval));
+  if (options.tuning.remapped)
+    w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.tuning.remapped));
   if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
   if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
 }
@@ -434,21 +440,21 @@ Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
 }
 
 Expected<Comparison> prepare(const Options& options, const std::string& command) {
-  if (!options.tenants.empty()) return prepare_tenants(options, command);
+  if (!options.node.tenants.empty()) return prepare_tenants(options, command);
   if (Status checked = check_without_tenants(options); !checked) return checked.error();
-  Expected<World> world = world_of(options);
+  Expected<World> world = world_of(options.machine);
   if (!world) return world.error();
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
-  const Expected<std::optional<Resampling>> resampling = resampling_of(options);
+  const Expected<std::optional<Resampling>> resampling = resampling_of(options.workload);
   if (!resampling) return resampling.error();
-  const Expected<Source> source = source_of(options);
+  const Expected<Source> source = source_of(options.workload);
   if (!source) return source.error();
 
-  const Limits limits = limits_of(options, *source);
+  const Limits limits = limits_of(options.machine, *source);
   const Expected<TokenBlocks> budget = kv_budget(options, *source, *world, *systems, limits);
   if (!budget) return budget.error();
   Comparison c{

@@ -17,7 +17,7 @@ using namespace sluice;
 
 Expected<Comparison> prepare_seeds(const Options& options, const std::string& command) {
   Options one = options;
-  if (!options.seeds.empty()) one.seed = options.seeds.front();
+  if (!options.workload.seeds.empty()) one.workload.seed = options.workload.seeds.front();
   Expected<Comparison> first = prepare(one, command);
   if (!first) return first;
   std::vector<std::string_view> names;
@@ -27,17 +27,17 @@ Expected<Comparison> prepare_seeds(const Options& options, const std::string& co
                       fmt::format("'{}' is not among the systems{}", excerpt(options.baseline),
                                   did_you_mean(options.baseline, names)),
                       "the name of a system that is compared");
-  if (!options.baseline.empty() && options.seeds.size() < 2)
+  if (!options.baseline.empty() && options.workload.seeds.size() < 2)
     return flag_error("--baseline", "one seed gives no intervals to compare systems by",
                       "--seeds as well, such as 1..8");
-  if (options.seeds.size() < 2) return first;
+  if (options.workload.seeds.size() < 2) return first;
   Comparison all = *std::move(first);
-  all.workload.seeds = options.seeds;
+  all.workload.seeds = options.workload.seeds;
   for (auto& [label, text] : all.workload.notes)
-    if (label == "Requests") text = fmt::format("seed {}: {}", options.seeds.front(), text);
+    if (label == "Requests") text = fmt::format("seed {}: {}", options.workload.seeds.front(), text);
   all.redrawn.push_back(all.setup);
-  for (std::size_t i = 1; i < options.seeds.size(); ++i) {
-    one.seed = options.seeds[i];
+  for (std::size_t i = 1; i < options.workload.seeds.size(); ++i) {
+    one.workload.seed = options.workload.seeds[i];
     Expected<Comparison> next = prepare(one, command);
     if (!next) return next;
     all.redrawn.push_back(std::move(next->setup));

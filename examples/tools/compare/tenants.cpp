@@ -63,23 +63,25 @@ class Dealt {
 
 /// Checks the flags against --tenants.
 Status check_with_tenants(const Options& options) {
-  if (options.tenants.size() < 2 || options.tenants.size() > most_tenants)
-    return flag_error("--tenants",
-                      fmt::format("there {} {}", options.tenants.size() == 1 ? "is" : "are", options.tenants.size()),
-                      fmt::format("2 to {}, with commas between them", most_tenants));
-  if (options.model) return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
-  if (options.kv_blocks)
+  if (options.node.tenants.size() < 2 || options.node.tenants.size() > most_tenants)
+    return flag_error(
+        "--tenants",
+        fmt::format("there {} {}", options.node.tenants.size() == 1 ? "is" : "are", options.node.tenants.size()),
+        fmt::format("2 to {}, with commas between them", most_tenants));
+  if (options.machine.model)
+    return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
+  if (options.machine.kv_blocks)
     return flag_error("--kv-blocks", "there are tenants, each with a share of the device", "the shares in --tenants");
-  if (!options.profile.empty())
+  if (!options.machine.profile.empty())
     return flag_error("--profile", "there are several models", "no profile: times by the roofline of each");
   if (!options.record.empty())
     return flag_error("--record", "there are several models", "no record: each makes its own");
   if (options.transfer != "own") return flag_error("--transfer", "there are tenants", "own: each system's rule");
-  if (!options.tenant_loads.empty() && options.tenant_loads.size() != options.tenants.size())
+  if (!options.node.tenant_loads.empty() && options.node.tenant_loads.size() != options.node.tenants.size())
     return flag_error("--tenant-load",
-                      fmt::format("{} for {} tenants", options.tenant_loads.size(), options.tenants.size()),
+                      fmt::format("{} for {} tenants", options.node.tenant_loads.size(), options.node.tenants.size()),
                       "one for each, or none");
-  if (!options.tenant_loads.empty() && options.generate)
+  if (!options.node.tenant_loads.empty() && options.workload.generate)
     return flag_error("--generate", "each tenant has a load of its own", "--generate or --tenant-load, not both");
   return {};
 }
@@ -106,7 +108,7 @@ std::string leave_out_too_small(const Options& options, const std::vector<Tenant
                                 std::vector<const System*>& systems) {
   std::string left_out;
   if (options.systems != "all" || !options.slo_tbt) return left_out;
-  const Expected<Device> device = find_or_read_device(options.device);
+  const Expected<Device> device = find_or_read_device(options.machine.device);
   bool larger = false;
   for (const TenantFlag& flag : flags)
     if (const Expected<ModelShape> shape = find_or_read_model(flag.model); shape && device)
@@ -132,8 +134,8 @@ Status read_sharing(const Options& options, const std::string& sharing, double s
   if (sharing != "devices" && shares > 1 + 1e-9)
     return flag_error("--tenants", fmt::format("their shares sum to {:g} of one device", shares),
                       "at most 1, or --sharing devices: one for each");
-  tenants.sharing.turns.quantum = Seconds{options.quantum.value_or(1)};
-  const std::string order = options.remap_order.value_or("mru");
+  tenants.sharing.turns.quantum = Seconds{options.node.quantum.value_or(1)};
+  const std::string order = options.node.remap_order.value_or("mru");
   if (order == "lru")
     tenants.order = RemapController::Order::least_recent_first;
   else if (order != "mru")
@@ -145,17 +147,14 @@ Status read_sharing(const Options& options, const std::string& sharing, double s
 Options alone(const Options& options, const std::vector<TenantFlag>& flags, std::size_t i, const std::string& systems,
               double part) {
   Options one = options;
-  one.tenants.clear();
-  one.tenant_loads.clear();
-  one.sharing = one.remap_order = std::nullopt;
-  one.quantum = one.bus = std::nullopt;
+  one.node = {};
   one.systems = systems;
-  one.model = flags[i].model;
-  one.memory_share = flags[i].share;
-  one.part = part;
-  if (!options.tenant_loads.empty()) {
-    one.generate = options.tenant_loads[i];
-    one.seed = options.seed + i;
+  one.machine.model = flags[i].model;
+  one.machine.memory_share = flags[i].share;
+  one.machine.part = part;
+  if (!options.node.tenant_loads.empty()) {
+    one.workload.generate = options.node.tenant_loads[i];
+    one.workload.seed = options.workload.seed + i;
   }
   return one;
 }
@@ -169,31 +168,31 @@ Tenant tenant_of(const Options& options, const Comparison& prepared, double shar
       LayerBlocks{static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * share / shares)};
   if (in_turns) return tenant;
   // Each one's guaranteed bandwidth, in whole shares of its lane: the bus can be slower or faster than one lane.
-  const double lanes = options.bus ? *options.bus / prepared.setup.cost.link().rate.count() : 1;
+  const double lanes = options.node.bus ? *options.node.bus / prepared.setup.cost.link().rate.count() : 1;
   const double shares_of_lane = std::ceil(static_cast<double>(tenants) / lanes * (1 - 1e-9));
   tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));
   return tenant;
 }
 
 std::string tenants_note(const Options& options, const std::string& sharing, BytesPerSecond bus) {
-  return fmt::format("{}; bus {:.1f} GB/s; the host's memory divided by the same shares; {}",
-                     sharing == "turns" ? fmt::format("in turns of {:g} s on one device", options.quantum.value_or(1))
-                     : sharing == "together" ? "side by side on one device, without isolation"
-                     : sharing == "parts"    ? "each on its part of one device"
-                                             : "each on a device of its own",
-                     bus.count() / 1e9,
-                     options.tenant_loads.empty() ? "one stream of requests, dealt at random"
-                                                  : "each its own requests");
+  return fmt::format(
+      "{}; bus {:.1f} GB/s; the host's memory divided by the same shares; {}",
+      sharing == "turns"      ? fmt::format("in turns of {:g} s on one device", options.node.quantum.value_or(1))
+      : sharing == "together" ? "side by side on one device, without isolation"
+      : sharing == "parts"    ? "each on its part of one device"
+                              : "each on a device of its own",
+      bus.count() / 1e9,
+      options.node.tenant_loads.empty() ? "one stream of requests, dealt at random" : "each its own requests");
 }
 
 } // namespace
 
 Status check_without_tenants(const Options& options) {
-  const std::pair<const char*, bool> given[] = {{"--tenant-load", !options.tenant_loads.empty()},
-                                                {"--sharing", options.sharing.has_value()},
-                                                {"--quantum", options.quantum.has_value()},
-                                                {"--bus", options.bus.has_value()},
-                                                {"--remap-order", options.remap_order.has_value()}};
+  const std::pair<const char*, bool> given[] = {{"--tenant-load", !options.node.tenant_loads.empty()},
+                                                {"--sharing", options.node.sharing.has_value()},
+                                                {"--quantum", options.node.quantum.has_value()},
+                                                {"--bus", options.node.bus.has_value()},
+                                                {"--remap-order", options.node.remap_order.has_value()}};
   for (const auto& [flag, is_given] : given)
     if (is_given) return flag_error(flag, "there are no tenants", "--tenants as well");
   return {};
@@ -214,14 +213,14 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   if (!systems) return systems.error();
   std::vector<TenantFlag> flags;
   double shares = 0;
-  for (const std::string& text : options.tenants) {
+  for (const std::string& text : options.node.tenants) {
     Expected<TenantFlag> tenant = read_tenant(text);
     if (!tenant) return tenant.error();
     shares += tenant->share;
     flags.push_back(*std::move(tenant));
   }
   auto tenants = std::make_shared<Tenants>();
-  const std::string sharing = options.sharing.value_or("turns");
+  const std::string sharing = options.node.sharing.value_or("turns");
   if (Status read = read_sharing(options, sharing, shares, *tenants); !read) return read.error();
   const std::string left_out = leave_out_too_small(options, flags, *systems);
   std::string chosen;
@@ -235,7 +234,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
         prepare(alone(options, flags, i, chosen, sharing == "parts" ? flags[i].share / shares : 1.0), command);
     if (!prepared) return prepared.error();
     const std::optional<PeerLink>& peer = prepared->setup.device.peer;
-    if (options.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
+    if (options.machine.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
       return flag_error("--tp",
                         fmt::format("tenants offload over the bus that the all-reduces of {} cross, at the same time: "
                                     "the simulation has no model of that contention",
@@ -244,9 +243,9 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     Tenant tenant = tenant_of(options, *prepared, flags[i].share, shares, flags.size(), sharing == "turns");
     for (const Tenant& other : tenants->each)
       if (other.name == tenant.name) tenant.name = fmt::format("{}-{}", prepared->workload.model, i + 1);
-    if (options.tenant_loads.empty()) { // all tenants share one stream of arrivals
+    if (options.node.tenant_loads.empty()) { // all tenants share one stream of arrivals
       tenant.setup.open = [open = prepared->setup.open, i, count = flags.size(),
-                           seed = options.seed](Slo slo) -> Expected<Requests> {
+                           seed = options.workload.seed](Slo slo) -> Expected<Requests> {
         Expected<Requests> stream = open(slo);
         if (!stream) return stream.error();
         return Requests{
@@ -262,7 +261,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     tenants->each.push_back(std::move(tenant));
     if (!all) all = *std::move(prepared);
   }
-  tenants->bus = options.bus ? BytesPerSecond{*options.bus} : all->setup.cost.link().rate;
+  tenants->bus = options.node.bus ? BytesPerSecond{*options.node.bus} : all->setup.cost.link().rate;
   all->setup.tenants = tenants;
   all->systems = *std::move(systems);
   WorkloadReport& w = all->workload;

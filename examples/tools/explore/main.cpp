@@ -107,22 +107,23 @@ int program(int argc, char** argv) {
                                 "ranks them together with published systems, and shows the effect of each choice."};
   CLI::App& app = flags.app();
   constexpr std::int64_t many = 1'000'000'000;
-  add_trace_flags(flags, options, "a trace file (default: a generated workload, \"demo\")");
-  app.add_option("--generate", options.generate,
+  add_trace_flags(flags, options.workload, "a trace file (default: a generated workload, \"demo\")");
+  app.add_option("--generate", options.workload.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
-  flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
-  flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_option("--model", options.model,
+  flags.whole("--limit", options.workload.limit, 0, std::numeric_limits<std::int64_t>::max(),
+              "serve the first N requests only");
+  flags.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  app.add_option("--model", options.machine.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{default_model} + ")");
-  app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
-  app.add_option("--profile", options.profile,
+  app.add_option("--device", options.machine.device, "a device by name, or a JSON file")->capture_default_str();
+  app.add_option("--profile", options.machine.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
-  flags.whole("--kv-blocks", options.kv_blocks, 1, many,
+  flags.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
               "device memory for KV, in token blocks of 16 tokens (all layers; default: as in sluice-compare)");
-  flags.whole("--batch", options.batch, 1, 1'000'000,
+  flags.whole("--batch", options.machine.batch, 1, 1'000'000,
               "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
-  flags.whole("--max-batch-tokens", options.batch_tokens, 1, many,
+  flags.whole("--max-batch-tokens", options.machine.batch_tokens, 1, many,
               "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
   flags.numbers("--slo-scale", options.slo_scales, 0, false, "a multiple of the base SLO (default: 1.5)");
   flags.number("--slo-tbt", options.slo_tbt, 0, false,
@@ -132,12 +133,12 @@ int program(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "on or off: token deposit for every engine and system")
       ->capture_default_str();
-  flags.number("--alpha", options.alpha, 0, true,
+  flags.number("--alpha", options.tuning.alpha, 0, true,
                "misses per step that DistancePlacement's plans may accept (default: 1, OrbitFlow's)");
-  flags.number("--max-pause", options.max_pause, 0, true,
+  flags.number("--max-pause", options.tuning.max_pause, 0, true,
                "seconds after which paused requests may return (default: never bounded)");
   flags.whole(
-      "--rotation-blocks", options.rotation_blocks, 0, many,
+      "--rotation-blocks", options.tuning.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: the values of sluice-compare's flags. Each group holds the flags that one part of `prepare` reads.
+#pragma once
+
+#include "sluice/report/observer/timeline.hpp"
+
+#include "shared/default_machine.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace compared {
+
+/// The requests, and how each seed draws them.
+struct WorkloadOptions {
+  std::optional<std::string> generate;
+  std::string trace, format, trace_columns;
+  std::string lengths; ///< a trace file whose lengths replace those of `trace`
+  std::optional<std::int64_t> limit;
+  double rate_scale = 1;
+  std::uint64_t seed = 1;
+  std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
+  std::optional<std::string> resample; ///< how a seed draws a trace again
+};
+
+/// Model, device, link, memories and batch.
+struct MachineOptions {
+  std::optional<std::string> model;
+  std::string device{default_device};
+  std::string profile;    ///< file or folder of measured kernel times
+  std::string all_reduce; ///< file of measured all-reduce times
+  int tp = 1, gpus_per_link = 1;
+  double link = 0;                         ///< bytes per second in each direction; 0: the device's
+  double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
+  std::optional<std::int64_t> host_memory; ///< bytes
+  std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
+  double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it
+};
+
+/// Parameters of single policies.
+struct TuningOptions {
+  double alpha = 1;
+  std::optional<std::int64_t> plan_nodes, rotation_blocks, interval, remapped;
+  std::optional<double> max_pause; ///< seconds
+  std::optional<double> lag_alpha, lag_first, lag_next;
+};
+
+/// Several tenants on one node.
+struct NodeOptions {
+  std::vector<std::string> tenants, tenant_loads;
+  std::optional<std::string> sharing, remap_order;
+  std::optional<double> quantum; ///< seconds
+  std::optional<double> bus;     ///< bytes per second
+};
+
+/// The request that --why explains.
+struct WhyAsked {
+  std::int64_t id = -1; ///< below 0: all requests
+};
+
+struct Options {
+  WorkloadOptions workload{};
+  MachineOptions machine{};
+  TuningOptions tuning{};
+  NodeOptions node{};
+
+  std::string systems = "all", transfer = "own", deposit = "both";
+  std::string record; ///< Select-N's measured intervals
+
+  std::string slo_base = "budget";
+  double slo_ttft = 5; ///< seconds; SuperInfer's
+  std::optional<double> slo_tbt;
+  std::vector<double> slo_scales;
+
+  std::string preset, baseline, table = "full", columns, data, out;
+  std::optional<double> capacity; ///< share of requests that must meet both SLOs
+  std::optional<WhyAsked> why;
+  sluice::TraceAt trace_at{};
+  std::optional<std::int64_t> iteration_rows; ///< rows per run in iterations.csv, at most
+  std::optional<std::int64_t> threads;
+  bool list = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
+
+  std::string preset_note, case_label; ///< written by a preset for the report; no flags
+};
+
+} // namespace compared
