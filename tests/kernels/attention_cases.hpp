@@ -22,7 +22,7 @@ namespace sluice::kernels::test {
 
 /// Limits of relative L2 errors, for inputs that are elements already.
 template <Element T>
-inline constexpr double error_limit = std::is_same_v<T, float> ? 1e-6
+inline constexpr double attention_error_limit = std::is_same_v<T, float> ? 1e-6
                                       : std::is_same_v<T, F16> ? 1e-3
                                                                : 4e-3;
 
@@ -307,7 +307,7 @@ void attention_is_softmax() {
     CAPTURE(config.warps);
     CAPTURE(group);
     require_clean(run.report);
-    CHECK(one.error(run, one.whole()) <= error_limit<T>);
+    CHECK(one.error(run, one.whole()) <= attention_error_limit<T>);
     ++seed;
   }
 }
@@ -320,7 +320,7 @@ void attention_merges_segments() {
   const AttentionCase<T> one({config.head_dim, 1, 3}, {{6, 509}, {1, 511}, {1, 512}, {2, 1060}}, 7);
   const auto run = one.template run<config>(one.whole(), 24, 3);
   require_clean(run.report);
-  CHECK(one.error(run, one.whole()) <= error_limit<T>);
+  CHECK(one.error(run, one.whole()) <= attention_error_limit<T>);
   for (const int split_rows : {0, 24}) { // folded by one block each; and the longest split, others folded
     CAPTURE(split_rows);
     const auto folded = one.template run<config>(one.whole(), 24, 4, split_rows);

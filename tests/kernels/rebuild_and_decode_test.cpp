@@ -198,7 +198,7 @@ void splits_agree() {
   constexpr PagedAttentionConfig alone{.element = element, .head_dim = head_dim, .warps = 1};
   const Prefixes<element, head_dim> prefixes;
   const auto projected = prefixes.projected();
-  CHECK(prefixes.error(projected) <= error_limit<T>);
+  CHECK(prefixes.error(projected) <= attention_error_limit<T>);
   const AttentionCase<T> decoding({head_dim, 2, 3}, {{1, 30}, {1, 0}, {0, 4}, {1, 513}, {1, 90}}, 5);
   const auto attended = decoding.template run<alone>(decoding.whole(), 16, 1);
   require_clean(attended.report);
