@@ -6,6 +6,7 @@
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
+#include "engine/noted_events.hpp"
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
@@ -20,62 +21,6 @@ using namespace sluice;
 using namespace sluice::testing;
 
 namespace {
-
-/// Every event, in order, exact to the bit.
-struct Happened {
-  char what = ' ';
-  std::uint32_t id = 0;
-  double when = 0;
-  std::int64_t count = 0;
-  friend bool operator==(const Happened&, const Happened&) = default;
-};
-
-/// Records every event.
-struct Notes {
-  using role = roles::Observer;
-  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
-                       events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
-  static constexpr bool wants_timeline = false;
-  struct State {};
-
-  std::vector<Happened>* into = nullptr;
-
-  void note(char what, RequestId id, Seconds when, std::int64_t count = 0) const {
-    into->push_back({what, index(id), when.count(), count});
-  }
-  void on(State&, const events::Submitted& event) const { note('s', event.row.id, event.row.spec.arrival); }
-  void on(State&, const events::Refused& event) const { note('r', event.id, event.now); }
-  void on(State&, const events::Preempted& event) const {
-    note('p', event.row.id, event.now, static_cast<std::int64_t>(event.kept));
-  }
-  void on(State&, const events::Resumed& event) const { note('R', event.row.id, event.now); }
-  void on(State&, const events::Ended& event) const { note('e', event.row.id, event.now); }
-  void on(State&, const events::Cancelled& event) const { note('c', event.row.id, event.now); }
-  void on(State&, const events::Delivered& event) const { note('d', event.row.id, event.when, event.count.count()); }
-  void on(State&, const events::Planned& event) const {
-    note('P', RequestId{0}, event.view.now, static_cast<std::int64_t>(event.plan.requests.size()));
-    note('v', RequestId{0}, event.virtual_time, event.plan.effort);
-  }
-  void on(State&, const events::Iterated& event) const {
-    const IterationRecord& record = event.record;
-    note('i', RequestId{static_cast<std::uint32_t>(record.step)}, record.start, record.tokens.count());
-    note('I', RequestId{static_cast<std::uint32_t>(record.running)}, record.duration, record.to_device.count());
-  }
-};
-
-/// Runs until all requests have ended; `next`: the first request that has not arrived.
-template <class E>
-void finish(E& engine, const Trial& trial, std::size_t next) {
-  for (int guard = 0; guard < 200000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-      (void)engine.submit(trial.requests[next++]);
-    const Stepped stepped = engine.step();
-    REQUIRE(stepped != Stepped::failed);
-    if (stepped == Stepped::ran) continue;
-    if (next == trial.requests.size()) return;
-    engine.idle_until(trial.requests[next].arrival);
-  }
-}
 
 /// Forks at random steps of random workloads, and forks the fork.
 template <class System>
@@ -101,7 +46,7 @@ void check_forks(int rounds) {
     auto engine = E::make(config(noted));
     REQUIRE(unforked.has_value());
     REQUIRE(engine.has_value());
-    finish(*unforked, trial, 0);
+    finish_trial(*unforked, trial, 0);
 
     const std::int64_t every = static_cast<std::int64_t>(5 + random.below(60));
     std::size_t next = 0;
@@ -122,7 +67,7 @@ void check_forks(int rounds) {
             if (fork.step() == Stepped::idle) break;
           }
         E last = fork.fork(fork.backend(), std::tuple{Notes{&ahead}});
-        finish(last, trial, then);
+        finish_trial(last, trial, then);
         check_ledger(last);
         CHECK(last.alive() == 0);
         REQUIRE(noted.size() == static_cast<std::size_t>(before)); // the engine's observers saw nothing
