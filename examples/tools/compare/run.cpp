@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <string>
 #include <utility>
 #include <vector>
 

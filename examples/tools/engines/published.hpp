@@ -1,45 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the registry, one function each; families/ defines each next to the engine type that it instantiates.
+// The published systems in the registry's order. A file of families/ defines each row beside its engine type.
 #pragma once
 
 #include "engines/system.hpp"
 
+/// Calls `ROW(name)` for every system: the one list of them. To add a system, add its name here and define
+/// `System name()` in families/.
+// clang-format off
+#define SLUICE_PUBLISHED_SYSTEMS(ROW) \
+  ROW(all_resident) ROW(one_at_a_time) ROW(vllm_recompute) ROW(vllm_swap) ROW(swapped_first) \
+  ROW(waiting_first) ROW(sjf_oracle) ROW(length_ranked) ROW(future_memory) ROW(superinfer) \
+  ROW(deepspeed_inference) ROW(flexgen) ROW(flexgen_plus) ROW(slo_aware) ROW(dynamic_heuristic) \
+  ROW(vllm_recompute_sized) ROW(vllm_swap_sized) ROW(hcache) ROW(ellm) ROW(deepspeed_weights) \
+  ROW(flexgen_weights) ROW(select_n) ROW(pie) ROW(mirage) ROW(mirage_one_slot) ROW(mirage_no_reversion) \
+  ROW(orbitflow_uniform) ROW(orbitflow_request_wise) ROW(orbitflow_pause) ROW(orbitflow) \
+  ROW(orbitflow_pool) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
+  ROW(orbitflow_even)
+// clang-format on
+
 namespace engines {
 
-System all_resident();
-System one_at_a_time();
-System vllm_recompute();
-System vllm_swap();
-System swapped_first();
-System waiting_first();
-System sjf_oracle();
-System length_ranked();
-System future_memory();
-System superinfer();
-System deepspeed_inference();
-System flexgen();
-System flexgen_plus();
-System slo_aware();
-System dynamic_heuristic();
-System vllm_recompute_sized();
-System vllm_swap_sized();
-System hcache();
-System ellm();
-System deepspeed_weights();
-System flexgen_weights();
-System select_n();
-System pie();
-System mirage();
-System mirage_one_slot();
-System mirage_no_reversion();
-System orbitflow_uniform();
-System orbitflow_request_wise();
-System orbitflow_pause();
-System orbitflow();
-System orbitflow_pool();
-System orbitflow_srtf();
-System orbitflow_pause_shortest();
-System orbitflow_pause_random();
-System orbitflow_even();
+#define SLUICE_DECLARE(name) System name();
+SLUICE_PUBLISHED_SYSTEMS(SLUICE_DECLARE)
+#undef SLUICE_DECLARE
 
 } // namespace engines

@@ -28,43 +28,9 @@ bool among([[maybe_unused]] std::string_view rule, sluice::Parts<Rules...>) { //
 } // namespace
 
 std::span<const System> published() {
-  static const std::vector<System> table{
-      all_resident(),
-      one_at_a_time(),
-      vllm_recompute(),
-      vllm_swap(),
-      swapped_first(),
-      waiting_first(),
-      sjf_oracle(),
-      length_ranked(),
-      future_memory(),
-      superinfer(),
-      deepspeed_inference(),
-      flexgen(),
-      flexgen_plus(),
-      slo_aware(),
-      dynamic_heuristic(),
-      vllm_recompute_sized(),
-      vllm_swap_sized(),
-      hcache(),
-      ellm(),
-      deepspeed_weights(),
-      flexgen_weights(),
-      select_n(),
-      pie(),
-      mirage(),
-      mirage_one_slot(),
-      mirage_no_reversion(),
-      orbitflow_uniform(),
-      orbitflow_request_wise(),
-      orbitflow_pause(),
-      orbitflow(),
-      orbitflow_pool(),
-      orbitflow_srtf(),
-      orbitflow_pause_shortest(),
-      orbitflow_pause_random(),
-      orbitflow_even(),
-  };
+#define SLUICE_CALL(name) name(),
+  static const std::vector<System> table{SLUICE_PUBLISHED_SYSTEMS(SLUICE_CALL)};
+#undef SLUICE_CALL
   return table;
 }
 

@@ -4,7 +4,9 @@
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/serve/engine_thread.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 

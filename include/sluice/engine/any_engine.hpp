@@ -19,14 +19,13 @@ namespace sluice {
 /// are behind virtual calls, a few per step. What an engine does is what the same type does by itself.
 ///
 /// `EngineThread`, `simulate` and everything else that steps an engine accept an AnyEngine, and are then compiled once
-/// for all systems. Rejected: erasing backend, cost model and observer as well. A program has one of each, and the
+/// for all systems. Rejected: erasing backend, cost model and observer as well. A kind of run has one of each, and the
 /// backend decides at compile time whether time is virtual.
 template <class Backend, class Cost, class ObserverP>
 class AnyEngine {
  public:
   using backend_type = Backend;
   using cost_type = Cost;
-  using observer_type = ObserverP;
   using observer_values = std::tuple<ObserverP>;
 
   /// How to make an engine: a function, so that a Config says nothing of the policies. `observers` replace those that

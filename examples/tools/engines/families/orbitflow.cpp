@@ -25,7 +25,7 @@ System orbitflow() {
 System orbitflow_pool() {
   System system =
       entry<sluice::OrbitFlowPool, sluice::Parts<>>("OrbitFlowPool", "OrbitFlow on the pooled transfer rule");
-  system.simulate = orbitflow().simulate; // the same engine with another rule: one engine type fewer
+  system.simulate = orbitflow().simulate; // OrbitFlow is compiled for this rule too
   system.rule = sluice::DeadlinePool::name;
   return system;
 }
