@@ -23,8 +23,8 @@ namespace sluice::kernels::test {
 /// Limits of relative L2 errors, for inputs that are elements already.
 template <Element T>
 inline constexpr double attention_error_limit = std::is_same_v<T, float> ? 1e-6
-                                      : std::is_same_v<T, F16> ? 1e-3
-                                                               : 4e-3;
+                                                : std::is_same_v<T, F16> ? 1e-3
+                                                                         : 4e-3;
 
 /// Memory of exact size: ASan sees the byte behind it.
 struct Free {

@@ -98,7 +98,7 @@ inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
      [](auto& of) { return of.met(of.kept.owed_tpot, of.kept.met_tpot); }},
     {"met_slo", "", "whether all that was promised was kept",
      [](auto& of) { return of.met(of.kept.owed_both, of.kept.met_both); }},
-    {"times_preempted", "", "how often it had to give way", [](auto& of) { return of.request.times_preempted; }},
+    {"times_preempted", "", "number of its preemptions", [](auto& of) { return of.request.times_preempted; }},
 };
 inline constexpr auto csv_request_columns = csv_columns(csv_request_cells);
 
@@ -138,7 +138,7 @@ inline constexpr CsvColumnOf<CsvIteration> csv_iteration_cells[] = {
     {"tokens", "tokens", "computed", [](auto& of) { return of.it.tokens; }},
     {"running", "requests", "that hold device memory as part of the batch", [](auto& of) { return of.it.running; }},
     {"waiting", "requests", "that wait for their start", [](auto& of) { return of.it.waiting; }},
-    {"preempted", "requests", "that were put aside", [](auto& of) { return of.it.preempted; }},
+    {"preempted", "requests", "preempted", [](auto& of) { return of.it.preempted; }},
     {"device_used_bytes", "bytes", "KV resident on the device", [](auto& of) { return of.bytes(of.it.device_used); }},
     {"device_capacity_bytes", "bytes", "room for KV on the device",
      [](auto& of) { return of.bytes(of.it.device_capacity); }},
@@ -191,7 +191,7 @@ inline constexpr CsvColumnOf<CsvStretch> csv_series_cells[] = {
     {"waiting_mean", "requests", "that wait for their start, over the busy time",
      [](auto& of) { return of.mean(of.bucket().waiting); }},
     {"waiting_max", "requests", "at most", [](auto& of) { return of.bucket().waiting.max; }},
-    {"preempted_mean", "requests", "that were put aside, over the busy time",
+    {"preempted_mean", "requests", "preempted, averaged over the busy time",
      [](auto& of) { return of.mean(of.bucket().preempted); }},
     {"preempted_max", "requests", "at most", [](auto& of) { return of.bucket().preempted.max; }},
     {"device_used_min_bytes", "bytes", "KV resident on the device, at least",
