@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage identity: tokens that are the same under every system, logits that match the CPU's, and the cost of making
-a row's bits independent of the other rows in its batch."""
+"""The stage `identity`. It checks that all systems generate the same tokens and that logits match the CPU's, and
+measures the cost of making a row's bits independent of the other rows in its batch."""
 import math
 import statistics
 import tempfile
@@ -17,7 +17,7 @@ from workload import prompts
 root = Path(__file__).resolve().parent.parent.parent
 STAGE = "identity"
 REHEARSED = ("AllResident", "VllmSwap", "OrbitFlow", "HCache")
-LOGITS_LIMIT = 2e-2  # of bf16, some hundred of whose roundings of 2^-9 partly cancel
+LOGITS_LIMIT = 2e-2  # for bf16: about a hundred roundings of 2^-9 each, which partly cancel
 
 
 def identity(run):
@@ -37,16 +37,18 @@ def identity(run):
 
 
 def tokens_of_all(served, _folder, _batches):
-    """Every system's tokens with too little memory, compared with those of a device that holds everything."""
+    """Compares every system's tokens, with too little memory, with those of AllResident, which keeps all KV on the
+    device."""
     systems = served.systems()
     if served.emulated:
         systems = [one for one in systems if one in REHEARSED]
     if "AllResident" not in systems or len(systems) < 2:
-        raise StageFailed("sluice-run --list names no system beside AllResident")
+        raise StageFailed("sluice-run --list names no system other than AllResident")
     asked = [range(1, 19), range(5, 21), range(16, 0, -1)]
     flags = [*ids(asked), "--max-tokens", "40", "--ignore-end", "--kv-memory", "640KiB"]
     flags += served.on_device("sluice-run") + served.products("invariant")
-    # Each run would measure the size below which a kernel copies. With a fixed size, every other system always uses it.
+    # Without --gather-below, each run measures below which size a kernel makes the copies. The flag fixes that size:
+    # every other system uses the kernel for all copies below 1 MiB, the others never use it (0).
     below = [["--gather-below", size] for size in ("0", "1MiB")]
     stated = not served.emulated and served.takes("sluice-run", "--gather-below")
     asked_of = {system: flags + (below[i % 2] if stated else []) for i, system in enumerate(systems)}
@@ -72,8 +74,8 @@ def tokens_of_all(served, _folder, _batches):
             wrong.append(system)
     complete = missing(expected, 3, 40) == 0
     if cut and not wrong:
-        behind = f"{len(systems) - len(cut)} of {len(systems)} systems, of which none differed"
-        return [skipped(STAGE, NAMES[tokens_of_all][0], f"it was cut at the stage's limit behind {behind}")]
+        behind = f"{len(systems) - len(cut)} of {len(systems)} systems, none of which differed"
+        return [skipped(STAGE, NAMES[tokens_of_all][0], f"it was cut at the stage's limit after {behind}")]
     config = f"{len(systems) - len(cut)} systems on tiny, 640 KiB for KV; {moved} moved KV, weights or requests"
     passed = not wrong and moved > 0 and complete
     return [
@@ -85,7 +87,7 @@ def tokens_of_all(served, _folder, _batches):
             float(len(wrong)),
             "systems that differ",
             n=len(systems) - len(cut),
-            reason=f"others are the tokens of {', '.join(wrong) or 'none'}; {config}",
+            reason=f"different from AllResident's: tokens of {', '.join(wrong) or 'none'}; {config}",
             repro=repro(["--system", "NAME", *flags, *(below[1] if stated else [])]),
             seconds=round(time.monotonic() - begin, 3),
             refcheck=compared(len(wrong), 0, len(systems) - len(cut)),
@@ -94,7 +96,7 @@ def tokens_of_all(served, _folder, _batches):
 
 
 def told_by(served, system, flags):
-    """A system's result, or one line with the reason why there is none."""
+    """A system's result, or one line that states why it has none."""
     try:
         return served.told("--system", system, *flags)
     except StageCut:
@@ -104,14 +106,14 @@ def told_by(served, system, flags):
 
 
 def logits_beside_the_cpu(served, folder, _batches):
-    """The largest difference of demo's logits (bf16 weights) from the processor's in f32. Rows count up to the first
-    token that differs, since later ones belong to another text."""
+    """The largest difference between demo's logits on the device (bf16 weights) and on the CPU (f32). Each request's
+    rows are compared up to the first token that differs, because later rows continue a different text."""
     begin = time.monotonic()
     asked = [range(3, 40), range(700, 760), range(2000, 1980, -1)]
     flags = ["--model", root / "examples/models/demo", *ids(asked), "--max-tokens", "48", "--ignore-end"]
     here, cpu = Path(folder) / "device.npy", Path(folder) / "cpu.npy"
     on_device = served.on_device("sluice-run") + served.products("invariant")
-    # The rehearsal has no second device, but its rows are in another batch.
+    # The rehearsal has no second device, so it runs the requests one at a time instead, which changes their batch.
     alone = ["--batch", "1"] if served.emulated else []
     found = served.told(*flags, *on_device, *alone, "--logits", here)
     expected = served.told(*flags, "--logits", cpu)
@@ -139,7 +141,7 @@ def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
     # max() would ignore a NaN.
     worst = math.nan if any(map(math.isnan, errors)) else max(errors, default=math.nan)
     passed = sizes and len(errors) > 0 and worst <= LOGITS_LIMIT
-    config = f"demo, bf16, the farthest of {len(errors)} rows of {len(tokens)} requests, of {at}"
+    config = f"demo, bf16, largest error of {len(errors)} of {at} rows, {len(tokens)} requests"
     return row(
         STAGE,
         "logits beside the CPU",
@@ -148,7 +150,7 @@ def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
         None if math.isnan(worst) else worst,
         "of the CPU's, Euclidean",
         n=len(errors),
-        reason=f"off by {worst:.3g}, at most {LOGITS_LIMIT:g} is right; {config}",
+        reason=f"off by {worst:.3g}, limit {LOGITS_LIMIT:g}; {config}",
         refcheck=None if math.isnan(worst) else compared(worst, LOGITS_LIMIT, len(errors)),
         **about,
     )
@@ -156,8 +158,9 @@ def row_of_logits(tokens, expected_tokens, rows, expected_rows, **about):
 
 @dataclass(frozen=True)
 class Ran:
-    """Times of a run of Batches: an iteration in which all decode, and one of all prompts, for every batch but the
-    first, which warms up; then missing tokens, how layers were launched if the program reports it, and the command."""
+    """One run of Batches: the times of iterations in which all requests decode, and of those that compute all prompts,
+    without the first batch, which warms up; the number of missing tokens; how layers were launched, if the program
+    reports it; and the command."""
 
     decoding: list
     prompts: list
@@ -167,9 +170,9 @@ class Ran:
 
 
 class Batches:
-    """Requests of one length, in batches that end before the next begins; run once with each set of flags."""
+    """Requests of one length, in batches. Each batch ends before the next begins. Runs once with each set of flags."""
 
-    LAYERS = 8  # all layers have the same kernels; more would only take seconds to load
+    LAYERS = 8  # all layers use the same kernels; more layers would only take longer to load
     COUNT, REQUESTS, LENGTH, GENERATED = 6, 16, 512, 9
     TOKENS = COUNT * REQUESTS * GENERATED
     TEXT = f"{COUNT - 1} batches of {REQUESTS} x {LENGTH} tokens, llama3-8b of {LAYERS} layers, random weights"
@@ -200,7 +203,7 @@ class Batches:
 
 
 def dearer(name, slow, fast, slow_took, fast_took, wrong="", about="", **more):
-    """By how much the median iteration of one run is longer than the other's."""
+    """How much longer the slow run's iterations are than the fast run's median, in percent."""
     owed = slow.owed + fast.owed
     few = min(len(slow_took), len(fast_took)) < 3
     if not wrong and (owed or few):
@@ -222,13 +225,13 @@ def dearer(name, slow, fast, slow_took, fast_took, wrong="", about="", **more):
 
 
 def cost_of_invariance(served, _folder, batches):
-    """Times of a decoding iteration and of a prompt with invariant products, compared with the fastest products."""
+    """Compares invariant products with the fastest ones, by the times of decoding and of prompt iterations."""
     if served.emulated:
-        raise StageSkipped("the processor has no other products")
+        raise StageSkipped("the CPU has only invariant products")
     if not served.takes("sluice-run", "--products"):
-        raise StageSkipped("the runner has no other products yet: sluice-run has no --products")
+        raise StageSkipped("sluice-run has no --products: it has only invariant products")
     if not cublas_folders():
-        raise StageSkipped("there is no cuBLASLt, which has the others")
+        raise StageSkipped("cuBLASLt, which has the fast products, is missing")
     begin = time.monotonic()
     slow, fast = (batches.run(*served.products(which)) for which in ("invariant", "fast"))
     names = NAMES[cost_of_invariance]
@@ -240,7 +243,7 @@ def cost_of_invariance(served, _folder, batches):
 
 
 def cost_of_launches(served, _folder, batches):
-    """A decoding iteration with kernels launched one by one, compared with one whose layers are graphs."""
+    """Compares a decoding iteration whose kernels are launched one by one with one whose layers are graphs."""
     if served.emulated:
         raise StageSkipped("a processor launches no kernels")
     if not served.takes("sluice-run", "--no-graphs"):
@@ -248,7 +251,7 @@ def cost_of_launches(served, _folder, batches):
     begin = time.monotonic()
     graphed = batches.run(*served.products("fast"))
     if graphed.graphs is None:
-        raise StageSkipped("sluice-run --json has no graphs: whether any were replayed would be a guess")
+        raise StageSkipped("sluice-run --json has no graphs, so it is unknown whether any were replayed")
     launched = batches.run(*served.products("fast"), "--no-graphs")
     made, replayed, one_by_one = (graphed.graphs.get(name, 0) for name in ("made", "replayed", "launched"))
     refused = graphed.graphs.get("refused")

@@ -8,7 +8,7 @@
 
 using sluice::LayerSet;
 
-TEST_CASE("a LayerSet behaves as a std::set of layers") {
+TEST_CASE("a LayerSet behaves like a std::set of layers") {
   sluice::Random random(1);
   for (int round = 0; round < 200; ++round) {
     LayerSet set, other;

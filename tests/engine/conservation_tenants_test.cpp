@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conservation over random traces for tenants of a node, with the systems that sluice-compare runs for them.
+// Conservation over random traces on a node with three tenants, with systems that sluice-compare runs on a node.
 #include "sluice/engine/systems/one_at_a_time.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/vllm.hpp"

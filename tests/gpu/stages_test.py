@@ -187,7 +187,7 @@ class Stages(Rehearsal):
         self.assertEqual(stages["identity"]["status"], "cut")
         row = rows["identity", "tokens of all systems"]
         self.assertEqual(row["status"], "skipped")
-        self.assertIn("behind 2 of 3 systems, of which none differed", row["reason"])
+        self.assertIn("after 2 of 3 systems, none of which differed", row["reason"])
         self.assertEqual(rows["identity", "logits beside the CPU"]["status"], "passed")
 
     def test_a_cut_stage_keeps_its_measurements(self):

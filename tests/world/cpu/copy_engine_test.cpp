@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyEngine: every copy ends once, in order, with its bytes; no lane sleeps while there is work; faults are retried
-// once.
+// CopyEngine: every copy moves its bytes and ends exactly once, in order; no lane sleeps while there is work; a failed
+// copy is retried once.
 #include "sluice/core/random.hpp"
 #include "sluice/world/cpu/copy_engine.hpp"
 
@@ -142,7 +142,7 @@ struct Memories {
 
 TEST_CASE("random copies, with rows and strides, write exactly their bytes") {
   for (const bool each_way : {false, true})
-    for (const double rate : {0.0, 40e9}) { // a throttled copy goes in pieces
+    for (const double rate : {0.0, 40e9}) { // a throttled copy is split into pieces
       constexpr std::size_t half = std::size_t{1} << 20;
       Memories memories{2 * half};
       std::vector<std::byte> device_after = memories.device, host_after = memories.host;
@@ -150,7 +150,8 @@ TEST_CASE("random copies, with rows and strides, write exactly their bytes") {
       Random random{each_way ? 3u : 4u};
       std::int64_t bytes[2] = {0, 0}, copies = 0;
       CopyEngine<Queues> engine{queues, {rate, rate, each_way, 0}};
-      std::size_t at = 0; // the first half goes to the device, the second to the host, from the same offsets
+      // The first half of both memories is for copies to the device, the second for copies to the host.
+      std::size_t at = 0;
       for (std::uint64_t tag = 0;; ++tag) {
         Copy copy;
         copy.tag = tag;
@@ -199,7 +200,7 @@ TEST_CASE("each direction keeps the order of its source, and a single lane takes
       queues.push(Way::to_device, {memories.host.data(), memories.device.data(), size, 1, 0, 0, tag});
       queues.push(Way::to_host, {memories.device.data() + size, memories.host.data() + size, size, 1, 0, 0, tag});
     }
-    CopyEngine<Queues> engine{queues, {0, 0, each_way, 0}}; // needs no wake-up: it checks when constructed
+    CopyEngine<Queues> engine{queues, {0, 0, each_way, 0}}; // no wake-up needed: a new engine asks its source
     queues.drain();
     std::uint64_t expected[2] = {0, 0};
     const std::vector<Queues::Ended> all = queues.ended();
@@ -245,7 +246,7 @@ TEST_CASE("work announced between a lane's check and its sleep is found") {
     Memories memories{8};
     Late source{memories.host.data(), memories.device.data()};
     CopyEngine<Late> engine{source, {0, 0, each_way, 0}};
-    source.engine = &engine; // read after the first copy is done, which waits for `start`
+    source.engine = &engine; // read only after the first copy, which `start` releases
     source.start();
     engine.wake();
     source.drain();
@@ -295,7 +296,8 @@ TEST_CASE("an engine stops in every state, and finishes the copy under way") {
         queues.push(Way::to_device, {memories.host.data(), memories.device.data(), size});
       const bool woken = random.below(2) == 0;
       if (woken) engine.wake();
-      // A lane may get no processor during the turns below: sometimes it is in the middle of its queue.
+      // The lane's thread may not be scheduled during the pauses below. Waiting for one copy here ensures that some
+      // rounds stop the lane in the middle of its queue.
       if (woken && queued > 0 && rate == 0 && most_delay == 0) queues.await_one();
       for (std::uint64_t turns = random.below(20'000); turns > 0; --turns) WallClock::pause();
     }

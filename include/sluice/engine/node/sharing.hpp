@@ -15,7 +15,7 @@ namespace sluice {
 
 /// Which engines of a node have work, and which are running.
 struct Occupancy {
-  std::vector<bool> has_work; ///< a request is alive, or has arrived
+  std::vector<bool> has_work; ///< the engine has a live request, or one has arrived for it
   std::vector<bool> runs;     ///< an iteration is in progress
 };
 
@@ -32,9 +32,9 @@ struct OwnDevices {
   [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
 };
 
-/// All engines run on one device at the same time, without isolation (MPS): a computation is slower by the number of
-/// models with work when its iteration starts. The factor is fixed for the iteration, which is short compared with the
-/// time in which a model's work changes.
+/// All engines run on one device at the same time, without isolation (MPS): if n models have work when an iteration
+/// starts, its computation takes n times as long. The factor stays fixed during the iteration, because iterations are
+/// much shorter than the periods in which a model has work.
 struct SideBySide {
   using role = roles::Sharing;
   struct State {};
@@ -50,8 +50,8 @@ struct SideBySide {
   }
 };
 
-/// One model at a time has the device (temporal sharing), in turn: until it has no work, or for `quantum` if others
-/// wait. An iteration is never interrupted.
+/// Models take turns on the device (temporal sharing). A turn ends when the model has no work, or after `quantum` if
+/// other models wait. An iteration is never interrupted.
 struct TakeTurns {
   using role = roles::Sharing;
   struct State {
@@ -80,14 +80,14 @@ struct TakeTurns {
   [[nodiscard]] double slowdown(const Occupancy& /*now*/) const { return 1; }
 };
 
-/// `P` says which engines may run now, and which are inactive for a while.
+/// `P` decides which engines may run now, and which are inactive for a while.
 template <class P>
 concept SaysWhoRuns = requires(const P& policy, typename P::State& state, const Occupancy& now) {
   requires std::same_as<decltype(policy.may_run(state, now, std::size_t{0}, Seconds{0})), bool>;
   requires std::same_as<decltype(policy.inactive(state, std::size_t{0})), bool>;
 };
 
-/// `P` says by which factor the others slow a computation.
+/// `P` defines the factor by which the other engines slow a computation.
 template <class P>
 concept SaysHowFast = requires(const P& policy, const Occupancy& now) {
   requires std::same_as<decltype(policy.slowdown(now)), double>;

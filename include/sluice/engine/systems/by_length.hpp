@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// SJF-Oracle (SuperInfer, appendix A): vLLM, but waiting requests are admitted by the length of their output, which
+/// SJF-Oracle (SuperInfer, appendix A): vLLM, but waiting requests are admitted in order of their output length, which
 /// the policy knows. It does not interrupt running requests, and preempted requests return before new ones join.
 using SjfOracle = With<VllmRecompute, ShortestKnownFirst>;
 
-/// LTR ("Efficient LLM Scheduling by Learning to Rank", NeurIPS 2024; SuperInfer, section 5.1): the same by predicted
-/// length. A predictor matters only through its order, so here it is a rank correlation with the true lengths:
-/// `RankedLength::kendall_tau`, which LTR reports for its own predictor.
+/// LTR ("Efficient LLM Scheduling by Learning to Rank", NeurIPS 2024; SuperInfer, section 5.1): like SjfOracle,
+/// but in order of predicted length. Only the order of the predictions matters, so the predictor is modelled by its
+/// rank correlation with the true lengths, `RankedLength::kendall_tau`. LTR reports this number for its predictor.
 ///
 /// Left out: LTR's guard against starvation, which promotes requests that have waited long.
 using LengthRanked = With<VllmRecompute, ShortestRankedFirst>;

@@ -14,13 +14,14 @@
 
 namespace sluice {
 
-/// Appends JSON to a string. The caller nests correctly; the writer sets commas, escapes and numbers.
+/// Appends JSON to a string. The caller must nest correctly; the writer inserts commas, escapes text and formats
+/// numbers.
 ///
 /// Numbers are the shortest decimal that reads back as the same double, so equal input gives equal bytes on every
 /// machine; NaN and infinities are null. In text that is not UTF-8 (a file name), U+FFFD replaces stray bytes.
 ///
-/// Rejected: a JSON library. A trace has a million events, whose document would take a hundred times the memory of
-/// their text, and reports are only written. The library is used to read JSON.
+/// Rejected: a JSON library. A trace has a million events, and a library's document of them would take a hundred times
+/// the memory of their text. Reports are never parsed, so a writer is enough. nlohmann/json is used to read JSON.
 class JsonWriter {
  public:
   /// `script_safe` also escapes <, > and &, for text inside an HTML script element.
@@ -65,7 +66,7 @@ class JsonWriter {
     out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
     return *this;
   }
-  /// Rounded to `digits` significant digits, for plots, in which six exceed a screen's precision.
+  /// Rounded to `digits` significant digits. Used for plots, where six digits exceed a screen's precision.
   JsonWriter& rounded(double number, int digits) {
     if (!std::isfinite(number)) return null();
     separate();

@@ -32,9 +32,9 @@ struct VllmRunRecord {
 /// `requests.jsonl` of a recorded vLLM run: one JSON object per line. The arrival is `queued_ts`; `arrival_time` is on
 /// another clock and is not read.
 ///
-/// Lines are in the order of submission, or, if a server records, in the order in which requests end; arrivals may have
-/// a different order. The reader sorts by arrival within a window of `window` lines (constant memory) and reports a
-/// line beyond it as an error.
+/// Lines are in order of submission, or in order of completion if sluice-serve recorded the run; either may differ from
+/// the order of arrival. The reader sorts by arrival within `window` lines, in constant memory. A line that is farther
+/// out of order is an error.
 class VllmRunReader {
  public:
   static constexpr std::size_t window = 65536;
@@ -161,7 +161,7 @@ class VllmRunReader {
 
 static_assert(TraceReader<VllmRunReader>);
 
-/// A whole recorded run in the order of arrival: runs are compared request by request, and are small.
+/// Reads a whole recorded run, in order of arrival, to compare runs request by request. Recorded runs fit in memory.
 inline Expected<std::vector<VllmRunRecord>> read_vllm_run(const std::string& path) {
   Expected<VllmRunReader> reader = VllmRunReader::open(path);
   if (!reader) return reader.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockUses: which ticket wrote each block last, and which have read it since.
+// BlockUses: which ticket last wrote each block, and which tickets have read it since.
 #pragma once
 
 #include "sluice/world/machine/memory_device.hpp"
@@ -30,8 +30,8 @@ struct BlockPiece {
           into};
 }
 
-/// The tickets of each block's last writer and last readers. A stream keeps its order, so one number per stream is
-/// enough.
+/// The tickets of each block's last writer and last readers. A stream executes in order, so the largest number per
+/// stream is enough.
 class BlockUses {
  public:
   struct Uses {
