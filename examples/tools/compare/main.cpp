@@ -4,6 +4,7 @@
 // The problem: the KV of a batch outgrows the device, and every system handles that differently. Goals of this program:
 // one command from a trace to a table that compares all systems on equal terms; a report that is easy to look at; and
 // an example of how an engine is configured, fed and observed (engines/entry.hpp).
+#include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
 
 #include "compare/capacity.hpp"
@@ -52,8 +53,8 @@ int fail(const Error& error) {
 /// Prints what would be run, once all input is read.
 void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
-  fmt::print("{}{}{}, {} requests, {}; {} on {}, {} token blocks of KV, batch {}; SLO {:.4g} s per token;", run.label,
-             run.label.empty() ? "" : ": ", w.trace, w.requests, seeds_of(w), w.model, w.device, w.budget_blocks,
+  fmt::print("{}{}{}, {} requests, {}; {} on {}, {}, batch {}; SLO {:.4g} s per token;", run.label,
+             run.label.empty() ? "" : ": ", w.trace, w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w),
              w.batch_limit, w.base_slo_tbt_s);
   for (const compared::System* system : comparison.systems) fmt::print(" {}", system->name);
   fmt::print("\n");

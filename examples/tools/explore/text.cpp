@@ -201,10 +201,10 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   for (const Combination& combination : found.space.combinations) works += combination.works ? 1 : 0;
   const std::size_t all = found.space.combinations.size(), engines = found.space.engines.size();
   std::string out =
-      fmt::format("{}{}, {} requests, {}; {} on {}, {} token blocks of KV; SLO {} a token (scale {}), "
+      fmt::format("{}{}, {} requests, {}; {} on {}, {}; SLO {} per token (scale {}), "
                   "first token {}; {}\n",
-                  w.trace, w.redrawn.empty() ? "" : " drawn again " + w.redrawn, w.requests, seeds_of(w), w.model,
-                  w.device, w.budget_blocks, time_text(found.slo_tbt_s), tidy_text(found.slo_scale),
+                  w.trace, w.redrawn.empty() ? "" : " resampled " + w.redrawn, w.requests, seeds_of(w), w.model,
+                  w.device, kv_budget_text(w), time_text(found.slo_tbt_s), tidy_text(found.slo_scale),
                   time_text(w.slo_ttft_s), found.deposit ? "with token deposit" : "without deposit");
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);

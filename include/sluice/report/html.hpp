@@ -29,7 +29,7 @@ inline std::string html_facts(const ComparisonReport& report) {
   std::string out = html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
   out += html_fact("requests", std::to_string(w.requests)) +
          html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w)));
-  if (!w.redrawn.empty()) out += html_fact("the trace", "drawn again by each seed, " + w.redrawn);
+  if (!w.redrawn.empty()) out += html_fact("the trace", "resampled by each seed, " + w.redrawn);
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
                    w.host_budget_bytes > 0 ? bytes_text(static_cast<double>(w.host_budget_bytes)) : "not bounded");

@@ -98,19 +98,24 @@ struct ReportBlock {
 /// The note for a table of one seed: a difference may be due to the seed. Empty for several seeds.
 [[nodiscard]] inline std::string one_seed_note(const WorkloadReport& workload) {
   return workload.seeds.size() > 1 ? std::string{}
-                                   : "one seed: what differs here may be alike, or turn, with another; --seeds 1..8 "
-                                     "tells";
+                                   : "one seed: with other seeds a difference may vanish or reverse; try --seeds 1..8";
+}
+
+/// The KV budget. It is negative where the weights alone exceed the memory.
+[[nodiscard]] inline std::string kv_budget_text(const WorkloadReport& workload) {
+  if (workload.budget_blocks >= 0) return std::to_string(workload.budget_blocks) + " token blocks of KV";
+  return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }
 
 /// Trace, seed, model, device, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
-  std::string text = workload.trace + (workload.redrawn.empty() ? "" : " drawn again " + workload.redrawn) + ", " +
+  std::string text = workload.trace + (workload.redrawn.empty() ? "" : " resampled " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
-                     " on " + workload.device + ", " + std::to_string(workload.budget_blocks) + " token blocks of KV";
+                     " on " + workload.device + ", " + kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
-  text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " a token (scale " +
-          tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
+  text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) +
+          " per token (scale " + tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
   return text;
 }
 

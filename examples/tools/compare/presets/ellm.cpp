@@ -8,6 +8,7 @@
 
 namespace compared {
 
+namespace ellm {
 namespace {
 
 /// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The TPOT SLO of
@@ -60,8 +61,10 @@ std::vector<PaperFigure> headline(const Headline& paper, const std::vector<Paper
 constexpr std::string_view load = "case,system,tpot,per-token,ttft,mean-ttft,tokens,gb-in-step,preempted";
 
 } // namespace
+} // namespace ellm
 
 std::vector<Preset> ellm_presets() {
+  using namespace ellm;
   return {
       {.name = "ellm",
        .what = "eLLM, Fig. 10: Llama2-13B on an A100, ShareGPT's lengths at 50 requests a second",

@@ -8,6 +8,7 @@
 
 namespace compared {
 
+namespace mirage {
 namespace {
 
 constexpr std::string_view columns = "case,system,p50-tbt,p99-tbt,gap,p99-ttft,tokens,preempted,weights-share";
@@ -128,8 +129,10 @@ std::vector<PaperFigure> beside_pie() {
 }
 
 } // namespace
+} // namespace mirage
 
 std::vector<Preset> mirage_presets() {
+  using namespace mirage;
   return {
       {.name = "mirage",
        .what = "MIRAGE, Fig. 14 with ShareGPT's lengths: OPT-13B on a GH200, bursts of the Azure coding trace",

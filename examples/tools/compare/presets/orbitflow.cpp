@@ -6,6 +6,7 @@
 
 namespace compared {
 
+namespace orbitflow {
 namespace {
 
 /// The paper's solver takes 16 to 69 ms per plan (Table 1) and proves optimality; with this many nodes most plans here
@@ -33,8 +34,10 @@ constexpr std::string_view lengths = "prompt=bins(0.36:100-600;0.49:900-2500;0.0
                                      "output=bins(0.26:100-600;0.28:800-2500;0.32:2500-5000;0.14:6700-9700)";
 
 } // namespace
+} // namespace orbitflow
 
 std::vector<Preset> orbitflow_presets() {
+  using namespace orbitflow;
   // Section 5.3 fixes the rate at 0.97 requests per minute while it varies other parameters.
   static const std::string generated = std::string{"gamma:rate=0.01617,requests=52,"} + std::string{lengths};
   static const std::string cv1 = generated + ",cv=1", cv2 = generated + ",cv=2", cv4 = generated + ",cv=4",

@@ -6,6 +6,7 @@
 
 namespace compared {
 
+namespace select_n {
 namespace {
 
 /// Section 5.1: A10s of 24 GB at 24 GB/s (section 3), separate prefill and decode instances, DeepSpeed, FlexGen and a
@@ -24,8 +25,10 @@ constexpr std::string_view four = "VllmRecompute,DeepSpeedWeights,FlexGenWeights
 constexpr std::string_view batch128 = "even:rate=10000,requests=128,prompt=64,output=64";
 
 } // namespace
+} // namespace select_n
 
 std::vector<Preset> select_n_presets() {
+  using namespace select_n;
   return {
       {.name = "select-n",
        .what = "Select-N, Fig. 9: latency under SLOs 20 to 50 % above the unoffloaded step, two models, batch 128",

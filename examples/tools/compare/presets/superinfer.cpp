@@ -8,6 +8,7 @@
 
 namespace compared {
 
+namespace superinfer {
 namespace {
 
 /// Qwen2.5-32B on a GH200 of 144 GB, 5 s to the first token, 100 ms per token, ShareGPT at 5 to 20 requests per second
@@ -54,8 +55,10 @@ std::vector<PaperFigure> beside_vllm() {
 }
 
 } // namespace
+} // namespace superinfer
 
 std::vector<Preset> superinfer_presets() {
+  using namespace superinfer;
   // A GH200 of 96 GB has 6,500 token blocks left beside the weights.
   const PresetFlag scarce{"--kv-blocks", "6500"};
   const PresetFlag alone{"--systems", "SuperInfer"};
