@@ -20,6 +20,8 @@ class TestApp final : public sluice::HttpApp {
  public:
   void handle(sluice::HttpRequest request, std::unique_ptr<sluice::Exchange> exchange) override {
     ++requests;
+    if (request.path() == "/smuggled") ++smuggled;
+    if (request.headers.find("X-Seen") != request.target) ++unseen;
     if (request.path() == "/never") {
       kept.push_back(std::move(exchange));
       kept.back()->on_gone([this] { ++gone; });
@@ -68,6 +70,8 @@ class TestApp final : public sluice::HttpApp {
 
   sluice::HttpTransport* transport = nullptr;
   std::atomic<int> requests{0}, gone{0};
+  std::atomic<int> smuggled{0}; ///< requests for /smuggled
+  std::atomic<int> unseen{0};   ///< requests without a header `X-Seen` that repeats their target
   std::vector<std::unique_ptr<sluice::Exchange>> kept;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "sluice/serve/beast/connection.hpp"
 #include "sluice/serve/http.hpp"
+#include "sluice/serve/http_framing.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -236,29 +237,22 @@ class HttpSession final : public OpenConnection {
   /// Reads one request. False: the connection has ended, or the request was refused and it must end.
   detail::asio::awaitable<bool> read(Parser& parser, bool first) {
     namespace http = boost::beast::http;
-    if (buffer_.size() == 0) { // an idle connection may wait longer than one that has begun a head
-      lowest().expires_after(first ? limits_->head_time : limits_->idle_time);
-      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
-      if (error) co_return false;
-      buffer_.commit(bytes);
-    }
-    reading_ = true;
-    lowest().expires_after(limits_->head_time);
-    auto [error, ignored] = co_await http::async_read_header(stream_, buffer_, parser, detail::as_tuple_awaitable);
-    if (!error) {
+    if (!co_await read_head(first)) co_return false;
+    boost::system::error_code error;
+    buffer_.consume(parser.put(detail::asio::buffer(buffered().substr(0, head_)), error));
+    if (!error && !parser.is_done()) {
       if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
         static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
         co_await detail::asio::async_write(stream_, detail::asio::buffer(go_on), detail::as_tuple_awaitable);
       }
       lowest().expires_after(limits_->body_time);
+      std::size_t ignored = 0;
       std::tie(error, ignored) = co_await http::async_read(stream_, buffer_, parser, detail::as_tuple_awaitable);
     }
     reading_ = false;
     if (!error) co_return true;
     if (error == http::error::body_limit) {
       co_await refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes");
-    } else if (error == http::error::header_limit) {
-      co_await refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes");
     } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
                error != http::error::end_of_stream && error != http::error::partial_message) {
       co_await refuse(400, "this is no HTTP request: " + error.message());
@@ -266,9 +260,42 @@ class HttpSession final : public OpenConnection {
     co_return false;
   }
 
+  /// Reads until the buffer begins with a whole head of `head_` bytes, whose framing is that of RFC 9112. False: the
+  /// connection has ended, or the request was refused.
+  detail::asio::awaitable<bool> read_head(bool first) {
+    lowest().expires_after(first ? limits_->head_time : limits_->idle_time);
+    HttpHead head;
+    for (;;) {
+      if (buffer_.size() > 0 && !std::exchange(reading_, true)) // an idle connection may wait longer than a head
+        lowest().expires_after(limits_->head_time);
+      if (!head.look(buffered())) {
+        co_await refuse(400, std::string{"this is no HTTP request: "} + head.wrong());
+        co_return false;
+      }
+      if (head.end() > 0 && head.end() <= limits_->max_header) break;
+      if (head.end() > 0 || buffer_.size() >= limits_->max_header) {
+        co_await refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes");
+        co_return false;
+      }
+      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      if (error) co_return false;
+      buffer_.commit(bytes);
+    }
+    buffer_.consume(head.begin());
+    head_ = head.end() - head.begin();
+    const std::string wrong = wrong_framing(buffered().substr(0, head_));
+    if (wrong.empty()) co_return true;
+    co_await refuse(400, "this is no HTTP request: " + wrong);
+    co_return false;
+  }
+  [[nodiscard]] std::string_view buffered() const {
+    return {static_cast<const char*>(buffer_.data().data()), buffer_.size()};
+  }
+
   /// Responds to an invalid request and ends the connection. Keeps reading for a moment: closing with unread bytes
   /// would reset the connection, and the client would lose the response.
   detail::asio::awaitable<void> refuse(int status, std::string what) {
+    reading_ = false;
     detail::HttpReply reply(stream_.get_executor());
     reply.keep_alive = false;
     const HttpResponse response = app_->refuse(status, std::move(what));
@@ -387,6 +414,7 @@ class HttpSession final : public OpenConnection {
   const HttpLimits* limits_;
   const bool* draining_;
   boost::beast::flat_buffer buffer_;
+  std::size_t head_ = 0; ///< bytes of the head that the buffer begins with
   std::shared_ptr<detail::HttpReply> reply_;
   Clock::time_point taken_; ///< when the write under way began
   bool writing_ = false;

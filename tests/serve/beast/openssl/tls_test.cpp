@@ -203,7 +203,7 @@ TEST_CASE("Tls: a refused request gets its response, and the next client is serv
   RunningTls running(limits);
   TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
-  client.send("POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'));
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'));
   CHECK(client.read_all().starts_with("HTTP/1.1 413 "));
   check_served(running);
 }
