@@ -18,7 +18,6 @@
 #include "serve/what_if.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -66,15 +65,6 @@ int replay(const serving::Options& options, const engines::System& system, const
   return 0;
 }
 
-/// As many connections as the system lets this process have: a shell allows 1,024 files unless told otherwise, fewer
-/// than the server takes.
-void allow_connections() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &files); // refused: connections wait until others end
-}
-
 int serve(serving::Options& options) {
   const Expected<const engines::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
@@ -83,6 +73,8 @@ int serve(serving::Options& options) {
   if (!second) return fail(of_flag("--tee", second.error()));
   Expected<HttpConnection> connection = serving::connection(options);
   if (!connection) return fail(connection.error());
+  const Expected<int> connections = serving::allow_connections(options, HttpLimits{}.reserved);
+  if (!connections) return fail(connections.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
   if (!served) return fail(served.error());
   std::optional<Expected<serving::Served>> tee_served;
@@ -101,6 +93,9 @@ int serve(serving::Options& options) {
   config.address = {options.host, options.port};
   config.connection = *std::move(connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
+  config.limits.max_bodies = static_cast<std::size_t>(options.max_bodies);
+  config.limits.max_connections = *connections;
+  config.limits.max_per_address = options.max_per_address;
   config.drain_s = options.drain;
   config.draining = [drain = options.drain](std::size_t under_way) {
     fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
@@ -174,7 +169,6 @@ int program(int argc, char** argv) {
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());
-  allow_connections();
   try {
     return serve(options);
   } catch (const std::bad_alloc&) {

@@ -7,7 +7,9 @@
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -66,6 +68,12 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "429 where not, none forecasts nothing")
       ->capture_default_str();
   flags.size("--max-body", options.max_body, 1, "of a request, e.g. 8MiB (default)");
+  flags.size("--max-bodies", options.max_bodies, 1,
+             "memory for the bodies of all requests that are arriving; beyond: 503 (default: 64MiB)");
+  flags.whole("--max-connections", options.max_connections, 1, 1 << 20,
+              "beyond: 503, but for /health, /ready and /metrics (default: 4096, or what `ulimit -Hn` allows)");
+  flags.whole("--max-per-address", options.max_per_address, 0, 1 << 20,
+              "connections of one IPv4 address or one IPv6 /64; 0: any number (default)");
   flags.number(
       "--drain", options.drain, 0, true,
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
@@ -74,6 +82,25 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
   running::conclude_machine(flags, options.run);
   return std::nullopt;
+}
+
+Expected<int> allow_connections(const Options& options, int reserved) {
+  constexpr int usual = 4096;
+  const int others = reserved + 128; // files that are no connections of clients
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return options.max_connections.value_or(usual);
+  const rlim_t before = files.rlim_cur;
+  files.rlim_cur = files.rlim_max; // a shell allows 1,024 files unless told otherwise
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = before;
+  const auto most = files.rlim_cur == RLIM_INFINITY || files.rlim_cur > (1 << 21)
+                        ? 1 << 21
+                        : std::max(1, static_cast<int>(files.rlim_cur) - others);
+  if (options.max_connections.value_or(1) > most)
+    return running::flag_error("--max-connections",
+                               fmt::format("{} need more files than the {} that this process may open",
+                                           *options.max_connections, files.rlim_cur),
+                               fmt::format("at most {}, or a larger `ulimit -Hn`", most));
+  return options.max_connections.value_or(std::min(usual, most));
 }
 
 Status check_options(Options& options) {
@@ -94,6 +121,9 @@ Status check_options(Options& options) {
   if (options.tls_cert.empty() != options.tls_key.empty())
     return running::flag_error(options.tls_cert.empty() ? "--tls-key" : "--tls-cert", "it stands alone",
                                "--tls-cert and --tls-key, a certificate and its key");
+  if (options.max_bodies < options.max_body)
+    return running::flag_error("--max-bodies", fmt::format("{} bytes hold no body of --max-body", options.max_bodies),
+                               fmt::format("at least {}", options.max_body));
   if (options.drain > longest_drain)
     return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
   if (!options.api_key_file.empty()) {

@@ -24,8 +24,11 @@ struct Options {
   std::string name;                    ///< that clients ask for; empty: the model's
   std::optional<std::int64_t> context; ///< tokens of a prompt and its answer; none: the model's, at most 4096
   std::int64_t queue = 256;
-  std::string gate = "soft"; ///< none, soft or hard
-  std::int64_t max_body = std::int64_t{8} << 20;
+  std::string gate = "soft";                              ///< none, soft or hard
+  std::int64_t max_body = std::int64_t{8} << 20;          ///< bytes
+  std::int64_t max_bodies = std::int64_t{64} << 20;       ///< bytes
+  std::optional<int> max_connections;                     ///< none: 4096, or what the limit of open files allows
+  int max_per_address = 0;                                ///< connections; 0: any number
   double drain = 30;                                      ///< seconds
   std::string simulate;                                   ///< a device; empty: this machine
   std::string tee;                                        ///< a second system on the same requests; empty: none
@@ -36,6 +39,10 @@ struct Options {
 
 /// Nothing: go on; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);
+
+/// How many connections the server takes: --max-connections, or as many as the limit of open files allows, up to 4,096.
+/// Raises that limit as far as it goes. Errors: --max-connections is beyond it.
+sluice::Expected<int> allow_connections(const Options& options, int reserved);
 
 /// The flags' own rules, and the keys of --api-key-file.
 sluice::Status check_options(Options& options);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -61,6 +62,12 @@ class TestApp final : public sluice::HttpApp {
     response.body = request.method + " " + request.target + " " + request.body;
     exchange->respond(std::move(response));
   }
+  /// `/locked` needs a key that nobody has; `/health` watches.
+  std::optional<sluice::HttpResponse> refuse_head(const sluice::HttpRequest& head) override {
+    if (head.path() != "/locked") return std::nullopt;
+    return refuse(401, "no key");
+  }
+  [[nodiscard]] bool watches(const sluice::HttpRequest& head) const override { return head.path() == "/health"; }
   sluice::HttpResponse refuse(int status, std::string what) override {
     sluice::HttpResponse response;
     response.status = status;

@@ -4,6 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/beast/connection.hpp"
+#include "sluice/serve/beast/held_body.hpp"
 #include "sluice/serve/beast/http_session.hpp"
 #include "sluice/serve/http.hpp"
 
@@ -17,8 +18,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 // clang-tidy 14 mistakes a coroutine's parameter, which moves into its frame, for one used after a move.
 // NOLINTBEGIN(bugprone-use-after-move)
@@ -31,6 +34,32 @@ struct HttpAddress {
 };
 
 class HttpServer;
+
+/// What a server's connections hold now, and what it turned away since it began.
+struct HttpFigures {
+  std::size_t connections = 0;     ///< open, with those of the reserve
+  std::size_t in_reserve = 0;      ///< of these, in the reserve
+  std::int64_t turned_away = 0;    ///< connections that came when there were as many as allowed
+  std::size_t body_bytes = 0;      ///< of bodies that have arrived and were not read by the application
+  std::int64_t bodies_refused = 0; ///< for want of memory for all bodies
+};
+
+namespace detail {
+
+/// An IPv4 address, or the first 64 bits of an IPv6 one: a client may have all addresses of such a network.
+[[nodiscard]] inline std::string client_address(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return "?";
+  const boost::asio::ip::address address = remote.address();
+  if (address.is_v4()) return address.to_string();
+  const boost::asio::ip::address_v6 six = address.to_v6();
+  if (six.is_v4_mapped()) return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, six).to_string();
+  const auto bytes = six.to_bytes();
+  return {bytes.begin(), bytes.begin() + 8};
+}
+
+} // namespace detail
 
 /// The kind of connection that a server accepts, chosen at run time: any `Connection`, PlainHttp by default. Costs one
 /// indirect call per connection.
@@ -137,6 +166,10 @@ class HttpServer final : public HttpTransport {
   }
   [[nodiscard]] bool draining() const { return draining_; }
   [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
+  /// On the application's thread.
+  [[nodiscard]] HttpFigures figures() const {
+    return {sessions_.size(), reserve_.size(), turned_away_, bodies_.held(), bodies_.refused()};
+  }
 
  private:
   friend class HttpConnection;
@@ -161,34 +194,57 @@ class HttpServer final : public HttpTransport {
     // By default the kernel buffers megabytes of an unread stream before the server notices.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
     socket.non_blocking(true, ignored); // for writes that are tried before they wait
-    typename C::Stream stream = connection.wrap(std::move(socket));
-    if (static_cast<int>(sessions_.size()) >= limits_.max_connections) {
-      boost::beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(1));
-      if (!co_await connection.greet(stream)) co_return;
-      HttpResponse full = app_->refuse(503, "the server has as many connections as it takes");
-      full.headers.add("Retry-After", "1");
-      detail::HttpReply reply(context_.get_executor());
-      reply.keep_alive = false;
-      std::string text = detail::http_head(full, static_cast<std::int64_t>(full.body.size()), reply) + full.body;
-      co_await boost::asio::async_write(stream, boost::asio::buffer(text), detail::as_tuple_awaitable);
-      co_await connection.part(stream);
-      co_return;
+    const std::string address = detail::client_address(socket);
+    const std::string_view full = why_full(address);
+    if (!full.empty()) {
+      turned_away_ += 1;
+      if (!make_room_in_reserve()) co_return;
     }
-    HttpSession<C> session(std::move(stream), connection, *app_, limits_, draining_);
-    const Listed listed{*this, session};
+    HttpSession<C> session(connection.wrap(std::move(socket)), connection, *app_, limits_, draining_, bodies_, full);
+    const Listed listed{*this, session, full.empty() ? address : std::string{}};
     co_await session.run();
   }
 
-  /// Lists the session while it lives.
+  /// Why a new connection is one of the reserve; empty: it is not.
+  [[nodiscard]] std::string_view why_full(const std::string& address) const {
+    if (static_cast<int>(sessions_.size() - reserve_.size()) >= limits_.max_connections)
+      return "the server has as many connections as it takes";
+    const auto found = addresses_.find(address);
+    if (limits_.max_per_address > 0 && found != addresses_.end() && found->second >= limits_.max_per_address)
+      return "this address has as many connections as one may have";
+    return {};
+  }
+  /// Ends the oldest connection of a full reserve that is not being answered. False: all are.
+  [[nodiscard]] bool make_room_in_reserve() {
+    if (static_cast<int>(reserve_.size() - leaving_.size()) < limits_.reserved) return true;
+    for (OpenConnection* const session : reserve_)
+      if (!leaving_.contains(session) && session->cut_unless_answering()) return leaving_.insert(session).second;
+    return false;
+  }
+
+  /// Lists the session while it lives: under its client's address, or in the reserve without one.
   struct Listed {
-    Listed(HttpServer& server_, OpenConnection& session_) : server(server_), session(session_) {
+    Listed(HttpServer& server_, OpenConnection& session_, std::string address_)
+        : server(server_), session(session_), address(std::move(address_)) {
       server.sessions_.insert(&session);
+      if (address.empty())
+        server.reserve_.push_back(&session);
+      else
+        server.addresses_[address] += 1;
     }
-    ~Listed() { server.sessions_.erase(&session); }
+    ~Listed() {
+      server.sessions_.erase(&session);
+      server.leaving_.erase(&session);
+      if (address.empty())
+        std::erase(server.reserve_, &session);
+      else if (--server.addresses_[address] == 0)
+        server.addresses_.erase(address);
+    }
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
     HttpServer& server;
     OpenConnection& session;
+    std::string address;
   };
 
   void cut_who_is_stuck() {
@@ -213,7 +269,13 @@ class HttpServer final : public HttpTransport {
 
   HttpLimits limits_;
   HttpConnection connection_;
-  std::unordered_set<OpenConnection*> sessions_; ///< outlives the context, whose end ends their coroutines
+  // These outlive the context, whose end ends the sessions' coroutines.
+  BodyBudget bodies_{limits_.max_bodies};
+  std::unordered_set<OpenConnection*> sessions_;
+  std::vector<OpenConnection*> reserve_;           ///< of them, those of the reserve, the oldest first
+  std::unordered_set<OpenConnection*> leaving_;    ///< of those, the ones that were ended for a newer one
+  std::unordered_map<std::string, int> addresses_; ///< connections of each client, without the reserve
+  std::int64_t turned_away_ = 0;
   boost::asio::io_context context_{1};
   boost::asio::ip::tcp::acceptor acceptor_{context_};
   HttpApp* app_ = nullptr;

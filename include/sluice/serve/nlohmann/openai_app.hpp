@@ -48,7 +48,8 @@ struct OpenAiSetup {
   std::function<double()> clock;         ///< seconds, for latencies
   std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
   std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
-  std::function<std::string()> what_if;  ///< returns the JSON of /whatif at once; empty: no /whatif
+  std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
+  std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
@@ -66,13 +67,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange = cors_.open(std::move(exchange));
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
-    if (needs_key(path) && !bears_key(request.headers, setup_.api_keys)) {
-      ApiError error;
-      error.status = 401;
-      error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
-      error.code = "invalid_api_key";
-      return exchange->respond(error_response(error));
-    }
+    if (const std::optional<ApiError> error = check_key(request)) return exchange->respond(error_response(*error));
     for (const Route& route : routes) {
       if (path != route.path) continue;
       if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
@@ -88,6 +83,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(refusal(404, "there is nothing at " + without_controls(excerpt(path))));
   }
 
+  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
+    const std::optional<ApiError> error = check_key(head);
+    if (!error) return std::nullopt;
+    return cors_.open(error_response(*error));
+  }
+  [[nodiscard]] bool watches(const HttpRequest& head) const override {
+    for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
+      if (head.path() == path) return head.method == "GET" || head.method == "HEAD";
+    return false;
+  }
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
     return cors_.open(refusal(status, std::move(what)));
   }
@@ -182,6 +187,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.type = "text/plain; version=0.0.4; charset=utf-8";
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
+    if (setup_.transport_metrics) setup_.transport_metrics(writer);
     engine_->metrics(writer);
     exchange->respond(std::move(response));
   }
@@ -515,6 +521,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// that use them have no key.
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
+  }
+  [[nodiscard]] std::optional<ApiError> check_key(const HttpRequest& request) const {
+    if (!needs_key(request.path()) || bears_key(request.headers, setup_.api_keys)) return std::nullopt;
+    ApiError error;
+    error.status = 401;
+    error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
+    error.code = "invalid_api_key";
+    return error;
   }
   [[nodiscard]] static HttpResponse refusal(int status, std::string what) {
     ApiError error;

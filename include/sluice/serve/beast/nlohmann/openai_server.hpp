@@ -45,6 +45,7 @@ class OpenAiServer {
 
   explicit OpenAiServer(OpenAiServerConfig config)
       : config_(std::move(config)), http_(config_.limits, config_.connection), pacer_(http_) {
+    config_.api.transport_metrics = [this](PrometheusWriter& to) { write_metrics(to); };
     if (config_.what_if.empty()) return;
     what_if_.emplace(served_, std::move(config_.what_if));
     config_.api.what_if = [this] { return what_if_->json(); };
@@ -89,6 +90,18 @@ class OpenAiServer {
   [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
 
  private:
+  void write_metrics(PrometheusWriter& to) const {
+    const HttpFigures now = http_.figures();
+    to.gauge("sluice:connections", "Open connections.", static_cast<double>(now.connections));
+    to.gauge("sluice:connections_in_reserve", "Open connections that are kept for probes.",
+             static_cast<double>(now.in_reserve));
+    to.counter("sluice:connections_turned_away_total", "Connections beyond the most that are allowed.",
+               static_cast<double>(now.turned_away));
+    to.gauge("sluice:body_bytes", "Bytes of bodies that have arrived and were not read.",
+             static_cast<double>(now.body_bytes));
+    to.counter("sluice:bodies_refused_total", "Requests refused for want of memory for all bodies.",
+               static_cast<double>(now.bodies_refused));
+  }
   void drain_now() {
     app_->drain();
     const double seconds = std::clamp(config_.drain_s, 0.0, longest_drain);

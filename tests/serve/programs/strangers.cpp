@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients without a key cost sluice-serve, and what they cannot take from those who watch it.
+#include "serve/programs/connection.hpp"
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using sluice_test::check_refused;
+using sluice_test::Connection;
+using sluice_test::get;
+using sluice_test::needs_program;
+using sluice_test::post;
+using sluice_test::Response;
+using sluice_test::ServerProcess;
+
+/// Resident memory in KiB.
+long resident(const ServerProcess& server) {
+  std::ifstream file("/proc/" + std::to_string(server.process()) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("VmRSS:", 0) == 0) return std::atol(line.c_str() + 6);
+  return -1;
+}
+/// As many files as this process may have; whether that is `wanted`.
+bool allow_files(rlim_t wanted) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return false;
+  files.rlim_cur = files.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= wanted;
+}
+
+} // namespace
+
+TEST_CASE("a thousand half-sent bodies without a key take less than 64 MiB" * needs_program("sluice-serve")) {
+  REQUIRE(allow_files(1100));
+  const ServerProcess server({"--model", "tiny", "--api-key", "secret"});
+  const long idle = resident(server);
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                           "Content-Length: 8000000\r\n\r\n";
+  const std::string half(200'000, 'x');
+  std::vector<Connection> strangers;
+  long most = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Connection& one = strangers.emplace_back(server.port());
+    REQUIRE(one.open());
+    one.send(head);
+    one.send(half); // the server may have closed
+    if (i % 50 != 49) continue;
+    CHECK(server.metric("sluice:body_bytes") == 0);
+    most = std::max(most, resident(server));
+  }
+  MESSAGE(idle << " KiB idle, at most " << most << " with a thousand half-sent bodies");
+  CHECK(most - idle < 64 << 10);
+  for (Connection& one : strangers) CHECK(one.response().status == 401);
+}
+
+TEST_CASE("4,096 silent connections leave /health, /ready and /metrics to others" * needs_program("sluice-serve")) {
+  REQUIRE(allow_files(4300));
+  const ServerProcess server({"--model", "tiny"});
+  std::vector<Connection> silent;
+  for (int i = 0; i < 4200; ++i) {
+    silent.emplace_back(server.port());
+    REQUIRE(silent.back().open());
+  }
+  CHECK(get(server.port(), "/health") == "ok\n");
+  CHECK(get(server.port(), "/ready") == "ready\n");
+  CHECK(server.metric("sluice:connections") >= 0);
+}
+
+TEST_CASE("sluice-serve refuses limits that cannot be kept, in one line" * needs_program("sluice-serve")) {
+  const std::string tiny = "--model tiny --port 0 ";
+  check_refused("sluice-serve", tiny + "--max-body 2MiB --max-bodies 1MiB",
+                "--max-bodies: 1048576 bytes hold no body of --max-body; expected at least 2097152");
+  check_refused("sluice-serve", tiny + "--max-connections 2000",
+                "--max-connections: 2000 need more files than the 1000 that this process may open; expected at most ",
+                "ulimit -n 1000; ");
+}
