@@ -4,6 +4,7 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+#include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
 #include "sluice/serve/nlohmann/openai_setup.hpp"
 #include "sluice/serve/tee.hpp"
@@ -19,6 +20,7 @@
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -65,14 +67,32 @@ int replay(const serving::Options& options, const engines::System& system, const
   return 0;
 }
 
+/// Reads the keys and the certificate again. What is wrong changes nothing: the server goes on with what it had.
+void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now) {
+  const auto tell = [](const Error& error) {
+    fmt::print(stderr, "sluice-serve: HUP: {}; what was read before stays\n", error.line());
+  };
+  const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
+  if (keys)
+    known.replace(*keys, now);
+  else
+    tell(keys.error());
+  const Status renewed = connection.renew ? connection.renew() : Status{};
+  if (!renewed) tell(renewed.error());
+  if (keys && renewed)
+    fmt::print(stderr, "sluice-serve: HUP: {} keys{}\n", keys->size(), connection.renew ? ", and the certificate" : "");
+}
+
 int serve(serving::Options& options) {
   const Expected<const engines::System*> system = running::find_system(options.run.system);
   if (!system) return fail(system.error());
   const Expected<const engines::System*> second =
       running::find_system(options.tee.empty() ? options.run.system : options.tee);
   if (!second) return fail(of_flag("--tee", second.error()));
-  Expected<HttpConnection> connection = serving::connection(options);
+  Expected<serving::ServedConnection> connection = serving::connection(options);
   if (!connection) return fail(connection.error());
+  const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
+  if (!keys) return fail(keys.error());
   const Expected<int> connections = serving::allow_connections(options, HttpLimits{}.reserved);
   if (!connections) return fail(connections.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
@@ -91,7 +111,7 @@ int serve(serving::Options& options) {
   OpenAiServerConfig config;
   config.what_if = *std::move(systems);
   config.address = {options.host, options.port};
-  config.connection = *std::move(connection);
+  config.connection = std::move(connection->connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
   config.limits.max_bodies = static_cast<std::size_t>(options.max_bodies);
   config.limits.max_connections = *connections;
@@ -107,7 +127,10 @@ int serve(serving::Options& options) {
   config.api.about = fmt::format("{}: {}", who, served->what);
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
-  config.api.api_keys = options.api_keys;
+  config.api.keys = std::make_shared<ApiKeys>(*keys, config.api.clock());
+  config.reload = [&options, &connection, known = config.api.keys, now = config.api.clock] {
+    reload(options, *connection, *known, now());
+  };
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
   if (!options.quiet)
@@ -169,6 +192,7 @@ int program(int argc, char** argv) {
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());
+  std::signal(SIGHUP, SIG_IGN); // until the server handles it: a reload while the weights load must not end the program
   try {
     return serve(options);
   } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include "serve/options.hpp"
 
 #include "sluice/core/text.hpp"
+#include "sluice/serve/api_keys.hpp"
 
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -56,7 +58,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
       ->allow_extra_args(false);
-  app.add_option("--api-key-file", options.api_key_file, "the same, a key a line");
+  app.add_option("--api-key-file", options.api_key_file,
+                 "the same, a line each: KEY, or NAME: KEY requests/min=60 tokens/min=20000; # begins a comment. HUP "
+                 "reads it again");
   app.add_option(
       "--tls-cert", options.tls_cert,
       "serve over TLS, 1.2 or later, with this certificate: a file in PEM, those that vouch for it behind it");
@@ -103,6 +107,30 @@ Expected<int> allow_connections(const Options& options, int reserved) {
   return options.max_connections.value_or(std::min(usual, most));
 }
 
+Expected<std::vector<ApiKey>> read_keys(const Options& options) {
+  std::vector<ApiKey> keys;
+  if (!options.api_key_file.empty()) {
+    const std::string file = "'" + excerpt(options.api_key_file, 200) + "'";
+    std::ifstream opened(options.api_key_file, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(opened), {}};
+    if (!opened.is_open() || opened.bad())
+      return running::flag_error("--api-key-file", "there is no file " + file, "a file with a key a line");
+    Expected<std::vector<ApiKey>> read = read_api_keys(text);
+    if (!read) {
+      Error error = read.error();
+      error.what = file + ", " + error.where + ": " + error.what;
+      error.where = "--api-key-file";
+      return error;
+    }
+    if (read->empty()) return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
+    keys = *std::move(read);
+  }
+  int number = 0;
+  for (const std::string& secret : options.api_keys)
+    keys.push_back({.name = fmt::format("--api-key {}", ++number), .secret = secret});
+  return keys;
+}
+
 Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
   if (!options.simulate.empty() && options.run.backend != "cpu")
@@ -126,19 +154,6 @@ Status check_options(Options& options) {
                                fmt::format("at least {}", options.max_body));
   if (options.drain > longest_drain)
     return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
-  if (!options.api_key_file.empty()) {
-    std::ifstream file(options.api_key_file);
-    if (!file)
-      return running::flag_error("--api-key-file", "there is no file '" + excerpt(options.api_key_file, 200) + "'",
-                                 "a file with a key a line");
-    std::size_t before = options.api_keys.size();
-    for (std::string line; std::getline(file, line);) {
-      line.erase(line.find_last_not_of(" \t\r") + 1); // of an editor, or of another system's ends of lines
-      if (!line.empty()) options.api_keys.push_back(line);
-    }
-    if (options.api_keys.size() == before)
-      return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
-  }
   if (options.replay.empty() != options.replay_clock.empty())
     return running::flag_error(options.replay.empty() ? "--replay-clock" : "--replay", "it stands alone",
                                "--replay and --replay-clock, of one server");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/key_account.hpp"
 
 #include "run/options.hpp"
 
@@ -17,7 +18,7 @@ struct Options {
   running::Options run; ///< of the machine and its engine, as of sluice-run
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::vector<std::string> api_keys;
+  std::vector<std::string> api_keys; ///< of --api-key
   std::string api_key_file;
   std::string cors;
   std::string tls_cert, tls_key;       ///< files; empty: plain HTTP
@@ -44,7 +45,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options);
 /// Raises that limit as far as it goes. Errors: --max-connections is beyond it.
 sluice::Expected<int> allow_connections(const Options& options, int reserved);
 
-/// The flags' own rules, and the keys of --api-key-file.
+/// The keys of --api-key and those of --api-key-file, which is read now. Errors: no such file, a mistake in it.
+sluice::Expected<std::vector<sluice::ApiKey>> read_keys(const Options& options);
+
+/// The flags' own rules.
 sluice::Status check_options(Options& options);
 
 } // namespace serving

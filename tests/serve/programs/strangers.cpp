@@ -84,3 +84,41 @@ TEST_CASE("sluice-serve refuses limits that cannot be kept, in one line" * needs
                 "--max-connections: 2000 need more files than the 1000 that this process may open; expected at most ",
                 "ulimit -n 1000; ");
 }
+
+TEST_CASE("HUP reads the keys again, and a mistake in the file changes nothing" * needs_program("sluice-serve")) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "keys").string();
+  std::ofstream(file) << "# keys\nalice: old requests/min=1000\n";
+  ServerProcess server({"--model", "tiny", "--api-key-file", file});
+  const auto status = [&](const std::string& key) {
+    Connection connection(server.port());
+    connection.send(post("/tokenize", R"({"prompt":"a"})", "Authorization: Bearer " + key + "\r\n"));
+    return connection.response();
+  };
+  const Response first = status("old");
+  CHECK(first.status == 200);
+  CHECK(first.head.find("x-ratelimit-limit-requests: 1000\r\n") != std::string::npos);
+  CHECK(status("#").status == 401); // a comment is no key
+  CHECK(status("keys").status == 401);
+  std::ofstream(file) << "bob: new\n";
+  server.signal(SIGHUP);
+  CHECK(ServerProcess::eventually([&] { return status("new").status == 200; }));
+  CHECK(status("old").status == 401);
+  std::ofstream(file) << "bob: newer what\n";
+  server.signal(SIGHUP);
+  server.signal(SIGHUP);
+  CHECK(status("new").status == 200);
+  std::ofstream(file) << "bob: newest\n";
+  server.signal(SIGHUP);
+  CHECK(ServerProcess::eventually([&] { return status("newest").status == 200; }));
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+}
+
+TEST_CASE("sluice-serve refuses a key file with a mistake, and says where" * needs_program("sluice-serve")) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "keys").string();
+  std::ofstream(file) << "# one\nalice: secret requests/hour=3\n";
+  check_refused("sluice-serve", "--model tiny --port 0 --api-key-file '" + file + "'",
+                "--api-key-file: '" + file + "', line 2: a word behind the key is no limit; expected ");
+}

@@ -147,6 +147,12 @@ class HttpServer final : public HttpTransport {
     });
   }
 
+  /// Calls `then` at each signal of this number. On the application's thread.
+  void on_each_signal(int number, std::function<void()> then) {
+    auto signals = std::make_shared<boost::asio::signal_set>(context_, number);
+    await_each(std::move(signals), std::move(then));
+  }
+
   /// Accepts no new connections and ends `run` when requests under way have ended, at most `bound` later. On the
   /// application's thread.
   void drain(std::chrono::milliseconds bound) {
@@ -173,6 +179,14 @@ class HttpServer final : public HttpTransport {
 
  private:
   friend class HttpConnection;
+
+  static void await_each(const std::shared_ptr<boost::asio::signal_set>& signals, std::function<void()> then) {
+    signals->async_wait([signals, then = std::move(then)](const boost::system::error_code& error, int /*number*/) {
+      if (error) return;
+      then();
+      await_each(signals, then);
+    });
+  }
 
   boost::asio::awaitable<void> accept() {
     for (;;) {

@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
@@ -40,7 +41,8 @@ struct OpenAiSetup {
   int vocabulary = 0;                    ///< the model's number of tokens
   std::int64_t context = 0;              ///< most tokens of a prompt and its answer together
   Slo slo;                               ///< of requests without an SLO of their own
-  std::vector<std::string> api_keys;     ///< empty: no key is needed
+  std::vector<std::string> api_keys;     ///< keys without a name or limits
+  std::shared_ptr<ApiKeys> keys;         ///< instead of `api_keys`: keys that can change while the server runs
   std::string cors;                      ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
   std::int64_t created = 0;              ///< when the model was created, seconds since 1970
@@ -58,6 +60,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
       : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
+    if (setup_.keys == nullptr) {
+      std::vector<ApiKey> keys;
+      for (const std::string& secret : setup_.api_keys)
+        keys.push_back({.name = "key " + std::to_string(keys.size() + 1), .secret = secret});
+      setup_.keys = std::make_shared<ApiKeys>(keys, setup_.clock());
+    }
     const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
     for (std::int32_t token = 0; token < vocabulary.size(); ++token)
       longest_token_ = std::max(longest_token_, vocabulary.text_of(token).size());
@@ -67,7 +75,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange = cors_.open(std::move(exchange));
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
-    if (const std::optional<ApiError> error = check_key(request)) return exchange->respond(error_response(*error));
+    if (std::optional<HttpResponse> refused = check_key(request)) return exchange->respond(*std::move(refused));
+    if (const std::shared_ptr<KeyAccount> account = account_of(request)) {
+      if (request.method == "POST") account->take_request(setup_.clock());
+      exchange = std::make_unique<AccountedExchange>(account, setup_.clock, std::move(exchange));
+    }
     for (const Route& route : routes) {
       if (path != route.path) continue;
       if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
@@ -84,9 +96,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
-    const std::optional<ApiError> error = check_key(head);
-    if (!error) return std::nullopt;
-    return cors_.open(error_response(*error));
+    std::optional<HttpResponse> refused = check_key(head);
+    if (!refused) return std::nullopt;
+    return cors_.open(*std::move(refused));
   }
   [[nodiscard]] bool watches(const HttpRequest& head) const override {
     for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
@@ -144,13 +156,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
     CompletionJob job;
     std::vector<GenerationId> ids;
-    std::vector<double> last; ///< when each answer's last token came; below 0: none yet
-    double begun;             ///< when the request came
-    std::size_t accepted = 0; ///< answers that the engine accepted
-    std::string name;         ///< its id, for the log
-    std::string traceparent;  ///< its header of that name, for the log; may be empty
-    int status = 200;         ///< HTTP status, for the log
-    std::string reason;       ///< why its answers ended, each reason once
+    std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
+    double begun;                        ///< when the request came
+    std::size_t accepted = 0;            ///< answers that the engine accepted
+    std::string name;                    ///< its id, for the log
+    std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
+    std::string traceparent;             ///< its header of that name, for the log; may be empty
+    int status = 200;                    ///< HTTP status, for the log
+    std::string reason;                  ///< why its answers ended, each reason once
   };
 
   [[nodiscard]] std::string why_not_ready() const {
@@ -330,6 +343,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         setup_.clock());
     Job& job = placed.first->second;
     job.name = std::move(name);
+    job.account = account_of(request);
     job.traceparent = request.headers.find("traceparent");
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
@@ -448,7 +462,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
     switch (event.kind) {
     case GenerationEvent::Kind::accepted: // counted once all are accepted: one refusal refuses the request
-      if (++job.accepted == job.ids.size()) metrics_.prompt_tokens += job.job.usage().prompt;
+      if (++job.accepted == job.ids.size()) {
+        metrics_.prompt_tokens += job.job.usage().prompt;
+        if (job.account) job.account->take_tokens(job.job.usage().prompt, now);
+      }
       break;
     case GenerationEvent::Kind::refused:
       metrics_.refused += 1;
@@ -464,6 +481,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     case GenerationEvent::Kind::tokens:
       if (tokens == 0) break;
       metrics_.generation_tokens += tokens;
+      if (job.account) job.account->take_tokens(tokens, now);
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
@@ -522,13 +540,30 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
   }
-  [[nodiscard]] std::optional<ApiError> check_key(const HttpRequest& request) const {
-    if (!needs_key(request.path()) || bears_key(request.headers, setup_.api_keys)) return std::nullopt;
+  /// The account of the request's key; null: the request needs none.
+  [[nodiscard]] std::shared_ptr<KeyAccount> account_of(const HttpRequest& request) const {
+    if (setup_.keys->empty() || !needs_key(request.path())) return nullptr;
+    return setup_.keys->find(request.headers);
+  }
+  /// The refusal of a request without a key, or whose key has used up its limits; changes nothing.
+  [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) const {
+    if (setup_.keys->empty() || !needs_key(request.path())) return std::nullopt;
+    if (request.method == "OPTIONS" && cors_.allowed()) return std::nullopt;
+    const std::shared_ptr<KeyAccount> account = setup_.keys->find(request.headers);
+    if (account != nullptr) {
+      if (request.method != "POST") return std::nullopt;
+      const double now = setup_.clock();
+      const std::optional<ApiError> error = account->why_not(now);
+      if (!error) return std::nullopt;
+      HttpResponse response = error_response(*error);
+      account->tell(response.headers, now, true);
+      return response;
+    }
     ApiError error;
     error.status = 401;
     error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
     error.code = "invalid_api_key";
-    return error;
+    return error_response(error);
   }
   [[nodiscard]] static HttpResponse refusal(int status, std::string what) {
     ApiError error;

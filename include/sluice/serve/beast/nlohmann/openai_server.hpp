@@ -34,6 +34,9 @@ struct OpenAiServerConfig {
   HttpLimits limits{};
   double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
+  /// With `signals`, called at each HUP on the server's thread, as to read keys and certificates again. Empty: HUP has
+  /// its default effect.
+  std::function<void()> reload{};
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
 };
 
@@ -68,6 +71,7 @@ class OpenAiServer {
   void run() {
     SLUICE_ASSERT(app_.has_value(), "an engine, attached before the run");
     if (config_.signals) drain_on_signal();
+    if (config_.signals && config_.reload) http_.on_each_signal(SIGHUP, config_.reload);
     http_.run(*app_);
   }
   /// Ends `run` once requests under way have ended, at most `drain_s` later. From any thread.
