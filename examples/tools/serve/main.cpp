@@ -93,6 +93,8 @@ int serve(serving::Options& options) {
   if (!connection) return fail(connection.error());
   const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
   if (!keys) return fail(keys.error());
+  const Expected<std::optional<HttpAddress>> admin = serving::admin_address(options);
+  if (!admin) return fail(admin.error());
   const Expected<int> connections = serving::allow_connections(options, HttpLimits{}.reserved);
   if (!connections) return fail(connections.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
@@ -111,6 +113,7 @@ int serve(serving::Options& options) {
   OpenAiServerConfig config;
   config.what_if = *std::move(systems);
   config.address = {options.host, options.port};
+  config.admin = *admin;
   config.connection = std::move(connection->connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
   config.limits.max_bodies = static_cast<std::size_t>(options.max_bodies);
@@ -174,7 +177,8 @@ int serve(serving::Options& options) {
   server.attach(**engine);
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
-  fmt::print("{}/v1  (/live to look, /metrics for Prometheus)\n", server.url());
+  if (*admin) fmt::print("admin: {}  (/live to look, /metrics for Prometheus, POST /drain)\n", server.admin_url());
+  fmt::print("{}/v1{}\n", server.url(), *admin ? "" : "  (/live to look, /metrics for Prometheus)");
   std::fflush(stdout);
   server.run();
   engine->reset(); // joins its thread before what it tells is gone

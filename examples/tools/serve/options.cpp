@@ -11,9 +11,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace serving {
@@ -56,6 +59,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--replay-clock", options.replay_clock, "what --record-clock wrote");
   app.add_option("--host", options.host, "the address to listen on")->capture_default_str();
   flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
+  app.add_option(
+      "--admin", options.admin,
+      "PORT or HOST:PORT of a second listener, in plain HTTP on 127.0.0.1 unless HOST says otherwise: it has "
+      "/metrics, /live and POST /drain, and the first has them no longer");
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
       ->allow_extra_args(false);
   app.add_option("--api-key-file", options.api_key_file,
@@ -105,6 +112,23 @@ Expected<int> allow_connections(const Options& options, int reserved) {
                                            *options.max_connections, files.rlim_cur),
                                fmt::format("at most {}, or a larger `ulimit -Hn`", most));
   return options.max_connections.value_or(std::min(usual, most));
+}
+
+Expected<std::optional<HttpAddress>> admin_address(const Options& options) {
+  if (options.admin.empty()) return std::optional<HttpAddress>{};
+  HttpAddress address{"127.0.0.1", 0};
+  std::string_view port = options.admin;
+  if (const std::size_t colon = port.rfind(':'); colon != std::string_view::npos) {
+    std::string_view host = port.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    address.host = host;
+    port.remove_prefix(colon + 1);
+  }
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc{} || end != port.data() + port.size() || port.empty() || address.host.empty())
+    return running::flag_error("--admin", "it is '" + excerpt(options.admin) + "'",
+                               "PORT, or HOST:PORT as 0.0.0.0:9090 or [::1]:9090");
+  return std::optional{address};
 }
 
 Expected<std::vector<ApiKey>> read_keys(const Options& options) {

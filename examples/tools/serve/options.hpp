@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/key_account.hpp"
 
 #include "run/options.hpp"
@@ -18,6 +19,7 @@ struct Options {
   running::Options run; ///< of the machine and its engine, as of sluice-run
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
+  std::string admin;                 ///< PORT or HOST:PORT; empty: none
   std::vector<std::string> api_keys; ///< of --api-key
   std::string api_key_file;
   std::string cors;
@@ -44,6 +46,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options);
 /// How many connections the server takes: --max-connections, or as many as the limit of open files allows, up to 4,096.
 /// Raises that limit as far as it goes. Errors: --max-connections is beyond it.
 sluice::Expected<int> allow_connections(const Options& options, int reserved);
+
+/// Where --admin says. Errors: it is not a port, or an address and a port.
+sluice::Expected<std::optional<sluice::HttpAddress>> admin_address(const Options& options);
 
 /// The keys of --api-key and those of --api-key-file, which is read now. Errors: no such file, a mistake in it.
 sluice::Expected<std::vector<sluice::ApiKey>> read_keys(const Options& options);

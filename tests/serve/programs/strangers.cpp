@@ -122,3 +122,49 @@ TEST_CASE("sluice-serve refuses a key file with a mistake, and says where" * nee
   check_refused("sluice-serve", "--model tiny --port 0 --api-key-file '" + file + "'",
                 "--api-key-file: '" + file + "', line 2: a word behind the key is no limit; expected ");
 }
+
+TEST_CASE("--admin moves metrics, the live page and the drain to a port of their own" * needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--context", "100000", "--api-key", "secret",
+                        "--admin", "0", "--drain", "1000"});
+  REQUIRE(server.admin_port() > 0);
+  const auto answer = [](int port, const std::string& request) {
+    Connection connection(port);
+    connection.send(request + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    return connection.response();
+  };
+  for (const char* path : {"GET /metrics", "GET /live", "GET /live/state", "GET /whatif", "POST /drain"}) {
+    INFO(std::string{path});
+    CHECK(answer(server.port(), path).status == 404);
+  }
+  for (const char* path : {"GET /metrics", "GET /live", "GET /live/state", "GET /health", "GET /ready", "GET /ping"}) {
+    INFO(std::string{path});
+    CHECK(answer(server.admin_port(), path).status == 200);
+  }
+  CHECK(answer(server.port(), "GET /health").status == 200);
+  CHECK(answer(server.admin_port(), "GET /v1/models").status == 404);
+  CHECK(answer(server.admin_port(), "GET /drain").status == 405);
+  Connection page(server.admin_port());
+  page.send("POST /drain HTTP/1.1\r\nHost: x\r\nOrigin: http://elsewhere\r\n\r\n");
+  CHECK(page.response().status == 403);
+  Connection body(server.admin_port());
+  body.send(post("/drain", "{}"));
+  CHECK(body.response().status == 413);
+  CHECK(answer(server.admin_port(), "GET /ready").status == 200);
+
+  // A request under way keeps the drain going: the admin port still answers, and says so.
+  Connection stream(server.port());
+  stream.send(post("/v1/completions", R"({"prompt":"a","max_tokens":90000,"stream":true})",
+                   "Authorization: Bearer secret\r\n"));
+  REQUIRE(stream.read_until("data: "));
+  CHECK(answer(server.admin_port(), "POST /drain").status == 202);
+  CHECK(answer(server.admin_port(), "GET /ready").status == 503);
+  CHECK(answer(server.admin_port(), "GET /metrics").status == 200);
+  stream.close();
+  CHECK(server.wait() == 0);
+}
+
+TEST_CASE("sluice-serve refuses an --admin that is no port, in one line" * needs_program("sluice-serve")) {
+  for (const char* admin : {"70000", "x", "127.0.0.1:", ":80", "-1"})
+    check_refused("sluice-serve", "--model tiny --port 0 --admin=" + std::string{admin},
+                  "--admin: it is '" + std::string{admin} + "'; expected PORT, or HOST:PORT");
+}

@@ -91,38 +91,26 @@ class HttpServer final : public HttpTransport {
       : limits_(limits), connection_(std::move(connection)) {}
 
   /// Errors: no such address, a port in use or not allowed.
-  [[nodiscard]] Status listen(const HttpAddress& address) {
-    namespace asio = boost::asio;
-    boost::system::error_code error;
-    const auto host = asio::ip::make_address(address.host, error);
-    if (error)
-      return Error{ErrorCode::bad_input, "--host", "'" + address.host + "' is no address",
-                   "a number, as 127.0.0.1 or ::1"};
-    const asio::ip::tcp::endpoint endpoint{host, address.port};
-    const auto step = [&](auto&& act) {
-      if (!error) act();
-    };
-    step([&] { acceptor_.open(endpoint.protocol(), error); });
-    step([&] { acceptor_.set_option(asio::socket_base::reuse_address(true), error); });
-    step([&] { acceptor_.bind(endpoint, error); });
-    step([&] { acceptor_.listen(backlog, error); });
-    if (!error) return {};
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
-    return Error{ErrorCode::bad_input, "--port",
-                 address.host + ":" + std::to_string(address.port) + ": " + error.message(),
-                 "a port that is free and allowed (--port 0: any)"};
+  [[nodiscard]] Status listen(const HttpAddress& address) { return open(acceptor_, address, "--host", "--port"); }
+  /// The same for a second port, in plain HTTP, that `run` serves another application on. It counts in no limit of
+  /// clients, and a drain leaves it open.
+  [[nodiscard]] Status listen_admin(const HttpAddress& address) {
+    return open(admin_acceptor_, address, "--admin", "--admin");
   }
+  [[nodiscard]] std::uint16_t admin_port() const { return admin_acceptor_.local_endpoint().port(); }
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   [[nodiscard]] std::string_view scheme() const { return connection_.scheme(); }
 
-  /// Serves `app` until `stop` or the end of a drain.
-  void run(HttpApp& app) {
+  /// Serves `app` until `stop` or the end of a drain, and `admin` at the second port if there is one.
+  void run(HttpApp& app, HttpApp* admin = nullptr) {
     app_ = &app;
     boost::asio::co_spawn(context_, accept(), boost::asio::detached);
+    if (admin != nullptr && admin_acceptor_.is_open())
+      boost::asio::co_spawn(context_, accept_admin(*admin), boost::asio::detached);
     cut_who_is_stuck();
     context_.run();
     for (OpenConnection* session : sessions_) session->cut(); // their coroutines end with the context
+    for (OpenConnection* session : admin_sessions_) session->cut();
   }
 
   /// Runs `work` on the application's thread. From any thread, and from a signal handler that asio calls.
@@ -168,6 +156,7 @@ class HttpServer final : public HttpTransport {
   void stop() {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
+    admin_acceptor_.close(ignored);
     context_.stop();
   }
   [[nodiscard]] bool draining() const { return draining_; }
@@ -188,17 +177,75 @@ class HttpServer final : public HttpTransport {
     });
   }
 
+  Status open(boost::asio::ip::tcp::acceptor& acceptor, const HttpAddress& address, const char* host_flag,
+              const char* port_flag) {
+    namespace asio = boost::asio;
+    boost::system::error_code error;
+    const auto host = asio::ip::make_address(address.host, error);
+    if (error)
+      return Error{ErrorCode::bad_input, host_flag, "'" + address.host + "' is no address",
+                   "a number, as 127.0.0.1 or ::1"};
+    const asio::ip::tcp::endpoint endpoint{host, address.port};
+    const auto step = [&](auto&& act) {
+      if (!error) act();
+    };
+    step([&] { acceptor.open(endpoint.protocol(), error); });
+    step([&] { acceptor.set_option(asio::socket_base::reuse_address(true), error); });
+    step([&] { acceptor.bind(endpoint, error); });
+    step([&] { acceptor.listen(backlog, error); });
+    if (!error) return {};
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
+    return Error{ErrorCode::bad_input, port_flag,
+                 address.host + ":" + std::to_string(address.port) + ": " + error.message(),
+                 "a port that is free and allowed (" + std::string{port_flag} + " 0: any)"};
+  }
+
   boost::asio::awaitable<void> accept() {
     for (;;) {
       auto [error, socket] = co_await acceptor_.async_accept(detail::as_tuple_awaitable);
       if (!acceptor_.is_open()) co_return;
-      if (error) { // for example no file handle left: open connections will end
-        boost::asio::steady_timer pause(context_, std::chrono::milliseconds(50));
-        co_await pause.async_wait(detail::as_tuple_awaitable);
+      if (error) {
+        co_await pause();
         continue;
       }
       boost::asio::co_spawn(context_, connection_.serve(*this, std::move(socket)), boost::asio::detached);
     }
+  }
+  boost::asio::awaitable<void> accept_admin(HttpApp& admin) {
+    for (;;) {
+      auto [error, socket] = co_await admin_acceptor_.async_accept(detail::as_tuple_awaitable);
+      if (!admin_acceptor_.is_open()) co_return;
+      if (error) {
+        co_await pause();
+        continue;
+      }
+      if (admin_sessions_.size() < most_admin)
+        boost::asio::co_spawn(context_, serve_admin(admin, std::move(socket)), boost::asio::detached);
+    }
+  }
+  /// After an error, for example no file handle left: open connections will end.
+  boost::asio::awaitable<void> pause() {
+    boost::asio::steady_timer timer(context_, std::chrono::milliseconds(50));
+    co_await timer.async_wait(detail::as_tuple_awaitable);
+  }
+  boost::asio::awaitable<void> serve_admin(HttpApp& admin, boost::asio::ip::tcp::socket socket) {
+    static constexpr bool never_draining = false;
+    static constexpr PlainHttp plain;
+    boost::system::error_code ignored;
+    socket.non_blocking(true, ignored); // for writes that are tried before they wait
+    HttpSession<PlainHttp> session(plain.wrap(std::move(socket)), plain, admin, limits_, never_draining, bodies_);
+    const struct Member {
+      Member(std::unordered_set<OpenConnection*>& all_, OpenConnection& one_) : all(all_), one(one_) {
+        all.insert(&one);
+      }
+      ~Member() { all.erase(&one); }
+      Member(const Member&) = delete;
+      Member& operator=(const Member&) = delete;
+      std::unordered_set<OpenConnection*>& all;
+      OpenConnection& one;
+    } member{admin_sessions_, session};
+    co_await session.run();
   }
 
   template <Connection C>
@@ -265,6 +312,9 @@ class HttpServer final : public HttpTransport {
     const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
     for (OpenConnection* session : open)
       if (sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
+    const auto admins = admin_sessions_;
+    for (OpenConnection* session : admins)
+      if (admin_sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
     after(1, [this] { cut_who_is_stuck(); });
   }
 
@@ -279,19 +329,21 @@ class HttpServer final : public HttpTransport {
   }
 
   static constexpr int backlog = 4096;
-  static constexpr int send_buffer = 32 << 10; // bytes
+  static constexpr std::size_t most_admin = 64; // connections; newcomers are closed
+  static constexpr int send_buffer = 32 << 10;  // bytes
 
   HttpLimits limits_;
   HttpConnection connection_;
   // These outlive the context, whose end ends the sessions' coroutines.
   BodyBudget bodies_{limits_.max_bodies};
   std::unordered_set<OpenConnection*> sessions_;
-  std::vector<OpenConnection*> reserve_;           ///< of them, those of the reserve, the oldest first
-  std::unordered_set<OpenConnection*> leaving_;    ///< of those, the ones that were ended for a newer one
-  std::unordered_map<std::string, int> addresses_; ///< connections of each client, without the reserve
+  std::unordered_set<OpenConnection*> admin_sessions_; ///< of the second port; none of them is in `sessions_`
+  std::vector<OpenConnection*> reserve_;               ///< of them, those of the reserve, the oldest first
+  std::unordered_set<OpenConnection*> leaving_;        ///< of those, the ones that were ended for a newer one
+  std::unordered_map<std::string, int> addresses_;     ///< connections of each client, without the reserve
   std::int64_t turned_away_ = 0;
   boost::asio::io_context context_{1};
-  boost::asio::ip::tcp::acceptor acceptor_{context_};
+  boost::asio::ip::tcp::acceptor acceptor_{context_}, admin_acceptor_{context_};
   HttpApp* app_ = nullptr;
   bool draining_ = false;
   std::chrono::steady_clock::time_point deadline_;
