@@ -82,7 +82,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.size("--max-bodies", options.max_bodies, 1,
              "memory for the bodies of all requests that are arriving; beyond: 503 (default: 64MiB)");
   flags.whole("--max-connections", options.max_connections, 1, 1 << 20,
-              "beyond: 503, but for /health, /ready and /metrics (default: 4096, or what `ulimit -Hn` allows)");
+              "beyond: 503, except for /health, /ready and /metrics (default: 4096, or what `ulimit -Hn` allows)");
   flags.whole("--max-per-address", options.max_per_address, 0, 1 << 20,
               "connections of one IPv4 address or one IPv6 /64; 0: any number (default)");
   flags.number(

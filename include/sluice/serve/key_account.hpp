@@ -93,7 +93,7 @@ class KeyAccount {
   void take_request(double now) { requests_.take(1, now); }
   void take_tokens(std::int64_t tokens, double now) { tokens_.take(static_cast<double>(tokens), now); }
 
-  /// OpenAI's headers of what is left; with `refused`, when to try again.
+  /// Adds OpenAI's headers with the remaining limits; with `refused`, also when to try again.
   void tell(HttpHeaders& headers, double now, bool refused) {
     for (const bool tokens : {false, true}) {
       MinuteBucket& bucket = tokens ? tokens_ : requests_;
@@ -123,7 +123,7 @@ class KeyAccount {
   }
 
  private:
-  /// Rounded up, but for what doubles cannot tell from a whole number.
+  /// Rounded up, except for differences that are rounding errors of a double.
   [[nodiscard]] static std::int64_t milliseconds(double seconds) {
     return static_cast<std::int64_t>(std::ceil(seconds * 1e3 - 1e-6));
   }
@@ -132,7 +132,7 @@ class KeyAccount {
   MinuteBucket requests_, tokens_;
 };
 
-/// An exchange whose response says what is left of a key's limits when its head is sent.
+/// An exchange whose response has the remaining limits of a key, as of when its head is sent.
 class AccountedExchange final : public Exchange {
  public:
   AccountedExchange(std::shared_ptr<KeyAccount> account, std::function<double()> clock,

@@ -233,7 +233,7 @@ class Nginx {
   Nginx(const Nginx&) = delete;
   Nginx& operator=(const Nginx&) = delete;
 
-  /// The whole of what it sends back; it waits for no more than these bytes.
+  /// Everything that it sends back to these bytes and the end of the data.
   [[nodiscard]] std::string answer(std::string_view bytes) const {
     asio::io_context context;
     asio::local::stream_protocol::socket to(context);

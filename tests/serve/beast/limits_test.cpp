@@ -51,7 +51,7 @@ const std::string health = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close
 
 } // namespace
 
-TEST_CASE("HttpServer refuses a head before it reads the body, and holds nothing of it") {
+TEST_CASE("HttpServer refuses a head before it reads the body, and uses no memory for the body") {
   RunningServer running;
   const std::string half(64 << 10, 'x');
   std::list<Stranger> strangers;
@@ -67,7 +67,7 @@ TEST_CASE("HttpServer refuses a head before it reads the body, and holds nothing
     CHECK(answer.find("Connection: close\r\n") != std::string::npos);
   }
   CHECK(running.app.requests == 0);
-  // Nobody is told to send a body that is not wanted.
+  // A refused client gets no 100 Continue.
   const std::string expecting = answer_to_plain(
       running.port, "POST /locked HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
   CHECK(expecting.starts_with("HTTP/1.1 401 "));
@@ -93,8 +93,7 @@ TEST_CASE("HttpServer holds no more bytes of all bodies together than it may") {
   const std::string refused = chunked.read_all();
   CHECK(refused.starts_with("HTTP/1.1 503 "));
   CHECK(refused.find("Retry-After: 1\r\n") != std::string::npos);
-  CHECK(refused.find("the bodies of other requests take up the 1048576 bytes that there are for all") !=
-        std::string::npos);
+  CHECK(refused.find("the bodies of other requests use the 1048576 bytes for all bodies") != std::string::npos);
   CHECK(running.app.requests == 0);
   strangers.clear();
   CHECK(soon([&] { return figures(running).body_bytes == 0; }));

@@ -41,7 +41,7 @@ struct HttpFigures {
   std::size_t in_reserve = 0;      ///< of these, in the reserve
   std::int64_t turned_away = 0;    ///< connections that came when there were as many as allowed
   std::size_t body_bytes = 0;      ///< of bodies that have arrived and were not read by the application
-  std::int64_t bodies_refused = 0; ///< for want of memory for all bodies
+  std::int64_t bodies_refused = 0; ///< requests that exceeded the memory for all bodies
 };
 
 namespace detail {

@@ -41,7 +41,7 @@ struct HttpLimits {
   /// Bytes of all requests' bodies together that have arrived and that the application has not taken yet. Beyond: 503,
   /// for the request that would exceed it. At least `max_body`, or the largest bodies are never served.
   std::size_t max_bodies = std::size_t{64} << 20;
-  int max_connections = 4096; ///< beyond: 503, but for requests that watch the server
+  int max_connections = 4096; ///< beyond: 503, except for requests that watch the server
   int max_per_address = 0;    ///< connections of one IPv4 address or IPv6 /64; 0: any number. Beyond: as above
   int reserved = 32;          ///< further connections, kept for requests that watch the server; each has one request
   std::chrono::milliseconds head_time{
@@ -259,7 +259,7 @@ class HttpSession final : public OpenConnection {
   auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
   auto& socket() { return lowest().socket(); }
 
-  /// Reads one request into `request`, but for its body. False: the connection has ended, or the request was refused
+  /// Reads one request into `request`, without its body. False: the connection has ended, or the request was refused
   /// and it must end.
   detail::asio::awaitable<bool> read(Parser& parser, HttpRequest& request, bool first) {
     namespace http = boost::beast::http;
@@ -267,7 +267,7 @@ class HttpSession final : public OpenConnection {
     boost::system::error_code error;
     buffer_.consume(parser.put(detail::asio::buffer(buffered().substr(0, head_)), error));
     if (!error) {
-      const auto& message = parser.get(); // only of the head: fields of a trailer are nobody's
+      const auto& message = parser.get(); // has only the head's fields: trailers are ignored
       request.method = std::string{message.method_string()};
       request.target = std::string{message.target()};
       for (const auto& field : message)
@@ -292,8 +292,8 @@ class HttpSession final : public OpenConnection {
     parser.get().body() = {}; // the refusal takes its time, in which nothing is held
     if (error == boost::system::errc::not_enough_memory) {
       bodies_->refused_one();
-      co_await refuse(later("the bodies of other requests take up the " + std::to_string(bodies_->most()) +
-                            " bytes that there are for all; try again"));
+      co_await refuse(later("the bodies of other requests use the " + std::to_string(bodies_->most()) +
+                            " bytes for all bodies; try again"));
     } else if (error == http::error::body_limit) {
       co_await refuse(app_->refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes"));
     } else if (error.category() == http::make_error_code(http::error::bad_method).category()) {

@@ -119,7 +119,7 @@ class OpenAiServer {
                static_cast<double>(now.turned_away));
     to.gauge("sluice:body_bytes", "Bytes of bodies that have arrived and were not read.",
              static_cast<double>(now.body_bytes));
-    to.counter("sluice:bodies_refused_total", "Requests refused for want of memory for all bodies.",
+    to.counter("sluice:bodies_refused_total", "Requests refused because they exceed the memory for all bodies.",
                static_cast<double>(now.bodies_refused));
   }
   void drain_now() {
