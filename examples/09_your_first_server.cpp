@@ -19,10 +19,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace {
@@ -46,10 +49,17 @@ using MyServer = LiveServer<Mine, PromptLimit, QueueLimit, ForecastSlo>;
 } // namespace
 
 int main(int argc, char** argv) {
+  const char* const given = argc > 1 ? argv[1] : "8080";
+  std::uint16_t port = 0;
+  const auto [end, wrong] = std::from_chars(given, given + std::strlen(given), port);
+  if (wrong != std::errc{} || *end != '\0') {
+    fmt::print(stderr, "your_first_server: PORT is '{}'; expected a whole number from 0 to 65535\n", given);
+    return 2;
+  }
   const Server machine{llama3_8b(), a5000(), TokenBlocks{700}, {.batch = 4, .max_context = Tokens{4'096}}};
   const ByteTokenizer tokenizer;
   MyServer::Config config = simulated_config<MyServer>(machine, tokenizer);
-  config.address.port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 8080);
+  config.address.port = port;
   config.api.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.06}};
   config.what_if = {what_if_system<Mine>(machine, "this server"), what_if_system<VllmSwap>(machine, "VllmSwap"),
                     what_if_system<SuperInfer>(machine, "SuperInfer")};

@@ -28,3 +28,8 @@ TEST_CASE("your_first_server: serves, uses its own gate, and ends after SIGTERM"
   server.signal(SIGTERM);
   CHECK(server.wait() == 0);
 }
+
+TEST_CASE("your_first_server: an invalid port is refused in a sentence" * needs_program("your_first_server")) {
+  for (const char* port : {"70000", "-1", "80x", "''"})
+    sluice_test::check_refused("your_first_server", port, "; expected a whole number from 0 to 65535");
+}

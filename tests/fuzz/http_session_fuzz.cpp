@@ -159,11 +159,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool draining = false;
     asio::io_context context{1};
     const Wired wired;
-    HttpSession<Wired> session(BytesStream(context, wire), wired, app, limits, draining);
+    BodyBudget bodies(limits.max_bodies);
+    HttpSession<Wired> session(BytesStream(context, wire), wired, app, limits, draining, bodies);
     bool ended = false;
     asio::co_spawn(context, run_whole(session, ended), asio::detached);
     context.run();
     require(ended, "a session ends with its connection");
+    require(bodies.held() == 0, "no memory of a body stays counted");
     require(world.app.under_way() == 0, "nothing remains of a request");
   }
   check_responses(wire.out);

@@ -4,6 +4,7 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+#include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
 #include "sluice/serve/nlohmann/openai_setup.hpp"
 #include "sluice/serve/tee.hpp"
@@ -18,8 +19,8 @@
 #include "serve/what_if.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
-#include <sys/resource.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -66,13 +67,20 @@ int replay(const serving::Options& options, const engines::System& system, const
   return 0;
 }
 
-/// As many connections as the system lets this process have: a shell allows 1,024 files unless told otherwise, fewer
-/// than the server takes.
-void allow_connections() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &files); // refused: connections wait until others end
+/// Reads the keys and the certificate again. What is wrong changes nothing: the server goes on with what it had.
+void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now) {
+  const auto tell = [](const Error& error) {
+    fmt::print(stderr, "sluice-serve: HUP: {}; what was read before stays\n", error.line());
+  };
+  const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
+  if (keys)
+    known.replace(*keys, now);
+  else
+    tell(keys.error());
+  const Status renewed = connection.renew ? connection.renew() : Status{};
+  if (!renewed) tell(renewed.error());
+  if (keys && renewed)
+    fmt::print(stderr, "sluice-serve: HUP: {} keys{}\n", keys->size(), connection.renew ? ", and the certificate" : "");
 }
 
 int serve(serving::Options& options) {
@@ -81,8 +89,14 @@ int serve(serving::Options& options) {
   const Expected<const engines::System*> second =
       running::find_system(options.tee.empty() ? options.run.system : options.tee);
   if (!second) return fail(of_flag("--tee", second.error()));
-  Expected<HttpConnection> connection = serving::connection(options);
+  Expected<serving::ServedConnection> connection = serving::connection(options);
   if (!connection) return fail(connection.error());
+  const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
+  if (!keys) return fail(keys.error());
+  const Expected<std::optional<HttpAddress>> admin = serving::admin_address(options);
+  if (!admin) return fail(admin.error());
+  const Expected<int> connections = serving::allow_connections(options, HttpLimits{}.reserved);
+  if (!connections) return fail(connections.error());
   Expected<serving::Served> served = serving::set_up(options, **system);
   if (!served) return fail(served.error());
   std::optional<Expected<serving::Served>> tee_served;
@@ -99,8 +113,12 @@ int serve(serving::Options& options) {
   OpenAiServerConfig config;
   config.what_if = *std::move(systems);
   config.address = {options.host, options.port};
-  config.connection = *std::move(connection);
+  config.admin = *admin;
+  config.connection = std::move(connection->connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
+  config.limits.max_bodies = static_cast<std::size_t>(options.max_bodies);
+  config.limits.max_connections = *connections;
+  config.limits.max_per_address = options.max_per_address;
   config.drain_s = options.drain;
   config.draining = [drain = options.drain](std::size_t under_way) {
     fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
@@ -112,7 +130,10 @@ int serve(serving::Options& options) {
   config.api.about = fmt::format("{}: {}", who, served->what);
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
-  config.api.api_keys = options.api_keys;
+  config.api.keys = std::make_shared<ApiKeys>(*keys, config.api.clock());
+  config.reload = [&options, &connection, known = config.api.keys, now = config.api.clock] {
+    reload(options, *connection, *known, now());
+  };
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
   if (!options.quiet)
@@ -156,7 +177,8 @@ int serve(serving::Options& options) {
   server.attach(**engine);
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
-  fmt::print("{}/v1  (/live to look, /metrics for Prometheus)\n", server.url());
+  if (*admin) fmt::print("admin: {}  (/live to look, /metrics for Prometheus, POST /drain)\n", server.admin_url());
+  fmt::print("{}/v1{}\n", server.url(), *admin ? "" : "  (/live to look, /metrics for Prometheus)");
   std::fflush(stdout);
   server.run();
   engine->reset(); // joins its thread before what it tells is gone
@@ -174,7 +196,7 @@ int program(int argc, char** argv) {
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());
-  allow_connections();
+  std::signal(SIGHUP, SIG_IGN); // until the server handles it: a reload while the weights load must not end the program
   try {
     return serve(options);
   } catch (const std::bad_alloc&) {

@@ -3,13 +3,20 @@
 #include "serve/options.hpp"
 
 #include "sluice/core/text.hpp"
+#include "sluice/serve/api_keys.hpp"
 
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace serving {
@@ -52,9 +59,15 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--replay-clock", options.replay_clock, "what --record-clock wrote");
   app.add_option("--host", options.host, "the address to listen on")->capture_default_str();
   flags.whole("--port", options.port, 0, 65535, "the port; 0: any that is free (default: 8080)");
+  app.add_option(
+      "--admin", options.admin,
+      "PORT or HOST:PORT of a second listener, in plain HTTP on 127.0.0.1 unless HOST says otherwise: it has "
+      "/metrics, /live and POST /drain, and the first has them no longer");
   app.add_option("--api-key", options.api_keys, "a key that clients must send; may be given more than once")
       ->allow_extra_args(false);
-  app.add_option("--api-key-file", options.api_key_file, "the same, a key a line");
+  app.add_option("--api-key-file", options.api_key_file,
+                 "the same, a line each: KEY, or NAME: KEY requests/min=60 tokens/min=20000; # begins a comment. HUP "
+                 "reads it again");
   app.add_option(
       "--tls-cert", options.tls_cert,
       "serve over TLS, 1.2 or later, with this certificate: a file in PEM, those that vouch for it behind it");
@@ -66,6 +79,12 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "429 where not, none forecasts nothing")
       ->capture_default_str();
   flags.size("--max-body", options.max_body, 1, "of a request, e.g. 8MiB (default)");
+  flags.size("--max-bodies", options.max_bodies, 1,
+             "memory for the bodies of all requests that are arriving; beyond: 503 (default: 64MiB)");
+  flags.whole("--max-connections", options.max_connections, 1, 1 << 20,
+              "beyond: 503, except for /health, /ready and /metrics (default: 4096, or what `ulimit -Hn` allows)");
+  flags.whole("--max-per-address", options.max_per_address, 0, 1 << 20,
+              "connections of one IPv4 address or one IPv6 /64; 0: any number (default)");
   flags.number(
       "--drain", options.drain, 0, true,
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
@@ -74,6 +93,66 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
   running::conclude_machine(flags, options.run);
   return std::nullopt;
+}
+
+Expected<int> allow_connections(const Options& options, int reserved) {
+  constexpr int usual = 4096;
+  const int others = reserved + 128; // files that are no connections of clients
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return options.max_connections.value_or(usual);
+  const rlim_t before = files.rlim_cur;
+  files.rlim_cur = files.rlim_max; // a shell allows 1,024 files unless told otherwise
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = before;
+  const auto most = files.rlim_cur == RLIM_INFINITY || files.rlim_cur > (1 << 21)
+                        ? 1 << 21
+                        : std::max(1, static_cast<int>(files.rlim_cur) - others);
+  if (options.max_connections.value_or(1) > most)
+    return running::flag_error("--max-connections",
+                               fmt::format("{} need more files than the {} that this process may open",
+                                           *options.max_connections, files.rlim_cur),
+                               fmt::format("at most {}, or a larger `ulimit -Hn`", most));
+  return options.max_connections.value_or(std::min(usual, most));
+}
+
+Expected<std::optional<HttpAddress>> admin_address(const Options& options) {
+  if (options.admin.empty()) return std::optional<HttpAddress>{};
+  HttpAddress address{"127.0.0.1", 0};
+  std::string_view port = options.admin;
+  if (const std::size_t colon = port.rfind(':'); colon != std::string_view::npos) {
+    std::string_view host = port.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    address.host = host;
+    port.remove_prefix(colon + 1);
+  }
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc{} || end != port.data() + port.size() || port.empty() || address.host.empty())
+    return running::flag_error("--admin", "it is '" + excerpt(options.admin) + "'",
+                               "PORT, or HOST:PORT as 0.0.0.0:9090 or [::1]:9090");
+  return std::optional{address};
+}
+
+Expected<std::vector<ApiKey>> read_keys(const Options& options) {
+  std::vector<ApiKey> keys;
+  if (!options.api_key_file.empty()) {
+    const std::string file = "'" + excerpt(options.api_key_file, 200) + "'";
+    std::ifstream opened(options.api_key_file, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(opened), {}};
+    if (!opened.is_open() || opened.bad())
+      return running::flag_error("--api-key-file", "there is no file " + file, "a file with a key a line");
+    Expected<std::vector<ApiKey>> read = read_api_keys(text);
+    if (!read) {
+      Error error = read.error();
+      error.what = file + ", " + error.where + ": " + error.what;
+      error.where = "--api-key-file";
+      return error;
+    }
+    if (read->empty()) return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
+    keys = *std::move(read);
+  }
+  int number = 0;
+  for (const std::string& secret : options.api_keys)
+    keys.push_back({.name = fmt::format("--api-key {}", ++number), .secret = secret});
+  return keys;
 }
 
 Status check_options(Options& options) {
@@ -94,21 +173,11 @@ Status check_options(Options& options) {
   if (options.tls_cert.empty() != options.tls_key.empty())
     return running::flag_error(options.tls_cert.empty() ? "--tls-key" : "--tls-cert", "it stands alone",
                                "--tls-cert and --tls-key, a certificate and its key");
+  if (options.max_bodies < options.max_body)
+    return running::flag_error("--max-bodies", fmt::format("{} bytes hold no body of --max-body", options.max_bodies),
+                               fmt::format("at least {}", options.max_body));
   if (options.drain > longest_drain)
     return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
-  if (!options.api_key_file.empty()) {
-    std::ifstream file(options.api_key_file);
-    if (!file)
-      return running::flag_error("--api-key-file", "there is no file '" + excerpt(options.api_key_file, 200) + "'",
-                                 "a file with a key a line");
-    std::size_t before = options.api_keys.size();
-    for (std::string line; std::getline(file, line);) {
-      line.erase(line.find_last_not_of(" \t\r") + 1); // of an editor, or of another system's ends of lines
-      if (!line.empty()) options.api_keys.push_back(line);
-    }
-    if (options.api_keys.size() == before)
-      return running::flag_error("--api-key-file", "it has no key", "a file with a key a line");
-  }
   if (options.replay.empty() != options.replay_clock.empty())
     return running::flag_error(options.replay.empty() ? "--replay-clock" : "--replay", "it stands alone",
                                "--replay and --replay-clock, of one server");

@@ -13,12 +13,12 @@ namespace serving {
 
 using namespace sluice;
 
-Expected<HttpConnection> connection(const Options& options) {
-  if (options.tls_cert.empty()) return HttpConnection{};
+Expected<ServedConnection> connection(const Options& options) {
+  if (options.tls_cert.empty()) return ServedConnection{};
 #if defined(SLUICE_HAS_OPENSSL)
   Expected<Tls> tls = Tls::make(options.tls_cert, options.tls_key);
   if (!tls) return tls.error();
-  return HttpConnection{*std::move(tls)};
+  return ServedConnection{HttpConnection{*tls}, [tls = *tls] { return tls.renew(); }};
 #else
   return running::flag_error("--tls-cert", "this build has no TLS", "a build where CMake finds OpenSSL (libssl-dev)");
 #endif

@@ -7,9 +7,16 @@
 
 #include "serve/options.hpp"
 
+#include <functional>
+
 namespace serving {
 
+struct ServedConnection {
+  sluice::HttpConnection connection;
+  std::function<sluice::Status()> renew; ///< reads the certificate and its key again; empty: there are none
+};
+
 /// Errors: --tls-cert and --tls-key are not a certificate and its key; this program was built without OpenSSL.
-[[nodiscard]] sluice::Expected<sluice::HttpConnection> connection(const Options& options);
+[[nodiscard]] sluice::Expected<ServedConnection> connection(const Options& options);
 
 } // namespace serving

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,6 +91,11 @@ class HttpApp {
 
   /// Responds at once, or keeps the exchange and responds later.
   virtual void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) = 0;
+  /// The refusal of a request whose head alone decides it, or none. `head` has no body yet. Called before a body is
+  /// read, so that a client without a key costs no memory; changes nothing, and `handle` decides again.
+  [[nodiscard]] virtual std::optional<HttpResponse> refuse_head(const HttpRequest& /*head*/) { return std::nullopt; }
+  /// Whether the request watches the server, as a probe does. The transport keeps connections in reserve for these.
+  [[nodiscard]] virtual bool watches(const HttpRequest& /*head*/) const { return false; }
   /// The response to bytes that are not a valid request; `what` is one sentence for the client.
   [[nodiscard]] virtual HttpResponse refuse(int status, std::string what) = 0;
 };

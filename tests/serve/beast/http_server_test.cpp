@@ -142,14 +142,15 @@ TEST_CASE("HttpServer refuses invalid, long and slow requests, and serves the ne
     return client.read_all();
   };
   CHECK(answer_to("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
-  CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'))
+  CHECK(answer_to("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'))
             .starts_with("HTTP/1.1 413 "));
-  CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer_to("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n")
+            .starts_with("HTTP/1.1 400 "));
   CHECK(answer_to("GET / HTTP/1.1\r\nX: " + std::string(5000, 'x') + "\r\n\r\n").starts_with("HTTP/1.1 431 "));
   CHECK(answer_to("GET / HTTP/1.1\r\nX: ").empty()); // a head that never ends: the connection is closed
-  CHECK(answer_to("GET /dropped HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 500 "));
-  CHECK(answer_to("GET /fine HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 200 "));
-  CHECK(answer_to("HEAD /fine HTTP/1.1\r\nConnection: close\r\n\r\n").ends_with("\r\n\r\n"));
+  CHECK(answer_to("GET /dropped HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 500 "));
+  CHECK(answer_to("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  CHECK(answer_to("HEAD /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ends_with("\r\n\r\n"));
 }
 
 TEST_CASE("HttpServer answers Expect: 100-continue and reads the body") {

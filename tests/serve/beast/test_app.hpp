@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,8 @@ class TestApp final : public sluice::HttpApp {
  public:
   void handle(sluice::HttpRequest request, std::unique_ptr<sluice::Exchange> exchange) override {
     ++requests;
+    if (request.path() == "/smuggled") ++smuggled;
+    if (request.headers.find("X-Seen") != request.target) ++unseen;
     if (request.path() == "/never") {
       kept.push_back(std::move(exchange));
       kept.back()->on_gone([this] { ++gone; });
@@ -59,6 +62,12 @@ class TestApp final : public sluice::HttpApp {
     response.body = request.method + " " + request.target + " " + request.body;
     exchange->respond(std::move(response));
   }
+  /// `/locked` needs a key that nobody has; `/health` watches.
+  std::optional<sluice::HttpResponse> refuse_head(const sluice::HttpRequest& head) override {
+    if (head.path() != "/locked") return std::nullopt;
+    return refuse(401, "no key");
+  }
+  [[nodiscard]] bool watches(const sluice::HttpRequest& head) const override { return head.path() == "/health"; }
   sluice::HttpResponse refuse(int status, std::string what) override {
     sluice::HttpResponse response;
     response.status = status;
@@ -68,6 +77,8 @@ class TestApp final : public sluice::HttpApp {
 
   sluice::HttpTransport* transport = nullptr;
   std::atomic<int> requests{0}, gone{0};
+  std::atomic<int> smuggled{0}; ///< requests for /smuggled
+  std::atomic<int> unseen{0};   ///< requests without a header `X-Seen` that repeats their target
   std::vector<std::unique_ptr<sluice::Exchange>> kept;
 
  private:

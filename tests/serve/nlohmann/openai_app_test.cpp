@@ -343,6 +343,41 @@ TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {
   CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
 }
 
+TEST_CASE("OpenAiApp holds each key to its requests and tokens a minute, and says what is left") {
+  World world([](OpenAiSetup& setup) {
+    setup.keys = std::make_shared<ApiKeys>(
+        std::vector<ApiKey>{{.name = "alice", .secret = "a", .requests_per_minute = 2, .tokens_per_minute = 60},
+                            {.name = "bob", .secret = "b", .requests_per_minute = 0, .tokens_per_minute = 0}},
+        0);
+  });
+  HttpHeaders alice, bob;
+  alice.add("Authorization", "Bearer a");
+  bob.add("Authorization", "Bearer b");
+  HttpRequest head{"POST", "/v1/completions", alice, ""};
+  CHECK(!world.app->refuse_head(head));
+  CHECK(world.app->refuse_head({"POST", "/v1/completions", {}, ""})->status == 401);
+  const auto first = world.ask("POST", "/v1/completions", R"({"prompt":"ab","stream":true})", alice);
+  world.happen({world.event(0, Kind::accepted)});
+  world.happen({world.event(0, Kind::tokens, "xyz"), world.event(0, Kind::ended)});
+  CHECK(first->response.headers.find("x-ratelimit-remaining-requests") == "1");
+  const auto second = world.ask("POST", "/tokenize", R"({"prompt":"a"})", alice);
+  CHECK(second->response.status == 200);
+  CHECK(second->response.headers.find("x-ratelimit-limit-tokens") == "60");
+  CHECK(second->response.headers.find("x-ratelimit-remaining-tokens") == "54"); // a prompt of 3, an answer of 3
+  CHECK(second->response.headers.find("x-ratelimit-remaining-requests") == "0");
+  const auto third = world.ask("POST", "/v1/completions", R"({"prompt":"ab"})", alice);
+  CHECK(third->response.status == 429);
+  CHECK(third->body()["error"]["code"] == "rate_limit_exceeded");
+  CHECK(third->response.headers.find("Retry-After") == "30");
+  CHECK(world.app->refuse_head(head)->status == 429);
+  CHECK(world.ask("GET", "/v1/models", "", alice)->response.status == 200);
+  const auto other = world.ask("POST", "/tokenize", R"({"prompt":"a"})", bob);
+  CHECK(other->response.status == 200);
+  CHECK(other->response.headers.find("x-ratelimit-limit-requests").empty());
+  world.clock = 30;
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"a"})", alice)->response.status == 200);
+}
+
 TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none without an origin") {
   World closed;
   CHECK(closed.ask("OPTIONS", "/v1/models")->response.status == 405);

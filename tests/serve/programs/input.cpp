@@ -31,7 +31,7 @@ struct Refused {
   const char* what;
   std::string request;
   int status;
-  bool goes_on = true; ///< the same connection serves the next request, because its beginning is known
+  bool goes_on = true; ///< the same connection serves the next request, because the body was read
 };
 
 std::vector<Refused> table() {
@@ -69,31 +69,31 @@ std::vector<Refused> table() {
       {"prompts times n", ask(R"({"prompt":[)" + repeated("\"a\",", 500) + R"("a"],"n":128})"), 400},
       {"a field that is not built", ask(good + R"(,"best_of":3})"), 400},
       {"another type of body",
-       "POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n" + std::string{key} +
-           "\r\n{}",
+       "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n" +
+           std::string{key} + "\r\n{}",
        400},
       {"a form",
-       "POST /v1/completions HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n" +
+       "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n" +
            std::string{"Content-Length: 2\r\n"} + key + "\r\n{}",
        400},
       {"a page's body without a type",
-       "POST /v1/completions HTTP/1.1\r\nOrigin: http://elsewhere\r\n" + std::string{"Content-Length: 2\r\n"} + key +
-           "\r\n{}",
+       "POST /v1/completions HTTP/1.1\r\nHost: x\r\nOrigin: http://elsewhere\r\n" +
+           std::string{"Content-Length: 2\r\n"} + key + "\r\n{}",
        400},
       {"another model", ask(R"({"prompt":"a","model":"gpt-4"})"), 404},
-      {"a path that there is not", "GET /v1/nothing HTTP/1.1\r\n" + std::string{key} + "\r\n", 404},
-      {"a path of control characters", "GET /%00%0a HTTP/1.1\r\n\r\n", 404},
-      {"GET where POST is", "GET /v1/completions HTTP/1.1\r\n" + std::string{key} + "\r\n", 405},
-      {"DELETE", "DELETE /v1/models HTTP/1.1\r\n" + std::string{key} + "\r\n", 405},
+      {"a path that there is not", "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n" + std::string{key} + "\r\n", 404},
+      {"a path of control characters", "GET /%00%0a HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+      {"GET where POST is", "GET /v1/completions HTTP/1.1\r\nHost: x\r\n" + std::string{key} + "\r\n", 405},
+      {"DELETE", "DELETE /v1/models HTTP/1.1\r\nHost: x\r\n" + std::string{key} + "\r\n", 405},
       {"POST where GET is", post("/health", "{}"), 405},
-      {"no key", post("/v1/completions", good + "}"), 401},
-      {"a wrong key", post("/v1/completions", good + "}", "Authorization: Bearer secreT\r\n"), 401},
-      {"a key and more", post("/v1/completions", good + "}", "Authorization: Bearer secretsecret\r\n"), 401},
-      {"an empty key", post("/v1/completions", good + "}", "Authorization: Bearer \r\n"), 401},
-      {"another scheme", post("/v1/completions", good + "}", "Authorization: Basic secret\r\n"), 401},
+      {"no key", post("/v1/completions", good + "}"), 401, false},
+      {"a wrong key", post("/v1/completions", good + "}", "Authorization: Bearer secreT\r\n"), 401, false},
+      {"a key and more", post("/v1/completions", good + "}", "Authorization: Bearer secretsecret\r\n"), 401, false},
+      {"an empty key", post("/v1/completions", good + "}", "Authorization: Bearer \r\n"), 401, false},
+      {"another scheme", post("/v1/completions", good + "}", "Authorization: Basic secret\r\n"), 401, false},
       {"10 MB", ask(R"({"prompt":")" + repeated("0123456789", 1'000'000) + "\"}"), 413, false},
       {"10 MB in chunks",
-       "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" +
+       "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + std::string{key} + "\r\n" +
            repeated("10000\r\n" + std::string(1 << 16, 'x') + "\r\n", 160) + "0\r\n\r\n",
        413, false},
       {"a Content-Length of 10 MB", length + "10000000\r\n\r\n{", 413, false},
@@ -101,9 +101,10 @@ std::vector<Refused> table() {
       {"a negative length", length + "-1\r\n\r\n{", 400, false},
       {"two lengths", length + "1\r\nContent-Length: 2\r\n\r\n{}", 400, false},
       {"no HTTP", "\x16\x03\x01\x02 hello\r\n\r\n", 400, false},
-      {"a head of 20 KB", "GET /health HTTP/1.1\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431, false},
-      {"a chunk without a length", "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400,
-       false}};
+      {"a head of 20 KB", "GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431, false},
+      {"a chunk without a length",
+       "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + std::string{key} + "\r\nzz\r\n",
+       400, false}};
 }
 
 /// One sentence in OpenAI's form.

@@ -96,7 +96,7 @@ TEST_CASE("a hundred connections that send a byte at a time do not delay /health
   const ServerProcess server({"--model", "tiny"});
   std::vector<Connection> slow;
   for (int i = 0; i < 100; ++i) slow.emplace_back(server.port());
-  const std::string head = "GET /health HTTP/1.1\r\nX: " + std::string(100, 'x');
+  const std::string head = "GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(100, 'x');
   std::vector<double> times;
   for (std::size_t sent = 0; sent < 20; ++sent) {
     for (Connection& connection : slow) REQUIRE(connection.send(std::string_view(head).substr(sent, 1)));

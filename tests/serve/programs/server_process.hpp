@@ -46,10 +46,13 @@ class ServerProcess {
     ::close(pipe[1]);
     std::FILE* out = fdopen(pipe[0], "r");
     char line[4096];
-    while (port_ == 0 && std::fgets(line, sizeof line, out) != nullptr)
+    constexpr std::string_view admin = "admin: http://127.0.0.1:";
+    while (port_ == 0 && std::fgets(line, sizeof line, out) != nullptr) {
+      if (std::string_view(line).starts_with(admin)) admin_port_ = std::atoi(line + admin.size());
       for (const std::string_view scheme : {"http", "https"})
         if (const std::string begin = std::string{scheme} + "://127.0.0.1:"; std::string_view(line).starts_with(begin))
           port_ = std::atoi(line + begin.size()), scheme_ = scheme;
+    }
     std::fclose(out);
     REQUIRE(port_ > 0);
     REQUIRE(eventually([&] { return ready(); }));
@@ -63,6 +66,8 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
+  /// Of --admin; 0: there is none.
+  [[nodiscard]] int admin_port() const { return admin_port_; }
   [[nodiscard]] pid_t process() const { return process_; }
   [[nodiscard]] std::string url() const { return scheme_ + "://127.0.0.1:" + std::to_string(port_); }
   /// A value of /metrics; below 0 if there is none of that name.
@@ -103,7 +108,7 @@ class ServerProcess {
   }
 
   pid_t process_ = -1;
-  int port_ = 0;
+  int port_ = 0, admin_port_ = 0;
   std::string scheme_;
 };
 

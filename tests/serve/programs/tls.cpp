@@ -101,7 +101,7 @@ TEST_CASE("TLS: wrong files are refused in one line" * needs_all()) {
   const Certificate one, other;
   const std::string tiny = "--model tiny --port 0 ";
   check_refused("sluice-serve", tiny + "--tls-cert '" + one.file + "' --tls-key '" + other.key + "'",
-                "--tls-key: OpenSSL takes none from '" + other.key + "': key values mismatch");
+                "--tls-key: '" + other.key + "' is not the key of the certificate in '" + one.file + "'; expected ");
   check_refused("sluice-serve", tiny + "--tls-cert /nowhere --tls-key '" + one.key + "'",
                 "--tls-cert: '/nowhere': No such file");
   check_refused("sluice-serve", tiny + flags_of(one) + "--decisions '" + one.key + "'", "is the file of --tls-key");

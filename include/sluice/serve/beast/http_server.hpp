@@ -4,6 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/beast/connection.hpp"
+#include "sluice/serve/beast/held_body.hpp"
 #include "sluice/serve/beast/http_session.hpp"
 #include "sluice/serve/http.hpp"
 
@@ -17,8 +18,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 // clang-tidy 14 mistakes a coroutine's parameter, which moves into its frame, for one used after a move.
 // NOLINTBEGIN(bugprone-use-after-move)
@@ -31,6 +34,32 @@ struct HttpAddress {
 };
 
 class HttpServer;
+
+/// What a server's connections hold now, and what it turned away since it began.
+struct HttpFigures {
+  std::size_t connections = 0;     ///< open, with those of the reserve
+  std::size_t in_reserve = 0;      ///< of these, in the reserve
+  std::int64_t turned_away = 0;    ///< connections that came when there were as many as allowed
+  std::size_t body_bytes = 0;      ///< of bodies that have arrived and were not read by the application
+  std::int64_t bodies_refused = 0; ///< requests that exceeded the memory for all bodies
+};
+
+namespace detail {
+
+/// An IPv4 address, or the first 64 bits of an IPv6 one: a client may have all addresses of such a network.
+[[nodiscard]] inline std::string client_address(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return "?";
+  const boost::asio::ip::address address = remote.address();
+  if (address.is_v4()) return address.to_string();
+  const boost::asio::ip::address_v6 six = address.to_v6();
+  if (six.is_v4_mapped()) return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, six).to_string();
+  const auto bytes = six.to_bytes();
+  return {bytes.begin(), bytes.begin() + 8};
+}
+
+} // namespace detail
 
 /// The kind of connection that a server accepts, chosen at run time: any `Connection`, PlainHttp by default. Costs one
 /// indirect call per connection.
@@ -62,38 +91,26 @@ class HttpServer final : public HttpTransport {
       : limits_(limits), connection_(std::move(connection)) {}
 
   /// Errors: no such address, a port in use or not allowed.
-  [[nodiscard]] Status listen(const HttpAddress& address) {
-    namespace asio = boost::asio;
-    boost::system::error_code error;
-    const auto host = asio::ip::make_address(address.host, error);
-    if (error)
-      return Error{ErrorCode::bad_input, "--host", "'" + address.host + "' is no address",
-                   "a number, as 127.0.0.1 or ::1"};
-    const asio::ip::tcp::endpoint endpoint{host, address.port};
-    const auto step = [&](auto&& act) {
-      if (!error) act();
-    };
-    step([&] { acceptor_.open(endpoint.protocol(), error); });
-    step([&] { acceptor_.set_option(asio::socket_base::reuse_address(true), error); });
-    step([&] { acceptor_.bind(endpoint, error); });
-    step([&] { acceptor_.listen(backlog, error); });
-    if (!error) return {};
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
-    return Error{ErrorCode::bad_input, "--port",
-                 address.host + ":" + std::to_string(address.port) + ": " + error.message(),
-                 "a port that is free and allowed (--port 0: any)"};
+  [[nodiscard]] Status listen(const HttpAddress& address) { return open(acceptor_, address, "--host", "--port"); }
+  /// The same for a second port, in plain HTTP, that `run` serves another application on. It counts in no limit of
+  /// clients, and a drain leaves it open.
+  [[nodiscard]] Status listen_admin(const HttpAddress& address) {
+    return open(admin_acceptor_, address, "--admin", "--admin");
   }
+  [[nodiscard]] std::uint16_t admin_port() const { return admin_acceptor_.local_endpoint().port(); }
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   [[nodiscard]] std::string_view scheme() const { return connection_.scheme(); }
 
-  /// Serves `app` until `stop` or the end of a drain.
-  void run(HttpApp& app) {
+  /// Serves `app` until `stop` or the end of a drain, and `admin` at the second port if there is one.
+  void run(HttpApp& app, HttpApp* admin = nullptr) {
     app_ = &app;
     boost::asio::co_spawn(context_, accept(), boost::asio::detached);
+    if (admin != nullptr && admin_acceptor_.is_open())
+      boost::asio::co_spawn(context_, accept_admin(*admin), boost::asio::detached);
     cut_who_is_stuck();
     context_.run();
     for (OpenConnection* session : sessions_) session->cut(); // their coroutines end with the context
+    for (OpenConnection* session : admin_sessions_) session->cut();
   }
 
   /// Runs `work` on the application's thread. From any thread, and from a signal handler that asio calls.
@@ -118,6 +135,12 @@ class HttpServer final : public HttpTransport {
     });
   }
 
+  /// Calls `then` at each signal of this number. On the application's thread.
+  void on_each_signal(int number, std::function<void()> then) {
+    auto signals = std::make_shared<boost::asio::signal_set>(context_, number);
+    await_each(std::move(signals), std::move(then));
+  }
+
   /// Accepts no new connections and ends `run` when requests under way have ended, at most `bound` later. On the
   /// application's thread.
   void drain(std::chrono::milliseconds bound) {
@@ -133,25 +156,96 @@ class HttpServer final : public HttpTransport {
   void stop() {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
+    admin_acceptor_.close(ignored);
     context_.stop();
   }
   [[nodiscard]] bool draining() const { return draining_; }
   [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
+  /// On the application's thread.
+  [[nodiscard]] HttpFigures figures() const {
+    return {sessions_.size(), reserve_.size(), turned_away_, bodies_.held(), bodies_.refused()};
+  }
 
  private:
   friend class HttpConnection;
+
+  static void await_each(const std::shared_ptr<boost::asio::signal_set>& signals, std::function<void()> then) {
+    signals->async_wait([signals, then = std::move(then)](const boost::system::error_code& error, int /*number*/) {
+      if (error) return;
+      then();
+      await_each(signals, then);
+    });
+  }
+
+  Status open(boost::asio::ip::tcp::acceptor& acceptor, const HttpAddress& address, const char* host_flag,
+              const char* port_flag) {
+    namespace asio = boost::asio;
+    boost::system::error_code error;
+    const auto host = asio::ip::make_address(address.host, error);
+    if (error)
+      return Error{ErrorCode::bad_input, host_flag, "'" + address.host + "' is no address",
+                   "a number, as 127.0.0.1 or ::1"};
+    const asio::ip::tcp::endpoint endpoint{host, address.port};
+    const auto step = [&](auto&& act) {
+      if (!error) act();
+    };
+    step([&] { acceptor.open(endpoint.protocol(), error); });
+    step([&] { acceptor.set_option(asio::socket_base::reuse_address(true), error); });
+    step([&] { acceptor.bind(endpoint, error); });
+    step([&] { acceptor.listen(backlog, error); });
+    if (!error) return {};
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
+    return Error{ErrorCode::bad_input, port_flag,
+                 address.host + ":" + std::to_string(address.port) + ": " + error.message(),
+                 "a port that is free and allowed (" + std::string{port_flag} + " 0: any)"};
+  }
 
   boost::asio::awaitable<void> accept() {
     for (;;) {
       auto [error, socket] = co_await acceptor_.async_accept(detail::as_tuple_awaitable);
       if (!acceptor_.is_open()) co_return;
-      if (error) { // for example no file handle left: open connections will end
-        boost::asio::steady_timer pause(context_, std::chrono::milliseconds(50));
-        co_await pause.async_wait(detail::as_tuple_awaitable);
+      if (error) {
+        co_await pause();
         continue;
       }
       boost::asio::co_spawn(context_, connection_.serve(*this, std::move(socket)), boost::asio::detached);
     }
+  }
+  boost::asio::awaitable<void> accept_admin(HttpApp& admin) {
+    for (;;) {
+      auto [error, socket] = co_await admin_acceptor_.async_accept(detail::as_tuple_awaitable);
+      if (!admin_acceptor_.is_open()) co_return;
+      if (error) {
+        co_await pause();
+        continue;
+      }
+      if (admin_sessions_.size() < most_admin)
+        boost::asio::co_spawn(context_, serve_admin(admin, std::move(socket)), boost::asio::detached);
+    }
+  }
+  /// After an error, for example no file handle left: open connections will end.
+  boost::asio::awaitable<void> pause() {
+    boost::asio::steady_timer timer(context_, std::chrono::milliseconds(50));
+    co_await timer.async_wait(detail::as_tuple_awaitable);
+  }
+  boost::asio::awaitable<void> serve_admin(HttpApp& admin, boost::asio::ip::tcp::socket socket) {
+    static constexpr bool never_draining = false;
+    static constexpr PlainHttp plain;
+    boost::system::error_code ignored;
+    socket.non_blocking(true, ignored); // for writes that are tried before they wait
+    HttpSession<PlainHttp> session(plain.wrap(std::move(socket)), plain, admin, limits_, never_draining, bodies_);
+    const struct Member {
+      Member(std::unordered_set<OpenConnection*>& all_, OpenConnection& one_) : all(all_), one(one_) {
+        all.insert(&one);
+      }
+      ~Member() { all.erase(&one); }
+      Member(const Member&) = delete;
+      Member& operator=(const Member&) = delete;
+      std::unordered_set<OpenConnection*>& all;
+      OpenConnection& one;
+    } member{admin_sessions_, session};
+    co_await session.run();
   }
 
   template <Connection C>
@@ -161,40 +255,66 @@ class HttpServer final : public HttpTransport {
     // By default the kernel buffers megabytes of an unread stream before the server notices.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
     socket.non_blocking(true, ignored); // for writes that are tried before they wait
-    typename C::Stream stream = connection.wrap(std::move(socket));
-    if (static_cast<int>(sessions_.size()) >= limits_.max_connections) {
-      boost::beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(1));
-      if (!co_await connection.greet(stream)) co_return;
-      HttpResponse full = app_->refuse(503, "the server has as many connections as it takes");
-      full.headers.add("Retry-After", "1");
-      detail::HttpReply reply(context_.get_executor());
-      reply.keep_alive = false;
-      std::string text = detail::http_head(full, static_cast<std::int64_t>(full.body.size()), reply) + full.body;
-      co_await boost::asio::async_write(stream, boost::asio::buffer(text), detail::as_tuple_awaitable);
-      co_await connection.part(stream);
-      co_return;
+    const std::string address = detail::client_address(socket);
+    const std::string_view full = why_full(address);
+    if (!full.empty()) {
+      turned_away_ += 1;
+      if (!make_room_in_reserve()) co_return;
     }
-    HttpSession<C> session(std::move(stream), connection, *app_, limits_, draining_);
-    const Listed listed{*this, session};
+    HttpSession<C> session(connection.wrap(std::move(socket)), connection, *app_, limits_, draining_, bodies_, full);
+    const Listed listed{*this, session, full.empty() ? address : std::string{}};
     co_await session.run();
   }
 
-  /// Lists the session while it lives.
+  /// Why a new connection is one of the reserve; empty: it is not.
+  [[nodiscard]] std::string_view why_full(const std::string& address) const {
+    if (static_cast<int>(sessions_.size() - reserve_.size()) >= limits_.max_connections)
+      return "the server has as many connections as it takes";
+    const auto found = addresses_.find(address);
+    if (limits_.max_per_address > 0 && found != addresses_.end() && found->second >= limits_.max_per_address)
+      return "this address has as many connections as one may have";
+    return {};
+  }
+  /// Ends the oldest connection of a full reserve that is not being answered. False: all are.
+  [[nodiscard]] bool make_room_in_reserve() {
+    if (static_cast<int>(reserve_.size() - leaving_.size()) < limits_.reserved) return true;
+    for (OpenConnection* const session : reserve_)
+      if (!leaving_.contains(session) && session->cut_unless_answering()) return leaving_.insert(session).second;
+    return false;
+  }
+
+  /// Lists the session while it lives: under its client's address, or in the reserve without one.
   struct Listed {
-    Listed(HttpServer& server_, OpenConnection& session_) : server(server_), session(session_) {
+    Listed(HttpServer& server_, OpenConnection& session_, std::string address_)
+        : server(server_), session(session_), address(std::move(address_)) {
       server.sessions_.insert(&session);
+      if (address.empty())
+        server.reserve_.push_back(&session);
+      else
+        server.addresses_[address] += 1;
     }
-    ~Listed() { server.sessions_.erase(&session); }
+    ~Listed() {
+      server.sessions_.erase(&session);
+      server.leaving_.erase(&session);
+      if (address.empty())
+        std::erase(server.reserve_, &session);
+      else if (--server.addresses_[address] == 0)
+        server.addresses_.erase(address);
+    }
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
     HttpServer& server;
     OpenConnection& session;
+    std::string address;
   };
 
   void cut_who_is_stuck() {
     const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
     for (OpenConnection* session : open)
       if (sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
+    const auto admins = admin_sessions_;
+    for (OpenConnection* session : admins)
+      if (admin_sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
     after(1, [this] { cut_who_is_stuck(); });
   }
 
@@ -209,13 +329,21 @@ class HttpServer final : public HttpTransport {
   }
 
   static constexpr int backlog = 4096;
-  static constexpr int send_buffer = 32 << 10; // bytes
+  static constexpr std::size_t most_admin = 64; // connections; newcomers are closed
+  static constexpr int send_buffer = 32 << 10;  // bytes
 
   HttpLimits limits_;
   HttpConnection connection_;
-  std::unordered_set<OpenConnection*> sessions_; ///< outlives the context, whose end ends their coroutines
+  // These outlive the context, whose end ends the sessions' coroutines.
+  BodyBudget bodies_{limits_.max_bodies};
+  std::unordered_set<OpenConnection*> sessions_;
+  std::unordered_set<OpenConnection*> admin_sessions_; ///< of the second port; none of them is in `sessions_`
+  std::vector<OpenConnection*> reserve_;               ///< of them, those of the reserve, the oldest first
+  std::unordered_set<OpenConnection*> leaving_;        ///< of those, the ones that were ended for a newer one
+  std::unordered_map<std::string, int> addresses_;     ///< connections of each client, without the reserve
+  std::int64_t turned_away_ = 0;
   boost::asio::io_context context_{1};
-  boost::asio::ip::tcp::acceptor acceptor_{context_};
+  boost::asio::ip::tcp::acceptor acceptor_{context_}, admin_acceptor_{context_};
   HttpApp* app_ = nullptr;
   bool draining_ = false;
   std::chrono::steady_clock::time_point deadline_;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "sluice/serve/beast/connection.hpp"
+#include "sluice/serve/beast/held_body.hpp"
 #include "sluice/serve/http.hpp"
+#include "sluice/serve/http_framing.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -25,7 +28,7 @@
 // NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
-/// Per-client limits.
+/// Limits of one client, and of all clients together.
 struct HttpLimits {
   std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond: 431
   std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond: 413
@@ -35,12 +38,18 @@ struct HttpLimits {
   /// Bytes of further requests that a client may send before its current response has ended. Beyond: it is dropped,
   /// and the request under way is cancelled.
   std::size_t max_ahead = std::size_t{64} << 10;
-  int max_connections = 4096; ///< beyond: 503 at once
+  /// Bytes of all requests' bodies together that have arrived and that the application has not taken yet. Beyond: 503,
+  /// for the request that would exceed it. At least `max_body`, or the largest bodies are never served.
+  std::size_t max_bodies = std::size_t{64} << 20;
+  int max_connections = 4096; ///< beyond: 503, except for requests that watch the server
+  int max_per_address = 0;    ///< connections of one IPv4 address or IPv6 /64; 0: any number. Beyond: as above
+  int reserved = 32;          ///< further connections, kept for requests that watch the server; each has one request
   std::chrono::milliseconds head_time{
       10'000}; ///< for a request's whole head; beyond: the connection is closed, without a 408
-  std::chrono::milliseconds body_time{60'000};  ///< for its body
-  std::chrono::milliseconds idle_time{75'000};  ///< between requests of one connection
-  std::chrono::milliseconds write_time{60'000}; ///< without a byte taken by the client
+  std::chrono::milliseconds reserved_time{2'000}; ///< the same over a connection of the reserve
+  std::chrono::milliseconds body_time{60'000};    ///< for its body
+  std::chrono::milliseconds idle_time{75'000};    ///< between requests of one connection
+  std::chrono::milliseconds write_time{60'000};   ///< without a byte taken by the client
 };
 
 namespace detail {
@@ -182,6 +191,8 @@ class OpenConnection {
   virtual void close_if_idle() = 0;
   /// Ends the connection, whatever is under way.
   virtual void cut() = 0;
+  /// Ends the connection unless a response is under way; whether it did.
+  virtual bool cut_unless_answering() = 0;
   /// Ends the connection if its client has taken no byte for `write_time`. The server asks every second: a timer for
   /// each write would be a tenth of what a token costs.
   virtual void cut_if_stuck(std::chrono::steady_clock::time_point now) = 0;
@@ -196,19 +207,29 @@ class HttpSession final : public OpenConnection {
  public:
   using Stream = typename Connection::Stream;
 
-  HttpSession(Stream stream, const Connection& connection, HttpApp& app, const HttpLimits& limits, const bool& draining)
-      : stream_(std::move(stream)), connection_(&connection), app_(&app), limits_(&limits), draining_(&draining) {}
+  /// `full`: why this connection is one of the reserve, as a sentence for clients; empty: it is not.
+  HttpSession(Stream stream, const Connection& connection, HttpApp& app, const HttpLimits& limits, const bool& draining,
+              BodyBudget& bodies, std::string_view full = {})
+      : stream_(std::move(stream)),
+        connection_(&connection),
+        app_(&app),
+        limits_(&limits),
+        draining_(&draining),
+        bodies_(&bodies),
+        full_(full) {}
 
   /// Serves requests until the client or the server ends the connection.
   detail::asio::awaitable<void> run() {
-    lowest().expires_after(limits_->head_time); // the handshake has the same limit as a head
+    lowest().expires_after(head_time()); // the handshake has the same limit as a head
     if (!co_await connection_->greet(stream_)) co_return;
     for (bool first = true; !*draining_ || first; first = false) {
       Parser parser;
       parser.header_limit(static_cast<std::uint32_t>(limits_->max_header));
       parser.body_limit(limits_->max_body);
-      if (!co_await read(parser, first)) break;
-      if (!co_await answer(parser.release())) break;
+      parser.get().body().count_in(*bodies_);
+      HttpRequest request;
+      if (!co_await read(parser, request, first)) break;
+      if (!co_await answer(parser.release(), std::move(request))) break;
     }
     co_await part();
   }
@@ -223,55 +244,134 @@ class HttpSession final : public OpenConnection {
   void cut_if_stuck(std::chrono::steady_clock::time_point now) override {
     if (writing_ && now - taken_ > limits_->write_time) cut();
   }
+  bool cut_unless_answering() override {
+    if (reply_ != nullptr) return false;
+    cut();
+    return true;
+  }
   [[nodiscard]] bool answering() const { return reply_ != nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
-  using Request = boost::beast::http::request<boost::beast::http::string_body>;
+  using Parser = boost::beast::http::request_parser<HeldBody>;
+  using Request = boost::beast::http::request<HeldBody>;
 
   auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
   auto& socket() { return lowest().socket(); }
 
-  /// Reads one request. False: the connection has ended, or the request was refused and it must end.
-  detail::asio::awaitable<bool> read(Parser& parser, bool first) {
+  /// Reads one request into `request`, without its body. False: the connection has ended, or the request was refused
+  /// and it must end.
+  detail::asio::awaitable<bool> read(Parser& parser, HttpRequest& request, bool first) {
     namespace http = boost::beast::http;
-    if (buffer_.size() == 0) { // an idle connection may wait longer than one that has begun a head
-      lowest().expires_after(first ? limits_->head_time : limits_->idle_time);
+    if (!co_await read_head(first)) co_return false;
+    boost::system::error_code error;
+    buffer_.consume(parser.put(detail::asio::buffer(buffered().substr(0, head_)), error));
+    if (!error) {
+      const auto& message = parser.get(); // has only the head's fields: trailers are ignored
+      request.method = std::string{message.method_string()};
+      request.target = std::string{message.target()};
+      for (const auto& field : message)
+        request.headers.add(std::string{field.name_string()}, std::string{field.value()});
+      if (!full_.empty() && !app_->watches(request)) {
+        co_await refuse(later(std::string{full_}));
+        co_return false;
+      }
+    }
+    if (!error && !parser.is_done()) {
+      if (std::optional<HttpResponse> refused = app_->refuse_head(request)) {
+        co_await refuse(*std::move(refused));
+        co_return false;
+      }
+      if (parser.content_length().value_or(0) > bodies_->left())
+        error = make_error_code(boost::system::errc::not_enough_memory);
+      else
+        error = co_await read_body(parser);
+    }
+    reading_ = false;
+    if (!error) co_return true;
+    parser.get().body() = {}; // the refusal takes its time, in which nothing is held
+    if (error == boost::system::errc::not_enough_memory) {
+      bodies_->refused_one();
+      co_await refuse(later("the bodies of other requests use the " + std::to_string(bodies_->most()) +
+                            " bytes for all bodies; try again"));
+    } else if (error == http::error::body_limit) {
+      co_await refuse(app_->refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes"));
+    } else if (error.category() == http::make_error_code(http::error::bad_method).category()) {
+      co_await refuse(app_->refuse(400, "this is no HTTP request: " + error.message()));
+    }
+    co_return false;
+  }
+  /// A refusal of what may be served later.
+  [[nodiscard]] HttpResponse later(std::string what) {
+    HttpResponse response = app_->refuse(503, std::move(what));
+    response.headers.add("Retry-After", "1");
+    return response;
+  }
+
+  /// Reads the rest of a request whose head `parser` has.
+  detail::asio::awaitable<boost::system::error_code> read_body(Parser& parser) {
+    namespace http = boost::beast::http;
+    lowest().expires_after(limits_->body_time);
+    if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+      static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+      co_await detail::asio::async_write(stream_, detail::asio::buffer(go_on), detail::as_tuple_awaitable);
+    }
+    for (;;) {
+      boost::system::error_code error;
+      while (!error && buffer_.size() > 0 && !parser.is_done()) buffer_.consume(parser.put(buffer_.data(), error));
+      if (parser.is_done()) co_return boost::system::error_code{};
+      if (error && error != http::error::need_more) co_return error;
+      // What the parser leaves is the line before a chunk, or trailers.
+      if (buffer_.size() > limits_->max_header) co_return make_error_code(http::error::bad_chunk_extension);
+      auto [ended, bytes] = co_await stream_.async_read_some(buffer_.prepare(body_bytes), detail::as_tuple_awaitable);
+      if (ended) co_return ended;
+      buffer_.commit(bytes);
+    }
+  }
+
+  /// Reads until the buffer begins with a whole head of `head_` bytes, whose framing is that of RFC 9112. False: the
+  /// connection has ended, or the request was refused.
+  detail::asio::awaitable<bool> read_head(bool first) {
+    lowest().expires_after(first ? head_time() : limits_->idle_time);
+    HttpHead head;
+    for (;;) {
+      if (buffer_.size() > 0 && !std::exchange(reading_, true)) // an idle connection may wait longer than a head
+        lowest().expires_after(head_time());
+      if (!head.look(buffered())) {
+        co_await refuse(app_->refuse(400, std::string{"this is no HTTP request: "} + head.wrong()));
+        co_return false;
+      }
+      if (head.end() > 0 && head.end() <= limits_->max_header) break;
+      if (head.end() > 0 || buffer_.size() >= limits_->max_header) {
+        co_await refuse(app_->refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes"));
+        co_return false;
+      }
       auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
       if (error) co_return false;
       buffer_.commit(bytes);
     }
-    reading_ = true;
-    lowest().expires_after(limits_->head_time);
-    auto [error, ignored] = co_await http::async_read_header(stream_, buffer_, parser, detail::as_tuple_awaitable);
-    if (!error) {
-      if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-        static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
-        co_await detail::asio::async_write(stream_, detail::asio::buffer(go_on), detail::as_tuple_awaitable);
-      }
-      lowest().expires_after(limits_->body_time);
-      std::tie(error, ignored) = co_await http::async_read(stream_, buffer_, parser, detail::as_tuple_awaitable);
-    }
-    reading_ = false;
-    if (!error) co_return true;
-    if (error == http::error::body_limit) {
-      co_await refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes");
-    } else if (error == http::error::header_limit) {
-      co_await refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes");
-    } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
-               error != http::error::end_of_stream && error != http::error::partial_message) {
-      co_await refuse(400, "this is no HTTP request: " + error.message());
-    }
+    buffer_.consume(head.begin());
+    head_ = head.end() - head.begin();
+    const std::string wrong = wrong_framing(buffered().substr(0, head_));
+    if (wrong.empty()) co_return true;
+    co_await refuse(app_->refuse(400, "this is no HTTP request: " + wrong));
     co_return false;
+  }
+  [[nodiscard]] std::string_view buffered() const {
+    return {static_cast<const char*>(buffer_.data().data()), buffer_.size()};
+  }
+
+  [[nodiscard]] std::chrono::milliseconds head_time() const {
+    return full_.empty() ? limits_->head_time : std::min(limits_->head_time, limits_->reserved_time);
   }
 
   /// Responds to an invalid request and ends the connection. Keeps reading for a moment: closing with unread bytes
   /// would reset the connection, and the client would lose the response.
-  detail::asio::awaitable<void> refuse(int status, std::string what) {
+  detail::asio::awaitable<void> refuse(HttpResponse response) {
+    reading_ = false;
+    if (buffer_.capacity() > read_bytes) buffer_ = {}; // nothing of the request is needed
     detail::HttpReply reply(stream_.get_executor());
     reply.keep_alive = false;
-    const HttpResponse response = app_->refuse(status, std::move(what));
     std::string text = detail::http_head(response, static_cast<std::int64_t>(response.body.size()), reply);
     text += response.body;
     lowest().expires_after(std::chrono::seconds(5));
@@ -299,25 +399,21 @@ class HttpSession final : public OpenConnection {
   }
 
   /// Passes the request to the application and writes its response. False: the connection ends after it.
-  detail::asio::awaitable<bool> answer(Request message) {
+  detail::asio::awaitable<bool> answer(Request message, HttpRequest request) {
     using namespace boost::asio::experimental::awaitable_operators;
     reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
     reply_->max_unread = limits_->max_unread;
-    reply_->keep_alive = message.keep_alive() && !*draining_;
+    reply_->keep_alive = message.keep_alive() && !*draining_ && full_.empty();
     reply_->chunked = message.version() >= 11;
     if (!reply_->chunked) reply_->keep_alive = false;
-    HttpRequest request;
-    request.method = std::string{message.method_string()};
-    request.target = std::string{message.target()};
-    for (const auto& field : message) request.headers.add(std::string{field.name_string()}, std::string{field.value()});
-    request.body = std::move(message.body());
-    message = {}; // freed: this coroutine lives as long as the response takes
+    request.body = message.body().take_text(); // counted until the application has read it
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
     // A pointer of its own: `reply_` may belong to another request when the exchange is destroyed.
     const std::shared_ptr<detail::HttpReply> reply = reply_;
     buffer_.shrink_to_fit(); // during a long stream the client sends nothing
     app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
+    message = {}; // freed: this coroutine lives as long as the response takes
     co_await (write(*reply) || watch(*reply));
     reply_ = nullptr;
     if (!reply->sent) {
@@ -378,6 +474,7 @@ class HttpSession final : public OpenConnection {
   }
 
   static constexpr std::size_t read_bytes = 4096;
+  static constexpr std::size_t body_bytes = std::size_t{16} << 10; ///< not counted as part of the body
   static constexpr std::size_t watch_bytes = 256;
   static constexpr std::chrono::seconds part_time{2}; ///< for the end of a connection
 
@@ -386,7 +483,10 @@ class HttpSession final : public OpenConnection {
   HttpApp* app_;
   const HttpLimits* limits_;
   const bool* draining_;
+  BodyBudget* bodies_;
+  std::string_view full_;
   boost::beast::flat_buffer buffer_;
+  std::size_t head_ = 0; ///< bytes of the head that the buffer begins with
   std::shared_ptr<detail::HttpReply> reply_;
   Clock::time_point taken_; ///< when the write under way began
   bool writing_ = false;

@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
@@ -40,7 +41,8 @@ struct OpenAiSetup {
   int vocabulary = 0;                    ///< the model's number of tokens
   std::int64_t context = 0;              ///< most tokens of a prompt and its answer together
   Slo slo;                               ///< of requests without an SLO of their own
-  std::vector<std::string> api_keys;     ///< empty: no key is needed
+  std::vector<std::string> api_keys;     ///< keys without a name or limits
+  std::shared_ptr<ApiKeys> keys;         ///< instead of `api_keys`: keys that can change while the server runs
   std::string cors;                      ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
   std::int64_t created = 0;              ///< when the model was created, seconds since 1970
@@ -48,7 +50,8 @@ struct OpenAiSetup {
   std::function<double()> clock;         ///< seconds, for latencies
   std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
   std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
-  std::function<std::string()> what_if;  ///< returns the JSON of /whatif at once; empty: no /whatif
+  std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
+  std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
@@ -57,6 +60,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
       : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
+    if (setup_.keys == nullptr) {
+      std::vector<ApiKey> keys;
+      for (const std::string& secret : setup_.api_keys)
+        keys.push_back({.name = "key " + std::to_string(keys.size() + 1), .secret = secret});
+      setup_.keys = std::make_shared<ApiKeys>(keys, setup_.clock());
+    }
     const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
     for (std::int32_t token = 0; token < vocabulary.size(); ++token)
       longest_token_ = std::max(longest_token_, vocabulary.text_of(token).size());
@@ -66,12 +75,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange = cors_.open(std::move(exchange));
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
-    if (needs_key(path) && !bears_key(request.headers, setup_.api_keys)) {
-      ApiError error;
-      error.status = 401;
-      error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
-      error.code = "invalid_api_key";
-      return exchange->respond(error_response(error));
+    if (std::optional<HttpResponse> refused = check_key(request)) return exchange->respond(*std::move(refused));
+    if (const std::shared_ptr<KeyAccount> account = account_of(request)) {
+      if (request.method == "POST") account->take_request(setup_.clock());
+      exchange = std::make_unique<AccountedExchange>(account, setup_.clock, std::move(exchange));
     }
     for (const Route& route : routes) {
       if (path != route.path) continue;
@@ -88,6 +95,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(refusal(404, "there is nothing at " + without_controls(excerpt(path))));
   }
 
+  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
+    std::optional<HttpResponse> refused = check_key(head);
+    if (!refused) return std::nullopt;
+    return cors_.open(*std::move(refused));
+  }
+  [[nodiscard]] bool watches(const HttpRequest& head) const override {
+    for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
+      if (head.path() == path) return head.method == "GET" || head.method == "HEAD";
+    return false;
+  }
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
     return cors_.open(refusal(status, std::move(what)));
   }
@@ -139,13 +156,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
     CompletionJob job;
     std::vector<GenerationId> ids;
-    std::vector<double> last; ///< when each answer's last token came; below 0: none yet
-    double begun;             ///< when the request came
-    std::size_t accepted = 0; ///< answers that the engine accepted
-    std::string name;         ///< its id, for the log
-    std::string traceparent;  ///< its header of that name, for the log; may be empty
-    int status = 200;         ///< HTTP status, for the log
-    std::string reason;       ///< why its answers ended, each reason once
+    std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
+    double begun;                        ///< when the request came
+    std::size_t accepted = 0;            ///< answers that the engine accepted
+    std::string name;                    ///< its id, for the log
+    std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
+    std::string traceparent;             ///< its header of that name, for the log; may be empty
+    int status = 200;                    ///< HTTP status, for the log
+    std::string reason;                  ///< why its answers ended, each reason once
   };
 
   [[nodiscard]] std::string why_not_ready() const {
@@ -182,6 +200,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.type = "text/plain; version=0.0.4; charset=utf-8";
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
+    if (setup_.transport_metrics) setup_.transport_metrics(writer);
     engine_->metrics(writer);
     exchange->respond(std::move(response));
   }
@@ -324,6 +343,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         setup_.clock());
     Job& job = placed.first->second;
     job.name = std::move(name);
+    job.account = account_of(request);
     job.traceparent = request.headers.find("traceparent");
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
@@ -442,7 +462,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
     switch (event.kind) {
     case GenerationEvent::Kind::accepted: // counted once all are accepted: one refusal refuses the request
-      if (++job.accepted == job.ids.size()) metrics_.prompt_tokens += job.job.usage().prompt;
+      if (++job.accepted == job.ids.size()) {
+        metrics_.prompt_tokens += job.job.usage().prompt;
+        if (job.account) job.account->take_tokens(job.job.usage().prompt, now);
+      }
       break;
     case GenerationEvent::Kind::refused:
       metrics_.refused += 1;
@@ -458,6 +481,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     case GenerationEvent::Kind::tokens:
       if (tokens == 0) break;
       metrics_.generation_tokens += tokens;
+      if (job.account) job.account->take_tokens(tokens, now);
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
@@ -515,6 +539,31 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// that use them have no key.
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
+  }
+  /// The account of the request's key; null: the request needs none.
+  [[nodiscard]] std::shared_ptr<KeyAccount> account_of(const HttpRequest& request) const {
+    if (setup_.keys->empty() || !needs_key(request.path())) return nullptr;
+    return setup_.keys->find(request.headers);
+  }
+  /// The refusal of a request without a key, or whose key has used up its limits; changes nothing.
+  [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) const {
+    if (setup_.keys->empty() || !needs_key(request.path())) return std::nullopt;
+    if (request.method == "OPTIONS" && cors_.allowed()) return std::nullopt;
+    const std::shared_ptr<KeyAccount> account = setup_.keys->find(request.headers);
+    if (account != nullptr) {
+      if (request.method != "POST") return std::nullopt;
+      const double now = setup_.clock();
+      const std::optional<ApiError> error = account->why_not(now);
+      if (!error) return std::nullopt;
+      HttpResponse response = error_response(*error);
+      account->tell(response.headers, now, true);
+      return response;
+    }
+    ApiError error;
+    error.status = 401;
+    error.message = "the API key is missing or wrong; expected the header Authorization: Bearer KEY";
+    error.code = "invalid_api_key";
+    return error_response(error);
   }
   [[nodiscard]] static HttpResponse refusal(int status, std::string what) {
     ApiError error;

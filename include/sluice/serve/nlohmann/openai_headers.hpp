@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a request's headers: API key, content type, SLO.
+// Reads a request's headers: content type, SLO.
 #pragma once
 
 #include "sluice/core/text.hpp"
@@ -8,41 +8,13 @@
 #include "sluice/workload/request.hpp"
 
 #include <charconv>
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 namespace sluice {
-
-namespace detail {
-
-/// Whether two texts are equal, in time that depends only on the length of the first.
-[[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
-  unsigned different = given.size() == secret.size() ? 0U : 1U;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
-    different |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(other));
-  }
-  return different == 0;
-}
-
-} // namespace detail
-
-/// Whether a request has one of `keys`, as `Authorization: Bearer KEY`; true if there are no keys.
-[[nodiscard]] inline bool bears_key(const HttpHeaders& headers, std::span<const std::string> keys) {
-  if (keys.empty()) return true;
-  constexpr std::string_view scheme = "Bearer ";
-  std::string_view given = headers.find("Authorization");
-  if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return false;
-  given.remove_prefix(scheme.size());
-  bool found = false;
-  for (const std::string& key : keys) found |= detail::equal_in_constant_time(given, key);
-  return found;
-}
 
 /// Whether the content type is JSON, or is absent in a request that is not from a web page. A page of any origin can
 /// make a browser post plain text or a body without a type, without a CORS preflight, and so use the server of the

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +30,7 @@ using sluice_test::answer_to_plain;
 using sluice_test::Certificate;
 using sluice_test::needs_tools;
 using sluice_test::soon;
+using sluice_test::TemporaryFolder;
 using sluice_test::TestApp;
 namespace asio = boost::asio;
 namespace ssl = asio::ssl;
@@ -203,7 +206,7 @@ TEST_CASE("Tls: a refused request gets its response, and the next client is serv
   RunningTls running(limits);
   TlsClient client(running.port, running.certificate);
   REQUIRE(client.greet());
-  client.send("POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'));
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'));
   CHECK(client.read_all().starts_with("HTTP/1.1 413 "));
   check_served(running);
 }
@@ -225,14 +228,49 @@ TEST_CASE("Tls: mistakes in its files are reported in one line" * needs_tools({"
   CHECK(error_of(one.folder.path.string(), one.key).starts_with("--tls-cert: '" + one.folder.path.string() + "': "));
   CHECK(error_of(one.key, one.key).starts_with("--tls-cert: OpenSSL takes none from '" + one.key + "': "));
   CHECK(error_of(one.file, one.file).starts_with("--tls-key: OpenSSL takes none from '" + one.file + "': "));
-  const std::string mismatch = error_of(one.file, other.key);
-  CHECK(mismatch.find("key values mismatch") != std::string::npos);
-  CHECK(mismatch.ends_with("; expected the private key of that certificate in PEM, without a passphrase"));
+  const auto mismatch = [&](const std::string& key) {
+    return "--tls-key: '" + key + "' is not the key of the certificate in '" + one.file +
+           "'; expected the private key of that certificate in PEM, without a passphrase";
+  };
+  CHECK(error_of(one.file, other.key) == mismatch(other.key));
+  const std::string rsa = (one.folder.path / "rsa.pem").string(); // OpenSSL accepts a key of another kind
+  REQUIRE(std::system(("openssl genpkey -algorithm RSA -out '" + rsa + "' 2>/dev/null").c_str()) == 0);
+  CHECK(error_of(one.file, rsa) == mismatch(rsa));
   const std::string locked = (one.folder.path / "locked.pem").string();
   REQUIRE(
       std::system(("openssl pkey -aes256 -passout pass:secret -in '" + one.key + "' -out '" + locked + "' 2>/dev/null")
                       .c_str()) == 0);
   CHECK(error_of(one.file, locked).starts_with("--tls-key: OpenSSL takes none from '"));
+}
+
+TEST_CASE("Tls: renewed files are for new connections; files that do not fit change nothing" *
+          needs_tools({"openssl"})) {
+  const Certificate first, second;
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "cert.pem").string(), key = (folder.path / "key.pem").string();
+  const auto install = [&](const std::string& certificate_file, const std::string& key_file) {
+    std::filesystem::copy_file(certificate_file, file, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(key_file, key, std::filesystem::copy_options::overwrite_existing);
+  };
+  install(first.file, first.key);
+  const Tls tls = *Tls::make(file, key);
+  sluice_test::RunningServer running({}, tls);
+  const auto renew = [&] {
+    std::promise<bool> renewed;
+    running.server.post([&] { renewed.set_value(tls.renew().ok()); });
+    return renewed.get_future().get();
+  };
+  TlsClient before(running.port, first);
+  REQUIRE(before.greet());
+  install(second.file, first.key);
+  CHECK_FALSE(renew());
+  CHECK(TlsClient(running.port, first).greet());
+  install(second.file, second.key);
+  CHECK(renew());
+  CHECK(TlsClient(running.port, second).greet());
+  CHECK_FALSE(TlsClient(running.port, first).greet());
+  before.send("GET /fine HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  CHECK(before.read_all().ends_with("GET /fine "));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/admin_app.hpp"
 #include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
@@ -19,6 +20,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,10 +32,16 @@ struct OpenAiServerConfig {
   /// there is no /whatif.
   std::vector<WhatIfSystem> what_if{};
   HttpAddress address{};
+  /// A second port for metrics, the live page, probes and `POST /drain`, in plain HTTP and without keys; the first then
+  /// has no metrics and no live page. None: there is one port.
+  std::optional<HttpAddress> admin{};
   HttpConnection connection{}; ///< plain HTTP; or `*Tls::make("cert.pem", "key.pem")`
   HttpLimits limits{};
   double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
+  /// With `signals`, called at each HUP on the server's thread, as to read keys and certificates again. Empty: HUP has
+  /// its default effect.
+  std::function<void()> reload{};
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
 };
 
@@ -45,6 +53,7 @@ class OpenAiServer {
 
   explicit OpenAiServer(OpenAiServerConfig config)
       : config_(std::move(config)), http_(config_.limits, config_.connection), pacer_(http_) {
+    config_.api.transport_metrics = [this](PrometheusWriter& to) { write_metrics(to); };
     if (config_.what_if.empty()) return;
     what_if_.emplace(served_, std::move(config_.what_if));
     config_.api.what_if = [this] { return what_if_->json(); };
@@ -53,7 +62,11 @@ class OpenAiServer {
   OpenAiServer& operator=(const OpenAiServer&) = delete;
 
   /// Errors: no such address, a port in use or not allowed.
-  [[nodiscard]] Status listen() { return http_.listen(config_.address); }
+  [[nodiscard]] Status listen() {
+    if (config_.admin)
+      if (Status listening = http_.listen_admin(*config_.admin); !listening) return listening;
+    return http_.listen(config_.address);
+  }
   /// The engine's listener: holds back tokens that are not due yet, and passes them on to clients.
   [[nodiscard]] GenerationListener& listener() { return pacer_; }
   /// Collects requests that are over, for /whatif; null where there is none.
@@ -67,7 +80,11 @@ class OpenAiServer {
   void run() {
     SLUICE_ASSERT(app_.has_value(), "an engine, attached before the run");
     if (config_.signals) drain_on_signal();
-    http_.run(*app_);
+    if (config_.signals && config_.reload) http_.on_each_signal(SIGHUP, config_.reload);
+    if (!config_.admin) return http_.run(*app_);
+    PublicApp outside(*app_);
+    AdminApp inside(*app_, [this] { drain_now(); });
+    http_.run(outside, &inside);
   }
   /// Ends `run` once requests under way have ended, at most `drain_s` later. From any thread.
   void drain() {
@@ -80,15 +97,31 @@ class OpenAiServer {
 
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
   /// The address it listens on: `http://127.0.0.1:8080`.
-  [[nodiscard]] std::string url() const {
-    const std::string& host = config_.address.host;
-    return std::string{http_.scheme()} + "://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
-           std::to_string(port());
+  [[nodiscard]] std::string url() const { return url_of(http_.scheme(), config_.address.host, port()); }
+  /// The same of the admin port; empty if there is none.
+  [[nodiscard]] std::string admin_url() const {
+    return config_.admin ? url_of("http", config_.admin->host, http_.admin_port()) : std::string{};
   }
   /// Why the engine stopped; empty while it runs. After `run`.
   [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
 
  private:
+  static std::string url_of(std::string_view scheme, const std::string& host, std::uint16_t port) {
+    return std::string{scheme} + "://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
+           std::to_string(port);
+  }
+  void write_metrics(PrometheusWriter& to) const {
+    const HttpFigures now = http_.figures();
+    to.gauge("sluice:connections", "Open connections.", static_cast<double>(now.connections));
+    to.gauge("sluice:connections_in_reserve", "Open connections that are kept for probes.",
+             static_cast<double>(now.in_reserve));
+    to.counter("sluice:connections_turned_away_total", "Connections beyond the most that are allowed.",
+               static_cast<double>(now.turned_away));
+    to.gauge("sluice:body_bytes", "Bytes of bodies that have arrived and were not read.",
+             static_cast<double>(now.body_bytes));
+    to.counter("sluice:bodies_refused_total", "Requests refused because they exceed the memory for all bodies.",
+               static_cast<double>(now.bodies_refused));
+  }
   void drain_now() {
     app_->drain();
     const double seconds = std::clamp(config_.drain_s, 0.0, longest_drain);

@@ -34,35 +34,22 @@ class Tls {
 
   /// Reads PEM files: the server's certificate followed by its chain, and its private key without a passphrase. Errors:
   /// a file that cannot be read or has another content, a key of another certificate.
-  [[nodiscard]] static Expected<Tls> make(const std::string& certificate, const std::string& key) {
-    namespace ssl = boost::asio::ssl;
-    Tls tls;
-    ssl::context& context = *tls.context_;
-    SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
-    SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
-    // OpenSSL would otherwise ask for a passphrase on the terminal.
-    context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string{}; });
-    const auto use = [](const char* flag, const std::string& file, const char* wanted, auto&& take) -> Status {
-      const Expected<std::string> text = read(file);
-      if (!text) return Error{ErrorCode::bad_input, flag, text.error().what, wanted};
-      boost::system::error_code error;
-      take(boost::asio::buffer(*text), error);
-      if (!error) return {};
-      return Error{ErrorCode::bad_input, flag, "OpenSSL takes none from '" + file + "': " + error.message(), wanted};
-    };
-    if (Status used = use("--tls-cert", certificate, "a certificate in PEM, those that vouch for it behind it",
-                          [&](auto text, auto& error) { context.use_certificate_chain(text, error); });
-        !used)
-      return used.error();
-    if (Status used = use("--tls-key", key, "the private key of that certificate in PEM, without a passphrase",
-                          [&](auto text, auto& error) { context.use_private_key(text, ssl::context::pem, error); });
-        !used)
-      return used.error();
+  [[nodiscard]] static Expected<Tls> make(std::string certificate, std::string key) {
+    Tls tls(std::move(certificate), std::move(key));
+    if (Status read = tls.renew(); !read) return read.error();
     return tls;
+  }
+  /// Reads both files again, for all copies of this value. Connections that are open keep the certificate that they
+  /// began with. Errors: those of `make`; new connections then keep the former certificate, too.
+  [[nodiscard]] Status renew() const {
+    Expected<std::shared_ptr<Context>> context = read(files_->certificate, files_->key);
+    if (!context) return context.error();
+    files_->context = *std::move(context);
+    return {};
   }
 
   [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const {
-    return {boost::beast::tcp_stream(std::move(socket)), *context_};
+    return {boost::beast::tcp_stream(std::move(socket)), *files_->context}; // the stream keeps what it needs of it
   }
   /// The handshake. A client that sends plain HTTP gets an error in plain HTTP.
   [[nodiscard]] boost::asio::awaitable<bool> greet(Stream& stream) const {
@@ -78,7 +65,55 @@ class Tls {
   }
 
  private:
-  Tls() : context_(std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_server)) {}
+  using Context = boost::asio::ssl::context;
+  struct Files {
+    std::string certificate, key; ///< paths
+    std::shared_ptr<Context> context{};
+  };
+
+  Tls(std::string certificate, std::string key)
+      : files_(std::make_shared<Files>(Files{std::move(certificate), std::move(key)})) {}
+
+  static Expected<std::shared_ptr<Context>> read(const std::string& certificate, const std::string& key) {
+    auto made = std::make_shared<Context>(Context::tls_server);
+    Context& context = *made;
+    SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
+    SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
+    // OpenSSL would otherwise ask for a passphrase on the terminal.
+    context.set_password_callback([](std::size_t, Context::password_purpose) { return std::string{}; });
+    const char* const wanted = "the private key of that certificate in PEM, without a passphrase";
+    const auto mismatch = [&] {
+      return Error{ErrorCode::bad_input, "--tls-key",
+                   "'" + key + "' is not the key of the certificate in '" + certificate + "'", wanted};
+    };
+    const auto use = [](const char* flag, const std::string& file, const char* expected, auto&& take) -> Status {
+      const Expected<std::string> text = read(file);
+      if (!text) return Error{ErrorCode::bad_input, flag, text.error().what, expected};
+      boost::system::error_code error;
+      take(boost::asio::buffer(*text), error);
+      if (!error) return {};
+      return Error{ErrorCode::bad_input, flag, "OpenSSL takes none from '" + file + "': " + error.message(), expected};
+    };
+    if (Status used = use("--tls-cert", certificate, "a certificate in PEM, those that vouch for it behind it",
+                          [&](auto text, auto& error) { context.use_certificate_chain(text, error); });
+        !used)
+      return used.error();
+    bool differ = false;
+    if (Status used = use("--tls-key", key, wanted,
+                          [&](auto text, auto& error) {
+                            context.use_private_key(text, Context::pem, error);
+                            differ =
+                                error.category() == boost::asio::error::get_ssl_category() &&
+                                ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH;
+                          });
+        !used)
+      return differ ? mismatch() : used.error();
+    // OpenSSL keeps a key of another kind (EC, RSA) beside the certificate, and each handshake would fail.
+    const bool fits = SSL_CTX_check_private_key(context.native_handle()) == 1;
+    ERR_clear_error(); // later calls on this thread would report it as theirs
+    if (!fits) return mismatch();
+    return made;
+  }
 
   static boost::asio::awaitable<void> answer_plain_http(boost::beast::tcp_stream& stream) {
     static constexpr std::string_view answer =
@@ -111,7 +146,7 @@ class Tls {
     return Error{ErrorCode::bad_input, "", "'" + file + "': " + std::generic_category().message(errno), ""};
   }
 
-  std::shared_ptr<boost::asio::ssl::context> context_;
+  std::shared_ptr<Files> files_; ///< of all copies
 };
 
 } // namespace sluice
