@@ -115,6 +115,7 @@ int serve(serving::Options& options) {
   config.api.api_keys = options.api_keys;
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
+  config.api.unknown_fields = options.lenient ? UnknownFields::ignored : UnknownFields::refused;
   if (!options.quiet)
     config.api.log = [](std::string line) {
       line += '\n';

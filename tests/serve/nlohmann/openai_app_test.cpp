@@ -332,9 +332,10 @@ TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {
   CHECK(models->body()["data"][0]["id"] == "tiny");
   CHECK(world.ask("GET", "/v1/models", "", with("bearer secret"))->response.status ==
         200); // RFC 7235: case-insensitive
-  for (const char* path : {"/tokenize", "/detokenize"}) {
-    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})")->response.status == 401);
-    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})", with("Bearer other"))->response.status == 200);
+  for (const auto& [path, body] :
+       {std::pair{"/tokenize", R"({"prompt":"a"})"}, std::pair{"/detokenize", R"({"tokens":[1]})"}}) {
+    CHECK(world.ask("POST", path, body)->response.status == 401);
+    CHECK(world.ask("POST", path, body, with("Bearer other"))->response.status == 200);
   }
   CHECK(world.ask("GET", "/nothing")->response.status == 404);
   const auto get = world.ask("GET", "/v1/completions", "", with("Bearer other"));
@@ -507,6 +508,12 @@ TEST_CASE("OpenAiApp tokenizes and detokenizes") {
   const auto text = world.ask("POST", "/detokenize", json{{"tokens", tokens->body()["tokens"]}}.dump());
   CHECK(text->body()["prompt"] == "<begin>h\xC3\xA9");
   CHECK(world.ask("POST", "/detokenize", R"({"tokens":[-1]})")->response.status == 400);
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","add_special_tokens":false})")->body()["count"] == 1);
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->body()["error"]["param"] == "messages");
+  CHECK(world.ask("POST", "/detokenize", R"({"tokens":[1],"prompt":""})")->body()["error"]["param"] == "prompt");
+  World lenient([](OpenAiSetup& setup) { setup.unknown_fields = UnknownFields::ignored; });
+  CHECK(lenient.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->response.status == 200);
+  CHECK(!lenient.ask("POST", "/v1/completions", R"({"prompt":"h","no_such_field":1})")->begun);
 }
 
 TEST_CASE("OpenAiApp writes its metrics for Prometheus") {

@@ -7,13 +7,14 @@
 #include <string>
 
 using namespace sluice;
+using nlohmann::json;
 
 namespace {
 
 /// The error message for the client; empty: no error.
-std::string wrong(const std::string& body, bool chat = true) {
+std::string wrong(const std::string& body, bool chat = true, UnknownFields unknown = UnknownFields::refused) {
   Completion into;
-  const std::optional<ApiError> error = read_completion(body, chat, into);
+  const std::optional<ApiError> error = read_completion(body, chat, into, unknown);
   if (!error) return "";
   CHECK(error->status == 400);
   CHECK(error->message.find('\n') == std::string::npos);
@@ -33,7 +34,7 @@ TEST_CASE("read_completion reads a chat with all fields") {
     "max_tokens": 7, "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": -1, "n": 2, "seed": -3,
     "stop": ["\n", "END"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": true,
     "top_logprobs": 3, "slo": {"ttft_ms": 500, "tbt_ms": 40}, "priority": -2, "tools": [], "presence_penalty": 0,
-    "response_format": {"type": "text"}, "no_such_field": {"a": [1]}, "user": "u"})",
+    "response_format": {"type": "text"}, "user": "u"})",
                                      true, into);
   CHECK(!error.has_value());
   CHECK(into.model == "demo");
@@ -110,6 +111,61 @@ TEST_CASE("read_completion refuses by name fields of the API that this server do
   }
 }
 
+TEST_CASE("read_completion refuses by name every field that would change an answer, and lets the others pass") {
+  // OpenAI's and vLLM's, with a value that asks for something.
+  const json asks = json::parse(R"({"structured_outputs":{"regex":"a"},"guided_json":{},"guided_regex":"a",
+    "guided_choice":["a"],"guided_grammar":"root ::= \"a\"","structural_tag":"{}","best_of":2,
+    "use_beam_search":true,"min_p":0.1,"allowed_token_ids":[1],"logits_processors":["x"],"skip_special_tokens":false,
+    "spaces_between_special_tokens":false,"truncate_prompt_tokens":5,"prompt_logprobs":1,
+    "return_tokens_as_token_ids":true,"return_token_ids":true,"kv_transfer_params":{},"vllm_xargs":{}})");
+  const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"auto","functions":[{}],
+    "function_call":"auto","modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
+    "verbosity":"low","web_search_options":{},"add_special_tokens":true,"add_generation_prompt":false,
+    "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{},
+    "mm_processor_kwargs":{}})");
+  const json of_text = json::parse(R"({"suffix":"x","add_special_tokens":false,"prompt_embeds":"x"})");
+  const json harmless = json::parse(R"({"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto",
+    "safety_identifier":"s","prompt_cache_key":"k","prompt_cache_retention":"24h","parallel_tool_calls":true,
+    "request_id":"r","cache_salt":"s","include_reasoning":false,"length_penalty":2})");
+  for (const bool chat : {true, false}) {
+    const auto with = [&](const std::string& name, const json& value) {
+      json body = chat ? json{{"messages", {{{"role", "user"}, {"content", "hi"}}}}} : json{{"prompt", "hi"}};
+      body[name] = value;
+      return body.dump();
+    };
+    for (const json& all : {asks, chat ? of_chat : of_text})
+      for (auto field = all.begin(); field != all.end(); ++field) {
+        const std::string begin = field.key() + "|" + field.key() + " is not supported by this server; expected none";
+        for (const UnknownFields unknown : {UnknownFields::refused, UnknownFields::ignored}) {
+          const std::string message = wrong(with(field.key(), field.value()), chat, unknown);
+          CHECK_MESSAGE(message.starts_with(begin), field.key() << ": " << message);
+        }
+        CHECK(wrong(with(field.key(), nullptr), chat) == "");
+      }
+    for (auto field = harmless.begin(); field != harmless.end(); ++field)
+      CHECK(wrong(with(field.key(), field.value()), chat) == "");
+  }
+}
+
+TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenient; within slo always") {
+  const auto lenient = [](const std::string& body) { return wrong(body, true, UnknownFields::ignored); };
+  CHECK(wrong(chat_with(R"("tempreture":0)")) ==
+        "tempreture|tempreture is no field of /v1/chat/completions (did you mean temperature?); expected none, or a "
+        "server with --lenient, which ignores it");
+  CHECK(lenient(chat_with(R"("tempreture":0)")) == "");
+  CHECK(
+      wrong(R"({"prompt":"a","messages":[]})", false).starts_with("messages|messages is no field of /v1/completions"));
+  CHECK(wrong(chat_with("\"a\\nb\":0")).starts_with("a?b|a?b is no field"));
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"include_obfuscation":false})")) == "");
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"continuous_usage_stats":true})"))
+            .starts_with("stream_options.continuous_usage_stats|"));
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"usage":true})")).starts_with("stream_options.usage|"));
+  CHECK(lenient(chat_with(R"("stream":true,"stream_options":{"usage":true})")) == "");
+  for (const std::string& message :
+       {wrong(chat_with(R"("slo":{"ttft":1})")), lenient(chat_with(R"("slo":{"ttft":1})"))})
+    CHECK(message == "slo.ttft|slo.ttft is no field of slo; expected ttft_ms and tbt_ms");
+}
+
 TEST_CASE("read_completion bounds the number of answers to one request") {
   const auto with = [](std::size_t prompts, int choices) {
     std::string list = "\"a\"";
@@ -133,6 +189,6 @@ TEST_CASE("read_completion refuses bodies that are not JSON") {
       CHECK(wrong("{\"" + std::string{field} + "\":" + std::string(deep, '[') + std::string(deep, ']') + "}") ==
             "|the body: its arrays and objects are nested more than 64 deep; expected at most 64");
   CHECK(wrong("{\"a\":" + std::string(63, '[') + "\"]]}}\\\"[[[\"" + std::string(63, ']') + "}")
-            .starts_with("messages|"));
+            .starts_with("a|a is no field"));
   CHECK(wrong(chat_with(R"("n":1,"n":2)")).find("twice") != std::string::npos);
 }

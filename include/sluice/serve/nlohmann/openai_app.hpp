@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -33,22 +34,23 @@ namespace sluice {
 
 /// The model that a server offers, and the rules for clients.
 struct OpenAiSetup {
-  std::string model;                     ///< the name that clients use
-  std::string about;                     ///< a line on the live page: the system and its device
-  const Tokenizer* tokenizer = nullptr;  ///< outlives the app
-  std::optional<ChatFormat> chat;        ///< none: /v1/chat/completions is refused
-  int vocabulary = 0;                    ///< the model's number of tokens
-  std::int64_t context = 0;              ///< most tokens of a prompt and its answer together
-  Slo slo;                               ///< of requests without an SLO of their own
-  std::vector<std::string> api_keys;     ///< empty: no key is needed
-  std::string cors;                      ///< the origin whose pages may use the server, or *; empty: none
-  bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
-  std::int64_t created = 0;              ///< when the model was created, seconds since 1970
-  std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
-  std::function<double()> clock;         ///< seconds, for latencies
-  std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
-  std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
-  std::function<std::string()> what_if;  ///< returns the JSON of /whatif at once; empty: no /whatif
+  std::string model;                    ///< the name that clients use
+  std::string about;                    ///< a line on the live page: the system and its device
+  const Tokenizer* tokenizer = nullptr; ///< outlives the app
+  std::optional<ChatFormat> chat;       ///< none: /v1/chat/completions is refused
+  int vocabulary = 0;                   ///< the model's number of tokens
+  std::int64_t context = 0;             ///< most tokens of a prompt and its answer together
+  Slo slo;                              ///< of requests without an SLO of their own
+  std::vector<std::string> api_keys;    ///< empty: no key is needed
+  std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
+  bool logprobs = true;                 ///< whether tokens have log-probabilities; if not, requests for them fail
+  UnknownFields unknown_fields = UnknownFields::refused; ///< in requests' bodies
+  std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
+  std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
+  std::function<double()> clock;                         ///< seconds, for latencies
+  std::function<std::uint64_t()> random;                 ///< for ids, and for seeds of requests without one
+  std::function<void(std::string)> log;                  ///< called with one JSON object per event; may be empty
+  std::function<std::string()> what_if;                  ///< returns the JSON of /whatif at once; empty: no /whatif
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
@@ -225,13 +227,21 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
+    static constexpr std::string_view known[]{"prompt", "model", "add_special_tokens"};
+    if (const auto error = check_fields(*body, "/tokenize", known)) return exchange->respond(error_response(*error));
+    AddSpecial add = AddSpecial::yes;
+    if (const JsonFields fields(*body, "the body"); fields.has("add_special_tokens")) {
+      const Expected<bool> wanted = fields.flag("add_special_tokens");
+      if (!wanted) return exchange->respond(error_response(detail::api_error("add_special_tokens", wanted.error())));
+      add = AddSpecial{*wanted};
+    }
     const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
     if (!text) return exchange->respond(error_response(detail::api_error("prompt", text.error())));
     if (text->size() > most_tokenized)
       return exchange->respond(error_response(
           detail::api_error("prompt", "the text has " + std::to_string(text->size()) + " bytes; expected at most " +
                                           std::to_string(most_tokenized))));
-    const auto tokens = setup_.tokenizer->encode(*text);
+    const auto tokens = setup_.tokenizer->encode(*text, add);
     if (!tokens) return exchange->respond(error_response(detail::api_error("prompt", tokens.error())));
     HttpResponse response;
     JsonWriter json(response.body);
@@ -244,7 +254,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
-    std::vector<CompletionPrompt> prompts;
+    static constexpr std::string_view known[]{"tokens", "model"};
+    if (const auto error = check_fields(*body, "/detokenize", known)) return exchange->respond(error_response(*error));
     const auto tokens = body->find("tokens");
     bool good = tokens != body->end() && tokens->is_array();
     std::vector<std::int32_t> all;
@@ -266,6 +277,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(std::move(response));
   }
 
+  [[nodiscard]] std::optional<ApiError> check_fields(const nlohmann::json& body, std::string_view path,
+                                                     std::span<const std::string_view> known) const {
+    if (setup_.unknown_fields == UnknownFields::ignored) return std::nullopt;
+    return detail::only_fields(body, "", path, known);
+  }
+
   void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     complete(request, true, std::move(exchange));
   }
@@ -279,7 +296,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Completion wanted;
     wanted.slo = setup_.slo;
     std::vector<std::vector<std::int32_t>> prompts;
-    std::optional<ApiError> error = read_completion(request.body, chat, wanted);
+    std::optional<ApiError> error = read_completion(request.body, chat, wanted, setup_.unknown_fields);
     if (!error) error = read_slo_headers(request.headers, wanted.slo);
     if (!error) error = check_model(wanted);
     if (!error && wanted.logprobs >= 0 && !setup_.logprobs)

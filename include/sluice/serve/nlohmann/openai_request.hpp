@@ -4,6 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/serve/completion.hpp"
+#include "sluice/serve/nlohmann/openai_fields.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,18 +20,6 @@
 namespace sluice {
 
 namespace detail {
-
-[[nodiscard]] inline ApiError api_error(std::string param, std::string message) {
-  ApiError error;
-  error.message = std::move(message);
-  error.param = std::move(param);
-  return error;
-}
-/// The error of a field's reader: "temperature is 3; expected …".
-[[nodiscard]] inline ApiError api_error(std::string param, const Error& error) {
-  return api_error(std::move(param),
-                   without_controls(error.what + (error.expected.empty() ? "" : "; expected " + error.expected)));
-}
 
 /// Reads fields one after another until one is invalid.
 class CompletionFields {
@@ -76,42 +65,6 @@ class CompletionFields {
   const nlohmann::json* body_;
   JsonFields fields_;
 };
-
-/// Refuses fields of the API that are not supported, unless they have the value without effect.
-inline void refuse_unbuilt(CompletionFields& fields, bool chat) {
-  struct Unbuilt {
-    const char* name;
-    nlohmann::json neutral;
-  };
-  static const std::vector<Unbuilt> unbuilt{{"tools", nlohmann::json::array()},
-                                            {"tool_choice", "none"},
-                                            {"functions", nlohmann::json::array()},
-                                            {"function_call", "none"},
-                                            {"response_format", {{"type", "text"}}},
-                                            {"logit_bias", nlohmann::json::object()},
-                                            {"presence_penalty", 0},
-                                            {"frequency_penalty", 0},
-                                            {"repetition_penalty", 1},
-                                            {"modalities", {"text"}},
-                                            {"audio", nullptr},
-                                            {"prediction", nullptr},
-                                            {"reasoning_effort", nullptr},
-                                            {"web_search_options", nullptr},
-                                            {"store", false},
-                                            {"min_tokens", 0},
-                                            {"min_p", 0},
-                                            {"best_of", 1},
-                                            {"use_beam_search", false},
-                                            {"guided_json", nullptr},
-                                            {"guided_regex", nullptr},
-                                            {"guided_choice", nullptr},
-                                            {"suffix", ""}};
-  for (const Unbuilt& one : unbuilt)
-    if (fields.has(one.name) && fields[one.name] != one.neutral)
-      return fields.fail(one.name, std::string{one.name} + " is not supported by this server");
-  if (chat && fields.has("echo") && fields["echo"] != false)
-    fields.fail("echo", "echo is not supported with chat; expected /v1/completions");
-}
 
 /// A message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
@@ -219,6 +172,13 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   if (fields.error || !fields.has("slo")) return;
   const nlohmann::json& slo = fields["slo"];
   if (!slo.is_object()) return fields.fail("slo", "slo is no object; expected {\"ttft_ms\", \"tbt_ms\"}");
+  // Always: a client would trust an SLO that the server ignores.
+  static constexpr std::string_view known[]{"ttft_ms", "tbt_ms"};
+  for (auto field = slo.begin(); field != slo.end(); ++field) {
+    if (lists(known, field.key())) continue;
+    const std::string name = "slo." + without_controls(excerpt(field.key()));
+    return fields.fail(name, name + " is no field of slo; expected ttft_ms and tbt_ms");
+  }
   CompletionFields inner(slo);
   double ttft_ms = into.ttft.count() * 1e3, tbt_ms = into.tbt.count() * 1e3;
   const std::string expected = "milliseconds, above 0 and at most 1e9";
@@ -261,14 +221,14 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 }
 
 /// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`. Returns the error for the client,
-/// if any. An unsupported field of the API is an error that names it; a field that the API does not have is ignored, as
-/// the API does.
-[[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into) {
+/// if any. A field that is not used is an error that names it (see `refuse_fields`).
+[[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
+                                                             UnknownFields unknown = UnknownFields::refused) {
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return detail::api_error("", parsed.error().line());
   detail::CompletionFields fields(*parsed);
   into.chat = chat;
-  detail::refuse_unbuilt(fields, chat);
+  fields.error = refuse_fields(*parsed, chat, unknown);
   fields.text("model", into.model);
   if (chat)
     detail::read_messages(fields, into.messages);
@@ -305,6 +265,9 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
       fields.fail("stream_options", "stream_options without stream; expected \"stream\": true");
     } else {
       detail::CompletionFields inner(options);
+      inner.error = detail::refuse_unsupported(options, detail::stream_unsupported);
+      if (!inner.error && unknown == UnknownFields::refused)
+        inner.error = detail::only_fields(options, "", "stream_options", detail::stream_known);
       inner.flag("include_usage", into.include_usage);
       if (inner.error) fields.fail("stream_options." + inner.error->param, "stream_options." + inner.error->message);
     }
