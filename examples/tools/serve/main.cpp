@@ -16,6 +16,7 @@
 #include "serve/system.hpp"
 #include "serve/tls.hpp"
 #include "serve/what_if.hpp"
+#include "shared/version.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -110,6 +111,7 @@ int serve(serving::Options& options) {
   const std::string who =
       options.tee.empty() ? options.run.system : fmt::format("{} (tee: {})", options.run.system, options.tee);
   config.api.about = fmt::format("{}: {}", who, served->what);
+  config.api.fingerprint = fmt::format("sluice-{}-{}", made_by().version, served->digest);
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
   config.api.api_keys = options.api_keys;

@@ -46,6 +46,7 @@ struct ReplyHead {
   bool chat = false;
   std::int64_t created = 0; ///< seconds since 1970
   std::string model;
+  std::string fingerprint{}; ///< system_fingerprint: what computes the answer; empty: the field is left out
 };
 
 /// One whole choice.
@@ -136,6 +137,7 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
   json.key("id").value(head.id);
   json.key("object").value(head.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion");
   json.key("created").value(head.created).key("model").value(head.model);
+  if (!head.fingerprint.empty()) json.key("system_fingerprint").value(head.fingerprint);
 }
 
 } // namespace detail

@@ -344,6 +344,68 @@ TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {
   CHECK(world.ask("GET", "/health?x=1")->response.status == 200);
 }
 
+TEST_CASE("OpenAiApp describes its model by name, escaped or not") {
+  World world([](OpenAiSetup& setup) { setup.model = "org/tiny"; });
+  for (const char* path : {"/v1/models/org/tiny", "/v1/models/org%2Ftiny", "/v1/models/org%2ftiny?x=1"}) {
+    const auto model = world.ask("GET", path);
+    CHECK(model->response.status == 200);
+    CHECK(model->body() == world.ask("GET", "/v1/models")->body()["data"][0]);
+  }
+  CHECK(world.ask("GET", "/v1/models/org/tiny")->body()["id"] == "org/tiny");
+  for (const char* path : {"/v1/models/tiny", "/v1/models/org%2", "/v1/models/%00%ZZ"}) {
+    const auto none = world.ask("GET", path);
+    CHECK(none->response.status == 404);
+    CHECK(none->body()["error"]["code"] == "model_not_found");
+  }
+  CHECK(world.ask("POST", "/v1/models/tiny", "{}")->response.status == 405);
+  World closed([](OpenAiSetup& setup) { setup.api_keys = {"secret"}; });
+  CHECK(closed.ask("GET", "/v1/models/tiny")->response.status == 401);
+}
+
+TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a new one") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) { setup.log = [&](std::string line) { lines.push_back(json::parse(line)); }; });
+  HttpHeaders named;
+  named.add("X-Request-ID", "of-a-client");
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})", named);
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", named);
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::ended), world.event(1, Kind::accepted),
+                world.event(1, Kind::ended)});
+  for (const auto& seen :
+       {whole, stream, world.ask("GET", "/health", "", named), world.ask("GET", "/none", "", named)}) {
+    CHECK(seen->response.headers.find("x-request-id") == "of-a-client");
+    CHECK(seen->response.headers.find("date") == "Tue, 14 Nov 2023 22:13:20 GMT");
+  }
+  REQUIRE(lines.size() == 4);
+  for (const json& line : lines) CHECK(line["request_id"] == "of-a-client");
+  const auto id_of = [](const HttpResponse& response) { return std::string{response.headers.find("x-request-id")}; };
+  std::set<std::string> made{id_of(world.ask("GET", "/health")->response), id_of(world.ask("GET", "/health")->response),
+                             id_of(world.app->refuse(400, "no HTTP"))};
+  CHECK(made.size() == 3);
+  for (const std::string& id : made) CHECK(id.starts_with("req-"));
+  CHECK(http_date(784'111'777) == "Sun, 06 Nov 1994 08:49:37 GMT"); // RFC 9110's example
+  for (const std::string& wrong : {std::string{"a b"}, std::string(129, 'a'), std::string{"\xC3\xA9"}}) {
+    HttpHeaders headers;
+    headers.add("x-request-id", wrong);
+    const auto refused = world.ask("GET", "/v1/models", "", headers);
+    CHECK(refused->response.status == 400);
+    CHECK(refused->body()["error"]["param"] == "x-request-id");
+    CHECK(id_of(refused->response).starts_with("req-"));
+  }
+}
+
+TEST_CASE("OpenAiApp says in every answer and chunk what computed it") {
+  World world([](OpenAiSetup& setup) { setup.fingerprint = "sluice-1-abc"; });
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  const auto stream =
+      world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true,"stream_options":{"include_usage":true}})");
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::ended), world.event(1, Kind::accepted),
+                world.event(1, Kind::tokens, "x"), world.event(1, Kind::ended)});
+  CHECK(whole->body()["system_fingerprint"] == "sluice-1-abc");
+  CHECK(stream->events().size() == 3);
+  for (const json& chunk : stream->events()) CHECK(chunk["system_fingerprint"] == "sluice-1-abc");
+}
+
 TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none without an origin") {
   World closed;
   CHECK(closed.ask("OPTIONS", "/v1/models")->response.status == 405);
@@ -361,7 +423,7 @@ TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none witho
       if (HttpHeaders::same_name(name, "Access-Control-Expose-Headers")) exposed.push_back(value);
     }
     CHECK(origins == std::vector<std::string>{"https://a.example"});
-    CHECK(exposed == std::vector<std::string>{"x-sluice-forecast, retry-after, retry-after-ms"});
+    CHECK(exposed == std::vector<std::string>{"x-sluice-forecast, x-request-id, retry-after, retry-after-ms"});
   };
   check_open(world.ask("GET", "/health")->response);
   check_open(world.ask("GET", "/nothing")->response);

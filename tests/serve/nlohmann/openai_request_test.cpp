@@ -97,7 +97,7 @@ TEST_CASE("read_completion names an invalid field, its value and what is expecte
   CHECK(wrong(chat_with(R"("top_logprobs":2)")).starts_with("top_logprobs|"));
   CHECK(wrong(chat_with(R"("slo":{"ttft_ms":0})")).starts_with("slo.ttft_ms|slo.ttft_ms is 0"));
   CHECK(wrong(R"({"messages":[]})").starts_with("messages|"));
-  CHECK(wrong(R"({"messages":[{"role":"tool","content":"x"}]})").starts_with("messages[0].role|"));
+  CHECK(wrong(R"({"messages":[{"role":"critic","content":"x"}]})").starts_with("messages[0].role|"));
   CHECK(
       wrong(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").starts_with("messages[0].content|"));
 }
@@ -164,6 +164,41 @@ TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenie
   for (const std::string& message :
        {wrong(chat_with(R"("slo":{"ttft":1})")), lenient(chat_with(R"("slo":{"ttft":1})"))})
     CHECK(message == "slo.ttft|slo.ttft is no field of slo; expected ttft_ms and tbt_ms");
+}
+
+TEST_CASE("read_completion reads tool calls, their results, and assistants' messages without text") {
+  Completion into;
+  const auto error = read_completion(R"({"messages":[
+    {"role":"user","content":"Weather?","name":"ann"},
+    {"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"call_1","type":"function",
+      "function":{"name":"weather","arguments":"{\"city\": \"Ulm\"}"}}]},
+    {"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"rain"}]},
+    {"role":"assistant","content":null},{"role":"user","content":"Thanks"}]})",
+                                     true, into);
+  CHECK(!error.has_value());
+  REQUIRE(into.messages.size() == 5);
+  CHECK(into.messages[1].content.empty());
+  REQUIRE(into.messages[1].calls.size() == 1);
+  CHECK(into.messages[1].calls[0].name == "weather");
+  CHECK(into.messages[1].calls[0].arguments == R"({"city": "Ulm"})");
+  CHECK(into.messages[2].role == "tool");
+  CHECK(into.messages[2].content == "rain");
+  CHECK(into.messages[3].content.empty());
+
+  const auto with = [](const char* message) { return wrong(std::string{R"({"messages":[)"} + message + "]}"); };
+  CHECK(with(R"({"role":"user","content":null})").starts_with("messages[0].content|"));
+  CHECK(with(R"({"role":"tool","tool_call_id":"a"})").starts_with("messages[0].content|"));
+  CHECK(with(R"({"role":"user","content":"a","colour":1})").starts_with("messages[0].colour|messages[0].colour is no"));
+  CHECK(with(R"({"role":"assistant","content":"a","audio":{"id":"b"}})")
+            .starts_with("messages[0].audio|messages[0].audio is not supported"));
+  CHECK(with(R"({"role":"user","content":"a","tool_calls":[1]})").starts_with("messages[0].tool_calls|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[1]})").starts_with("messages[0].tool_calls[0]|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"type":"custom","function":{}}]})")
+            .starts_with("messages[0].tool_calls[0]|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"function":{"name":"a\"b","arguments":""}}]})")
+            .starts_with("messages[0].tool_calls[0].function.name|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"function":{"name":"a","arguments":{}}}]})")
+            .starts_with("messages[0].tool_calls[0].function.arguments|"));
 }
 
 TEST_CASE("read_completion bounds the number of answers to one request") {

@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/serve/answer_headers.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
@@ -17,6 +18,7 @@
 #include "sluice/serve/serve_metrics.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +37,7 @@ namespace sluice {
 /// The model that a server offers, and the rules for clients.
 struct OpenAiSetup {
   std::string model;                    ///< the name that clients use
+  std::string fingerprint;              ///< system_fingerprint of answers: version and weights; empty: none
   std::string about;                    ///< a line on the live page: the system and its device
   const Tokenizer* tokenizer = nullptr; ///< outlives the app
   std::optional<ChatFormat> chat;       ///< none: /v1/chat/completions is refused
@@ -57,7 +60,7 @@ struct OpenAiSetup {
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
-      : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
+      : setup_(std::move(setup)), cors_(setup_.cors), headers_(setup_.now_s), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
     const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
     for (std::int32_t token = 0; token < vocabulary.size(); ++token)
@@ -65,7 +68,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
-    exchange = cors_.open(std::move(exchange));
+    const std::string_view given = request.headers.find("x-request-id");
+    const bool names_itself = is_request_id(given);
+    request_id_ = names_itself ? std::string{given} : new_id("req-");
+    exchange = headers_.with(cors_.open(std::move(exchange)), request_id_);
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
     if (needs_key(path) && !bears_key(request.headers, setup_.api_keys)) {
@@ -75,13 +81,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error.code = "invalid_api_key";
       return exchange->respond(error_response(error));
     }
-    for (const Route& route : routes) {
-      if (path != route.path) continue;
+    if (!names_itself && !given.empty())
+      return exchange->respond(error_response(detail::api_error(
+          "x-request-id", "x-request-id is '" + excerpt(given) + "'; expected 1 to 128 visible ASCII characters")));
+    for (const Route& route : routes()) {
+      if (!route.leads_to(path)) continue;
       if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
         return exchange->respond(refusal(400, "the body's Content-Type is '" +
                                                   excerpt(request.headers.find("Content-Type")) +
                                                   "'; expected application/json"));
-      if (request.method == route.method || (request.method == "HEAD" && route.method == std::string_view{"GET"}))
+      if (request.method == route.method || (request.method == "HEAD" && route.method == "GET"))
         return (this->*route.answer)(request, std::move(exchange));
       HttpResponse response = refusal(405, "this path answers " + std::string{route.method} + " alone");
       response.headers.add("Allow", std::string{route.method});
@@ -91,7 +100,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    return cors_.open(refusal(status, std::move(what)));
+    return cors_.open(headers_.with(refusal(status, std::move(what)), new_id("req-")));
   }
 
   /// Called on the engine's thread.
@@ -131,11 +140,31 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
-    const char* method;
-    const char* path;
+    std::string_view method;
+    std::string_view path; ///< one that ends with a slash is the beginning of many
     Answering answer;
+
+    [[nodiscard]] bool leads_to(std::string_view asked) const {
+      return path.ends_with('/') ? asked.starts_with(path) && asked != path : asked == path;
+    }
   };
-  static const Route routes[12];
+  /// Every endpoint; docs/serving.md lists them.
+  [[nodiscard]] static std::span<const Route> routes() {
+    static constexpr Route all[]{{"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
+                                 {"POST", "/v1/completions", &OpenAiApp::completions},
+                                 {"GET", "/v1/models", &OpenAiApp::models},
+                                 {"GET", "/v1/models/", &OpenAiApp::model},
+                                 {"POST", "/tokenize", &OpenAiApp::tokenize},
+                                 {"POST", "/detokenize", &OpenAiApp::detokenize},
+                                 {"GET", "/health", &OpenAiApp::health},
+                                 {"GET", "/ping", &OpenAiApp::health},
+                                 {"GET", "/ready", &OpenAiApp::ready},
+                                 {"GET", "/metrics", &OpenAiApp::prometheus},
+                                 {"GET", "/live", &OpenAiApp::live},
+                                 {"GET", "/live/state", &OpenAiApp::live_state},
+                                 {"GET", "/whatif", &OpenAiApp::what_if}};
+    return all;
+  }
 
   struct Job {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
@@ -145,6 +174,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     double begun;             ///< when the request came
     std::size_t accepted = 0; ///< answers that the engine accepted
     std::string name;         ///< its id, for the log
+    std::string request_id;   ///< of its response's header, for the log
     std::string traceparent;  ///< its header of that name, for the log; may be empty
     int status = 200;         ///< HTTP status, for the log
     std::string reason;       ///< why its answers ended, each reason once
@@ -173,11 +203,38 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
     JsonWriter json(response.body);
-    json.begin_object().key("object").value("list").key("data").begin_array().begin_object();
-    json.key("id").value(setup_.model).key("object").value("model").key("created").value(setup_.created);
-    json.key("owned_by").value("sluice").key("max_model_len").value(setup_.context);
-    json.end_object().end_array().end_object();
+    json.begin_object().key("object").value("list").key("data").begin_array();
+    write_model(json);
+    json.end_array().end_object();
     exchange->respond(std::move(response));
+  }
+  void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    const std::string name = unescaped(request.path().substr(std::string_view{"/v1/models/"}.size()));
+    if (const std::optional<ApiError> error = check_model(name)) return exchange->respond(error_response(*error));
+    HttpResponse response;
+    JsonWriter json(response.body);
+    write_model(json);
+    exchange->respond(std::move(response));
+  }
+  void write_model(JsonWriter& json) const {
+    json.begin_object().key("id").value(setup_.model).key("object").value("model");
+    json.key("created").value(setup_.created).key("owned_by").value("sluice");
+    json.key("max_model_len").value(setup_.context).end_object();
+  }
+  /// A path with its %XX: clients escape the slash of a model's name, or not.
+  [[nodiscard]] static std::string unescaped(std::string_view path) {
+    std::string text;
+    for (std::size_t at = 0; at < path.size(); ++at) {
+      unsigned byte = 0;
+      const char* const digits = path.data() + at + 1;
+      if (path[at] == '%' && at + 2 < path.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+        text += static_cast<char>(byte);
+        at += 2;
+      } else {
+        text += path[at];
+      }
+    }
+    return text;
   }
   void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
@@ -298,7 +355,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::vector<std::vector<std::int32_t>> prompts;
     std::optional<ApiError> error = read_completion(request.body, chat, wanted, setup_.unknown_fields);
     if (!error) error = read_slo_headers(request.headers, wanted.slo);
-    if (!error) error = check_model(wanted);
+    if (!error) error = check_model(wanted.model);
     if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
       error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
                                             "expected none to be asked for");
@@ -309,7 +366,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error->type = "server_error";
       error->message = why_not_ready();
     }
-    ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
+    ReplyHead head{.id = new_id(chat ? "chatcmpl-" : "cmpl-"),
+                   .chat = chat,
+                   .created = setup_.now_s(),
+                   .model = setup_.model,
+                   .fingerprint = setup_.fingerprint};
     log_request(request, head.id, wanted, prompts, error);
     if (error) return exchange->respond(error_response(*error));
 
@@ -341,6 +402,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         setup_.clock());
     Job& job = placed.first->second;
     job.name = std::move(name);
+    job.request_id = request_id_;
     job.traceparent = request.headers.find("traceparent");
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
@@ -352,12 +414,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     }
   }
 
-  [[nodiscard]] std::optional<ApiError> check_model(const Completion& wanted) const {
-    if (wanted.model.empty() || wanted.model == setup_.model) return std::nullopt;
+  [[nodiscard]] std::optional<ApiError> check_model(const std::string& name) const {
+    if (name.empty() || name == setup_.model) return std::nullopt;
     ApiError error;
     error.status = 404;
-    error.message =
-        "there is no model '" + without_controls(excerpt(wanted.model)) + "'; expected '" + setup_.model + "'";
+    error.message = "there is no model '" + without_controls(excerpt(name)) + "'; expected '" + setup_.model + "'";
     error.param = "model";
     error.code = "model_not_found";
     return error;
@@ -540,8 +601,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (status >= 500) error.type = "server_error";
     return error_response(error);
   }
-  [[nodiscard]] std::string new_id(bool chat) const {
-    std::string id = chat ? "chatcmpl-" : "cmpl-";
+  [[nodiscard]] std::string new_id(std::string id) const {
     for (std::uint64_t part : {setup_.random(), setup_.random()})
       for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
     return id;
@@ -554,6 +614,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string line;
     JsonWriter json(line);
     json.begin_object().key("event").value("request").key("time").value(setup_.clock()).key("id").value(id);
+    json.key("request_id").value(request_id_);
     json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
     if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
@@ -570,6 +631,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string line;
     JsonWriter json(line);
     json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
+    json.key("request_id").value(job.request_id);
     if (!job.traceparent.empty()) json.key("traceparent").value(job.traceparent);
     json.key("status").value(job.status).key("reason").value(job.reason);
     json.key("completion_tokens").value(job.job.usage().completion);
@@ -579,31 +641,18 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   OpenAiSetup setup_;
   Cors cors_;
+  AnswerHeaders headers_;
   HttpTransport* transport_;
   GenerationEngine* engine_;
   ServeMetrics metrics_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
+  std::string request_id_; ///< of the request that is being handled
   std::uint64_t last_job_ = 0;
   std::uint64_t last_generation_ = 0;
   std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
   std::string stopped_; ///< why the engine stopped; empty while it runs
-};
-
-inline const OpenAiApp::Route OpenAiApp::routes[12] = {
-    {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
-    {"POST", "/v1/completions", &OpenAiApp::completions},
-    {"GET", "/v1/models", &OpenAiApp::models},
-    {"POST", "/tokenize", &OpenAiApp::tokenize},
-    {"POST", "/detokenize", &OpenAiApp::detokenize},
-    {"GET", "/health", &OpenAiApp::health},
-    {"GET", "/ready", &OpenAiApp::ready},
-    {"GET", "/metrics", &OpenAiApp::prometheus},
-    {"GET", "/live", &OpenAiApp::live},
-    {"GET", "/live/state", &OpenAiApp::live_state},
-    {"GET", "/whatif", &OpenAiApp::what_if},
-    {"GET", "/ping", &OpenAiApp::health},
 };
 
 } // namespace sluice

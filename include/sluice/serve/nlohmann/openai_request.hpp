@@ -5,6 +5,7 @@
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
+#include "sluice/serve/nlohmann/openai_messages.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -66,45 +67,14 @@ class CompletionFields {
   JsonFields fields_;
 };
 
-/// A message's text: a string, or a list of parts of type "text".
-[[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return std::nullopt;
-  std::string text;
-  for (const nlohmann::json& part : content) {
-    if (!part.is_object()) return std::nullopt;
-    const auto type = part.find("type");
-    const auto piece = part.find("text");
-    if (type == part.end() || *type != "text" || piece == part.end() || !piece->is_string()) return std::nullopt;
-    text += piece->get<std::string>();
-  }
-  return text;
-}
-
-inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& into) {
+inline void read_messages(CompletionFields& fields, UnknownFields unknown, std::vector<ChatMessage>& into) {
   if (fields.error) return;
   if (!fields.has("messages")) return fields.fail("messages", "messages is missing; expected an array of messages");
   const nlohmann::json& messages = fields["messages"];
   if (!messages.is_array() || messages.empty())
     return fields.fail("messages", "messages is not an array of at least one message");
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const std::string param = "messages[" + std::to_string(i) + "]";
-    const nlohmann::json& message = messages[i];
-    if (!message.is_object()) return fields.fail(param, param + " is no object; expected {\"role\", \"content\"}");
-    const auto role = message.find("role");
-    const auto content = message.find("content");
-    if (role == message.end() || !role->is_string())
-      return fields.fail(param + ".role", param + ".role is missing; expected system, user or assistant");
-    std::string name = role->get<std::string>();
-    if (name == "developer") name = "system"; // the newer name
-    if (name != "system" && name != "user" && name != "assistant")
-      return fields.fail(param + ".role", param + ".role is '" + without_controls(excerpt(name)) +
-                                              "'; expected system, user or assistant");
-    const std::optional<std::string> text = content == message.end() ? std::nullopt : message_text(*content);
-    if (!text)
-      return fields.fail(param + ".content", param + ".content is no text; expected a string, or parts of type text");
-    into.push_back({std::move(name), *text});
-  }
+  for (std::size_t i = 0; i < messages.size() && !fields.error; ++i)
+    fields.error = read_message(messages[i], "messages[" + std::to_string(i) + "]", unknown, into);
 }
 
 /// Most answers of one request, prompts times `n`: a body of a megabyte could otherwise request thirty million.
@@ -231,7 +201,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   fields.error = refuse_fields(*parsed, chat, unknown);
   fields.text("model", into.model);
   if (chat)
-    detail::read_messages(fields, into.messages);
+    detail::read_messages(fields, unknown, into.messages);
   else
     detail::read_prompts(fields, into.prompts);
 
