@@ -117,6 +117,7 @@ int serve(serving::Options& options) {
   config.api.api_keys = options.api_keys;
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
+  config.api.rules = options.simulate.empty() && options.run.backend == "cpu";
   config.api.unknown_fields = options.lenient ? UnknownFields::ignored : UnknownFields::refused;
   if (!options.quiet)
     config.api.log = [](std::string line) {

@@ -38,6 +38,8 @@ struct TokenLogprob {
   };
   Likely chosen;
   std::vector<Likely> likeliest; ///< highest first
+  bool known = true;             ///< false: the first token of a prompt, which follows nothing; its logprob is null
+  bool shown = true;             ///< false: a special token, which the text leaves out
 };
 
 /// The fields that all answers to one request share.
@@ -118,9 +120,18 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
   json.key("tokens").begin_array();
   for (const TokenLogprob& token : tokens) json.value(token.chosen.text);
   json.end_array().key("token_logprobs").begin_array();
-  for (const TokenLogprob& token : tokens) json.value(token.chosen.logprob);
+  for (const TokenLogprob& token : tokens) {
+    if (token.known)
+      json.value(token.chosen.logprob);
+    else
+      json.null();
+  }
   json.end_array().key("top_logprobs").begin_array();
   for (const TokenLogprob& token : tokens) {
+    if (!token.known) {
+      json.null();
+      continue;
+    }
     json.begin_object();
     for (const TokenLogprob::Likely& likely : token.likeliest) json.key(likely.text).value(likely.logprob);
     json.end_object();
@@ -128,7 +139,7 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
   json.end_array().key("text_offset").begin_array();
   for (const TokenLogprob& token : tokens) {
     json.value(offset);
-    offset += characters(token.chosen.text);
+    if (token.shown) offset += characters(token.chosen.text);
   }
   json.end_array().end_object();
 }

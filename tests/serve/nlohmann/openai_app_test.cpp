@@ -201,6 +201,119 @@ TEST_CASE("OpenAiApp ends an answer before its stop string and cancels the gener
   CHECK(world.app->under_way() == 0);
 }
 
+TEST_CASE("OpenAiApp ends an answer at a stop token, whose text and that of stop strings are sent only if asked for") {
+  World world;
+  const std::int32_t e = world.tokenizer.encode("e", AddSpecial::no)->at(0);
+  const auto ask = [&](const char* fields) {
+    const std::size_t at = world.engine.order.size();
+    const auto seen = world.ask("POST", "/v1/completions",
+                                R"({"prompt":"a","stop_token_ids":[)" + std::to_string(e) + "]," + fields + "}");
+    world.happen({world.event(at, Kind::accepted), world.event(at, Kind::tokens, "defec"),
+                  world.event(at, Kind::tokens, "late"), world.event(at, Kind::ended)});
+    return seen->finished ? seen->body()["choices"][0]["text"].get<std::string>() + "/" +
+                                seen->body()["choices"][0]["finish_reason"].get<std::string>() + "/" +
+                                seen->body()["usage"]["completion_tokens"].dump()
+                          : std::string{"unfinished"};
+  };
+  CHECK(ask(R"("n":1)") == "d/stop/2");
+  CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
+  CHECK(ask(R"("include_stop_str_in_output":true)") == "de/stop/2");
+  CHECK(ask(R"("stop":"f","include_stop_str_in_output":true)") == "de/stop/2");
+  CHECK(ask(R"("stop":"d","include_stop_str_in_output":true)") == "d/stop/1");
+  World ruled([](OpenAiSetup& setup) { setup.rules = true; });
+  const auto seen =
+      ruled.ask("POST", "/v1/completions",
+                R"({"prompt":"a","stop":"de","stop_token_ids":[)" + std::to_string(e) + R"(],"min_tokens":3})");
+  ruled.happen({ruled.event(0, Kind::accepted), ruled.event(0, Kind::tokens, "defec")});
+  REQUIRE(seen->finished);
+  CHECK(seen->body()["choices"][0]["text"] == "def"); // neither counts before the fourth token
+  CHECK(ruled.app->metrics().stopped == 1);
+}
+
+TEST_CASE("OpenAiApp passes rules to a decoder that applies them, and otherwise refuses each by its name") {
+  World world([](OpenAiSetup& setup) { setup.rules = true; });
+  world.ask("POST", "/v1/completions",
+            R"({"prompt":"a","n":2,"presence_penalty":1,"bad_words":["xy"],"min_tokens":2,"stop_token_ids":[3]})");
+  world.ask("POST", "/v1/completions", R"({"prompt":"a","presence_penalty":0,"logit_bias":{}})");
+  REQUIRE(world.engine.order.size() == 3);
+  const auto rules = world.engine.generations[world.engine.order[0]].rules;
+  REQUIRE(rules != nullptr);
+  CHECK(rules->presence == 1);
+  CHECK(rules->bad_words == std::vector<std::vector<std::int32_t>>{*world.tokenizer.encode("xy", AddSpecial::no)});
+  CHECK(rules->ends == std::vector<std::int32_t>{3});
+  CHECK(world.engine.generations[world.engine.order[1]].rules == rules);
+  CHECK(world.engine.generations[world.engine.order[2]].rules == nullptr);
+  for (const char* field : {R"("logit_bias":{"99999":1})", R"("stop_token_ids":[99999])"})
+    CHECK(world.ask("POST", "/v1/completions", std::string{R"({"prompt":"a",)"} + field + "}")->response.status == 400);
+
+  World none;
+  for (const std::string field :
+       {R"("presence_penalty":1)", R"("frequency_penalty":1)", R"("repetition_penalty":1.5)", R"("logit_bias":{"1":1})",
+        R"("bad_words":["a"])", R"("min_tokens":1)", R"("logprobs":1,"echo":true)"}) {
+    const auto refused = none.ask("POST", "/v1/completions", R"({"prompt":"a",)" + field + "}");
+    CHECK(refused->response.status == 400);
+    CHECK(refused->body()["error"]["param"] == field.substr(1, field.find('"', 1) - 1));
+  }
+  World drawn([](OpenAiSetup& setup) { setup.logprobs = false; }); // whose answers never end early
+  CHECK(!drawn.ask("POST", "/v1/completions", R"({"prompt":"a","min_tokens":1})")->begun);
+  CHECK(none.engine.order.empty());
+}
+
+TEST_CASE("OpenAiApp answers the requests by which lm-eval measures the likelihood of texts") {
+  World world([](OpenAiSetup& setup) { setup.rules = true; });
+  const auto chances = [&](std::string_view text, double first) {
+    std::vector<std::vector<TokenChance>> all;
+    for (const char letter : text) {
+      const std::int32_t token = world.tokenizer.encode(std::string(1, letter), AddSpecial::no)->at(0);
+      all.push_back({{token, first}, {token, first}});
+      first -= 1;
+    }
+    return all;
+  };
+  const auto ask = [&](const char* fields) {
+    const std::size_t at = world.engine.order.size();
+    const json prompt = *world.tokenizer.encode("abc", AddSpecial::no);
+    const auto seen = world.ask("POST", "/v1/completions",
+                                R"({"echo":true,"logprobs":1,"prompt":)" + prompt.dump() + "," + fields + "}");
+    REQUIRE(world.engine.order.size() == at + 1);
+    CHECK(world.engine.generations[world.engine.order[at]].scores_prompt);
+    CHECK(world.engine.generations[world.engine.order[at]].max_tokens == 1);
+    GenerationEvent tokens = world.event(at, Kind::tokens, "d");
+    tokens.prompt_chances = chances("bc", -1);
+    tokens.chances = chances("d", -3);
+    GenerationEvent end = world.event(at, Kind::ended);
+    end.reason = FinishReason::length;
+    world.happen({world.event(at, Kind::accepted)});
+    world.happen({tokens, end});
+    REQUIRE(seen->finished);
+    return seen;
+  };
+  const json one = ask(R"("max_tokens":1)")->body();
+  CHECK(one["choices"][0]["text"] == "abcd");
+  CHECK(one["choices"][0]["logprobs"]["token_logprobs"] == json{nullptr, -1.0, -2.0, -3.0});
+  CHECK(one["choices"][0]["logprobs"]["tokens"] == json{"a", "b", "c", "d"});
+  CHECK(one["choices"][0]["logprobs"]["text_offset"] == json{0, 1, 2, 3});
+  CHECK(one["usage"]["completion_tokens"] == 1);
+
+  const json none = ask(R"("max_tokens":0)")->body();
+  CHECK(none["choices"][0]["text"] == "abc");
+  CHECK(none["choices"][0]["logprobs"]["token_logprobs"] == json{nullptr, -1.0, -2.0});
+  CHECK(none["choices"][0]["finish_reason"] == "length");
+  CHECK(none["usage"]["completion_tokens"] == 0);
+  CHECK(world.app->metrics().generation_tokens == 1);
+
+  const auto stream = ask(R"("max_tokens":1,"stream":true)");
+  std::string text;
+  json scores = json::array();
+  for (const json& chunk : stream->events()) {
+    text += chunk["choices"][0]["text"].get<std::string>();
+    if (!chunk["choices"][0]["logprobs"].is_null())
+      for (const json& score : chunk["choices"][0]["logprobs"]["token_logprobs"]) scores.push_back(score);
+  }
+  CHECK(text == "abcd");
+  CHECK(scores == json{nullptr, -1.0, -2.0, -3.0});
+}
+
 TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");

@@ -103,9 +103,8 @@ TEST_CASE("read_completion names an invalid field, its value and what is expecte
 }
 
 TEST_CASE("read_completion refuses by name fields of the API that this server does not support") {
-  for (const std::string field :
-       {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})", R"("logit_bias":{"1":2})",
-        R"("presence_penalty":0.5)", R"("echo":true)", R"("reasoning_effort":"low")"}) {
+  for (const std::string field : {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})",
+                                  R"("echo":true)", R"("reasoning_effort":"low")"}) {
     const std::string name = field.substr(1, field.find('"', 1) - 1);
     CHECK(wrong(chat_with(field)).starts_with(name + "|" + name + " is not supported"));
   }
@@ -199,6 +198,36 @@ TEST_CASE("read_completion reads tool calls, their results, and assistants' mess
             .starts_with("messages[0].tool_calls[0].function.name|"));
   CHECK(with(R"({"role":"assistant","tool_calls":[{"function":{"name":"a","arguments":{}}}]})")
             .starts_with("messages[0].tool_calls[0].function.arguments|"));
+}
+
+TEST_CASE("read_completion reads what ends an answer or changes its logits") {
+  Completion into;
+  CHECK(!read_completion(R"({"prompt":"a","max_tokens":9,"stop_token_ids":[3,7],"include_stop_str_in_output":true,
+    "presence_penalty":0.5,"frequency_penalty":-2,"repetition_penalty":1.1,"logit_bias":{"5":-100,"9":1.5},
+    "bad_words":["no"],"min_tokens":9})",
+                         false, into));
+  CHECK(into.stop_tokens == std::vector<std::int32_t>{3, 7});
+  CHECK(into.include_stop);
+  CHECK(into.rules.presence == 0.5);
+  CHECK(into.rules.frequency == -2);
+  CHECK(into.rules.repetition == 1.1);
+  CHECK(into.rules.bias == std::vector<std::pair<std::int32_t, double>>{{5, -100}, {9, 1.5}});
+  CHECK(into.bad_words == std::vector<std::string>{"no"});
+  CHECK(into.rules.min_tokens == 9);
+  Completion none;
+  CHECK(!read_completion(R"({"prompt":"a","max_tokens":0,"echo":true,"logprobs":1})", false, none));
+  CHECK(none.max_tokens == 0);
+  CHECK(none.scores_prompt());
+  CHECK(none.rules.empty());
+  for (const std::string field :
+       {R"("presence_penalty":2.5)", R"("frequency_penalty":"a")", R"("repetition_penalty":0)", R"("logit_bias":[1])",
+        R"("logit_bias":{"x":1})", R"("logit_bias":{"-1":1})", R"("logit_bias":{"1":101})", R"("bad_words":[""])",
+        R"("bad_words":"a")", R"("stop_token_ids":[-1])", R"("stop_token_ids":3)", R"("min_tokens":17)",
+        R"("include_stop_str_in_output":1)"}) {
+    const std::string name = field.substr(1, field.find('"', 1) - 1);
+    CHECK_MESSAGE(wrong(R"({"prompt":"a",)" + field + "}", false).starts_with(name + "|" + name + " is "), field);
+  }
+  CHECK(wrong(chat_with(R"("max_tokens":0)")).starts_with("max_tokens|")); // a chat has no prompt to look at
 }
 
 TEST_CASE("read_completion bounds the number of answers to one request") {

@@ -47,6 +47,7 @@ struct OpenAiSetup {
   std::vector<std::string> api_keys;    ///< empty: no key is needed
   std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;                 ///< whether tokens have log-probabilities; if not, requests for them fail
+  bool rules = false; ///< whether the decoder applies LogitRules and scores prompts: a DecoderRunner's does
   UnknownFields unknown_fields = UnknownFields::refused; ///< in requests' bodies
   std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
@@ -359,6 +360,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
       error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
                                             "expected none to be asked for");
+    if (!error) error = read_rules(wanted);
     if (!error) error = encode(wanted, prompts);
     if (!error && (draining_ || !engine_->ready())) {
       error.emplace();
@@ -377,18 +379,22 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
     const std::uint64_t key = ++last_job_;
     const int choices = wanted.choices;
+    const std::shared_ptr<const LogitRules> rules =
+        wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
     std::vector<Generation> generations;
     for (const std::vector<std::int32_t>& prompt : prompts) {
       for (int choice = 0; choice < choices; ++choice) {
         Generation generation;
         generation.prompt = prompt;
         const auto left = setup_.context - static_cast<std::int64_t>(prompt.size());
-        generation.max_tokens = wanted.max_tokens.value_or(left);
+        generation.max_tokens = std::max(std::int64_t{1}, wanted.max_tokens.value_or(left));
         generation.ignore_end = wanted.ignore_end;
         generation.sampling = wanted.sampling;
         generation.sampling.seed = seed;
         generation.sequence = generations.size(); // the first answer is the same as that of a single run with this seed
         generation.logprobs = wanted.logprobs;
+        generation.scores_prompt = wanted.scores_prompt();
+        generation.rules = rules;
         generation.slo = wanted.slo;
         generation.priority = wanted.priority;
         generations.push_back(std::move(generation));
@@ -422,6 +428,50 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     error.param = "model";
     error.code = "model_not_found";
     return error;
+  }
+
+  /// Completes the rules with what needs the tokenizer; an error if a token is none of the model's, or the decoder
+  /// applies no rules.
+  [[nodiscard]] std::optional<ApiError> read_rules(Completion& wanted) const {
+    const auto check = [this](const char* param, std::int32_t token) -> std::optional<ApiError> {
+      if (token < setup_.vocabulary) return std::nullopt;
+      return detail::api_error(param, std::string{param} + " has the token " + std::to_string(token) +
+                                          "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
+    };
+    for (const auto& [token, bias] : wanted.rules.bias)
+      if (std::optional<ApiError> error = check("logit_bias", token)) return error;
+    for (const std::int32_t token : wanted.stop_tokens)
+      if (std::optional<ApiError> error = check("stop_token_ids", token)) return error;
+    wanted.rules.ends = wanted.stop_tokens;
+    for (const std::string& word : wanted.bad_words) {
+      // As in vLLM: the word at the beginning of a text, and after a space if that is as many other tokens.
+      const auto plain = setup_.tokenizer->encode(word, AddSpecial::no);
+      const auto spaced = setup_.tokenizer->encode(" " + word, AddSpecial::no);
+      if (!plain || plain->empty())
+        return detail::api_error("bad_words", "bad_words has a word without tokens; expected words of the model");
+      if (spaced && spaced->size() == plain->size() && spaced->front() != plain->front())
+        wanted.rules.bad_words.push_back(*spaced);
+      wanted.rules.bad_words.push_back(*plain);
+    }
+    if (setup_.rules) return std::nullopt;
+    const LogitRules& rules = wanted.rules;
+    const char* const param = rules.presence != 0                       ? "presence_penalty"
+                              : rules.frequency != 0                    ? "frequency_penalty"
+                              : rules.repetition != 1                   ? "repetition_penalty"
+                              : !rules.bias.empty()                     ? "logit_bias"
+                              : !rules.bad_words.empty()                ? "bad_words"
+                              : rules.min_tokens > 0 && setup_.logprobs ? "min_tokens" // drawn answers never end early
+
+                              : wanted.scores_prompt() ? "logprobs"
+                                                       : nullptr;
+    if (param == nullptr) return std::nullopt;
+    if (wanted.scores_prompt() && rules.empty())
+      return detail::api_error(param,
+                               "logprobs of an echoed prompt are not supported by this server's engine; expected "
+                               "no echo, or --backend cpu");
+    return detail::api_error(param, std::string{param} +
+                                        " is not supported by this server's engine, which is simulated "
+                                        "or samples on a GPU; expected none, or --backend cpu");
   }
 
   /// Refuses a text that is too long for the context however it is tokenized. Tokenizing ten megabytes would take a
@@ -465,7 +515,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
           return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
                                               "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
       const auto prompt = static_cast<std::int64_t>(tokens.size());
-      const std::int64_t answer = wanted.max_tokens.value_or(1);
+      const std::int64_t answer = std::max(std::int64_t{1}, wanted.max_tokens.value_or(1));
       if (prompt + answer <= setup_.context) continue;
       ApiError error = detail::api_error(
           param, "this model's maximum context length is " + std::to_string(setup_.context) +

@@ -46,9 +46,28 @@ struct UnsupportedField {
   std::string_view neutral; ///< the value that changes nothing, as JSON; null always passes
 };
 
-inline constexpr std::string_view both_read[]{"model",    "max_tokens",     "n",    "temperature", "top_p",
-                                              "top_k",    "seed",           "stop", "ignore_eos",  "stream",
-                                              "logprobs", "stream_options", "slo",  "priority"};
+inline constexpr std::string_view both_read[]{"model",
+                                              "max_tokens",
+                                              "n",
+                                              "temperature",
+                                              "top_p",
+                                              "top_k",
+                                              "seed",
+                                              "stop",
+                                              "stop_token_ids",
+                                              "include_stop_str_in_output",
+                                              "bad_words",
+                                              "min_tokens",
+                                              "logit_bias",
+                                              "presence_penalty",
+                                              "frequency_penalty",
+                                              "repetition_penalty",
+                                              "ignore_eos",
+                                              "stream",
+                                              "logprobs",
+                                              "stream_options",
+                                              "slo",
+                                              "priority"};
 
 /// Accounting, storage, routing and caching of OpenAI's; and vLLM's choices for features that a request must turn on
 /// with a field that is refused.
@@ -68,17 +87,9 @@ inline constexpr std::string_view both_harmless[]{"user",
                                                   "guided_whitespace_pattern"};
 
 inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"type":"text"})"},
-                                                     {"logit_bias", "{}"},
-                                                     {"presence_penalty", "0"},
-                                                     {"frequency_penalty", "0"},
-                                                     {"repetition_penalty", "1"},
-                                                     {"min_tokens", "0"},
                                                      {"min_p", "0"},
                                                      {"best_of", "1"},
                                                      {"use_beam_search", "false"},
-                                                     {"stop_token_ids", "[]"},
-                                                     {"include_stop_str_in_output", "false"},
-                                                     {"bad_words", "[]"},
                                                      {"allowed_token_ids", "null"},
                                                      {"logits_processors", "null"},
                                                      {"skip_special_tokens", "true"},

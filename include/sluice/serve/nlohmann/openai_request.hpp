@@ -6,6 +6,7 @@
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 #include "sluice/serve/nlohmann/openai_messages.hpp"
+#include "sluice/serve/nlohmann/openai_sampling.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,51 +22,6 @@
 namespace sluice {
 
 namespace detail {
-
-/// Reads fields one after another until one is invalid.
-class CompletionFields {
- public:
-  explicit CompletionFields(const nlohmann::json& body) : body_(&body), fields_(body, "the body") {}
-
-  template <class T>
-  void whole(const char* name, T& into, std::int64_t least, std::int64_t most) {
-    if (error || !fields_.has(name)) return;
-    const Expected<std::int64_t> value = fields_.whole(name, least, most);
-    if (!value) return fail(name, value.error());
-    into = static_cast<T>(*value);
-  }
-  void number(const char* name, double& into, double least, double most, const std::string& expected) {
-    if (error || !fields_.has(name)) return;
-    const Expected<double> value = fields_.number(name, least, most, expected);
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void flag(const char* name, bool& into) {
-    if (error || !fields_.has(name)) return;
-    const Expected<bool> value = fields_.flag(name);
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void text(const char* name, std::string& into) {
-    if (error || !fields_.has(name)) return;
-    const Expected<std::string> value = fields_.text(name, "a string");
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void fail(std::string param, std::string message) {
-    if (!error) error = api_error(std::move(param), std::move(message));
-  }
-  void fail(const char* name, const Error& wrong) { error = api_error(name, wrong); }
-
-  [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
-  [[nodiscard]] const nlohmann::json& operator[](const char* name) const { return (*body_)[name]; }
-
-  std::optional<ApiError> error;
-
- private:
-  const nlohmann::json* body_;
-  JsonFields fields_;
-};
 
 inline void read_messages(CompletionFields& fields, UnknownFields unknown, std::vector<ChatMessage>& into) {
   if (fields.error) return;
@@ -115,27 +71,6 @@ inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>
   } else {
     wrong();
   }
-}
-
-inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) {
-  static constexpr std::size_t most = 16, longest = 512;
-  if (fields.error || !fields.has("stop")) return;
-  const nlohmann::json& stop = fields["stop"];
-  const auto wrong = [&] {
-    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
-  };
-  const auto add = [&](const nlohmann::json& one) {
-    if (!one.is_string()) return false;
-    into.push_back(one.get<std::string>());
-    return !into.back().empty() && into.back().size() <= longest;
-  };
-  if (!stop.is_array()) {
-    if (!add(stop)) wrong();
-    return;
-  }
-  if (stop.size() > most) return wrong();
-  for (const nlohmann::json& one : stop)
-    if (!add(one)) return wrong();
 }
 
 inline void read_slo(CompletionFields& fields, Slo& into) {
@@ -206,10 +141,11 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
     detail::read_prompts(fields, into.prompts);
 
   static constexpr std::int64_t longest_answer = std::int64_t{1} << 30;
-  std::int64_t max_tokens = chat ? -1 : 16; // the API's default for completions
-  fields.whole("max_tokens", max_tokens, 1, longest_answer);
+  std::int64_t max_tokens = chat ? -1 : 16;                             // the API's default for completions
+  fields.whole("max_tokens", max_tokens, chat ? 1 : 0, longest_answer); // 0: only the prompt is looked at
   if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
-  if (max_tokens > 0) into.max_tokens = max_tokens;
+  if (max_tokens >= 0) into.max_tokens = max_tokens;
+  detail::read_rules(fields, into);
   fields.whole("n", into.choices, 1, 128);
   const std::size_t answers = into.prompts.size() * static_cast<std::size_t>(into.choices);
   if (answers > detail::most_answers)
@@ -224,7 +160,6 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   fields.whole("seed", seed, INT64_MIN, INT64_MAX);
   into.seeded = fields.has("seed");
   into.sampling.seed = static_cast<std::uint64_t>(seed);
-  detail::read_stop(fields, into.stop);
   fields.flag("ignore_eos", into.ignore_end);
   fields.flag("stream", into.stream);
   if (fields.has("stream_options")) {
