@@ -24,6 +24,7 @@ struct CompletionPrompt {
 /// A body of `/v1/chat/completions` or `/v1/completions`, parsed and checked as far as possible without the model.
 struct Completion {
   bool chat = false;
+  bool response = false;                  ///< a chat by /v1/responses, which answers in another form
   std::string model;                      ///< empty: the model that is served
   std::vector<ChatMessage> messages;      ///< of a chat
   std::vector<CompletionPrompt> prompts;  ///< of a completion: at least one

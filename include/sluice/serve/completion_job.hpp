@@ -10,6 +10,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/responses_reply.hpp"
 #include "sluice/serve/stop_strings.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +45,9 @@ class CompletionJob {
         const std::string begun = request_.echo ? tokenizer.decode(prompts[prompt], SkipSpecial::yes) : std::string{};
         answer.echo = replace_broken_utf8(begun);
         if (request_.scores_prompt()) answer.prompt = prompts[prompt];
-        if (request_.stream) {
+        if (request_.stream && request_.response) {
+          events_.emplace(head_);
+        } else if (request_.stream) {
           answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, request_.include_usage);
         }
       }
@@ -95,7 +99,10 @@ class CompletionJob {
       if (accepted_ < answers_.size()) return; // a refusal would change the HTTP status
       begin();
       for (Answer& answer : answers_)
-        if (answer.ended && !answer.told) {
+        if (answer.ended && !answer.told && events_) {
+          events_->finish(out_, answer.reason, usage_);
+          answer.told = true;
+        } else if (answer.ended && !answer.told) {
           answer.chunks.front().finish(out_, answer.reason, answer.logprobs.empty() ? nullptr : &answer.logprobs);
           answer.told = true;
         }
@@ -104,7 +111,7 @@ class CompletionJob {
     if (request_.stream) {
       if (all) {
         if (request_.include_usage) out_ += usage_event(head_, usage_);
-        out_ += done_event;
+        if (!events_) out_ += done_event;
       }
       exchange_->send(out_);
       out_.clear();
@@ -202,6 +209,7 @@ class CompletionJob {
       answer.whole += text;
       return;
     }
+    if (events_) return events_->text(out_, text);
     answer.chunks.front().text(out_, text, request_.logprobs >= 0 ? &answer.logprobs : nullptr);
     answer.logprobs.clear();
   }
@@ -217,7 +225,9 @@ class CompletionJob {
     if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
     exchange_->begin(std::move(head));
     std::string first;
+    if (events_) events_->begin(first);
     for (Answer& answer : answers_) {
+      if (events_) break;
       if (request_.chat) answer.chunks.front().role(first);
       if (!answer.echo.empty() && !request_.scores_prompt()) answer.chunks.front().text(first, answer.echo);
     }
@@ -230,7 +240,8 @@ class CompletionJob {
       choices.push_back({answer.echo + answer.whole, answer.reason, std::move(answer.logprobs), request_.logprobs >= 0,
                          request_.scores_prompt() ? 0 : detail::characters(answer.echo)});
     HttpResponse response;
-    response.body = completion_json(head_, choices, usage_);
+    response.body = request_.response ? responses_json(head_, choices.front().text, choices.front().reason, usage_)
+                                      : completion_json(head_, choices, usage_);
     if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);
     exchange_->respond(std::move(response));
   }
@@ -240,7 +251,12 @@ class CompletionJob {
       if (!answers_[at].ended) cancel_.push_back(at);
     over_ = true;
     if (begun_) { // too late for a status: the error is an event, and the stream ends without [DONE]
-      exchange_->send(error_event(event.error));
+      std::string last;
+      if (events_)
+        events_->fail(last, event.error);
+      else
+        last = error_event(event.error);
+      exchange_->send(last);
       exchange_->finish();
       return;
     }
@@ -260,7 +276,8 @@ class CompletionJob {
   std::unique_ptr<Exchange> exchange_;
   std::vector<Answer> answers_;
   std::vector<std::size_t> cancel_;
-  std::string out_; ///< stream events for the next `flush`
+  std::optional<ResponseEvents> events_; ///< of a streamed answer of /v1/responses
+  std::string out_;                      ///< stream events for the next `flush`
   std::string forecast_;
   TokenUsage usage_;
   std::size_t accepted_ = 0;

@@ -314,6 +314,79 @@ TEST_CASE("OpenAiApp answers the requests by which lm-eval measures the likeliho
   CHECK(scores == json{nullptr, -1.0, -2.0, -3.0});
 }
 
+TEST_CASE("OpenAiApp answers /v1/responses, whole and streamed") {
+  World world([](OpenAiSetup& setup) {
+    setup.chat = ChatFormat::chatml;
+    setup.context = 400;
+  });
+  const auto whole = world.ask("POST", "/v1/responses",
+                               R"({"input":"hi","instructions":"Be brief.","max_output_tokens":5,"store":true})");
+  REQUIRE(world.engine.order.size() == 1);
+  CHECK(world.engine.generations[world.engine.order[0]].max_tokens == 5);
+  CHECK(world.tokenizer.decode(world.engine.generations[world.engine.order[0]].prompt) ==
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+  const auto stream = world.ask("POST", "/v1/responses", R"({"stream":true,"max_output_tokens":3,"input":[
+    {"role":"user","content":[{"type":"input_text","text":"a"}]},
+    {"type":"message","id":"m","status":"completed","role":"assistant","content":[{"type":"output_text","text":"b"}]},
+    {"role":"user","content":"c"}]})");
+  GenerationEvent end = world.event(1, Kind::ended);
+  end.reason = FinishReason::length;
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "yo"), world.event(0, Kind::ended),
+                world.event(1, Kind::accepted), world.event(1, Kind::tokens, "x")});
+  world.happen({world.event(1, Kind::tokens, "yz"), end});
+  REQUIRE(whole->finished);
+  CHECK(whole->body()["object"] == "response");
+  CHECK(whole->body()["id"].get<std::string>().starts_with("resp_"));
+  CHECK(whole->body()["status"] == "completed");
+  CHECK(whole->body()["output"][0]["content"][0]["text"] == "yo");
+  CHECK(whole->body()["usage"]["output_tokens"] == 2);
+
+  REQUIRE(stream->finished);
+  std::vector<json> events;
+  for (std::string_view rest = stream->response.body; !rest.empty();) {
+    const std::size_t data = rest.find("\ndata: "), after = rest.find("\n\n");
+    events.push_back(json::parse(rest.substr(data + 7, after - data - 7)));
+    CHECK(rest.substr(7, data - 7) == events.back()["type"]);
+    rest.remove_prefix(after + 2);
+  }
+  REQUIRE(events.size() == 11);
+  const char* const types[]{"created",           "in_progress",       "output_item.added", "content_part.added",
+                            "output_text.delta", "output_text.delta", "output_text.delta", "output_text.done",
+                            "content_part.done", "output_item.done",  "incomplete"};
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CHECK(events[i]["type"] == std::string{"response."} + types[i]);
+    CHECK(events[i]["sequence_number"] == i);
+  }
+  CHECK(events[4]["delta"] == "x");
+  CHECK(events[5]["delta"] == "y");
+  CHECK(events[7]["text"] == "xyz");
+  CHECK(events[10]["response"]["output"][0]["content"][0]["text"] == "xyz");
+  CHECK(events[10]["response"]["incomplete_details"]["reason"] == "max_output_tokens");
+  CHECK(world.app->under_way() == 0);
+
+  const auto cut = world.ask("POST", "/v1/responses", R"({"input":"a","stream":true})");
+  GenerationEvent failed = world.event(2, Kind::failed);
+  failed.error.message = "a copy failed";
+  world.happen({world.event(2, Kind::accepted), world.event(2, Kind::tokens, "x")});
+  world.happen({failed});
+  CHECK(cut->response.body.find("event: error\ndata: {\"type\":\"error\"") != std::string::npos);
+
+  const auto param = [&](const char* body) {
+    const auto refused = world.ask("POST", "/v1/responses", body);
+    CHECK(refused->response.status == 400);
+    return refused->body()["error"]["param"];
+  };
+  CHECK(param(R"({})") == "input");
+  CHECK(param(R"({"input":"a","tools":[{}]})") == "tools");
+  CHECK(param(R"({"input":"a","previous_response_id":"resp_1"})") == "previous_response_id");
+  CHECK(param(R"({"input":"a","max_output_tokens":0})") == "max_output_tokens");
+  CHECK(param(R"({"input":"a","messages":[]})") == "messages");
+  CHECK(param(R"({"input":"a","instructions":1})") == "instructions");
+  CHECK(param(R"({"input":[{"type":"function_call_output","output":"a"}]})") == "input[0]");
+  CHECK(param(R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})") == "input[0]");
+  CHECK(param(R"({"input":"a","text":{"format":{"type":"json_schema"}}})") == "text");
+}
+
 TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");

@@ -37,7 +37,7 @@ class Fnv {
 
 /// 16 hexadecimal digits of all tensors' sizes and of 16 pieces of 64 bytes from each, evenly apart. Training changes
 /// every tensor, so other weights have another digest; reading all of them would take seconds per model that is larger
-/// than memory. No protection against somebody who wants two models to have the same.
+/// than memory. Weights can be made to have a given digest.
 [[nodiscard]] inline std::string weights_digest(const ModelWeights& weights) {
   static constexpr std::int64_t pieces = 16, piece = 64; // bytes
   detail::Fnv digest;

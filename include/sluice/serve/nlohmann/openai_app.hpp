@@ -14,6 +14,7 @@
 #include "sluice/serve/live_page.hpp"
 #include "sluice/serve/nlohmann/openai_headers.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
 
@@ -153,6 +154,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] static std::span<const Route> routes() {
     static constexpr Route all[]{{"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
                                  {"POST", "/v1/completions", &OpenAiApp::completions},
+                                 {"POST", "/v1/responses", &OpenAiApp::responses},
                                  {"GET", "/v1/models", &OpenAiApp::models},
                                  {"GET", "/v1/models/", &OpenAiApp::model},
                                  {"POST", "/tokenize", &OpenAiApp::tokenize},
@@ -342,19 +344,27 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, true, std::move(exchange));
+    complete(request, Kind::chat, std::move(exchange));
+  }
+  void responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    complete(request, Kind::response, std::move(exchange));
   }
   void completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, false, std::move(exchange));
+    complete(request, Kind::text, std::move(exchange));
   }
 
   // ---- completions
 
-  void complete(const HttpRequest& request, bool chat, std::unique_ptr<Exchange> exchange) {
+  enum class Kind : std::uint8_t { chat, text, response };
+
+  void complete(const HttpRequest& request, Kind kind, std::unique_ptr<Exchange> exchange) {
+    const bool chat = kind != Kind::text;
     Completion wanted;
     wanted.slo = setup_.slo;
     std::vector<std::vector<std::int32_t>> prompts;
-    std::optional<ApiError> error = read_completion(request.body, chat, wanted, setup_.unknown_fields);
+    std::optional<ApiError> error = kind == Kind::response
+                                        ? read_response_request(request.body, wanted, setup_.unknown_fields)
+                                        : read_completion(request.body, chat, wanted, setup_.unknown_fields);
     if (!error) error = read_slo_headers(request.headers, wanted.slo);
     if (!error) error = check_model(wanted.model);
     if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
@@ -368,7 +378,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error->type = "server_error";
       error->message = why_not_ready();
     }
-    ReplyHead head{.id = new_id(chat ? "chatcmpl-" : "cmpl-"),
+    ReplyHead head{.id = new_id(kind == Kind::response ? "resp_"
+                                : chat                 ? "chatcmpl-"
+                                                       : "cmpl-"),
                    .chat = chat,
                    .created = setup_.now_s(),
                    .model = setup_.model,
