@@ -177,5 +177,7 @@ TEST_CASE("ForecastSlo refuses permanently an SLO that this engine can never mee
   const Served served = serve_clients<VllmSwap>(one, gate_of(ForecastMode::hard));
   CHECK(!served.of[0].admitted);
   CHECK(served.of[0].retry_after_s == 0);
+  CHECK(served.of[0].error.status == 422); // clients retry a 429
+  CHECK(served.of[0].error.code == "slo_never_keepable");
   CHECK(served.of[0].error.message.find("not keepable even with nobody else here") != std::string::npos);
 }

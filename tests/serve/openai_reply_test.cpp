@@ -76,6 +76,17 @@ TEST_CASE("ChunkWriter writes the chunks of the completions API") {
   CHECK(all[2]["choices"][0]["logprobs"]["tokens"] == json{"c"});
 }
 
+TEST_CASE("the API's logprobs of an echoed prompt begin with null, and special tokens take no characters") {
+  TokenLogprob begin{{"<s>", 0}, {}, false, false}, a{{"a", -0.5}, {{"b", -0.25}, {"a", -0.5}}, true, true};
+  const std::vector<Choice> choices{{"aa", FinishReason::length, {begin, a, a}, true}};
+  const json logprobs = json::parse(completion_json(head(false), choices, {3, 0}))["choices"][0]["logprobs"];
+  CHECK(logprobs["tokens"] == json{"<s>", "a", "a"});
+  CHECK(logprobs["token_logprobs"] == json{nullptr, -0.5, -0.5});
+  CHECK(logprobs["top_logprobs"][0].is_null());
+  CHECK(logprobs["top_logprobs"][2] == json{{"a", -0.5}, {"b", -0.25}});
+  CHECK(logprobs["text_offset"] == json{0, 0, 1});
+}
+
 TEST_CASE("completion_json writes whole responses and error_response errors in the API's form") {
   const std::vector<Choice> choices{{"a", FinishReason::stop, {}, false}, {"b", FinishReason::length, {}, true}};
   const json chat = json::parse(completion_json(head(true), choices, {5, 2}));

@@ -67,3 +67,11 @@ TEST_CASE("StopStrings without stops, or with only empty ones, passes everything
     CHECK(!filter.hit());
   }
 }
+
+TEST_CASE("StopStrings keeps the stop string if asked, and drops what follows") {
+  StopStrings filter({"END", "stop"}, true);
+  CHECK(filter.push("x st") == "x ");
+  CHECK(filter.push("op END") == "stop");
+  CHECK(filter.hit());
+  CHECK(filter.push("more") == "");
+}

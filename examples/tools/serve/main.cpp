@@ -17,6 +17,7 @@
 #include "serve/system.hpp"
 #include "serve/tls.hpp"
 #include "serve/what_if.hpp"
+#include "shared/version.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -128,6 +129,7 @@ int serve(serving::Options& options) {
   const std::string who =
       options.tee.empty() ? options.run.system : fmt::format("{} (tee: {})", options.run.system, options.tee);
   config.api.about = fmt::format("{}: {}", who, served->what);
+  config.api.fingerprint = fmt::format("sluice-{}-{}", made_by().version, served->digest);
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
   config.api.keys = std::make_shared<ApiKeys>(*keys, config.api.clock());
@@ -136,6 +138,8 @@ int serve(serving::Options& options) {
   };
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
+  config.api.rules = options.simulate.empty() && options.run.backend == "cpu";
+  config.api.unknown_fields = options.lenient ? UnknownFields::ignored : UnknownFields::refused;
   if (!options.quiet)
     config.api.log = [](std::string line) {
       line += '\n';

@@ -73,6 +73,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       "serve over TLS, 1.2 or later, with this certificate: a file in PEM, those that vouch for it behind it");
   app.add_option("--tls-key", options.tls_key, "the certificate's private key: a file in PEM, without a passphrase");
   app.add_option("--cors", options.cors, "an origin whose pages may ask, or *");
+  app.add_flag("--lenient", options.lenient,
+               "ignore fields of requests that neither the API nor this server knows, instead of refusing them");
   flags.whole("--queue", options.queue, 0, 1 << 30, "refuse newcomers while so many wait (default: 256)");
   app.add_option("--gate", options.gate,
                  "forecast whether a newcomer's SLO can be kept: soft says so in a response header, hard refuses with "

@@ -37,6 +37,7 @@ struct Options {
   std::string tee;                                        ///< a second system on the same requests; empty: none
   std::string what_if;                                    ///< systems, or none; empty: some that suit
   std::string record, record_clock, replay, replay_clock; ///< files; empty: none
+  bool lenient = false;                                   ///< unknown fields of requests are ignored
   bool list = false, quiet = false;
 };
 

@@ -3,6 +3,7 @@
 #include "serve/system.hpp"
 
 #include "sluice/engine/serve.hpp"
+#include "sluice/model/decoder/weights_digest.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
@@ -75,6 +76,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   if (!model) return model.error();
   const ModelWeights& weights = model->weights;
   const ModelShape shape = weights.config.shape;
+  const std::string digest = weights_digest(weights);
   const std::int64_t most = weights.config.max_positions;
   if (options.context && *options.context > most)
     return running::flag_error("--context", fmt::format("the model has {} positions", most),
@@ -115,9 +117,16 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
     tokens->attach(machine);
   }
   auto ahead = worlds_ahead(engine.cost);
-  return Served{name_of(options), std::move(model->tokenizer), shape.vocabulary,
-                context,          std::move(engine),           std::move(machine),
-                std::move(ahead), std::move(tokens),           what};
+  return Served{name_of(options),
+                std::move(model->tokenizer),
+                shape.vocabulary,
+                context,
+                std::move(engine),
+                std::move(machine),
+                std::move(ahead),
+                std::move(tokens),
+                what,
+                digest};
 }
 
 /// The same system on a device that is not there.
@@ -163,7 +172,8 @@ Expected<Served> simulated(const Options& options) {
                 world,
                 std::move(ahead),
                 std::move(tokens),
-                fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count())};
+                fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count()),
+                "simulated"};
 }
 
 } // namespace

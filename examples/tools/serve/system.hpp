@@ -25,7 +25,8 @@ struct Served {
   std::shared_ptr<sluice::BackendWorld> world; ///< null where a record on this machine is replayed
   running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
-  std::string what; ///< a line for people: on what, with how much memory
+  std::string what;   ///< a line for people: on what, with how much memory
+  std::string digest; ///< of the weights; "simulated" where there are none
 };
 
 /// Reads the model and sets up the machine, or its simulation.

@@ -2,6 +2,7 @@
 // Completion and ApiError: requests and errors of the OpenAI API.
 #pragma once
 
+#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/workload/request.hpp"
@@ -23,21 +24,28 @@ struct CompletionPrompt {
 /// A body of `/v1/chat/completions` or `/v1/completions`, parsed and checked as far as possible without the model.
 struct Completion {
   bool chat = false;
+  bool response = false;                  ///< a chat by /v1/responses, which answers in another form
   std::string model;                      ///< empty: the model that is served
   std::vector<ChatMessage> messages;      ///< of a chat
   std::vector<CompletionPrompt> prompts;  ///< of a completion: at least one
-  std::optional<std::int64_t> max_tokens; ///< a bound; absent: the rest of the context (chat), or 16
+  std::optional<std::int64_t> max_tokens; ///< a bound; absent: the rest of the context (chat), or 16; 0: no answer
   int choices = 1;                        ///< "n": answers per prompt
   Sampling sampling{.temperature = 1};
   bool seeded = false; ///< the client set `seed`: the same request gets the same tokens
   std::vector<std::string> stop;
+  std::vector<std::int32_t> stop_tokens; ///< "stop_token_ids", as in vLLM: end the answer like an end token
+  bool include_stop = false;             ///< "include_stop_str_in_output": the text has what ended it
+  LogitRules rules;                      ///< without bad words, which need the tokenizer
+  std::vector<std::string> bad_words;
   bool ignore_end = false; ///< "ignore_eos", as in vLLM: end tokens do not end the answer
   bool stream = false;
   bool include_usage = false; ///< "stream_options": the stream ends with a chunk of the usage
   bool echo = false;          ///< the answer begins with the prompt
-  int logprobs = -1;          ///< log-probabilities of each token and this many alternatives; below 0: none
-  Slo slo;                    ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
-  int priority = 0;           ///< "priority": lower is served first, as in vLLM
+  /// The prompt's tokens have log-probabilities too, as the answer that repeats them has.
+  [[nodiscard]] bool scores_prompt() const { return echo && logprobs >= 0; }
+  int logprobs = -1; ///< log-probabilities of each token and this many alternatives; below 0: none
+  Slo slo;           ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
+  int priority = 0;  ///< "priority": lower is served first, as in vLLM
 };
 
 /// An error in the OpenAI API's form: {"error": {"message", "type", "param", "code"}}.

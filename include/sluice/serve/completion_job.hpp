@@ -10,6 +10,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/responses_reply.hpp"
 #include "sluice/serve/stop_strings.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,12 +39,15 @@ class CompletionJob {
     for (std::size_t prompt = 0; prompt < prompts.size(); ++prompt) {
       usage_.prompt += static_cast<std::int64_t>(prompts[prompt].size());
       for (int choice = 0; choice < request_.choices; ++choice) {
-        Answer& answer = answers_.emplace_back(tokenizer, request_.stop);
+        Answer& answer = answers_.emplace_back(tokenizer, request_.stop, request_.include_stop);
         if (!request_.chat) // a completion continues its prompt: the tokenizer keeps the space between them
           for (const std::int32_t token : prompts[prompt]) (void)answer.text.push(token);
         const std::string begun = request_.echo ? tokenizer.decode(prompts[prompt], SkipSpecial::yes) : std::string{};
         answer.echo = replace_broken_utf8(begun);
-        if (request_.stream) {
+        if (request_.scores_prompt()) answer.prompt = prompts[prompt];
+        if (request_.stream && request_.response) {
+          events_.emplace(head_);
+        } else if (request_.stream) {
           answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, request_.include_usage);
         }
       }
@@ -56,8 +61,8 @@ class CompletionJob {
   /// Whether the head of a stream was sent, so that the HTTP status can no longer change.
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
-  /// Whether a stop string has ended answer `at`.
-  [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stops.hit(); }
+  /// Whether a stop string or a stop token has ended answer `at`.
+  [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stopped; }
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
 
   /// Adds an event to answer `at`; `flush` sends the result.
@@ -75,6 +80,8 @@ class CompletionJob {
       fail(event);
       break;
     case GenerationEvent::Kind::tokens:
+      if (!answer.prompt.empty()) add_prompt(answer, event.prompt_chances);
+      if (request_.max_tokens == 0) break; // the engine generates one token at least
       for (std::size_t i = 0; i < event.tokens.size() && !answer.ended; ++i)
         add(answer, event.tokens[i],
             i < event.chances.size() ? std::span(event.chances[i]) : std::span<const TokenChance>{});
@@ -92,7 +99,10 @@ class CompletionJob {
       if (accepted_ < answers_.size()) return; // a refusal would change the HTTP status
       begin();
       for (Answer& answer : answers_)
-        if (answer.ended && !answer.told) {
+        if (answer.ended && !answer.told && events_) {
+          events_->finish(out_, answer.reason, usage_);
+          answer.told = true;
+        } else if (answer.ended && !answer.told) {
           answer.chunks.front().finish(out_, answer.reason, answer.logprobs.empty() ? nullptr : &answer.logprobs);
           answer.told = true;
         }
@@ -101,7 +111,7 @@ class CompletionJob {
     if (request_.stream) {
       if (all) {
         if (request_.include_usage) out_ += usage_event(head_, usage_);
-        out_ += done_event;
+        if (!events_) out_ += done_event;
       }
       exchange_->send(out_);
       out_.clear();
@@ -125,7 +135,8 @@ class CompletionJob {
 
  private:
   struct Answer {
-    Answer(const Tokenizer& tokenizer, const std::vector<std::string>& stop) : text(tokenizer), stops(stop) {}
+    Answer(const Tokenizer& tokenizer, const std::vector<std::string>& stop, bool include)
+        : text(tokenizer), stops(stop, include) {}
 
     TokenStream text;
     StopStrings stops;
@@ -133,34 +144,63 @@ class CompletionJob {
     std::string echo;
     std::string whole;
     std::vector<TokenLogprob> logprobs; ///< of all tokens, or of tokens that no chunk has sent yet
+    std::vector<std::int32_t> prompt;   ///< until its log-probabilities have come
+    std::int64_t generated = 0;         ///< tokens
     FinishReason reason = FinishReason::stop;
+    bool stopped = false; ///< by a stop string or a stop token
     bool ended = false;
     bool told = false; ///< the last chunk was written
   };
 
   void add(Answer& answer, std::int32_t token, std::span<const TokenChance> chances) {
     ++usage_.completion;
-    if (request_.logprobs >= 0 && !chances.empty()) {
-      TokenLogprob one;
-      one.chosen = likely(chances.front());
-      for (const TokenChance& chance : chances.subspan(1)) one.likeliest.push_back(likely(chance));
-      answer.logprobs.push_back(std::move(one));
+    ++answer.generated;
+    if (request_.logprobs >= 0 && !chances.empty()) answer.logprobs.push_back(logprob_of(chances));
+    const bool may_stop = answer.generated > request_.rules.min_tokens;
+    const bool stops = may_stop && std::find(request_.stop_tokens.begin(), request_.stop_tokens.end(), token) !=
+                                       request_.stop_tokens.end();
+    if (!stops || request_.include_stop) {
+      const std::string text = replace_broken_utf8(answer.text.push(token));
+      pass(answer, may_stop ? answer.stops.push(text) : text);
     }
-    pass(answer, answer.stops.push(replace_broken_utf8(answer.text.push(token))));
-    if (!answer.stops.hit()) return;
-    answer.ended = true;
+    if (!answer.stops.hit() && !stops) return;
+    if (!answer.stops.hit()) pass_rest(answer);
+    answer.ended = answer.stopped = true;
     answer.reason = FinishReason::stop;
     cancel_.push_back(static_cast<std::size_t>(&answer - answers_.data()));
+  }
+  /// `chances`: the token's own, then the likeliest.
+  [[nodiscard]] TokenLogprob logprob_of(std::span<const TokenChance> chances) const {
+    TokenLogprob one;
+    one.chosen = likely(chances.front());
+    one.shown = !tokenizer_->vocabulary().is_special(chances.front().token);
+    for (const TokenChance& chance : chances.subspan(1)) one.likeliest.push_back(likely(chance));
+    return one;
   }
   [[nodiscard]] TokenLogprob::Likely likely(const TokenChance& chance) const {
     return {std::string{tokenizer_->vocabulary().text_of(chance.token)}, chance.logprob};
   }
+  /// The prompt, with its log-probabilities.
+  void add_prompt(Answer& answer, std::span<const std::vector<TokenChance>> chances) {
+    SLUICE_ASSERT(chances.size() + 1 == answer.prompt.size(), "chances of every token of the prompt but the first");
+    const TokenChance first{answer.prompt.front(), 0};
+    answer.logprobs.push_back(logprob_of(std::span{&first, 1}));
+    answer.logprobs.back().known = false;
+    for (const std::vector<TokenChance>& one : chances) answer.logprobs.push_back(logprob_of(one));
+    answer.prompt = {};
+    if (request_.stream) pass(answer, std::exchange(answer.echo, {}));
+  }
 
   void end(Answer& answer, FinishReason reason) {
+    pass_rest(answer);
+    answer.ended = true;
+    answer.stopped = answer.stops.hit();
+    answer.reason = answer.stops.hit() ? FinishReason::stop : request_.max_tokens == 0 ? FinishReason::length : reason;
+  }
+  /// What was held back for a character's other bytes, or for a stop string.
+  void pass_rest(Answer& answer) {
     pass(answer, answer.stops.push(replace_broken_utf8(answer.text.finish())));
     if (!answer.stops.hit()) pass(answer, answer.stops.finish());
-    answer.ended = true;
-    answer.reason = answer.stops.hit() ? FinishReason::stop : reason;
   }
 
   void pass(Answer& answer, std::string_view text) {
@@ -169,6 +209,7 @@ class CompletionJob {
       answer.whole += text;
       return;
     }
+    if (events_) return events_->text(out_, text);
     answer.chunks.front().text(out_, text, request_.logprobs >= 0 ? &answer.logprobs : nullptr);
     answer.logprobs.clear();
   }
@@ -184,9 +225,11 @@ class CompletionJob {
     if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
     exchange_->begin(std::move(head));
     std::string first;
+    if (events_) events_->begin(first);
     for (Answer& answer : answers_) {
+      if (events_) break;
       if (request_.chat) answer.chunks.front().role(first);
-      if (!answer.echo.empty()) answer.chunks.front().text(first, answer.echo);
+      if (!answer.echo.empty() && !request_.scores_prompt()) answer.chunks.front().text(first, answer.echo);
     }
     out_.insert(0, first);
   }
@@ -195,9 +238,10 @@ class CompletionJob {
     std::vector<Choice> choices;
     for (Answer& answer : answers_)
       choices.push_back({answer.echo + answer.whole, answer.reason, std::move(answer.logprobs), request_.logprobs >= 0,
-                         detail::characters(answer.echo)});
+                         request_.scores_prompt() ? 0 : detail::characters(answer.echo)});
     HttpResponse response;
-    response.body = completion_json(head_, choices, usage_);
+    response.body = request_.response ? responses_json(head_, choices.front().text, choices.front().reason, usage_)
+                                      : completion_json(head_, choices, usage_);
     if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);
     exchange_->respond(std::move(response));
   }
@@ -207,7 +251,12 @@ class CompletionJob {
       if (!answers_[at].ended) cancel_.push_back(at);
     over_ = true;
     if (begun_) { // too late for a status: the error is an event, and the stream ends without [DONE]
-      exchange_->send(error_event(event.error));
+      std::string last;
+      if (events_)
+        events_->fail(last, event.error);
+      else
+        last = error_event(event.error);
+      exchange_->send(last);
       exchange_->finish();
       return;
     }
@@ -227,7 +276,8 @@ class CompletionJob {
   std::unique_ptr<Exchange> exchange_;
   std::vector<Answer> answers_;
   std::vector<std::size_t> cancel_;
-  std::string out_; ///< stream events for the next `flush`
+  std::optional<ResponseEvents> events_; ///< of a streamed answer of /v1/responses
+  std::string out_;                      ///< stream events for the next `flush`
   std::string forecast_;
   TokenUsage usage_;
   std::size_t accepted_ = 0;

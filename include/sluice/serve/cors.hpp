@@ -26,7 +26,8 @@ class Cors {
   [[nodiscard]] HttpResponse open(HttpResponse response) const {
     if (!allowed()) return response;
     response.headers.add("Access-Control-Allow-Origin", origin_);
-    response.headers.add("Access-Control-Expose-Headers", "x-sluice-forecast, retry-after, retry-after-ms");
+    response.headers.add("Access-Control-Expose-Headers",
+                         "x-sluice-forecast, x-request-id, retry-after, retry-after-ms");
     return response;
   }
   /// An exchange that adds the headers to its response.

@@ -49,6 +49,11 @@ class CpuTokens final : public TokenSource {
   [[nodiscard]] TokenListener listener() {
     TokenListener listener;
     listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
+    listener.scored = [this](RequestId id, std::int32_t token, std::span<const float> logits) {
+      const auto found = requests_.find(index(id));
+      if (found != requests_.end()) // otherwise cancelled while its prompt was computed
+        found->second.prompt.push_back(detail::chances_of(logits, token, found->second.wanted));
+    };
     listener.wants_logits = [this](RequestId id) { return wants_chances(id); };
     listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
     return listener;
@@ -66,6 +71,13 @@ class CpuTokens final : public TokenSource {
     request.sampling = generation.sampling;
     request.sequence = generation.sequence;
     request.ends = !generation.ignore_end;
+    request.scores = generation.scores_prompt;
+    request.rules = generation.rules;
+    if (generation.rules && generation.rules->min_tokens > 0 && !generation.ignore_end) {
+      LogitRules rules = *generation.rules;
+      rules.ends.insert(rules.ends.end(), end_tokens_.begin(), end_tokens_.end());
+      request.rules = std::make_shared<const LogitRules>(std::move(rules));
+    }
     machine_->enter(id, std::move(request));
     requests_[index(id)].wanted = generation.logprobs;
     requests_[index(id)].ends = !generation.ignore_end;
@@ -75,6 +87,9 @@ class CpuTokens final : public TokenSource {
   }
   [[nodiscard]] std::span<const std::vector<TokenChance>> chances(RequestId id) override {
     return requests_.at(index(id)).chances;
+  }
+  [[nodiscard]] std::span<const std::vector<TokenChance>> prompt_chances(RequestId id) override {
+    return requests_.at(index(id)).prompt;
   }
   [[nodiscard]] bool stopped(RequestId id) override {
     const Kept& kept = requests_.at(index(id));
@@ -90,6 +105,7 @@ class CpuTokens final : public TokenSource {
   struct Kept {
     std::vector<std::int32_t> tokens;
     std::vector<std::vector<TokenChance>> chances;
+    std::vector<std::vector<TokenChance>> prompt;
     std::vector<float> logits; ///< of the next token, if the request wants log-probabilities
     int wanted = -1;
     bool ends = true;

@@ -220,6 +220,10 @@ class EngineLoop final : private EventListener {
     if (alive.with_chances) {
       const auto chances = tokens_->chances(row.id);
       for (std::size_t at = alive.told; at < total && at < chances.size(); ++at) told.chances.push_back(chances[at]);
+      if (alive.told == 0) {
+        const auto of_prompt = tokens_->prompt_chances(row.id);
+        told.prompt_chances.assign(of_prompt.begin(), of_prompt.end());
+      }
     }
     alive.told = total;
     add(std::move(told), event.when);

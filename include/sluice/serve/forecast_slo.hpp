@@ -223,9 +223,12 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     answer.error.status = 429;
     answer.error.type = "rate_limit_error";
     answer.error.code = "slo_not_keepable";
-    if (const std::optional<Seconds> wait = forecasting.keepable_in(); wait && std::isinf(wait->count()))
+    if (const std::optional<Seconds> wait = forecasting.keepable_in(); wait && std::isinf(wait->count())) {
       answer.forecast += "; not keepable even with nobody else here";
-    else if (wait) {
+      answer.error.status = 422; // clients retry a 429
+      answer.error.type = "invalid_request_error";
+      answer.error.code = "slo_never_keepable";
+    } else if (wait) {
       answer.forecast += "; keepable in " + detail::seconds_text(*wait) + " s";
       answer.retry_after_s = wait->count();
     }

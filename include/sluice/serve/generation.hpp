@@ -2,6 +2,7 @@
 // Generation, GenerationEngine: the interface between a server and an engine of any type.
 #pragma once
 
+#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/openai_reply.hpp"
@@ -9,6 +10,7 @@
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,8 @@ struct Generation {
   Sampling sampling;
   std::uint64_t sequence = 0; ///< seeds `sample`, together with the seed
   int logprobs = -1;          ///< log-probabilities of each token and this many alternatives; below 0: none
+  std::shared_ptr<const LogitRules> rules; ///< null: none
+  bool scores_prompt = false; ///< the first `tokens` event has log-probabilities of the prompt's tokens too
   Slo slo;
   int priority = 0;
 };
@@ -54,10 +58,12 @@ struct GenerationEvent {
   Kind kind = Kind::tokens;
   std::vector<std::int32_t> tokens;              ///< of `tokens`: at least one
   std::vector<std::vector<TokenChance>> chances; ///< for each token if requested: its own first, then the likeliest
-  FinishReason reason = FinishReason::stop;      ///< of `ended`
-  ApiError error;                                ///< of `refused` and `failed`
-  double retry_after_s = 0;                      ///< of `refused`: above 0 if waiting helps
-  std::string forecast;                          ///< of `accepted`: the gate's prediction, for a header; may be empty
+  /// Of the first `tokens`, if requested: of each token of the prompt but the first, like `chances`.
+  std::vector<std::vector<TokenChance>> prompt_chances;
+  FinishReason reason = FinishReason::stop; ///< of `ended`
+  ApiError error;                           ///< of `refused` and `failed`
+  double retry_after_s = 0;                 ///< of `refused`: above 0 if waiting helps
+  std::string forecast;                     ///< of `accepted`: the gate's prediction, for a header; may be empty
   double hold_s = 0; ///< how long the listener must hold the event, which is delivered before it is due
 };
 

@@ -38,6 +38,8 @@ struct TokenLogprob {
   };
   Likely chosen;
   std::vector<Likely> likeliest; ///< highest first
+  bool known = true;             ///< false: the first token of a prompt, which follows nothing; its logprob is null
+  bool shown = true;             ///< false: a special token, which the text leaves out
 };
 
 /// The fields that all answers to one request share.
@@ -46,6 +48,7 @@ struct ReplyHead {
   bool chat = false;
   std::int64_t created = 0; ///< seconds since 1970
   std::string model;
+  std::string fingerprint{}; ///< system_fingerprint: what computes the answer; empty: the field is left out
 };
 
 /// One whole choice.
@@ -117,9 +120,18 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
   json.key("tokens").begin_array();
   for (const TokenLogprob& token : tokens) json.value(token.chosen.text);
   json.end_array().key("token_logprobs").begin_array();
-  for (const TokenLogprob& token : tokens) json.value(token.chosen.logprob);
+  for (const TokenLogprob& token : tokens) {
+    if (token.known)
+      json.value(token.chosen.logprob);
+    else
+      json.null();
+  }
   json.end_array().key("top_logprobs").begin_array();
   for (const TokenLogprob& token : tokens) {
+    if (!token.known) {
+      json.null();
+      continue;
+    }
     json.begin_object();
     for (const TokenLogprob::Likely& likely : token.likeliest) json.key(likely.text).value(likely.logprob);
     json.end_object();
@@ -127,7 +139,7 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
   json.end_array().key("text_offset").begin_array();
   for (const TokenLogprob& token : tokens) {
     json.value(offset);
-    offset += characters(token.chosen.text);
+    if (token.shown) offset += characters(token.chosen.text);
   }
   json.end_array().end_object();
 }
@@ -136,6 +148,7 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
   json.key("id").value(head.id);
   json.key("object").value(head.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion");
   json.key("created").value(head.created).key("model").value(head.model);
+  if (!head.fingerprint.empty()) json.key("system_fingerprint").value(head.fingerprint);
 }
 
 } // namespace detail

@@ -12,11 +12,13 @@
 namespace sluice {
 
 /// Filters an answer's text piece by piece, and holds back any suffix that may begin a stop string. A stop string and
-/// everything after it are dropped; if one piece completes several, the one that begins first counts.
+/// everything after it are dropped, or only the text after it (`include`); if one piece completes several, the one that
+/// begins first counts.
 class StopStrings {
  public:
   /// Empty strings are ignored.
-  explicit StopStrings(std::vector<std::string> stops = {}) : stops_(std::move(stops)) {
+  explicit StopStrings(std::vector<std::string> stops = {}, bool include = false)
+      : stops_(std::move(stops)), include_(include) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
   }
 
@@ -25,11 +27,12 @@ class StopStrings {
     if (hit_) return {};
     if (stops_.empty()) return std::string{piece};
     held_ += piece;
-    std::size_t first = std::string::npos;
-    for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+    std::size_t first = std::string::npos, length = 0;
+    for (const std::string& stop : stops_)
+      if (const std::size_t at = held_.find(stop); at < first) first = at, length = stop.size();
     if (first != std::string::npos) {
       hit_ = true;
-      std::string text = held_.substr(0, first);
+      std::string text = held_.substr(0, first + (include_ ? length : 0));
       held_.clear();
       return text;
     }
@@ -53,6 +56,7 @@ class StopStrings {
   }
 
   std::vector<std::string> stops_;
+  bool include_ = false;
   std::string held_;
   bool hit_ = false;
 };

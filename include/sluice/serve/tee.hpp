@@ -87,6 +87,7 @@ class Tee final : public GenerationEngine {
     if (follow(id)) {
       Generation same = generation;
       same.logprobs = -1; // log-probabilities are not compared
+      same.scores_prompt = false;
       second_->submit(id, std::move(same));
     }
     first_->submit(id, std::move(generation));

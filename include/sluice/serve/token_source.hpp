@@ -27,6 +27,9 @@ class TokenSource {
   [[nodiscard]] virtual std::span<const std::int32_t> generated(RequestId id, std::size_t count) = 0;
   /// For each of these tokens, if requested: its own log-probability, then the likeliest alternatives.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> chances(RequestId id) = 0;
+  /// The same for the tokens of the prompt but the first, if `Generation::scores_prompt`: complete when the first token
+  /// has been generated.
+  [[nodiscard]] virtual std::span<const std::vector<TokenChance>> prompt_chances(RequestId /*id*/) { return {}; }
   /// Whether an end token ended the request, rather than its bound.
   [[nodiscard]] virtual bool stopped(RequestId id) = 0;
   virtual void forget(RequestId id) = 0;

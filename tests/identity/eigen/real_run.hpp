@@ -40,10 +40,12 @@ struct RealTrial {
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::int64_t> outputs;
   std::vector<double> arrivals;
-  bool loads = false;          ///< weights are loaded before the first request
-  std::uint64_t leaving = 0;   ///< after a step one in so many requests is cancelled; 0: none
-  bool rows_to_rebuild = true; ///< the buffers have some for every request's tokens
-  bool room_for_hidden = true; ///< and so has the device, for hidden states in flight
+  bool loads = false;                      ///< weights are loaded before the first request
+  std::uint64_t leaving = 0;               ///< after a step one in so many requests is cancelled; 0: none
+  bool scores = false;                     ///< prompts get log-probabilities
+  std::shared_ptr<const LogitRules> rules; ///< of every request
+  bool rows_to_rebuild = true;             ///< the buffers have some for every request's tokens
+  bool room_for_hidden = true;             ///< and so has the device, for hidden states in flight
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
@@ -115,6 +117,8 @@ inline RealTrial random_real_trial(Random& random) {
 struct RealOutput {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint32_t> logits;
+  std::vector<std::int32_t> scored;         ///< tokens of the prompt, if the trial scores them
+  std::vector<std::uint32_t> scored_logits; ///< bits of the logits that precede them
   bool refused = false;
   bool cancelled = false;
 
@@ -175,6 +179,11 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
     for (const float logit : logits)
       result.outputs[request_of.at(index(id))].logits.push_back(std::bit_cast<std::uint32_t>(logit));
   };
+  listener.scored = [&](RequestId id, std::int32_t token, std::span<const float> logits) {
+    RealOutput& output = result.outputs[request_of.at(index(id))];
+    output.scored.push_back(token);
+    for (const float logit : logits) output.scored_logits.push_back(std::bit_cast<std::uint32_t>(logit));
+  };
   auto machine = where.make(trial, std::move(decoder), setup, std::move(listener));
   REQUIRE(machine);
   SmallCost cost;
@@ -225,6 +234,8 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;
+      request.scores = trial.scores;
+      request.rules = trial.rules;
       request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
       (*machine)->enter(*id, std::move(request));
     }

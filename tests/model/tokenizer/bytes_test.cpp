@@ -104,3 +104,33 @@ TEST_CASE("each format writes a conversation as its family does") {
   CHECK(*chat_text(ChatFormat::llama2, messages) ==
         "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST]");
 }
+
+TEST_CASE("each format with tools spells calls and their results as its family does") {
+  const std::vector<ChatMessage> messages{
+      {"user", "Weather?"}, {"assistant", "", {{"weather", R"({"city": "Ulm"})"}}}, {"tool", "rain"}};
+  CHECK(*chat_text(ChatFormat::llama3, messages) ==
+        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWeather?<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n{\"name\": \"weather\", \"parameters\": {\"city\": "
+        "\"Ulm\"}}<|eot_id|><|start_header_id|>ipython<|end_header_id|>\n\nrain<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  CHECK(*chat_text(ChatFormat::chatml, messages) ==
+        "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n<tool_call>\n{\"name\": \"weather\", "
+        "\"arguments\": {\"city\": \"Ulm\"}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nrain\n"
+        "</tool_response><|im_end|>\n<|im_start|>assistant\n");
+  CHECK(chat_text(ChatFormat::llama2, messages).error().line() ==
+        "message 2: this model's chat format has no tools; expected neither tool_calls nor the role tool");
+
+  std::vector<ChatMessage> two = messages;
+  two[1].calls.push_back({"time", "{}"});
+  two.push_back({"tool", "noon"});
+  const std::string text = *chat_text(ChatFormat::chatml, two);
+  CHECK(text.find("</tool_call>\n<tool_call>") != std::string::npos);
+  CHECK(text.find("user\n<tool_response>\nrain\n</tool_response>\n<tool_response>\nnoon\n</tool_response><|im_end|>") !=
+        std::string::npos);
+  CHECK(chat_text(ChatFormat::llama3, two).error().line().starts_with("message 2: this model's chat format has one"));
+
+  std::vector<ChatMessage> unanswered = messages;
+  unanswered.back() = {"user", "Well?"};
+  CHECK(chat_text(ChatFormat::chatml, unanswered).error().line() ==
+        "message 3: its role is 'user'; expected tool: the results of a call come next");
+}

@@ -122,6 +122,93 @@ describe('openai', () => {
     await assert.rejects(asked, OpenAI.APIUserAbortError);
   });
 
+  test('the model by its name', async () => {
+    assert.equal((await client.models.retrieve(model)).id, model);
+    await assert.rejects(client.models.retrieve('org/another'), OpenAI.NotFoundError);
+  });
+
+  test('a conversation that used tools elsewhere continues', async (t) => {
+    if (!chat) return t.skip('the model has no chat format');
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Ulm"}' } };
+    const answer = await client.chat.completions.create({
+      model, ...drawn,
+      messages: [
+        { role: 'developer', content: 'Be brief.' }, ...messages,
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'call_1', content: 'It rains.' },
+      ],
+    });
+    assert.equal(answer.choices[0].message.role, 'assistant');
+    // The client's own object goes back as it came.
+    const next = await client.chat.completions.create({
+      model, ...drawn, messages: [...messages, answer.choices[0].message, { role: 'user', content: 'And then?' }],
+    });
+    assert.ok(next.usage.prompt_tokens > 0);
+  });
+
+  test('the request\'s id, the date and the fingerprint', async () => {
+    const asked = { model, prompt: 'It was', ...drawn };
+    const { data, response } = await client.completions.create(asked).withResponse();
+    assert.match(data._request_id, /^req-[0-9a-f]{24}$/);
+    assert.match(data.system_fingerprint, /^sluice-[0-9.]+-[0-9a-f]{16}$/);
+    assert.ok(Math.abs(Date.parse(response.headers.get('date')) - Date.now()) < 3_600_000);
+    const named = await client.completions.create(asked, { headers: { 'x-request-id': 'mine-1' } });
+    assert.equal(named._request_id, 'mine-1');
+    await assert.rejects(client.completions.create({ ...asked, temperature: 9 }, { headers: { 'x-request-id': 'mine-2' } }),
+      (error) => error.requestID === 'mine-2');
+  });
+
+  test('the likelihood of a prompt is that of the same text as an answer', async () => {
+    const answer = await client.completions.create({
+      model, prompt: 'It was', max_tokens: 8, temperature: 0, logprobs: 0,
+    });
+    const { text, logprobs } = answer.choices[0];
+    const scored = await client.completions.create({
+      model, prompt: `It was${text}`, max_tokens: 0, echo: true, logprobs: 1,
+    });
+    assert.equal(scored.choices[0].text, `It was${text}`);
+    assert.equal(scored.usage.completion_tokens, 0);
+    assert.equal(scored.choices[0].logprobs.token_logprobs[0], null);
+    assert.deepEqual(scored.choices[0].logprobs.token_logprobs.slice(-8), logprobs.token_logprobs);
+  });
+
+  test('penalties, biases, forbidden words and stop tokens', async () => {
+    const ask = async (fields) =>
+      (await client.completions.create({ model, prompt: 'It was', temperature: 0, max_tokens: 12, ...fields })).choices[0];
+    const { text: plain } = await ask({});
+    const word = plain.trim().split(' ')[0];
+    assert.ok(!(await ask({ bad_words: [word] })).text.startsWith(` ${word}`));
+    const penalised = await ask({ frequency_penalty: -2, presence_penalty: -2, max_tokens: 60 }); // favours repetition
+    assert.notEqual(penalised.text, (await ask({ max_tokens: 60 })).text);
+    const { tokens } = await (await fetch(`${server.url}/tokenize`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ prompt: ` ${word}`, add_special_tokens: false }),
+    })).json();
+    const biased = await ask({ logit_bias: { [tokens[0]]: 100 }, max_tokens: 3 });
+    assert.ok(biased.text.startsWith(` ${word}`.slice(0, 2)));
+    const stopped = await ask({ logit_bias: { [tokens[0]]: 100 }, stop_token_ids: [tokens[0]] });
+    assert.deepEqual([stopped.text, stopped.finish_reason], ['', 'stop']);
+    const later = await ask({ logit_bias: { [tokens[0]]: 100 }, stop_token_ids: [tokens[0]], min_tokens: 2 });
+    assert.notEqual(later.text, '');
+  });
+
+  test('what is not supported is refused by its name, and what changes no answer passes', async () => {
+    const ask = (fields) => client.completions.create({ model, prompt: 'It was', max_tokens: 2, ...fields });
+    for (const fields of [
+      { response_format: { type: 'json_object' } }, { structured_outputs: { regex: 'a' } }, { guided_grammar: 'a' },
+      { prompt_logprobs: 1 }, { suffix: 'x' }, { best_of: 3 }, { tempreture: 0 },
+    ])
+      await assert.rejects(ask(fields), (error) => error.status === 400 && error.param === Object.keys(fields)[0]);
+    await assert.rejects(ask({ slo: { ttft: 1 } }), (error) => error.param === 'slo.ttft');
+    assert.ok(await ask({ user: 'u', metadata: { a: 'b' }, store: false, service_tier: 'auto' }));
+  });
+
+  test('endpoints that this server lacks are not found', async () => {
+    await assert.rejects(client.embeddings.create({ model, input: 'a' }), OpenAI.NotFoundError);
+    await assert.rejects(client.moderations.create({ input: 'a' }), OpenAI.NotFoundError);
+    await assert.rejects(client.files.list(), OpenAI.NotFoundError);
+  });
+
   test('errors become the client\'s exceptions and name the field', async () => {
     const ask = (fields) => client.completions.create({ model, prompt: 'It was', max_tokens: 4, ...fields });
     await assert.rejects(ask({ temperature: -1 }), (error) => {

@@ -201,6 +201,192 @@ TEST_CASE("OpenAiApp ends an answer before its stop string and cancels the gener
   CHECK(world.app->under_way() == 0);
 }
 
+TEST_CASE("OpenAiApp ends an answer at a stop token, whose text and that of stop strings are sent only if asked for") {
+  World world;
+  const std::int32_t e = world.tokenizer.encode("e", AddSpecial::no)->at(0);
+  const auto ask = [&](const char* fields) {
+    const std::size_t at = world.engine.order.size();
+    const auto seen = world.ask("POST", "/v1/completions",
+                                R"({"prompt":"a","stop_token_ids":[)" + std::to_string(e) + "]," + fields + "}");
+    world.happen({world.event(at, Kind::accepted), world.event(at, Kind::tokens, "defec"),
+                  world.event(at, Kind::tokens, "late"), world.event(at, Kind::ended)});
+    return seen->finished ? seen->body()["choices"][0]["text"].get<std::string>() + "/" +
+                                seen->body()["choices"][0]["finish_reason"].get<std::string>() + "/" +
+                                seen->body()["usage"]["completion_tokens"].dump()
+                          : std::string{"unfinished"};
+  };
+  CHECK(ask(R"("n":1)") == "d/stop/2");
+  CHECK(world.engine.cancelled.count(world.engine.order[0]) == 1);
+  CHECK(ask(R"("include_stop_str_in_output":true)") == "de/stop/2");
+  CHECK(ask(R"("stop":"f","include_stop_str_in_output":true)") == "de/stop/2");
+  CHECK(ask(R"("stop":"d","include_stop_str_in_output":true)") == "d/stop/1");
+  World ruled([](OpenAiSetup& setup) { setup.rules = true; });
+  const auto seen =
+      ruled.ask("POST", "/v1/completions",
+                R"({"prompt":"a","stop":"de","stop_token_ids":[)" + std::to_string(e) + R"(],"min_tokens":3})");
+  ruled.happen({ruled.event(0, Kind::accepted), ruled.event(0, Kind::tokens, "defec")});
+  REQUIRE(seen->finished);
+  CHECK(seen->body()["choices"][0]["text"] == "def"); // neither counts before the fourth token
+  CHECK(ruled.app->metrics().stopped == 1);
+}
+
+TEST_CASE("OpenAiApp passes rules to a decoder that applies them, and otherwise refuses each by its name") {
+  World world([](OpenAiSetup& setup) { setup.rules = true; });
+  world.ask("POST", "/v1/completions",
+            R"({"prompt":"a","n":2,"presence_penalty":1,"bad_words":["xy"],"min_tokens":2,"stop_token_ids":[3]})");
+  world.ask("POST", "/v1/completions", R"({"prompt":"a","presence_penalty":0,"logit_bias":{}})");
+  REQUIRE(world.engine.order.size() == 3);
+  const auto rules = world.engine.generations[world.engine.order[0]].rules;
+  REQUIRE(rules != nullptr);
+  CHECK(rules->presence == 1);
+  CHECK(rules->bad_words == std::vector<std::vector<std::int32_t>>{*world.tokenizer.encode("xy", AddSpecial::no)});
+  CHECK(rules->ends == std::vector<std::int32_t>{3});
+  CHECK(world.engine.generations[world.engine.order[1]].rules == rules);
+  CHECK(world.engine.generations[world.engine.order[2]].rules == nullptr);
+  for (const char* field : {R"("logit_bias":{"99999":1})", R"("stop_token_ids":[99999])"})
+    CHECK(world.ask("POST", "/v1/completions", std::string{R"({"prompt":"a",)"} + field + "}")->response.status == 400);
+
+  World none;
+  for (const std::string field :
+       {R"("presence_penalty":1)", R"("frequency_penalty":1)", R"("repetition_penalty":1.5)", R"("logit_bias":{"1":1})",
+        R"("bad_words":["a"])", R"("min_tokens":1)", R"("logprobs":1,"echo":true)"}) {
+    const auto refused = none.ask("POST", "/v1/completions", R"({"prompt":"a",)" + field + "}");
+    CHECK(refused->response.status == 400);
+    CHECK(refused->body()["error"]["param"] == field.substr(1, field.find('"', 1) - 1));
+  }
+  World drawn([](OpenAiSetup& setup) { setup.logprobs = false; }); // whose answers never end early
+  CHECK(!drawn.ask("POST", "/v1/completions", R"({"prompt":"a","min_tokens":1})")->begun);
+  CHECK(none.engine.order.empty());
+}
+
+TEST_CASE("OpenAiApp answers the requests by which lm-eval measures the likelihood of texts") {
+  World world([](OpenAiSetup& setup) { setup.rules = true; });
+  const auto chances = [&](std::string_view text, double first) {
+    std::vector<std::vector<TokenChance>> all;
+    for (const char letter : text) {
+      const std::int32_t token = world.tokenizer.encode(std::string(1, letter), AddSpecial::no)->at(0);
+      all.push_back({{token, first}, {token, first}});
+      first -= 1;
+    }
+    return all;
+  };
+  const auto ask = [&](const char* fields) {
+    const std::size_t at = world.engine.order.size();
+    const json prompt = *world.tokenizer.encode("abc", AddSpecial::no);
+    const auto seen = world.ask("POST", "/v1/completions",
+                                R"({"echo":true,"logprobs":1,"prompt":)" + prompt.dump() + "," + fields + "}");
+    REQUIRE(world.engine.order.size() == at + 1);
+    CHECK(world.engine.generations[world.engine.order[at]].scores_prompt);
+    CHECK(world.engine.generations[world.engine.order[at]].max_tokens == 1);
+    GenerationEvent tokens = world.event(at, Kind::tokens, "d");
+    tokens.prompt_chances = chances("bc", -1);
+    tokens.chances = chances("d", -3);
+    GenerationEvent end = world.event(at, Kind::ended);
+    end.reason = FinishReason::length;
+    world.happen({world.event(at, Kind::accepted)});
+    world.happen({tokens, end});
+    REQUIRE(seen->finished);
+    return seen;
+  };
+  const json one = ask(R"("max_tokens":1)")->body();
+  CHECK(one["choices"][0]["text"] == "abcd");
+  CHECK(one["choices"][0]["logprobs"]["token_logprobs"] == json{nullptr, -1.0, -2.0, -3.0});
+  CHECK(one["choices"][0]["logprobs"]["tokens"] == json{"a", "b", "c", "d"});
+  CHECK(one["choices"][0]["logprobs"]["text_offset"] == json{0, 1, 2, 3});
+  CHECK(one["usage"]["completion_tokens"] == 1);
+
+  const json none = ask(R"("max_tokens":0)")->body();
+  CHECK(none["choices"][0]["text"] == "abc");
+  CHECK(none["choices"][0]["logprobs"]["token_logprobs"] == json{nullptr, -1.0, -2.0});
+  CHECK(none["choices"][0]["finish_reason"] == "length");
+  CHECK(none["usage"]["completion_tokens"] == 0);
+  CHECK(world.app->metrics().generation_tokens == 1);
+
+  const auto stream = ask(R"("max_tokens":1,"stream":true)");
+  std::string text;
+  json scores = json::array();
+  for (const json& chunk : stream->events()) {
+    text += chunk["choices"][0]["text"].get<std::string>();
+    if (!chunk["choices"][0]["logprobs"].is_null())
+      for (const json& score : chunk["choices"][0]["logprobs"]["token_logprobs"]) scores.push_back(score);
+  }
+  CHECK(text == "abcd");
+  CHECK(scores == json{nullptr, -1.0, -2.0, -3.0});
+}
+
+TEST_CASE("OpenAiApp answers /v1/responses, whole and streamed") {
+  World world([](OpenAiSetup& setup) {
+    setup.chat = ChatFormat::chatml;
+    setup.context = 400;
+  });
+  const auto whole = world.ask("POST", "/v1/responses",
+                               R"({"input":"hi","instructions":"Be brief.","max_output_tokens":5,"store":true})");
+  REQUIRE(world.engine.order.size() == 1);
+  CHECK(world.engine.generations[world.engine.order[0]].max_tokens == 5);
+  CHECK(world.tokenizer.decode(world.engine.generations[world.engine.order[0]].prompt) ==
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+  const auto stream = world.ask("POST", "/v1/responses", R"({"stream":true,"max_output_tokens":3,"input":[
+    {"role":"user","content":[{"type":"input_text","text":"a"}]},
+    {"type":"message","id":"m","status":"completed","role":"assistant","content":[{"type":"output_text","text":"b"}]},
+    {"role":"user","content":"c"}]})");
+  GenerationEvent end = world.event(1, Kind::ended);
+  end.reason = FinishReason::length;
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "yo"), world.event(0, Kind::ended),
+                world.event(1, Kind::accepted), world.event(1, Kind::tokens, "x")});
+  world.happen({world.event(1, Kind::tokens, "yz"), end});
+  REQUIRE(whole->finished);
+  CHECK(whole->body()["object"] == "response");
+  CHECK(whole->body()["id"].get<std::string>().starts_with("resp_"));
+  CHECK(whole->body()["status"] == "completed");
+  CHECK(whole->body()["output"][0]["content"][0]["text"] == "yo");
+  CHECK(whole->body()["usage"]["output_tokens"] == 2);
+
+  REQUIRE(stream->finished);
+  std::vector<json> events;
+  for (std::string_view rest = stream->response.body; !rest.empty();) {
+    const std::size_t data = rest.find("\ndata: "), after = rest.find("\n\n");
+    events.push_back(json::parse(rest.substr(data + 7, after - data - 7)));
+    CHECK(rest.substr(7, data - 7) == events.back()["type"]);
+    rest.remove_prefix(after + 2);
+  }
+  REQUIRE(events.size() == 11);
+  const char* const types[]{"created",           "in_progress",       "output_item.added", "content_part.added",
+                            "output_text.delta", "output_text.delta", "output_text.delta", "output_text.done",
+                            "content_part.done", "output_item.done",  "incomplete"};
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CHECK(events[i]["type"] == std::string{"response."} + types[i]);
+    CHECK(events[i]["sequence_number"] == i);
+  }
+  CHECK(events[4]["delta"] == "x");
+  CHECK(events[5]["delta"] == "y");
+  CHECK(events[7]["text"] == "xyz");
+  CHECK(events[10]["response"]["output"][0]["content"][0]["text"] == "xyz");
+  CHECK(events[10]["response"]["incomplete_details"]["reason"] == "max_output_tokens");
+  CHECK(world.app->under_way() == 0);
+
+  const auto cut = world.ask("POST", "/v1/responses", R"({"input":"a","stream":true})");
+  GenerationEvent failed = world.event(2, Kind::failed);
+  failed.error.message = "a copy failed";
+  world.happen({world.event(2, Kind::accepted), world.event(2, Kind::tokens, "x")});
+  world.happen({failed});
+  CHECK(cut->response.body.find("event: error\ndata: {\"type\":\"error\"") != std::string::npos);
+
+  const auto param = [&](const char* body) {
+    const auto refused = world.ask("POST", "/v1/responses", body);
+    CHECK(refused->response.status == 400);
+    return refused->body()["error"]["param"];
+  };
+  CHECK(param(R"({})") == "input");
+  CHECK(param(R"({"input":"a","tools":[{}]})") == "tools");
+  CHECK(param(R"({"input":"a","previous_response_id":"resp_1"})") == "previous_response_id");
+  CHECK(param(R"({"input":"a","max_output_tokens":0})") == "max_output_tokens");
+  CHECK(param(R"({"input":"a","messages":[]})") == "messages");
+  CHECK(param(R"({"input":"a","instructions":1})") == "instructions");
+  CHECK(param(R"({"input":[{"type":"function_call_output","output":"a"}]})") == "input[0]");
+  CHECK(param(R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})") == "input[0]");
+  CHECK(param(R"({"input":"a","text":{"format":{"type":"json_schema"}}})") == "text");
+}
+
 TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");
@@ -332,9 +518,10 @@ TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {
   CHECK(models->body()["data"][0]["id"] == "tiny");
   CHECK(world.ask("GET", "/v1/models", "", with("bearer secret"))->response.status ==
         200); // RFC 7235: case-insensitive
-  for (const char* path : {"/tokenize", "/detokenize"}) {
-    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})")->response.status == 401);
-    CHECK(world.ask("POST", path, R"({"prompt":"a","tokens":[1]})", with("Bearer other"))->response.status == 200);
+  for (const auto& [path, body] :
+       {std::pair{"/tokenize", R"({"prompt":"a"})"}, std::pair{"/detokenize", R"({"tokens":[1]})"}}) {
+    CHECK(world.ask("POST", path, body)->response.status == 401);
+    CHECK(world.ask("POST", path, body, with("Bearer other"))->response.status == 200);
   }
   CHECK(world.ask("GET", "/nothing")->response.status == 404);
   const auto get = world.ask("GET", "/v1/completions", "", with("Bearer other"));
@@ -378,6 +565,68 @@ TEST_CASE("OpenAiApp holds each key to its requests and tokens a minute, and say
   CHECK(world.ask("POST", "/tokenize", R"({"prompt":"a"})", alice)->response.status == 200);
 }
 
+TEST_CASE("OpenAiApp describes its model by name, escaped or not") {
+  World world([](OpenAiSetup& setup) { setup.model = "org/tiny"; });
+  for (const char* path : {"/v1/models/org/tiny", "/v1/models/org%2Ftiny", "/v1/models/org%2ftiny?x=1"}) {
+    const auto model = world.ask("GET", path);
+    CHECK(model->response.status == 200);
+    CHECK(model->body() == world.ask("GET", "/v1/models")->body()["data"][0]);
+  }
+  CHECK(world.ask("GET", "/v1/models/org/tiny")->body()["id"] == "org/tiny");
+  for (const char* path : {"/v1/models/tiny", "/v1/models/org%2", "/v1/models/%00%ZZ"}) {
+    const auto none = world.ask("GET", path);
+    CHECK(none->response.status == 404);
+    CHECK(none->body()["error"]["code"] == "model_not_found");
+  }
+  CHECK(world.ask("POST", "/v1/models/tiny", "{}")->response.status == 405);
+  World closed([](OpenAiSetup& setup) { setup.api_keys = {"secret"}; });
+  CHECK(closed.ask("GET", "/v1/models/tiny")->response.status == 401);
+}
+
+TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a new one") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) { setup.log = [&](std::string line) { lines.push_back(json::parse(line)); }; });
+  HttpHeaders named;
+  named.add("X-Request-ID", "of-a-client");
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})", named);
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", named);
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::ended), world.event(1, Kind::accepted),
+                world.event(1, Kind::ended)});
+  for (const auto& seen :
+       {whole, stream, world.ask("GET", "/health", "", named), world.ask("GET", "/none", "", named)}) {
+    CHECK(seen->response.headers.find("x-request-id") == "of-a-client");
+    CHECK(seen->response.headers.find("date") == "Tue, 14 Nov 2023 22:13:20 GMT");
+  }
+  REQUIRE(lines.size() == 4);
+  for (const json& line : lines) CHECK(line["request_id"] == "of-a-client");
+  const auto id_of = [](const HttpResponse& response) { return std::string{response.headers.find("x-request-id")}; };
+  std::set<std::string> made{id_of(world.ask("GET", "/health")->response), id_of(world.ask("GET", "/health")->response),
+                             id_of(world.app->refuse(400, "no HTTP"))};
+  CHECK(made.size() == 3);
+  for (const std::string& id : made) CHECK(id.starts_with("req-"));
+  CHECK(http_date(784'111'777) == "Sun, 06 Nov 1994 08:49:37 GMT"); // RFC 9110's example
+  for (const std::string& wrong : {std::string{"a b"}, std::string(129, 'a'), std::string{"\xC3\xA9"}}) {
+    HttpHeaders headers;
+    headers.add("x-request-id", wrong);
+    const auto refused = world.ask("GET", "/v1/models", "", headers);
+    CHECK(refused->response.status == 400);
+    CHECK(refused->body()["error"]["param"] == "x-request-id");
+    CHECK(id_of(refused->response).starts_with("req-"));
+  }
+}
+
+TEST_CASE("OpenAiApp says in every answer and chunk what computed it") {
+  World world([](OpenAiSetup& setup) { setup.fingerprint = "sluice-1-abc"; });
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  const auto stream =
+      world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true,"stream_options":{"include_usage":true}})");
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::ended), world.event(1, Kind::accepted),
+                world.event(1, Kind::tokens, "x"), world.event(1, Kind::ended)});
+  CHECK(whole->body()["system_fingerprint"] == "sluice-1-abc");
+  CHECK(stream->events().size() == 3);
+  for (const json& chunk : stream->events()) CHECK(chunk["system_fingerprint"] == "sluice-1-abc");
+}
+
 TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none without an origin") {
   World closed;
   CHECK(closed.ask("OPTIONS", "/v1/models")->response.status == 405);
@@ -395,7 +644,7 @@ TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none witho
       if (HttpHeaders::same_name(name, "Access-Control-Expose-Headers")) exposed.push_back(value);
     }
     CHECK(origins == std::vector<std::string>{"https://a.example"});
-    CHECK(exposed == std::vector<std::string>{"x-sluice-forecast, retry-after, retry-after-ms"});
+    CHECK(exposed == std::vector<std::string>{"x-sluice-forecast, x-request-id, retry-after, retry-after-ms"});
   };
   check_open(world.ask("GET", "/health")->response);
   check_open(world.ask("GET", "/nothing")->response);
@@ -542,6 +791,12 @@ TEST_CASE("OpenAiApp tokenizes and detokenizes") {
   const auto text = world.ask("POST", "/detokenize", json{{"tokens", tokens->body()["tokens"]}}.dump());
   CHECK(text->body()["prompt"] == "<begin>h\xC3\xA9");
   CHECK(world.ask("POST", "/detokenize", R"({"tokens":[-1]})")->response.status == 400);
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","add_special_tokens":false})")->body()["count"] == 1);
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->body()["error"]["param"] == "messages");
+  CHECK(world.ask("POST", "/detokenize", R"({"tokens":[1],"prompt":""})")->body()["error"]["param"] == "prompt");
+  World lenient([](OpenAiSetup& setup) { setup.unknown_fields = UnknownFields::ignored; });
+  CHECK(lenient.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->response.status == 200);
+  CHECK(!lenient.ask("POST", "/v1/completions", R"({"prompt":"h","no_such_field":1})")->begun);
 }
 
 TEST_CASE("OpenAiApp writes its metrics for Prometheus") {

@@ -7,13 +7,14 @@
 #include <string>
 
 using namespace sluice;
+using nlohmann::json;
 
 namespace {
 
 /// The error message for the client; empty: no error.
-std::string wrong(const std::string& body, bool chat = true) {
+std::string wrong(const std::string& body, bool chat = true, UnknownFields unknown = UnknownFields::refused) {
   Completion into;
-  const std::optional<ApiError> error = read_completion(body, chat, into);
+  const std::optional<ApiError> error = read_completion(body, chat, into, unknown);
   if (!error) return "";
   CHECK(error->status == 400);
   CHECK(error->message.find('\n') == std::string::npos);
@@ -33,7 +34,7 @@ TEST_CASE("read_completion reads a chat with all fields") {
     "max_tokens": 7, "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": -1, "n": 2, "seed": -3,
     "stop": ["\n", "END"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": true,
     "top_logprobs": 3, "slo": {"ttft_ms": 500, "tbt_ms": 40}, "priority": -2, "tools": [], "presence_penalty": 0,
-    "response_format": {"type": "text"}, "no_such_field": {"a": [1]}, "user": "u"})",
+    "response_format": {"type": "text"}, "user": "u"})",
                                      true, into);
   CHECK(!error.has_value());
   CHECK(into.model == "demo");
@@ -96,18 +97,137 @@ TEST_CASE("read_completion names an invalid field, its value and what is expecte
   CHECK(wrong(chat_with(R"("top_logprobs":2)")).starts_with("top_logprobs|"));
   CHECK(wrong(chat_with(R"("slo":{"ttft_ms":0})")).starts_with("slo.ttft_ms|slo.ttft_ms is 0"));
   CHECK(wrong(R"({"messages":[]})").starts_with("messages|"));
-  CHECK(wrong(R"({"messages":[{"role":"tool","content":"x"}]})").starts_with("messages[0].role|"));
+  CHECK(wrong(R"({"messages":[{"role":"critic","content":"x"}]})").starts_with("messages[0].role|"));
   CHECK(
       wrong(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").starts_with("messages[0].content|"));
 }
 
 TEST_CASE("read_completion refuses by name fields of the API that this server does not support") {
-  for (const std::string field :
-       {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})", R"("logit_bias":{"1":2})",
-        R"("presence_penalty":0.5)", R"("echo":true)", R"("reasoning_effort":"low")"}) {
+  for (const std::string field : {R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})",
+                                  R"("echo":true)", R"("reasoning_effort":"low")"}) {
     const std::string name = field.substr(1, field.find('"', 1) - 1);
     CHECK(wrong(chat_with(field)).starts_with(name + "|" + name + " is not supported"));
   }
+}
+
+TEST_CASE("read_completion refuses by name every field that would change an answer, and lets the others pass") {
+  // OpenAI's and vLLM's, with a value that asks for something.
+  const json asks = json::parse(R"({"structured_outputs":{"regex":"a"},"guided_json":{},"guided_regex":"a",
+    "guided_choice":["a"],"guided_grammar":"root ::= \"a\"","structural_tag":"{}","best_of":2,
+    "use_beam_search":true,"min_p":0.1,"allowed_token_ids":[1],"logits_processors":["x"],"skip_special_tokens":false,
+    "spaces_between_special_tokens":false,"truncate_prompt_tokens":5,"prompt_logprobs":1,
+    "return_tokens_as_token_ids":true,"return_token_ids":true,"kv_transfer_params":{},"vllm_xargs":{}})");
+  const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"auto","functions":[{}],
+    "function_call":"auto","modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
+    "verbosity":"low","web_search_options":{},"add_special_tokens":true,"add_generation_prompt":false,
+    "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{},
+    "mm_processor_kwargs":{}})");
+  const json of_text = json::parse(R"({"suffix":"x","add_special_tokens":false,"prompt_embeds":"x"})");
+  const json harmless = json::parse(R"({"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto",
+    "safety_identifier":"s","prompt_cache_key":"k","prompt_cache_retention":"24h","parallel_tool_calls":true,
+    "request_id":"r","cache_salt":"s","include_reasoning":false,"length_penalty":2})");
+  for (const bool chat : {true, false}) {
+    const auto with = [&](const std::string& name, const json& value) {
+      json body = chat ? json{{"messages", {{{"role", "user"}, {"content", "hi"}}}}} : json{{"prompt", "hi"}};
+      body[name] = value;
+      return body.dump();
+    };
+    for (const json& all : {asks, chat ? of_chat : of_text})
+      for (auto field = all.begin(); field != all.end(); ++field) {
+        const std::string begin = field.key() + "|" + field.key() + " is not supported by this server; expected none";
+        for (const UnknownFields unknown : {UnknownFields::refused, UnknownFields::ignored}) {
+          const std::string message = wrong(with(field.key(), field.value()), chat, unknown);
+          CHECK_MESSAGE(message.starts_with(begin), field.key() << ": " << message);
+        }
+        CHECK(wrong(with(field.key(), nullptr), chat) == "");
+      }
+    for (auto field = harmless.begin(); field != harmless.end(); ++field)
+      CHECK(wrong(with(field.key(), field.value()), chat) == "");
+  }
+}
+
+TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenient; within slo always") {
+  const auto lenient = [](const std::string& body) { return wrong(body, true, UnknownFields::ignored); };
+  CHECK(wrong(chat_with(R"("tempreture":0)")) ==
+        "tempreture|tempreture is no field of /v1/chat/completions (did you mean temperature?); expected none, or a "
+        "server with --lenient, which ignores it");
+  CHECK(lenient(chat_with(R"("tempreture":0)")) == "");
+  CHECK(
+      wrong(R"({"prompt":"a","messages":[]})", false).starts_with("messages|messages is no field of /v1/completions"));
+  CHECK(wrong(chat_with("\"a\\nb\":0")).starts_with("a?b|a?b is no field"));
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"include_obfuscation":false})")) == "");
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"continuous_usage_stats":true})"))
+            .starts_with("stream_options.continuous_usage_stats|"));
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"usage":true})")).starts_with("stream_options.usage|"));
+  CHECK(lenient(chat_with(R"("stream":true,"stream_options":{"usage":true})")) == "");
+  for (const std::string& message :
+       {wrong(chat_with(R"("slo":{"ttft":1})")), lenient(chat_with(R"("slo":{"ttft":1})"))})
+    CHECK(message == "slo.ttft|slo.ttft is no field of slo; expected ttft_ms and tbt_ms");
+}
+
+TEST_CASE("read_completion reads tool calls, their results, and assistants' messages without text") {
+  Completion into;
+  const auto error = read_completion(R"({"messages":[
+    {"role":"user","content":"Weather?","name":"ann"},
+    {"role":"assistant","content":null,"refusal":null,"annotations":[],"tool_calls":[{"id":"call_1","type":"function",
+      "function":{"name":"weather","arguments":"{\"city\": \"Ulm\"}"}}]},
+    {"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"rain"}]},
+    {"role":"assistant","content":null},{"role":"user","content":"Thanks"}]})",
+                                     true, into);
+  CHECK(!error.has_value());
+  REQUIRE(into.messages.size() == 5);
+  CHECK(into.messages[1].content.empty());
+  REQUIRE(into.messages[1].calls.size() == 1);
+  CHECK(into.messages[1].calls[0].name == "weather");
+  CHECK(into.messages[1].calls[0].arguments == R"({"city": "Ulm"})");
+  CHECK(into.messages[2].role == "tool");
+  CHECK(into.messages[2].content == "rain");
+  CHECK(into.messages[3].content.empty());
+
+  const auto with = [](const char* message) { return wrong(std::string{R"({"messages":[)"} + message + "]}"); };
+  CHECK(with(R"({"role":"user","content":null})").starts_with("messages[0].content|"));
+  CHECK(with(R"({"role":"tool","tool_call_id":"a"})").starts_with("messages[0].content|"));
+  CHECK(with(R"({"role":"user","content":"a","colour":1})").starts_with("messages[0].colour|messages[0].colour is no"));
+  CHECK(with(R"({"role":"assistant","content":"a","audio":{"id":"b"}})")
+            .starts_with("messages[0].audio|messages[0].audio is not supported"));
+  CHECK(with(R"({"role":"user","content":"a","tool_calls":[1]})").starts_with("messages[0].tool_calls|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[1]})").starts_with("messages[0].tool_calls[0]|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"type":"custom","function":{}}]})")
+            .starts_with("messages[0].tool_calls[0]|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"function":{"name":"a\"b","arguments":""}}]})")
+            .starts_with("messages[0].tool_calls[0].function.name|"));
+  CHECK(with(R"({"role":"assistant","tool_calls":[{"function":{"name":"a","arguments":{}}}]})")
+            .starts_with("messages[0].tool_calls[0].function.arguments|"));
+}
+
+TEST_CASE("read_completion reads what ends an answer or changes its logits") {
+  Completion into;
+  CHECK(!read_completion(R"({"prompt":"a","max_tokens":9,"stop_token_ids":[3,7],"include_stop_str_in_output":true,
+    "presence_penalty":0.5,"frequency_penalty":-2,"repetition_penalty":1.1,"logit_bias":{"5":-100,"9":1.5},
+    "bad_words":["no"],"min_tokens":9})",
+                         false, into));
+  CHECK(into.stop_tokens == std::vector<std::int32_t>{3, 7});
+  CHECK(into.include_stop);
+  CHECK(into.rules.presence == 0.5);
+  CHECK(into.rules.frequency == -2);
+  CHECK(into.rules.repetition == 1.1);
+  CHECK(into.rules.bias == std::vector<std::pair<std::int32_t, double>>{{5, -100}, {9, 1.5}});
+  CHECK(into.bad_words == std::vector<std::string>{"no"});
+  CHECK(into.rules.min_tokens == 9);
+  Completion none;
+  CHECK(!read_completion(R"({"prompt":"a","max_tokens":0,"echo":true,"logprobs":1})", false, none));
+  CHECK(none.max_tokens == 0);
+  CHECK(none.scores_prompt());
+  CHECK(none.rules.empty());
+  for (const std::string field :
+       {R"("presence_penalty":2.5)", R"("frequency_penalty":"a")", R"("repetition_penalty":0)", R"("logit_bias":[1])",
+        R"("logit_bias":{"x":1})", R"("logit_bias":{"-1":1})", R"("logit_bias":{"1":101})", R"("bad_words":[""])",
+        R"("bad_words":"a")", R"("stop_token_ids":[-1])", R"("stop_token_ids":3)", R"("min_tokens":17)",
+        R"("include_stop_str_in_output":1)"}) {
+    const std::string name = field.substr(1, field.find('"', 1) - 1);
+    CHECK_MESSAGE(wrong(R"({"prompt":"a",)" + field + "}", false).starts_with(name + "|" + name + " is "), field);
+  }
+  CHECK(wrong(chat_with(R"("max_tokens":0)")).starts_with("max_tokens|")); // a chat has no prompt to look at
 }
 
 TEST_CASE("read_completion bounds the number of answers to one request") {
@@ -133,6 +253,6 @@ TEST_CASE("read_completion refuses bodies that are not JSON") {
       CHECK(wrong("{\"" + std::string{field} + "\":" + std::string(deep, '[') + std::string(deep, ']') + "}") ==
             "|the body: its arrays and objects are nested more than 64 deep; expected at most 64");
   CHECK(wrong("{\"a\":" + std::string(63, '[') + "\"]]}}\\\"[[[\"" + std::string(63, ']') + "}")
-            .starts_with("messages|"));
+            .starts_with("a|a is no field"));
   CHECK(wrong(chat_with(R"("n":1,"n":2)")).find("twice") != std::string::npos);
 }

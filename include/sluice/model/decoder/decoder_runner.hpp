@@ -5,6 +5,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/decoder/weights.hpp"
@@ -61,7 +62,7 @@ class DecoderRunner final : public ModelRunner {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::span<const float> one = logits(i);
       const bool finite = std::all_of(one.begin(), one.end(), [](float logit) { return std::isfinite(logit); });
-      tokens_.push_back(finite ? sample(one, rows[i].sampling, rows[i].sequence, rows[i].position) : -1);
+      tokens_.push_back(finite ? sampled(one, rows[i]) : -1);
     }
   }
   [[nodiscard]] std::span<const std::int32_t> tokens() override { return tokens_; }
@@ -71,6 +72,14 @@ class DecoderRunner final : public ModelRunner {
   [[nodiscard]] const DecoderConfig& config() const override { return decoder_->config(); }
 
  private:
+  /// The logits stay as the model computed them: listeners see them.
+  [[nodiscard]] std::int32_t sampled(std::span<const float> logits, const SampleRow& row) {
+    if (row.rules == nullptr) return sample(logits, row.sampling, row.sequence, row.position);
+    ruled_.assign(logits.begin(), logits.end());
+    apply_rules(*row.rules, row.tokens, row.prompt, ruled_);
+    const float largest = ruled_[static_cast<std::size_t>(greedy_token(ruled_))];
+    return std::isfinite(largest) ? sample(ruled_, row.sampling, row.sequence, row.position) : -1;
+  }
   template <class Copy>
   static void each_row(Decoder& decoder, std::span<const HiddenRows> rows, const Copy& copy) {
     for (const HiddenRows& some : rows) {
@@ -87,6 +96,7 @@ class DecoderRunner final : public ModelRunner {
   std::unique_ptr<Decoder> decoder_;
   std::vector<int> rows_;
   std::vector<float> logits_;
+  std::vector<float> ruled_; ///< of one sample
   std::vector<std::int32_t> tokens_;
 };
 

@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
@@ -17,12 +18,16 @@
 
 namespace sluice {
 
-/// A row whose next token is sampled. The token is `sample(logits of the row, sampling, sequence, position)`.
+/// A row whose next token is sampled. The token is `sample(logits of the row, sampling, sequence, position)`, after
+/// `apply_rules` where there are rules. Only a DecoderRunner applies them; others must be given none.
 struct SampleRow {
   int row = 0;
   Sampling sampling;
   std::uint64_t sequence = 0;
   std::int64_t position = 0; ///< position of the token to be sampled
+  const LogitRules* rules = nullptr;
+  std::span<const std::int32_t> tokens{}; ///< of the sequence, for the rules
+  std::size_t prompt = 0;                 ///< how many of them are the prompt
 };
 
 /// Rows of an iteration and the address of their hidden states: one row after the other, `hidden` numbers each in the

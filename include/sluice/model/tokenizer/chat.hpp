@@ -13,13 +13,21 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
-/// One turn of a conversation. Roles: "system" (the first turn only), "user", "assistant".
+/// A call of a function by the assistant. `arguments`: JSON, as the model wrote it.
+struct ChatToolCall {
+  std::string name;
+  std::string arguments;
+};
+
+/// One turn of a conversation. Roles: "system" (the first turn only), "user", "assistant", "tool" (a call's result).
 struct ChatMessage {
   std::string role;
   std::string content;
+  std::vector<ChatToolCall> calls{}; ///< of the assistant
 };
 
 enum class ChatFormat : std::uint8_t {
@@ -56,43 +64,78 @@ namespace detail {
   return begin < end ? text.substr(begin, end - begin) : std::string_view{};
 }
 
-} // namespace detail
-
-/// The text of a conversation up to the beginning of the assistant's answer, begin token included: encode it with
-/// AddSpecial::no. A special token that a message spells out is recognised, as with Hugging Face's templates. Errors:
-/// no messages, an unknown role, a system turn that is not the first, user and assistant not alternating, a last turn
-/// that is not the user's.
-[[nodiscard]] inline Expected<std::string> chat_text(ChatFormat format, std::span<const ChatMessage> messages) {
+/// Whether turns follow each other as these formats require.
+[[nodiscard]] inline Status check_turns(ChatFormat format, std::span<const ChatMessage> messages) {
   const auto wrong = [](std::size_t at, std::string what, std::string expected) {
     return Error{ErrorCode::bad_input, "message " + std::to_string(at + 1), std::move(what), std::move(expected)};
   };
   if (messages.empty()) return Error{ErrorCode::bad_input, "messages", "there are none", "at least one of a user"};
-  std::string_view turn = "user";
+  std::string_view turn = "user", other; // the roles that may be next
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const std::string_view role = messages[i].role;
+    const std::vector<ChatToolCall>& calls = messages[i].calls;
     if (role == "system" && i == 0) continue;
-    if (role != turn) {
+    if (role != turn && (other.empty() || role != other)) {
       return wrong(i, "its role is '" + excerpt(role) + "'",
-                   std::string{turn} + ": user and assistant take turns, after at most one system message");
+                   std::string{turn} + (turn == "tool" ? ": the results of a call come next"
+                                                       : ": user and assistant take turns, after at most one system "
+                                                         "message"));
     }
-    turn = role == "user" ? "assistant" : "user";
+    if (format == ChatFormat::llama2 && (role == "tool" || !calls.empty()))
+      return wrong(i, "this model's chat format has no tools", "neither tool_calls nor the role tool");
+    if (format == ChatFormat::llama3 && calls.size() > 1)
+      return wrong(i, "this model's chat format has one tool call per turn", "one");
+    turn = role == "user" || role == "tool" ? "assistant" : calls.empty() ? "user" : "tool";
+    other = role == "tool" ? "tool" : std::string_view{};
   }
   if (turn != "assistant") return wrong(messages.size() - 1, "the last one is not the user's", "a user's");
+  return {};
+}
 
+/// The turns as Qwen 2.5's template spells them.
+[[nodiscard]] inline std::string chatml_text(std::span<const ChatMessage> messages) {
   std::string text;
-  if (format == ChatFormat::chatml) {
-    for (const ChatMessage& message : messages)
-      text += "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>\n";
-    return text + "<|im_start|>assistant\n";
-  }
-  if (format == ChatFormat::llama3) {
-    text = "<|begin_of_text|>";
-    for (const ChatMessage& message : messages) {
-      text += "<|start_header_id|>" + message.role + "<|end_header_id|>\n\n";
-      text += std::string{detail::trim(message.content)} + "<|eot_id|>";
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& message = messages[i];
+    if (message.role == "tool") { // results of one turn are one message of the user's
+      if (i == 0 || messages[i - 1].role != "tool") text += "<|im_start|>user";
+      text += "\n<tool_response>\n" + message.content + "\n</tool_response>";
+      if (i + 1 == messages.size() || messages[i + 1].role != "tool") text += "<|im_end|>\n";
+      continue;
     }
-    return text + "<|start_header_id|>assistant<|end_header_id|>\n\n";
+    text += "<|im_start|>" + message.role;
+    if (message.calls.empty() || !message.content.empty()) text += "\n" + message.content;
+    for (const ChatToolCall& call : message.calls)
+      text += "\n<tool_call>\n{\"name\": \"" + call.name + "\", \"arguments\": " + call.arguments + "}\n</tool_call>";
+    text += "<|im_end|>\n";
   }
+  return text + "<|im_start|>assistant\n";
+}
+
+/// The turns as Llama 3.1's template spells them; a call's result has the role ipython there.
+[[nodiscard]] inline std::string llama3_text(std::span<const ChatMessage> messages) {
+  std::string text = "<|begin_of_text|>";
+  for (const ChatMessage& message : messages) {
+    text += "<|start_header_id|>" + (message.role == "tool" ? "ipython" : message.role) + "<|end_header_id|>\n\n";
+    text += trim(message.content);
+    for (const ChatToolCall& call : message.calls)
+      text += "{\"name\": \"" + call.name + "\", \"parameters\": " + call.arguments + "}";
+    text += "<|eot_id|>";
+  }
+  return text + "<|start_header_id|>assistant<|end_header_id|>\n\n";
+}
+
+} // namespace detail
+
+/// The text of a conversation up to the beginning of the assistant's answer, begin token included: encode it with
+/// AddSpecial::no. A special token that a message spells out is recognised, as with Hugging Face's templates. Errors:
+/// no messages, an unknown role, a system turn that is not the first, user and assistant not alternating, results
+/// without a call, tools in a format that has none, a last turn that is neither the user's nor a result.
+[[nodiscard]] inline Expected<std::string> chat_text(ChatFormat format, std::span<const ChatMessage> messages) {
+  if (Status status = detail::check_turns(format, messages); !status) return status.error();
+  if (format == ChatFormat::chatml) return detail::chatml_text(messages);
+  if (format == ChatFormat::llama3) return detail::llama3_text(messages);
+  std::string text;
   std::string system; // goes into the first user's turn
   for (const ChatMessage& message : messages) {
     const std::string content{detail::trim(message.content)};

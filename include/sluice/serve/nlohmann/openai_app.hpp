@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/serve/answer_headers.hpp"
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
@@ -14,16 +15,19 @@
 #include "sluice/serve/live_page.hpp"
 #include "sluice/serve/nlohmann/openai_headers.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,22 +38,25 @@ namespace sluice {
 
 /// The model that a server offers, and the rules for clients.
 struct OpenAiSetup {
-  std::string model;                     ///< the name that clients use
-  std::string about;                     ///< a line on the live page: the system and its device
-  const Tokenizer* tokenizer = nullptr;  ///< outlives the app
-  std::optional<ChatFormat> chat;        ///< none: /v1/chat/completions is refused
-  int vocabulary = 0;                    ///< the model's number of tokens
-  std::int64_t context = 0;              ///< most tokens of a prompt and its answer together
-  Slo slo;                               ///< of requests without an SLO of their own
-  std::vector<std::string> api_keys;     ///< keys without a name or limits
-  std::shared_ptr<ApiKeys> keys;         ///< instead of `api_keys`: keys that can change while the server runs
-  std::string cors;                      ///< the origin whose pages may use the server, or *; empty: none
-  bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
-  std::int64_t created = 0;              ///< when the model was created, seconds since 1970
-  std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
-  std::function<double()> clock;         ///< seconds, for latencies
-  std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
-  std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
+  std::string model;                    ///< the name that clients use
+  std::string fingerprint;              ///< system_fingerprint of answers: version and weights; empty: none
+  std::string about;                    ///< a line on the live page: the system and its device
+  const Tokenizer* tokenizer = nullptr; ///< outlives the app
+  std::optional<ChatFormat> chat;       ///< none: /v1/chat/completions is refused
+  int vocabulary = 0;                   ///< the model's number of tokens
+  std::int64_t context = 0;             ///< most tokens of a prompt and its answer together
+  Slo slo;                              ///< of requests without an SLO of their own
+  std::vector<std::string> api_keys;    ///< keys without a name or limits
+  std::shared_ptr<ApiKeys> keys;        ///< instead of `api_keys`: keys that can change while the server runs
+  std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
+  bool logprobs = true;                 ///< whether tokens have log-probabilities; if not, requests for them fail
+  bool rules = false; ///< whether the decoder applies LogitRules and scores prompts: a DecoderRunner's does
+  UnknownFields unknown_fields = UnknownFields::refused;    ///< in requests' bodies
+  std::int64_t created = 0;                                 ///< when the model was created, seconds since 1970
+  std::function<std::int64_t()> now_s;                      ///< wall clock, seconds since 1970
+  std::function<double()> clock;                            ///< seconds, for latencies
+  std::function<std::uint64_t()> random;                    ///< for ids, and for seeds of requests without one
+  std::function<void(std::string)> log;                     ///< called with one JSON object per event; may be empty
   std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
   std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
 };
@@ -58,7 +65,7 @@ struct OpenAiSetup {
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
-      : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
+      : setup_(std::move(setup)), cors_(setup_.cors), headers_(setup_.now_s), transport_(&transport), engine_(&engine) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
     if (setup_.keys == nullptr) {
       std::vector<ApiKey> keys;
@@ -72,7 +79,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
-    exchange = cors_.open(std::move(exchange));
+    const std::string_view given = request.headers.find("x-request-id");
+    const bool names_itself = is_request_id(given);
+    request_id_ = names_itself ? std::string{given} : new_id("req-");
+    exchange = headers_.with(cors_.open(std::move(exchange)), request_id_);
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
     if (std::optional<HttpResponse> refused = check_key(request)) return exchange->respond(*std::move(refused));
@@ -80,13 +90,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (request.method == "POST") account->take_request(setup_.clock());
       exchange = std::make_unique<AccountedExchange>(account, setup_.clock, std::move(exchange));
     }
-    for (const Route& route : routes) {
-      if (path != route.path) continue;
+    if (!names_itself && !given.empty())
+      return exchange->respond(error_response(detail::api_error(
+          "x-request-id", "x-request-id is '" + excerpt(given) + "'; expected 1 to 128 visible ASCII characters")));
+    for (const Route& route : routes()) {
+      if (!route.leads_to(path)) continue;
       if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
         return exchange->respond(refusal(400, "the body's Content-Type is '" +
                                                   excerpt(request.headers.find("Content-Type")) +
                                                   "'; expected application/json"));
-      if (request.method == route.method || (request.method == "HEAD" && route.method == std::string_view{"GET"}))
+      if (request.method == route.method || (request.method == "HEAD" && route.method == "GET"))
         return (this->*route.answer)(request, std::move(exchange));
       HttpResponse response = refusal(405, "this path answers " + std::string{route.method} + " alone");
       response.headers.add("Allow", std::string{route.method});
@@ -98,7 +111,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
     std::optional<HttpResponse> refused = check_key(head);
     if (!refused) return std::nullopt;
-    return cors_.open(*std::move(refused));
+    const std::string_view given = head.headers.find("x-request-id");
+    return cors_.open(headers_.with(*std::move(refused), is_request_id(given) ? std::string{given} : new_id("req-")));
   }
   [[nodiscard]] bool watches(const HttpRequest& head) const override {
     for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
@@ -106,7 +120,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return false;
   }
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    return cors_.open(refusal(status, std::move(what)));
+    return cors_.open(headers_.with(refusal(status, std::move(what)), new_id("req-")));
   }
 
   /// Called on the engine's thread.
@@ -146,11 +160,32 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
-    const char* method;
-    const char* path;
+    std::string_view method;
+    std::string_view path; ///< one that ends with a slash is the beginning of many
     Answering answer;
+
+    [[nodiscard]] bool leads_to(std::string_view asked) const {
+      return path.ends_with('/') ? asked.starts_with(path) && asked != path : asked == path;
+    }
   };
-  static const Route routes[12];
+  /// Every endpoint; docs/serving.md lists them.
+  [[nodiscard]] static std::span<const Route> routes() {
+    static constexpr Route all[]{{"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
+                                 {"POST", "/v1/completions", &OpenAiApp::completions},
+                                 {"POST", "/v1/responses", &OpenAiApp::responses},
+                                 {"GET", "/v1/models", &OpenAiApp::models},
+                                 {"GET", "/v1/models/", &OpenAiApp::model},
+                                 {"POST", "/tokenize", &OpenAiApp::tokenize},
+                                 {"POST", "/detokenize", &OpenAiApp::detokenize},
+                                 {"GET", "/health", &OpenAiApp::health},
+                                 {"GET", "/ping", &OpenAiApp::health},
+                                 {"GET", "/ready", &OpenAiApp::ready},
+                                 {"GET", "/metrics", &OpenAiApp::prometheus},
+                                 {"GET", "/live", &OpenAiApp::live},
+                                 {"GET", "/live/state", &OpenAiApp::live_state},
+                                 {"GET", "/whatif", &OpenAiApp::what_if}};
+    return all;
+  }
 
   struct Job {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
@@ -160,6 +195,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     double begun;                        ///< when the request came
     std::size_t accepted = 0;            ///< answers that the engine accepted
     std::string name;                    ///< its id, for the log
+    std::string request_id;              ///< of its response's header, for the log
     std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
     std::string traceparent;             ///< its header of that name, for the log; may be empty
     int status = 200;                    ///< HTTP status, for the log
@@ -189,11 +225,38 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
     JsonWriter json(response.body);
-    json.begin_object().key("object").value("list").key("data").begin_array().begin_object();
-    json.key("id").value(setup_.model).key("object").value("model").key("created").value(setup_.created);
-    json.key("owned_by").value("sluice").key("max_model_len").value(setup_.context);
-    json.end_object().end_array().end_object();
+    json.begin_object().key("object").value("list").key("data").begin_array();
+    write_model(json);
+    json.end_array().end_object();
     exchange->respond(std::move(response));
+  }
+  void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    const std::string name = unescaped(request.path().substr(std::string_view{"/v1/models/"}.size()));
+    if (const std::optional<ApiError> error = check_model(name)) return exchange->respond(error_response(*error));
+    HttpResponse response;
+    JsonWriter json(response.body);
+    write_model(json);
+    exchange->respond(std::move(response));
+  }
+  void write_model(JsonWriter& json) const {
+    json.begin_object().key("id").value(setup_.model).key("object").value("model");
+    json.key("created").value(setup_.created).key("owned_by").value("sluice");
+    json.key("max_model_len").value(setup_.context).end_object();
+  }
+  /// A path with its %XX: clients escape the slash of a model's name, or not.
+  [[nodiscard]] static std::string unescaped(std::string_view path) {
+    std::string text;
+    for (std::size_t at = 0; at < path.size(); ++at) {
+      unsigned byte = 0;
+      const char* const digits = path.data() + at + 1;
+      if (path[at] == '%' && at + 2 < path.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+        text += static_cast<char>(byte);
+        at += 2;
+      } else {
+        text += path[at];
+      }
+    }
+    return text;
   }
   void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
     HttpResponse response;
@@ -244,13 +307,21 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
+    static constexpr std::string_view known[]{"prompt", "model", "add_special_tokens"};
+    if (const auto error = check_fields(*body, "/tokenize", known)) return exchange->respond(error_response(*error));
+    AddSpecial add = AddSpecial::yes;
+    if (const JsonFields fields(*body, "the body"); fields.has("add_special_tokens")) {
+      const Expected<bool> wanted = fields.flag("add_special_tokens");
+      if (!wanted) return exchange->respond(error_response(detail::api_error("add_special_tokens", wanted.error())));
+      add = AddSpecial{*wanted};
+    }
     const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
     if (!text) return exchange->respond(error_response(detail::api_error("prompt", text.error())));
     if (text->size() > most_tokenized)
       return exchange->respond(error_response(
           detail::api_error("prompt", "the text has " + std::to_string(text->size()) + " bytes; expected at most " +
                                           std::to_string(most_tokenized))));
-    const auto tokens = setup_.tokenizer->encode(*text);
+    const auto tokens = setup_.tokenizer->encode(*text, add);
     if (!tokens) return exchange->respond(error_response(detail::api_error("prompt", tokens.error())));
     HttpResponse response;
     JsonWriter json(response.body);
@@ -263,7 +334,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
     const Expected<nlohmann::json> body = parse_body(request.body);
     if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
-    std::vector<CompletionPrompt> prompts;
+    static constexpr std::string_view known[]{"tokens", "model"};
+    if (const auto error = check_fields(*body, "/detokenize", known)) return exchange->respond(error_response(*error));
     const auto tokens = body->find("tokens");
     bool good = tokens != body->end() && tokens->is_array();
     std::vector<std::int32_t> all;
@@ -285,25 +357,40 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(std::move(response));
   }
 
+  [[nodiscard]] std::optional<ApiError> check_fields(const nlohmann::json& body, std::string_view path,
+                                                     std::span<const std::string_view> known) const {
+    if (setup_.unknown_fields == UnknownFields::ignored) return std::nullopt;
+    return detail::only_fields(body, "", path, known);
+  }
+
   void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, true, std::move(exchange));
+    complete(request, Kind::chat, std::move(exchange));
+  }
+  void responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+    complete(request, Kind::response, std::move(exchange));
   }
   void completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, false, std::move(exchange));
+    complete(request, Kind::text, std::move(exchange));
   }
 
   // ---- completions
 
-  void complete(const HttpRequest& request, bool chat, std::unique_ptr<Exchange> exchange) {
+  enum class Kind : std::uint8_t { chat, text, response };
+
+  void complete(const HttpRequest& request, Kind kind, std::unique_ptr<Exchange> exchange) {
+    const bool chat = kind != Kind::text;
     Completion wanted;
     wanted.slo = setup_.slo;
     std::vector<std::vector<std::int32_t>> prompts;
-    std::optional<ApiError> error = read_completion(request.body, chat, wanted);
+    std::optional<ApiError> error = kind == Kind::response
+                                        ? read_response_request(request.body, wanted, setup_.unknown_fields)
+                                        : read_completion(request.body, chat, wanted, setup_.unknown_fields);
     if (!error) error = read_slo_headers(request.headers, wanted.slo);
-    if (!error) error = check_model(wanted);
+    if (!error) error = check_model(wanted.model);
     if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
       error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
                                             "expected none to be asked for");
+    if (!error) error = read_rules(wanted);
     if (!error) error = encode(wanted, prompts);
     if (!error && (draining_ || !engine_->ready())) {
       error.emplace();
@@ -311,25 +398,35 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error->type = "server_error";
       error->message = why_not_ready();
     }
-    ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
+    ReplyHead head{.id = new_id(kind == Kind::response ? "resp_"
+                                : chat                 ? "chatcmpl-"
+                                                       : "cmpl-"),
+                   .chat = chat,
+                   .created = setup_.now_s(),
+                   .model = setup_.model,
+                   .fingerprint = setup_.fingerprint};
     log_request(request, head.id, wanted, prompts, error);
     if (error) return exchange->respond(error_response(*error));
 
     const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
     const std::uint64_t key = ++last_job_;
     const int choices = wanted.choices;
+    const std::shared_ptr<const LogitRules> rules =
+        wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
     std::vector<Generation> generations;
     for (const std::vector<std::int32_t>& prompt : prompts) {
       for (int choice = 0; choice < choices; ++choice) {
         Generation generation;
         generation.prompt = prompt;
         const auto left = setup_.context - static_cast<std::int64_t>(prompt.size());
-        generation.max_tokens = wanted.max_tokens.value_or(left);
+        generation.max_tokens = std::max(std::int64_t{1}, wanted.max_tokens.value_or(left));
         generation.ignore_end = wanted.ignore_end;
         generation.sampling = wanted.sampling;
         generation.sampling.seed = seed;
         generation.sequence = generations.size(); // the first answer is the same as that of a single run with this seed
         generation.logprobs = wanted.logprobs;
+        generation.scores_prompt = wanted.scores_prompt();
+        generation.rules = rules;
         generation.slo = wanted.slo;
         generation.priority = wanted.priority;
         generations.push_back(std::move(generation));
@@ -344,6 +441,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job& job = placed.first->second;
     job.name = std::move(name);
     job.account = account_of(request);
+    job.request_id = request_id_;
     job.traceparent = request.headers.find("traceparent");
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
@@ -355,15 +453,58 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     }
   }
 
-  [[nodiscard]] std::optional<ApiError> check_model(const Completion& wanted) const {
-    if (wanted.model.empty() || wanted.model == setup_.model) return std::nullopt;
+  [[nodiscard]] std::optional<ApiError> check_model(const std::string& name) const {
+    if (name.empty() || name == setup_.model) return std::nullopt;
     ApiError error;
     error.status = 404;
-    error.message =
-        "there is no model '" + without_controls(excerpt(wanted.model)) + "'; expected '" + setup_.model + "'";
+    error.message = "there is no model '" + without_controls(excerpt(name)) + "'; expected '" + setup_.model + "'";
     error.param = "model";
     error.code = "model_not_found";
     return error;
+  }
+
+  /// Completes the rules with what needs the tokenizer; an error if a token is none of the model's, or the decoder
+  /// applies no rules.
+  [[nodiscard]] std::optional<ApiError> read_rules(Completion& wanted) const {
+    const auto check = [this](const char* param, std::int32_t token) -> std::optional<ApiError> {
+      if (token < setup_.vocabulary) return std::nullopt;
+      return detail::api_error(param, std::string{param} + " has the token " + std::to_string(token) +
+                                          "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
+    };
+    for (const auto& [token, bias] : wanted.rules.bias)
+      if (std::optional<ApiError> error = check("logit_bias", token)) return error;
+    for (const std::int32_t token : wanted.stop_tokens)
+      if (std::optional<ApiError> error = check("stop_token_ids", token)) return error;
+    wanted.rules.ends = wanted.stop_tokens;
+    for (const std::string& word : wanted.bad_words) {
+      // As in vLLM: the word at the beginning of a text, and after a space if that is as many other tokens.
+      const auto plain = setup_.tokenizer->encode(word, AddSpecial::no);
+      const auto spaced = setup_.tokenizer->encode(" " + word, AddSpecial::no);
+      if (!plain || plain->empty())
+        return detail::api_error("bad_words", "bad_words has a word without tokens; expected words of the model");
+      if (spaced && spaced->size() == plain->size() && spaced->front() != plain->front())
+        wanted.rules.bad_words.push_back(*spaced);
+      wanted.rules.bad_words.push_back(*plain);
+    }
+    if (setup_.rules) return std::nullopt;
+    const LogitRules& rules = wanted.rules;
+    const char* const param = rules.presence != 0                       ? "presence_penalty"
+                              : rules.frequency != 0                    ? "frequency_penalty"
+                              : rules.repetition != 1                   ? "repetition_penalty"
+                              : !rules.bias.empty()                     ? "logit_bias"
+                              : !rules.bad_words.empty()                ? "bad_words"
+                              : rules.min_tokens > 0 && setup_.logprobs ? "min_tokens" // drawn answers never end early
+
+                              : wanted.scores_prompt() ? "logprobs"
+                                                       : nullptr;
+    if (param == nullptr) return std::nullopt;
+    if (wanted.scores_prompt() && rules.empty())
+      return detail::api_error(param,
+                               "logprobs of an echoed prompt are not supported by this server's engine; expected "
+                               "no echo, or --backend cpu");
+    return detail::api_error(param, std::string{param} +
+                                        " is not supported by this server's engine, which is simulated "
+                                        "or samples on a GPU; expected none, or --backend cpu");
   }
 
   /// Refuses a text that is too long for the context however it is tokenized. Tokenizing ten megabytes would take a
@@ -407,7 +548,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
           return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
                                               "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
       const auto prompt = static_cast<std::int64_t>(tokens.size());
-      const std::int64_t answer = wanted.max_tokens.value_or(1);
+      const std::int64_t answer = std::max(std::int64_t{1}, wanted.max_tokens.value_or(1));
       if (prompt + answer <= setup_.context) continue;
       ApiError error = detail::api_error(
           param, "this model's maximum context length is " + std::to_string(setup_.context) +
@@ -572,8 +713,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (status >= 500) error.type = "server_error";
     return error_response(error);
   }
-  [[nodiscard]] std::string new_id(bool chat) const {
-    std::string id = chat ? "chatcmpl-" : "cmpl-";
+  [[nodiscard]] std::string new_id(std::string id) const {
     for (std::uint64_t part : {setup_.random(), setup_.random()})
       for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
     return id;
@@ -586,6 +726,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string line;
     JsonWriter json(line);
     json.begin_object().key("event").value("request").key("time").value(setup_.clock()).key("id").value(id);
+    json.key("request_id").value(request_id_);
     json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
     if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
@@ -602,6 +743,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::string line;
     JsonWriter json(line);
     json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
+    json.key("request_id").value(job.request_id);
     if (!job.traceparent.empty()) json.key("traceparent").value(job.traceparent);
     json.key("status").value(job.status).key("reason").value(job.reason);
     json.key("completion_tokens").value(job.job.usage().completion);
@@ -611,31 +753,18 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   OpenAiSetup setup_;
   Cors cors_;
+  AnswerHeaders headers_;
   HttpTransport* transport_;
   GenerationEngine* engine_;
   ServeMetrics metrics_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
+  std::string request_id_; ///< of the request that is being handled
   std::uint64_t last_job_ = 0;
   std::uint64_t last_generation_ = 0;
   std::size_t longest_token_ = 1; ///< bytes
   bool draining_ = false;
   std::string stopped_; ///< why the engine stopped; empty while it runs
-};
-
-inline const OpenAiApp::Route OpenAiApp::routes[12] = {
-    {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
-    {"POST", "/v1/completions", &OpenAiApp::completions},
-    {"GET", "/v1/models", &OpenAiApp::models},
-    {"POST", "/tokenize", &OpenAiApp::tokenize},
-    {"POST", "/detokenize", &OpenAiApp::detokenize},
-    {"GET", "/health", &OpenAiApp::health},
-    {"GET", "/ready", &OpenAiApp::ready},
-    {"GET", "/metrics", &OpenAiApp::prometheus},
-    {"GET", "/live", &OpenAiApp::live},
-    {"GET", "/live/state", &OpenAiApp::live_state},
-    {"GET", "/whatif", &OpenAiApp::what_if},
-    {"GET", "/ping", &OpenAiApp::health},
 };
 
 } // namespace sluice

@@ -4,6 +4,9 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/serve/completion.hpp"
+#include "sluice/serve/nlohmann/openai_fields.hpp"
+#include "sluice/serve/nlohmann/openai_messages.hpp"
+#include "sluice/serve/nlohmann/openai_sampling.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,138 +23,14 @@ namespace sluice {
 
 namespace detail {
 
-[[nodiscard]] inline ApiError api_error(std::string param, std::string message) {
-  ApiError error;
-  error.message = std::move(message);
-  error.param = std::move(param);
-  return error;
-}
-/// The error of a field's reader: "temperature is 3; expected …".
-[[nodiscard]] inline ApiError api_error(std::string param, const Error& error) {
-  return api_error(std::move(param),
-                   without_controls(error.what + (error.expected.empty() ? "" : "; expected " + error.expected)));
-}
-
-/// Reads fields one after another until one is invalid.
-class CompletionFields {
- public:
-  explicit CompletionFields(const nlohmann::json& body) : body_(&body), fields_(body, "the body") {}
-
-  template <class T>
-  void whole(const char* name, T& into, std::int64_t least, std::int64_t most) {
-    if (error || !fields_.has(name)) return;
-    const Expected<std::int64_t> value = fields_.whole(name, least, most);
-    if (!value) return fail(name, value.error());
-    into = static_cast<T>(*value);
-  }
-  void number(const char* name, double& into, double least, double most, const std::string& expected) {
-    if (error || !fields_.has(name)) return;
-    const Expected<double> value = fields_.number(name, least, most, expected);
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void flag(const char* name, bool& into) {
-    if (error || !fields_.has(name)) return;
-    const Expected<bool> value = fields_.flag(name);
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void text(const char* name, std::string& into) {
-    if (error || !fields_.has(name)) return;
-    const Expected<std::string> value = fields_.text(name, "a string");
-    if (!value) return fail(name, value.error());
-    into = *value;
-  }
-  void fail(std::string param, std::string message) {
-    if (!error) error = api_error(std::move(param), std::move(message));
-  }
-  void fail(const char* name, const Error& wrong) { error = api_error(name, wrong); }
-
-  [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
-  [[nodiscard]] const nlohmann::json& operator[](const char* name) const { return (*body_)[name]; }
-
-  std::optional<ApiError> error;
-
- private:
-  const nlohmann::json* body_;
-  JsonFields fields_;
-};
-
-/// Refuses fields of the API that are not supported, unless they have the value without effect.
-inline void refuse_unbuilt(CompletionFields& fields, bool chat) {
-  struct Unbuilt {
-    const char* name;
-    nlohmann::json neutral;
-  };
-  static const std::vector<Unbuilt> unbuilt{{"tools", nlohmann::json::array()},
-                                            {"tool_choice", "none"},
-                                            {"functions", nlohmann::json::array()},
-                                            {"function_call", "none"},
-                                            {"response_format", {{"type", "text"}}},
-                                            {"logit_bias", nlohmann::json::object()},
-                                            {"presence_penalty", 0},
-                                            {"frequency_penalty", 0},
-                                            {"repetition_penalty", 1},
-                                            {"modalities", {"text"}},
-                                            {"audio", nullptr},
-                                            {"prediction", nullptr},
-                                            {"reasoning_effort", nullptr},
-                                            {"web_search_options", nullptr},
-                                            {"store", false},
-                                            {"min_tokens", 0},
-                                            {"min_p", 0},
-                                            {"best_of", 1},
-                                            {"use_beam_search", false},
-                                            {"guided_json", nullptr},
-                                            {"guided_regex", nullptr},
-                                            {"guided_choice", nullptr},
-                                            {"suffix", ""}};
-  for (const Unbuilt& one : unbuilt)
-    if (fields.has(one.name) && fields[one.name] != one.neutral)
-      return fields.fail(one.name, std::string{one.name} + " is not supported by this server");
-  if (chat && fields.has("echo") && fields["echo"] != false)
-    fields.fail("echo", "echo is not supported with chat; expected /v1/completions");
-}
-
-/// A message's text: a string, or a list of parts of type "text".
-[[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return std::nullopt;
-  std::string text;
-  for (const nlohmann::json& part : content) {
-    if (!part.is_object()) return std::nullopt;
-    const auto type = part.find("type");
-    const auto piece = part.find("text");
-    if (type == part.end() || *type != "text" || piece == part.end() || !piece->is_string()) return std::nullopt;
-    text += piece->get<std::string>();
-  }
-  return text;
-}
-
-inline void read_messages(CompletionFields& fields, std::vector<ChatMessage>& into) {
+inline void read_messages(CompletionFields& fields, UnknownFields unknown, std::vector<ChatMessage>& into) {
   if (fields.error) return;
   if (!fields.has("messages")) return fields.fail("messages", "messages is missing; expected an array of messages");
   const nlohmann::json& messages = fields["messages"];
   if (!messages.is_array() || messages.empty())
     return fields.fail("messages", "messages is not an array of at least one message");
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const std::string param = "messages[" + std::to_string(i) + "]";
-    const nlohmann::json& message = messages[i];
-    if (!message.is_object()) return fields.fail(param, param + " is no object; expected {\"role\", \"content\"}");
-    const auto role = message.find("role");
-    const auto content = message.find("content");
-    if (role == message.end() || !role->is_string())
-      return fields.fail(param + ".role", param + ".role is missing; expected system, user or assistant");
-    std::string name = role->get<std::string>();
-    if (name == "developer") name = "system"; // the newer name
-    if (name != "system" && name != "user" && name != "assistant")
-      return fields.fail(param + ".role", param + ".role is '" + without_controls(excerpt(name)) +
-                                              "'; expected system, user or assistant");
-    const std::optional<std::string> text = content == message.end() ? std::nullopt : message_text(*content);
-    if (!text)
-      return fields.fail(param + ".content", param + ".content is no text; expected a string, or parts of type text");
-    into.push_back({std::move(name), *text});
-  }
+  for (std::size_t i = 0; i < messages.size() && !fields.error; ++i)
+    fields.error = read_message(messages[i], "messages[" + std::to_string(i) + "]", unknown, into);
 }
 
 /// Most answers of one request, prompts times `n`: a body of a megabyte could otherwise request thirty million.
@@ -194,31 +73,17 @@ inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>
   }
 }
 
-inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) {
-  static constexpr std::size_t most = 16, longest = 512;
-  if (fields.error || !fields.has("stop")) return;
-  const nlohmann::json& stop = fields["stop"];
-  const auto wrong = [&] {
-    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
-  };
-  const auto add = [&](const nlohmann::json& one) {
-    if (!one.is_string()) return false;
-    into.push_back(one.get<std::string>());
-    return !into.back().empty() && into.back().size() <= longest;
-  };
-  if (!stop.is_array()) {
-    if (!add(stop)) wrong();
-    return;
-  }
-  if (stop.size() > most) return wrong();
-  for (const nlohmann::json& one : stop)
-    if (!add(one)) return wrong();
-}
-
 inline void read_slo(CompletionFields& fields, Slo& into) {
   if (fields.error || !fields.has("slo")) return;
   const nlohmann::json& slo = fields["slo"];
   if (!slo.is_object()) return fields.fail("slo", "slo is no object; expected {\"ttft_ms\", \"tbt_ms\"}");
+  // Always: a client would trust an SLO that the server ignores.
+  static constexpr std::string_view known[]{"ttft_ms", "tbt_ms"};
+  for (auto field = slo.begin(); field != slo.end(); ++field) {
+    if (lists(known, field.key())) continue;
+    const std::string name = "slo." + without_controls(excerpt(field.key()));
+    return fields.fail(name, name + " is no field of slo; expected ttft_ms and tbt_ms");
+  }
   CompletionFields inner(slo);
   double ttft_ms = into.ttft.count() * 1e3, tbt_ms = into.tbt.count() * 1e3;
   const std::string expected = "milliseconds, above 0 and at most 1e9";
@@ -261,25 +126,26 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 }
 
 /// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`. Returns the error for the client,
-/// if any. An unsupported field of the API is an error that names it; a field that the API does not have is ignored, as
-/// the API does.
-[[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into) {
+/// if any. A field that is not used is an error that names it (see `refuse_fields`).
+[[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
+                                                             UnknownFields unknown = UnknownFields::refused) {
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return detail::api_error("", parsed.error().line());
   detail::CompletionFields fields(*parsed);
   into.chat = chat;
-  detail::refuse_unbuilt(fields, chat);
+  fields.error = refuse_fields(*parsed, chat, unknown);
   fields.text("model", into.model);
   if (chat)
-    detail::read_messages(fields, into.messages);
+    detail::read_messages(fields, unknown, into.messages);
   else
     detail::read_prompts(fields, into.prompts);
 
   static constexpr std::int64_t longest_answer = std::int64_t{1} << 30;
-  std::int64_t max_tokens = chat ? -1 : 16; // the API's default for completions
-  fields.whole("max_tokens", max_tokens, 1, longest_answer);
+  std::int64_t max_tokens = chat ? -1 : 16;                             // the API's default for completions
+  fields.whole("max_tokens", max_tokens, chat ? 1 : 0, longest_answer); // 0: only the prompt is looked at
   if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
-  if (max_tokens > 0) into.max_tokens = max_tokens;
+  if (max_tokens >= 0) into.max_tokens = max_tokens;
+  detail::read_rules(fields, into);
   fields.whole("n", into.choices, 1, 128);
   const std::size_t answers = into.prompts.size() * static_cast<std::size_t>(into.choices);
   if (answers > detail::most_answers)
@@ -294,7 +160,6 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   fields.whole("seed", seed, INT64_MIN, INT64_MAX);
   into.seeded = fields.has("seed");
   into.sampling.seed = static_cast<std::uint64_t>(seed);
-  detail::read_stop(fields, into.stop);
   fields.flag("ignore_eos", into.ignore_end);
   fields.flag("stream", into.stream);
   if (fields.has("stream_options")) {
@@ -305,6 +170,9 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
       fields.fail("stream_options", "stream_options without stream; expected \"stream\": true");
     } else {
       detail::CompletionFields inner(options);
+      inner.error = detail::refuse_unsupported(options, detail::stream_unsupported);
+      if (!inner.error && unknown == UnknownFields::refused)
+        inner.error = detail::only_fields(options, "", "stream_options", detail::stream_known);
       inner.flag("include_usage", into.include_usage);
       if (inner.error) fields.fail("stream_options." + inner.error->param, "stream_options." + inner.error->message);
     }

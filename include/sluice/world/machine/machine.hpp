@@ -269,6 +269,7 @@ class Machine final : public TokenWorld {
     if (any) runner_->launch_samples(requests_.samples());
     device_.lane().finish(); // the link continues while the device computes
     if (any) requests_.take(*runner_, outcomes_);
+    requests_.score(*runner_, static_cast<std::size_t>(core_.setup.limits.batch));
   }
   /// Reports the requests that were lost when tokens were chosen, running or not.
   void report_lost() {

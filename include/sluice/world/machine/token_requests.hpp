@@ -4,6 +4,7 @@
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/world/backend.hpp"
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -24,9 +26,12 @@ namespace sluice {
 struct TokenRequest {
   std::vector<std::int32_t> tokens; ///< the prompt; generated tokens are appended
   Sampling sampling{};
-  std::uint64_t sequence = 0; ///< seeds the random numbers that sample its tokens
-  bool ends = true;           ///< at any of the decoder's end tokens, before its length runs out
-  std::size_t prompt = 0;     ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
+  std::uint64_t sequence = 0;                ///< seeds the random numbers that sample its tokens
+  bool ends = true;                          ///< at any of the decoder's end tokens, before its length runs out
+  std::shared_ptr<const LogitRules> rules{}; ///< for a DecoderRunner; null: none
+  bool scores = false;    ///< `TokenListener::scored` is called for each token of the prompt but the first
+  std::size_t prompt = 0; ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
+  std::size_t scored = 1; ///< the next token of the prompt to be scored
 };
 
 /// Callbacks for tokens as they are sampled, before Delivery sees them: for tools that look into the decoder. Users get
@@ -36,6 +41,8 @@ struct TokenListener {
   std::function<void(RequestId, std::int32_t token)> token;
   /// The logits that a token was sampled from, and its position in the sequence.
   std::function<void(RequestId, std::int64_t position, std::span<const float>)> logits;
+  /// The logits that precede a token of the prompt, in the prompt's order, each once: how likely the model finds it.
+  std::function<void(RequestId, std::int32_t token, std::span<const float>)> scored;
   /// Whether to call `logits` for a request: a GPU's logits are fetched over the link, a batch's all at once. Empty:
   /// for every request.
   std::function<bool(RequestId)> wants_logits;
@@ -65,10 +72,12 @@ class TokenRequests {
   void collect_samples(MachineCore& core) {
     rows_.clear();
     samplers_.clear();
+    scoring_.clear();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
       if (sequence.lost) continue;
       sequence.computed = scheduled.total();
+      if (scheduled.fresh > 0) collect_scores(scheduled);
       if (!scheduled.samples) continue;
       TokenRequest& request = requests_.at(index(scheduled.row->id));
       if (request.tokens.size() == request.prompt) // for everything it may generate, so that no later step allocates
@@ -76,7 +85,8 @@ class TokenRequests {
             request.prompt +
             static_cast<std::size_t>(std::min(scheduled.row->spec.output, core.setup.limits.max_context).count()));
       rows_.push_back({scheduled.first_row + static_cast<int>(scheduled.fresh) - 1, request.sampling, request.sequence,
-                       static_cast<std::int64_t>(request.tokens.size())});
+                       static_cast<std::int64_t>(request.tokens.size()), request.rules.get(), request.tokens,
+                       request.prompt});
       samplers_.push_back(&scheduled);
     }
   }
@@ -105,10 +115,47 @@ class TokenRequests {
     }
   }
 
+  /// Computes the logits of the prompts that are scored, `most` rows at a time. Call it after `take`, whose logits it
+  /// replaces.
+  void score(ModelRunner& runner, std::size_t most) {
+    for (std::size_t first = 0; first < scoring_.size(); first += most) {
+      const std::size_t count = std::min(most, scoring_.size() - first);
+      rows_.clear();
+      for (std::size_t i = first; i < first + count; ++i) rows_.push_back({scoring_[i].row, {}, 0, 0});
+      runner.launch_samples(rows_);
+      (void)runner.tokens(); // waits for them
+      for (std::size_t i = 0; i < count; ++i) {
+        const Scored& one = scoring_[first + i];
+        if (listener_.scored) listener_.scored(one.id, one.token, runner.logits(i));
+      }
+    }
+  }
+
  private:
+  struct Scored {
+    RequestId id{};
+    std::int32_t token = 0;
+    int row = 0; ///< whose logits precede the token
+  };
+
+  /// A prompt that is computed again after a preemption has been scored as far as it was computed before.
+  void collect_scores(const ScheduledRequest& scheduled) {
+    TokenRequest& request = requests_.at(index(scheduled.row->id));
+    if (!request.scores) return;
+    const std::int64_t end = std::min(scheduled.total(), static_cast<std::int64_t>(request.prompt) - 1);
+    for (std::int64_t at = scheduled.held; at < end; ++at) {
+      const auto next = static_cast<std::size_t>(at) + 1;
+      if (next != request.scored) continue;
+      scoring_.push_back(
+          {scheduled.row->id, request.tokens[next], scheduled.first_row + static_cast<int>(at - scheduled.held)});
+      ++request.scored;
+    }
+  }
+
   TokenListener listener_;
   std::unordered_map<std::uint32_t, TokenRequest> requests_;
   std::vector<SampleRow> rows_;                   ///< of the iteration
+  std::vector<Scored> scoring_;                   ///< of the iteration
   std::vector<const ScheduledRequest*> samplers_; ///< their requests
 };
 
