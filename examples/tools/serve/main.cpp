@@ -5,8 +5,10 @@
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
+#include "sluice/serve/log_writer.hpp"
 #include "sluice/serve/nlohmann/openai_setup.hpp"
 #include "sluice/serve/tee.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
@@ -19,10 +21,10 @@
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -102,9 +104,11 @@ int serve(serving::Options& options) {
   config.connection = *std::move(connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
   config.drain_s = options.drain;
-  config.draining = [drain = options.drain](std::size_t under_way) {
-    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
-               drain);
+  // Whatever is said while the server runs: nobody waits for whoever reads standard error.
+  const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
+  config.draining = [log, drain = options.drain](std::size_t under_way) {
+    log->add(
+        fmt::format("sluice-serve: draining: {} requests under way, at most {} s; again to end now", under_way, drain));
   };
   config.api = openai_setup(served->name, *served->tokenizer, served->context);
   const std::string who =
@@ -115,16 +119,15 @@ int serve(serving::Options& options) {
   config.api.api_keys = options.api_keys;
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
-  if (!options.quiet)
-    config.api.log = [](std::string line) {
-      line += '\n';
-      std::fputs(line.c_str(), stderr);
-    };
-  const std::function<double()> clock = config.api.clock;
+  if (!options.quiet) config.api.log = [log](const std::string& line) { log->add(line); };
+  config.api.metrics = [log](PrometheusWriter& to) {
+    to.counter("sluice:log_lines_dropped_total", "Lines of the log that its reader did not take in time.",
+               static_cast<double>(log->dropped()));
+  };
 
   OpenAiServer server(std::move(config));
   if (const Status listening = server.listen(); !listening) return fail(listening.error());
-  serving::Records records; // begun anew only now: another server on this port may be writing them
+  serving::Records records(log); // begun anew only now: another server on this port may be writing them
   if (const Status opened = records.open(options); !opened) return fail(opened.error());
   if (ServedListener* const ended = server.served()) records.tell(*ended);
 
@@ -141,8 +144,8 @@ int serve(serving::Options& options) {
   served->world = records.recorded(served->world);
   std::unique_ptr<Tee> tee;
   if (tee_served)
-    tee = std::make_unique<Tee>(server.listener(), [clock](const TeeDifference& difference) {
-      std::fputs((log_line(difference, clock()) + '\n').c_str(), stderr);
+    tee = std::make_unique<Tee>(server.listener(), [log](const TeeDifference& difference) {
+      log->add(log_line(difference, iso_time(wall_ms())));
     });
   Expected<std::unique_ptr<GenerationEngine>> engine =
       start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records);
@@ -162,7 +165,7 @@ int serve(serving::Options& options) {
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
   if (server.stopped_by().empty()) return 0;
-  std::fprintf(stderr, "sluice-serve: the engine had stopped: %s\n", server.stopped_by().c_str());
+  log->add("sluice-serve: the engine had stopped: " + server.stopped_by());
   return 1;
 }
 

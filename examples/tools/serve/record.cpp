@@ -22,20 +22,20 @@ namespace serving {
 
 using namespace sluice;
 
-Expected<std::unique_ptr<GrowingFile>> GrowingFile::open(std::string flag, const std::string& path) {
+Expected<std::unique_ptr<GrowingFile>> GrowingFile::open(std::string flag, const std::string& path, Log log) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0)
     return running::flag_error(flag, fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)),
                                "the name of a file to be written");
-  return std::unique_ptr<GrowingFile>(new GrowingFile(std::move(flag), path, descriptor));
+  return std::unique_ptr<GrowingFile>(new GrowingFile(std::move(flag), path, descriptor, std::move(log)));
 }
 
-GrowingFile::GrowingFile(std::string flag, std::string path, int descriptor)
-    : flag_(std::move(flag)), path_(std::move(path)), descriptor_(descriptor) {}
+GrowingFile::GrowingFile(std::string flag, std::string path, int descriptor, Log log)
+    : flag_(std::move(flag)), path_(std::move(path)), log_(std::move(log)), descriptor_(descriptor) {}
 
 GrowingFile::~GrowingFile() {
   ::close(descriptor_);
-  if (lost_ > 0) fmt::print(stderr, "sluice-serve: {}: {} lines are missing in '{}'\n", flag_, lost_, path_);
+  if (lost_ > 0) log_->add(fmt::format("sluice-serve: {}: {} lines are missing in '{}'", flag_, lost_, path_));
 }
 
 void GrowingFile::add(std::string_view lines, std::int64_t count) {
@@ -48,8 +48,8 @@ void GrowingFile::add(std::string_view lines, std::int64_t count) {
       // Half a line would make the next one unreadable. What is no regular file cannot be cut, nor need it be.
       if (::ftruncate(descriptor_, size_) == 0) (void)::lseek(descriptor_, size_, SEEK_SET);
       if (lost_ == 0)
-        fmt::print(stderr, "sluice-serve: {}: '{}' takes no more: {}; the server goes on without\n", flag_, path_,
-                   std::strerror(error));
+        log_->add(fmt::format("sluice-serve: {}: '{}' takes no more: {}; the server goes on without", flag_, path_,
+                              std::strerror(error)));
       lost_ += count;
       return;
     }
@@ -83,13 +83,13 @@ void ClockFile::write(std::size_t keep) {
 
 Status Records::open(const Options& options) {
   if (!options.record.empty()) {
-    auto file = GrowingFile::open("--record", options.record);
+    auto file = GrowingFile::open("--record", options.record, log_);
     if (!file) return file.error();
     requests_ = std::make_unique<RequestFile>(std::move(*file));
     listeners_.push_back(requests_.get());
   }
   if (!options.record_clock.empty()) {
-    auto file = GrowingFile::open("--record-clock", options.record_clock);
+    auto file = GrowingFile::open("--record-clock", options.record_clock, log_);
     if (!file) return file.error();
     clock_ = std::make_unique<ClockFile>(std::move(*file));
     listeners_.push_back(clock_.get());

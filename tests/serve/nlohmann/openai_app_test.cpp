@@ -457,6 +457,46 @@ TEST_CASE("OpenAiApp logs how each request ended") {
   }
 }
 
+TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](std::string line) { lines.push_back(json::parse(line)); };
+    setup.api_keys = {"right"};
+  });
+  HttpHeaders keyed;
+  keyed.add("Authorization", "Bearer right");
+  keyed.add("x-request-id", "mine");
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  world.ask("GET", "/no\x01thing?key=secret", "", keyed);
+  world.ask("PUT", "/v1/models", "", keyed);
+  world.ask("POST", "/v1/completions", "{", keyed);
+  world.ask("GET", "/health");
+  CHECK(world.app->refuse(413, "the body is long").status == 413);
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed);
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x"), world.event(0, Kind::ended)});
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed)->gone();
+  world.transport.run();
+  std::vector<int> statuses;
+  for (const json& line : lines) {
+    INFO(line.dump());
+    CHECK(line["time"] == "2023-11-14T22:13:20.000Z");
+    if (line.contains("path") && line["path"] != "/health" && line.value("status", 0) != 401)
+      CHECK(line["request_id"] == "mine");
+    CHECK(line.dump().find("secret") == std::string::npos);
+    if (line.contains("status")) statuses.push_back(line["status"]);
+  }
+  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 200, 413, 200, 499});
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  for (const char* labels :
+       {"code=\"401\",route=\"/v1/completions\"} 1\n", "code=\"404\",route=\"other\"} 1\n",
+        "code=\"405\",route=\"/v1/models\"} 1\n", "code=\"400\",route=\"/v1/completions\"} 1\n",
+        "code=\"200\",route=\"/health\"} 1\n", "code=\"413\",route=\"other\"} 1\n",
+        "code=\"200\",route=\"/v1/completions\"} 1\n", "code=\"499\",route=\"/v1/completions\"} 1\n"})
+    CHECK_MESSAGE(text.find(std::string{"sluice:answers_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
+                      std::string::npos,
+                  labels);
+}
+
 TEST_CASE("OpenAiApp refuses a body of another content type, and one without a type from a web page") {
   World world;
   const auto status = [&](const char* name, const char* value) {

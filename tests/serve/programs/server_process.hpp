@@ -29,8 +29,9 @@ class ServerProcess {
   /// Starts it with these flags, and waits until it is ready.
   explicit ServerProcess(std::vector<std::string> flags)
       : ServerProcess("sluice-serve", (flags.insert(flags.begin(), {"--port", "0", "--quiet"}), std::move(flags))) {}
-  /// The same for another program that prints its address as sluice-serve does.
-  ServerProcess(const std::string& program, std::vector<std::string> flags) {
+  /// The same for another program that prints its address as sluice-serve does. `errors`: its standard error; below 0:
+  /// this program's.
+  ServerProcess(const std::string& program, std::vector<std::string> flags, int errors = -1) {
     flags.insert(flags.begin(), program_path(program).string());
     int pipe[2];
     REQUIRE(::pipe(pipe) == 0);
@@ -38,6 +39,7 @@ class ServerProcess {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipe[0]);
+    if (errors >= 0) posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     std::vector<char*> words;
     for (std::string& flag : flags) words.push_back(flag.data());
     words.push_back(nullptr);

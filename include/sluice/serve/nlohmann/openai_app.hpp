@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/serve/answer_log.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
 #include "sluice/serve/generation.hpp"
@@ -15,6 +16,7 @@
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -45,17 +47,24 @@ struct OpenAiSetup {
   bool logprobs = true;                  ///< whether tokens have log-probabilities; if not, requests for them fail
   std::int64_t created = 0;              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;   ///< wall clock, seconds since 1970
+  std::function<std::int64_t()> now_ms;  ///< the same in milliseconds, for the log; empty: of `now_s`
   std::function<double()> clock;         ///< seconds, for latencies
   std::function<std::uint64_t()> random; ///< for ids, and for seeds of requests without one
   std::function<void(std::string)> log;  ///< called with one JSON object per event; may be empty
   std::function<std::string()> what_if;  ///< returns the JSON of /whatif at once; empty: no /whatif
+  std::function<void(PrometheusWriter&)> metrics; ///< adds the program's own to /metrics; may be empty
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
-      : setup_(std::move(setup)), cors_(setup_.cors), transport_(&transport), engine_(&engine) {
+      : setup_(std::move(setup)),
+        cors_(setup_.cors),
+        transport_(&transport),
+        engine_(&engine),
+        answers_(
+            setup_.log, [this] { return stamp(); }, setup_.clock) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
     const Vocabulary& vocabulary = setup_.tokenizer->vocabulary();
     for (std::int32_t token = 0; token < vocabulary.size(); ++token)
@@ -63,7 +72,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
-    exchange = cors_.open(std::move(exchange));
+    exchange = cors_.open(answers_.noting(asked_of(request), std::move(exchange)));
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
     if (needs_key(path) && !bears_key(request.headers, setup_.api_keys)) {
@@ -89,6 +98,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
 
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
+    answers_.answered({}, status, what);
     return cors_.open(refusal(status, std::move(what)));
   }
 
@@ -103,7 +113,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (!setup_.log) return;
       std::string line;
       JsonWriter json(line);
-      json.begin_object().key("event").value("engine_stopped").key("why").value(why).end_object();
+      json.begin_object().key("event").value("engine_stopped").key("time").value(stamp());
+      json.key("why").value(why).end_object();
       setup_.log(std::move(line));
     });
   }
@@ -123,9 +134,6 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Requests per measurement of delivery time: all get the time of the last.
   static constexpr std::size_t timed_together = 32;
 
-  /// nginx's status for a client that left before its response began.
-  static constexpr int client_left = 499;
-
   using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
@@ -143,7 +151,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     double begun;             ///< when the request came
     std::size_t accepted = 0; ///< answers that the engine accepted
     std::string name;         ///< its id, for the log
-    std::string traceparent;  ///< its header of that name, for the log; may be empty
+    AskedOf asked;            ///< for the log
     int status = 200;         ///< HTTP status, for the log
     std::string reason;       ///< why its answers ended, each reason once
   };
@@ -182,7 +190,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.type = "text/plain; version=0.0.4; charset=utf-8";
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
+    answers_.write(writer);
     engine_->metrics(writer);
+    if (setup_.metrics) setup_.metrics(writer);
     exchange->respond(std::move(response));
   }
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -293,8 +303,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error->message = why_not_ready();
     }
     ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
-    log_request(request, head.id, wanted, prompts, error);
     if (error) return exchange->respond(error_response(*error));
+    log_request(request, head.id, wanted, prompts);
 
     const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
     const std::uint64_t key = ++last_job_;
@@ -324,7 +334,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
         setup_.clock());
     Job& job = placed.first->second;
     job.name = std::move(name);
-    job.traceparent = request.headers.find("traceparent");
+    job.asked = asked_of(request);
     job.last.assign(generations.size(), -1);
     metrics_.requests += 1;
     for (std::size_t at = 0; at < generations.size(); ++at) {
@@ -496,7 +506,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (found == jobs_.end()) return;
     metrics_.left += 1;
     if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
-    note_end(found->second, "abort", found->second.job.begun() ? 200 : client_left);
+    note_end(found->second, "abort", found->second.job.begun() ? 200 : AnswerLog::client_left);
     found->second.job.abandon();
     // The caller is the exchange, which the job owns: the job must not end before this call returns.
     for (const std::size_t answer : found->second.job.to_cancel()) {
@@ -529,32 +539,41 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
     return id;
   }
+  /// The wall clock, for the log.
+  [[nodiscard]] std::string stamp() const { return iso_time(setup_.now_ms ? setup_.now_ms() : setup_.now_s() * 1000); }
+  /// What the log says of a request.
+  [[nodiscard]] AskedOf asked_of(const HttpRequest& request) const {
+    AskedOf asked;
+    for (const Route& route : routes)
+      if (request.path() == route.path) asked.route = route.path;
+    asked.method = request.method;
+    asked.path = request.path();
+    asked.request_id = request.headers.find("x-request-id");
+    asked.traceparent = request.headers.find("traceparent");
+    asked.begun = setup_.clock();
+    return asked;
+  }
   void log_request(const HttpRequest& request, const std::string& id, const Completion& wanted,
-                   const std::vector<std::vector<std::int32_t>>& prompts, const std::optional<ApiError>& error) const {
+                   const std::vector<std::vector<std::int32_t>>& prompts) const {
     if (!setup_.log) return;
     std::int64_t tokens = 0;
     for (const auto& prompt : prompts) tokens += static_cast<std::int64_t>(prompt.size());
     std::string line;
     JsonWriter json(line);
-    json.begin_object().key("event").value("request").key("time").value(setup_.clock()).key("id").value(id);
+    json.begin_object().key("event").value("request").key("time").value(stamp()).key("id").value(id);
     json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
-    if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
-      json.key("traceparent").value(parent);
-    if (error)
-      json.key("status").value(error->status).key("error").value(error->message);
-    else // the name of its first answer in other lines
-      json.key("generation").value(last_generation_ + 1);
-    json.end_object();
+    asked_of(request).write(json);
+    json.key("generation").value(last_generation_ + 1).end_object(); // the name of its first answer in other lines
     setup_.log(std::move(line));
   }
   void log_end(const Job& job) const {
     if (!setup_.log) return;
     std::string line;
     JsonWriter json(line);
-    json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
-    if (!job.traceparent.empty()) json.key("traceparent").value(job.traceparent);
-    json.key("status").value(job.status).key("reason").value(job.reason);
+    json.begin_object().key("event").value("end").key("time").value(stamp()).key("id").value(job.name);
+    job.asked.write(json);
+    json.key("path").value(job.asked.path).key("status").value(job.status).key("reason").value(job.reason);
     json.key("completion_tokens").value(job.job.usage().completion);
     json.key("seconds").value(setup_.clock() - job.begun).end_object();
     setup_.log(std::move(line));
@@ -565,6 +584,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   HttpTransport* transport_;
   GenerationEngine* engine_;
   ServeMetrics metrics_;
+  AnswerLog answers_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
   std::uint64_t last_job_ = 0;
