@@ -25,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -104,6 +105,7 @@ int serve(serving::Options& options) {
   config.connection = *std::move(connection);
   config.limits.max_body = static_cast<std::size_t>(options.max_body);
   config.drain_s = options.drain;
+  config.drain_delay_s = options.drain_delay;
   // Whatever is said while the server runs: nobody waits for whoever reads standard error.
   const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
   config.draining = [log, drain = options.drain](std::size_t under_way) {
@@ -136,10 +138,12 @@ int serve(serving::Options& options) {
   serving::DecisionsFile decisions;
   if (!options.run.decisions.empty())
     if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
+  // Attached before its thread starts: an engine may stop at once, and its clients are to hear why.
   const auto start = [&](const engines::System& of, serving::Served& runs, GenerationListener& listener,
-                         running::Recorded& into, const std::string& gate, ServedListener* over) {
+                         running::Recorded& into, const std::string& gate, ServedListener* over,
+                         std::function<void(GenerationEngine&)> made) {
     return running::serve(of, {runs.setup, slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
-                               forecast_of(gate), runs.ahead, over});
+                               forecast_of(gate), runs.ahead, over, std::move(made)});
   };
   served->world = records.recorded(served->world);
   std::unique_ptr<Tee> tee;
@@ -147,16 +151,19 @@ int serve(serving::Options& options) {
     tee = std::make_unique<Tee>(server.listener(), [log](const TeeDifference& difference) {
       log->add(log_line(difference, iso_time(wall_ms())));
     });
+  if (tee) server.attach(*tee);
   Expected<std::unique_ptr<GenerationEngine>> engine =
-      start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records);
+      start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records,
+            [&](GenerationEngine& made) {
+              if (!tee) server.attach(made);
+            });
   if (!engine) return fail(engine.error());
   if (tee) {
-    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr);
+    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr, {});
     if (!follower) return fail(of_flag("--tee", follower.error()));
     tee->attach(*std::move(engine), *std::move(follower));
     *engine = std::move(tee);
   }
-  server.attach(**engine);
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
   fmt::print("{}/v1  (/live to look, /metrics for Prometheus)\n", server.url());

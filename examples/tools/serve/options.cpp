@@ -69,6 +69,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.number(
       "--drain", options.drain, 0, true,
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
+  flags.number("--drain-delay", options.drain_delay, 0, true,
+               "seconds after TERM in which connections are still accepted: /ready and new requests get 503, and "
+               "/metrics answers, until routers have noticed (default: 5; none after INT)");
   app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
   app.add_flag("--list", options.list, "name the systems, and stop");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
@@ -94,8 +97,9 @@ Status check_options(Options& options) {
   if (options.tls_cert.empty() != options.tls_key.empty())
     return running::flag_error(options.tls_cert.empty() ? "--tls-key" : "--tls-cert", "it stands alone",
                                "--tls-cert and --tls-key, a certificate and its key");
-  if (options.drain > longest_drain)
-    return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
+  for (const auto& [flag, seconds] : {std::pair{"--drain", options.drain}, {"--drain-delay", options.drain_delay}})
+    if (seconds > longest_drain)
+      return running::flag_error(flag, "it is above a day", fmt::format("at most {} seconds", longest_drain));
   if (!options.api_key_file.empty()) {
     std::ifstream file(options.api_key_file);
     if (!file)

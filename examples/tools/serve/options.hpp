@@ -26,7 +26,7 @@ struct Options {
   std::int64_t queue = 256;
   std::string gate = "soft"; ///< none, soft or hard
   std::int64_t max_body = std::int64_t{8} << 20;
-  double drain = 30;                                      ///< seconds
+  double drain = 30, drain_delay = 5;                     ///< seconds
   std::string simulate;                                   ///< a device; empty: this machine
   std::string tee;                                        ///< a second system on the same requests; empty: none
   std::string what_if;                                    ///< systems, or none; empty: some that suit

@@ -295,6 +295,40 @@ TEST_CASE("OpenAiApp reports a failed generation in its stream") {
   CHECK(seen->response.body.find("[DONE]") == std::string::npos);
 }
 
+TEST_CASE("OpenAiApp drains: 503 with Retry-After to newcomers, and an error to those whom it cuts") {
+  std::vector<json> ends;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](const std::string& text) {
+      if (json line = json::parse(text); line["event"] == "end") ends.push_back(std::move(line));
+    };
+  });
+  CHECK(world.ask("GET", "/ready")->response.status == 200);
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
+  world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted), world.event(1, Kind::tokens, "x")});
+  world.app->drain();
+  for (const auto& seen : {world.ask("GET", "/ready"), world.ask("POST", "/v1/completions", R"({"prompt":"a"})")}) {
+    CHECK(seen->response.status == 503);
+    CHECK(seen->response.headers.find("Retry-After") == "1");
+    CHECK(seen->response.close);
+  }
+  CHECK(world.ask("GET", "/health")->response.status == 200);
+  CHECK(world.ask("GET", "/metrics")->response.status == 200);
+  CHECK(!stream->finished); // those under way go on
+  world.app->cut("too long");
+  CHECK(whole->response.status == 503);
+  CHECK(whole->response.headers.find("Retry-After") == "1");
+  CHECK(stream->finished);
+  CHECK(stream->response.body.find(R"(data: {"error":{"message":"too long")") != std::string::npos);
+  CHECK(stream->response.body.find("[DONE]") == std::string::npos);
+  REQUIRE(ends.size() == 2);
+  for (const json& line : ends) CHECK(line["reason"] == "drain");
+  CHECK(ends[0]["status"].get<int>() + ends[1]["status"].get<int>() == 503 + 200);
+  CHECK(world.engine.cancelled.size() == 2);
+  CHECK(world.app->under_way() == 0);
+  world.happen({world.event(1, Kind::tokens, "late")});
+}
+
 TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
   World world;
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a","model":"gpt-4"})")->response.status == 404);

@@ -123,6 +123,25 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// From now on new requests get status 503.
   void drain() { draining_ = true; }
+  /// Ends every request under way with an error: an event in a stream, otherwise status 503.
+  void cut(const std::string& why) {
+    std::vector<std::uint64_t> keys;
+    for (const auto& [key, job] : jobs_) keys.push_back(key);
+    for (const std::uint64_t key : keys) {
+      const auto found = jobs_.find(key);
+      if (found == jobs_.end()) continue; // its client left when it got another's end
+      Job& job = found->second;
+      GenerationEvent event;
+      event.kind = GenerationEvent::Kind::failed;
+      event.error = unavailable(why);
+      event.retry_after_s = 1;
+      metrics_.failed += 1;
+      note_end(job, "drain", job.job.begun() ? 200 : event.error.status);
+      job.job.take(0, event);
+      job.job.flush();
+      settle(found);
+    }
+  }
   /// Requests under way.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
@@ -161,6 +180,22 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return draining_ ? "the server is draining" : "the weights are still loading";
   }
 
+  [[nodiscard]] static ApiError unavailable(std::string why) {
+    ApiError error;
+    error.status = 503;
+    error.type = "server_error";
+    error.message = std::move(why);
+    return error;
+  }
+  /// Says when to ask again, unless the engine has stopped for good. A draining server's connections end, so that a
+  /// client's next one reaches another server.
+  [[nodiscard]] HttpResponse not_ready() const {
+    HttpResponse response = error_response(unavailable(why_not_ready()));
+    if (stopped_.empty()) response.headers.add("Retry-After", "1");
+    response.close = draining_;
+    return response;
+  }
+
   // ---- endpoints
 
   void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -170,7 +205,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(std::move(response));
   }
   void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (draining_ || !engine_->ready()) return exchange->respond(refusal(503, why_not_ready()));
+    if (draining_ || !engine_->ready()) return exchange->respond(not_ready());
     HttpResponse response;
     response.type = "text/plain";
     response.body = "ready\n";
@@ -296,12 +331,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
                                             "expected none to be asked for");
     if (!error) error = encode(wanted, prompts);
-    if (!error && (draining_ || !engine_->ready())) {
-      error.emplace();
-      error->status = 503;
-      error->type = "server_error";
-      error->message = why_not_ready();
-    }
+    if (!error && (draining_ || !engine_->ready())) return exchange->respond(not_ready());
     ReplyHead head{.id = new_id(chat), .chat = chat, .created = setup_.now_s(), .model = setup_.model};
     if (error) return exchange->respond(error_response(*error));
     log_request(request, head.id, wanted, prompts);

@@ -33,6 +33,9 @@ struct OpenAiServerConfig {
   HttpConnection connection{}; ///< plain HTTP; or `*Tls::make("cert.pem", "key.pem")`
   HttpLimits limits{};
   double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
+  /// For which connections are still accepted after TERM, so that a router sees /ready's 503 and a scraper the drain;
+  /// at most `longest_drain`. INT, of a person at a keyboard, has no delay.
+  double drain_delay_s = 0;
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
 };
@@ -69,9 +72,10 @@ class OpenAiServer {
     if (config_.signals) drain_on_signal();
     http_.run(*app_);
   }
-  /// Ends `run` once requests under way have ended, at most `drain_s` later. From any thread.
+  /// Ends `run` once requests under way have ended, at most `drain_s` later, and not before `drain_delay_s`. From any
+  /// thread.
   void drain() {
-    http_.post([this] { drain_now(); });
+    http_.post([this] { drain_now(config_.drain_delay_s); });
   }
   /// Ends `run` now. From any thread.
   void stop() {
@@ -89,19 +93,29 @@ class OpenAiServer {
   [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
 
  private:
-  void drain_now() {
+  /// Seconds in which clients may take the end of a stream that was cut.
+  static constexpr double last_words = 2;
+
+  void drain_now(double delay) {
+    if (std::exchange(draining_, true)) return;
     app_->drain();
-    const double seconds = std::clamp(config_.drain_s, 0.0, longest_drain);
-    http_.drain(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    const double bound = std::clamp(config_.drain_s, 0.0, longest_drain);
+    delay = std::clamp(delay, 0.0, longest_drain);
+    http_.after(bound, [this] { app_->cut("the server has ended, and did not wait longer for this answer"); });
+    const std::chrono::milliseconds rest(static_cast<std::int64_t>((std::max(0.0, bound - delay) + last_words) * 1000));
+    if (delay > 0)
+      http_.after(delay, [this, rest] { http_.drain(rest); });
+    else
+      http_.drain(rest);
   }
   /// The first TERM or INT drains; the second has its default effect and ends the program at once, whatever its threads
   /// do. (Rejected: stopping the server, and so `run`, at the second. The engine's step under way would have to end
   /// first, and the exit status would be that of a drain in which nothing was lost.)
   void drain_on_signal() {
-    http_.on_signal({SIGTERM, SIGINT}, [this](int) {
-      if (http_.draining()) return http_.stop(); // `drain` was called before
+    http_.on_signal({SIGTERM, SIGINT}, [this](int number) {
+      if (draining_) return http_.stop(); // `drain` was called before
       if (config_.draining) config_.draining(app_->under_way());
-      drain_now();
+      drain_now(number == SIGINT ? 0 : config_.drain_delay_s);
     });
   }
 
@@ -110,6 +124,7 @@ class OpenAiServer {
   Pacer pacer_;
   ServedRequests served_;
   std::optional<WhatIfThread> what_if_;
+  bool draining_ = false;
   std::optional<OpenAiApp> app_; ///< owns exchanges, which must end before `http_`
 };
 
