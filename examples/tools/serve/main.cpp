@@ -180,7 +180,9 @@ int program(int argc, char** argv) {
   serving::Options options;
   if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
   if (options.list) {
-    for (const engines::System& system : engines::real_systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+    for (const engines::System& system : engines::real_systems())
+      fmt::print("{:<22} {}{}\n", system.name, system.what,
+                 system.knows_lengths ? " (cannot serve: it looks at how long answers will be)" : "");
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());

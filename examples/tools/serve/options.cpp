@@ -44,7 +44,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "systems that the requests of the last ten minutes are replayed through, with commas, for /whatif; or "
                  "none (default: VllmSwap,SuperInfer,OrbitFlow, those that this program has)");
   app.add_option("--record", options.record,
-                 "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them");
+                 "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them. An "
+                 "earlier run's file is kept: FILE.1, FILE.2, … before its ending");
   app.add_option("--record-clock", options.record_clock, "write down what the engine was told of time");
   app.add_option("--replay", options.replay,
                  "serve nobody: put the requests of this --record through the system again, at the times of "

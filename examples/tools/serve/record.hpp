@@ -22,11 +22,12 @@ namespace serving {
 
 using Log = std::shared_ptr<sluice::LogWriter>;
 
-/// A file that grows by whole lines, each in the file before `add` returns. A disk that fills up is said once, in the
-/// log, and what could not be written is counted: the server goes on.
+/// A file that grows by whole lines, each in the file before `add` returns. If the disk fills up, the log reports it
+/// once, what could not be written is counted, and the server continues.
 class GrowingFile {
  public:
-  /// Begins the file anew. Errors name `flag`: the path cannot be written.
+  /// Begins a file; null where the path has an earlier run's lines, or another server writes it. Errors name `flag`:
+  /// the path cannot be written.
   static sluice::Expected<std::unique_ptr<GrowingFile>> open(std::string flag, const std::string& path, Log log);
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
@@ -80,7 +81,8 @@ class ClockFile final : public sluice::ServedListener {
 class Records final : public sluice::ServedListener {
  public:
   explicit Records(Log log) : log_(std::move(log)) {}
-  /// Opens the files that `options` name. Errors: one of them cannot be written.
+  /// Opens the files that `options` name, or, where an earlier run wrote one of them, both with the next number:
+  /// day.jsonl, day.1.jsonl, day.2.jsonl. Errors: one of them cannot be written.
   sluice::Status open(const Options& options);
   /// `listener` hears of every request, too; outlives this.
   void tell(sluice::ServedListener& listener) { listeners_.push_back(&listener); }
@@ -91,6 +93,9 @@ class Records final : public sluice::ServedListener {
   }
 
  private:
+  /// The files of that number; false where one of them is taken.
+  sluice::Expected<bool> open(const Options& options, int number);
+
   Log log_;
   std::unique_ptr<RequestFile> requests_;
   std::unique_ptr<ClockFile> clock_;
