@@ -18,6 +18,7 @@
 #include "serve/system.hpp"
 #include "serve/tls.hpp"
 #include "serve/what_if.hpp"
+#include "shared/version.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -125,6 +126,9 @@ int serve(serving::Options& options) {
   config.api.metrics = [log](PrometheusWriter& to) {
     to.counter("sluice:log_lines_dropped_total", "Lines of the log that its reader did not take in time.",
                static_cast<double>(log->dropped()));
+    const MadeBy& made = made_by();
+    to.gauge("sluice:build_info", "1, with what the server was built of.", 1,
+             {{"version", made.version}, {"commit", made.commit}, {"build", made.build}});
   };
 
   OpenAiServer server(std::move(config));

@@ -599,6 +599,12 @@ TEST_CASE("OpenAiApp writes its metrics for Prometheus") {
         "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
         "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
         "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
-        "# TYPE vllm:request_success_total counter\n", "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
+        "vllm:request_prompt_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_generation_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_max_num_generation_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_params_n_bucket{model_name=\"tiny\",engine=\"0\",le=\"1\"} 1\n",
+        "vllm:request_params_max_tokens_sum{model_name=\"tiny\",engine=\"0\"} 16\n",
+        "\n# TYPE process_open_fds gauge\nprocess_open_fds ", "# TYPE vllm:request_success_total counter\n",
+        "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
 }

@@ -15,6 +15,7 @@
 #include "sluice/serve/nlohmann/openai_headers.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/process_metrics.hpp"
 #include "sluice/serve/serve_metrics.hpp"
 #include "sluice/serve/wall_time.hpp"
 
@@ -142,6 +143,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       settle(found);
     }
   }
+  /// Whether new requests are served.
+  [[nodiscard]] bool ready() const { return !draining_ && engine_->ready(); }
   /// Requests under way.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
@@ -166,13 +169,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
     CompletionJob job;
     std::vector<GenerationId> ids;
-    std::vector<double> last; ///< when each answer's last token came; below 0: none yet
-    double begun;             ///< when the request came
-    std::size_t accepted = 0; ///< answers that the engine accepted
-    std::string name;         ///< its id, for the log
-    AskedOf asked;            ///< for the log
-    int status = 200;         ///< HTTP status, for the log
-    std::string reason;       ///< why its answers ended, each reason once
+    std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
+    std::vector<AnsweredLength> lengths; ///< of each answer
+    double begun;                        ///< when the request came
+    std::size_t accepted = 0;            ///< answers that the engine accepted
+    std::string name;                    ///< its id, for the log
+    AskedOf asked;                       ///< for the log
+    int status = 200;                    ///< HTTP status, for the log
+    std::string reason;                  ///< why its answers ended, each reason once
   };
 
   [[nodiscard]] std::string why_not_ready() const {
@@ -228,6 +232,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     answers_.write(writer);
     engine_->metrics(writer);
     if (setup_.metrics) setup_.metrics(writer);
+    PrometheusWriter process(response.body, {}); // without labels, as other programs have them
+    write_process_metrics(process);
     exchange->respond(std::move(response));
   }
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -366,6 +372,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     job.name = std::move(name);
     job.asked = asked_of(request);
     job.last.assign(generations.size(), -1);
+    for (const Generation& generation : generations)
+      job.lengths.push_back({static_cast<std::int64_t>(generation.prompt.size()), 0, generation.max_tokens, choices});
     metrics_.requests += 1;
     for (std::size_t at = 0; at < generations.size(); ++at) {
       const GenerationId id{++last_generation_};
@@ -493,21 +501,22 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       note_end(job, "error", job.job.begun() ? 200 : event.error.status);
       break;
     case GenerationEvent::Kind::ended:
-      count_end(job, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
+      count_end(job, at, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
       break;
     case GenerationEvent::Kind::tokens:
       if (tokens == 0) break;
       metrics_.generation_tokens += tokens;
+      job.lengths[at].generated += tokens;
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
-      if (job.job.stopped(at)) count_end(job, FinishReason::stop, now); // the engine sends no `ended` for it
+      if (job.job.stopped(at)) count_end(job, at, FinishReason::stop, now); // the engine sends no `ended` for it
       break;
     }
   }
 
-  void count_end(Job& job, FinishReason reason, double now) {
-    metrics_.ended(reason, now - job.begun);
+  void count_end(Job& job, std::size_t at, FinishReason reason, double now) {
+    metrics_.ended(reason, now - job.begun, job.lengths[at]);
     note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
   }
   /// For the log. A request with several answers may end for several reasons.
