@@ -12,6 +12,7 @@
 
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
+#include "serve/notify.hpp"
 #include "serve/options.hpp"
 #include "serve/record.hpp"
 #include "serve/replay.hpp"
@@ -24,6 +25,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -109,7 +111,19 @@ int serve(serving::Options& options) {
   config.drain_delay_s = options.drain_delay;
   // Whatever is said while the server runs: nobody waits for whoever reads standard error.
   const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
-  config.draining = [log, drain = options.drain](std::size_t under_way) {
+  const serving::Notify supervisor;
+  config.beat = [&supervisor, said = false](const OpenAiApp& app) mutable {
+    if (!said && app.ready()) {
+      supervisor.say("READY=1\nSTATUS=Serving.");
+      said = true;
+    }
+    // A server whose engine has stopped serves nobody any more: the watchdog ends it.
+    if (app.stopped_by().empty()) supervisor.say("WATCHDOG=1");
+    constexpr double often = 0.1; // seconds: until the weights are loaded
+    return said ? supervisor.watchdog().value_or(3600) : std::min(often, supervisor.watchdog().value_or(often));
+  };
+  config.draining = [log, &supervisor, drain = options.drain](std::size_t under_way) {
+    supervisor.say("STOPPING=1\nSTATUS=Draining.");
     log->add(
         fmt::format("sluice-serve: draining: {} requests under way, at most {} s; again to end now", under_way, drain));
   };

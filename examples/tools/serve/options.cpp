@@ -73,6 +73,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.number("--drain-delay", options.drain_delay, 0, true,
                "seconds after TERM in which connections are still accepted: /ready and new requests get 503, and "
                "/metrics answers, until routers have noticed (default: 5; none after INT)");
+  flags.from_file("--config");
   app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
   app.add_flag("--list", options.list, "name the systems, and stop");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;

@@ -38,6 +38,9 @@ struct OpenAiServerConfig {
   double drain_delay_s = 0;
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
+  /// Called on the connections' thread when `run` begins, and again after as many seconds as it returns: for a
+  /// supervisor that wants to hear that requests are served. May be empty.
+  std::function<double(const OpenAiApp&)> beat{};
 };
 
 /// Life: `listen`; make an engine that tells `listener`; `attach` it; `run` until TERM, `drain` or `stop`.
@@ -70,6 +73,7 @@ class OpenAiServer {
   void run() {
     SLUICE_ASSERT(app_.has_value(), "an engine, attached before the run");
     if (config_.signals) drain_on_signal();
+    if (config_.beat) beat();
     http_.run(*app_);
   }
   /// Ends `run` once requests under way have ended, at most `drain_s` later, and not before `drain_delay_s`. From any
@@ -96,6 +100,9 @@ class OpenAiServer {
   /// Seconds in which clients may take the end of a stream that was cut.
   static constexpr double last_words = 2;
 
+  void beat() {
+    http_.after(config_.beat(*app_), [this] { beat(); });
+  }
   void drain_now(double delay) {
     if (std::exchange(draining_, true)) return;
     app_->drain();
