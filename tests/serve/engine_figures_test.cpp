@@ -8,6 +8,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -203,6 +204,38 @@ TEST_CASE("EngineFigures: the live state after a scripted sequence") {
 
   figures.failed("a plan that does not fit");
   CHECK(live(figures)["failure"] == "a plan that does not fit");
+}
+
+TEST_CASE("EngineFigures: the phases of requests, under vLLM's names") {
+  EngineFigures figures;
+  Scene scene;
+  const RequestSpec spec = spec_of(1, 9, 9);
+  for (const std::uint32_t id : {3U, 4U}) figures.entered(RequestId{id}, spec);
+  RequestRow& row = scene.add(3, spec);
+  scene.running = {Slot{0}};
+  IterationRecord record;
+  record.duration = Seconds{0.5};
+  figures.on(events::Iterated{record});
+  figures.on(events::Delivered{row, Tokens{1}, Seconds{2.5}});
+  figures.update(scene.view(2.5)); // its first iteration began at 2
+  for (const double when : {2.75, 3.5}) figures.on(events::Delivered{row, Tokens{1}, Seconds{when}});
+  row.delivered = Tokens{3};
+  figures.on(events::Ended{row, Seconds{3.5}});
+  RequestRow other;
+  other.id = RequestId{4};
+  figures.on(events::Cancelled{other, Seconds{4}}); // without a token
+  for (const auto& [name, seconds] : {std::pair{"queue_time", 1.0},
+                                      {"prefill_time", 0.5},
+                                      {"decode_time", 1.0},
+                                      {"inference_time", 1.5},
+                                      {"time_per_output_token", 0.5}}) {
+    INFO(name);
+    CHECK(metric(figures, std::string{"vllm:request_"} + name + "_seconds_sum") == doctest::Approx(seconds));
+    CHECK(metric(figures, std::string{"vllm:request_"} + name + "_seconds_count") == 1);
+  }
+  CHECK(sluice::testing::metrics_text(figures).find(
+            R"(vllm:cache_config_info{block_size="16",num_gpu_blocks="50",num_cpu_blocks="125",)") !=
+        std::string::npos);
 }
 
 TEST_CASE("EngineFigures: the live state is bounded and keeps the newest entries") {

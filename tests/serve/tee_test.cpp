@@ -295,8 +295,10 @@ TEST_CASE("Tee gives both engines the same generation, and shows the first one's
 }
 
 TEST_CASE("log_line writes a TeeDifference as one line of JSON") {
-  CHECK(log_line({GenerationId{3}, 5, 12, 13}, 1.5) ==
-        R"({"event":"tee_difference","time":1.5,"generation":3,"position":5,"token":12,"tee_token":13})");
-  CHECK(log_line({GenerationId{3}, 5, 12, std::nullopt}, 1.5) ==
-        R"({"event":"tee_difference","time":1.5,"generation":3,"position":5,"token":12,"tee_token":null})");
+  CHECK(
+      log_line({GenerationId{3}, 5, 12, 13}, "2026-11-23T23:04:58.123Z") ==
+      R"({"event":"tee_difference","time":"2026-11-23T23:04:58.123Z","generation":3,"position":5,"token":12,"tee_token":13})");
+  CHECK(
+      log_line({GenerationId{3}, 5, 12, std::nullopt}, "2026-11-23T23:04:58.123Z") ==
+      R"({"event":"tee_difference","time":"2026-11-23T23:04:58.123Z","generation":3,"position":5,"token":12,"tee_token":null})");
 }

@@ -45,6 +45,30 @@ std::string line_of(std::string_view body) {
   return excerpt(chunk && chunk->error ? std::string_view{*chunk->error} : body, 160);
 }
 
+/// Whom the options trust; null for plain HTTP.
+Expected<Trust> trust_of(const Options& options) {
+  if (!options.address.tls) return Trust{};
+#if defined(SLUICE_HAS_OPENSSL)
+  auto trust = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  boost::system::error_code error;
+  if (options.insecure) {
+    trust->set_verify_mode(asio::ssl::verify_none, error);
+    return trust;
+  }
+  trust->set_verify_mode(asio::ssl::verify_peer, error);
+  if (options.cacert.empty())
+    trust->set_default_verify_paths(error);
+  else
+    trust->load_verify_file(options.cacert, error);
+  if (error)
+    return flag_error("--cacert", "'" + excerpt(options.cacert, 200) + "' cannot be read: " + error.message(),
+                      "a file with certificates in PEM");
+  return trust;
+#else
+  return flag_error("--url", "this build has no TLS", "a build where CMake finds OpenSSL (libssl-dev)");
+#endif
+}
+
 class Load {
  public:
   Load(const Options& options, const Workload& workload) : options_(options), workload_(workload) {
@@ -54,6 +78,9 @@ class Load {
   }
 
   Status connect() {
+    Expected<Trust> trust = trust_of(options_);
+    if (!trust) return trust.error();
+    trust_ = *std::move(trust);
     boost::system::error_code error;
     const auto found = Tcp::resolver(context_).resolve(options_.address.host, options_.address.port, error);
     if (error)
@@ -130,11 +157,12 @@ class Load {
 
   /// One request and its whole answer: its status, or 0 where there is none, and the body, or what went wrong.
   asio::awaitable<int> ask(std::string method, std::string path, std::string body, std::string& said) {
-    Tcp::socket socket(context_);
-    auto [error] = co_await socket.async_connect(endpoint_, as_tuple_awaitable);
+    Channel channel(Tcp::socket(context_), trust_);
+    auto [error] = co_await channel.socket().async_connect(endpoint_, as_tuple_awaitable);
+    if (!error) error = co_await channel.greet(options_.address.host);
     said = error.message();
     if (error) co_return 0;
-    Session session(std::move(socket), {});
+    Session session(std::move(channel), {});
     asio::steady_timer limit(context_, std::chrono::seconds(30));
     limit.async_wait([&](const boost::system::error_code& cancelled) {
       if (!cancelled) session.close();
@@ -162,7 +190,8 @@ class Load {
   asio::awaitable<void> arrive() {
     for (std::size_t index = 0; index < workload_.requests.size(); ++index) {
       const auto after = std::chrono::duration<double>(workload_.requests[index].spec.arrival.count());
-      const auto when = begun_ + std::chrono::duration_cast<Clock::duration>(after);
+      const auto when = options_.closed_loop ? Clock::now() // whenever there is a place
+                                             : begun_ + std::chrono::duration_cast<Clock::duration>(after);
       if (when > Clock::now()) {
         asio::steady_timer timer(context_, when);
         co_await timer.async_wait(as_tuple_awaitable);
@@ -219,18 +248,17 @@ class Load {
                       .slo = options_.slo()};
     bool kept = !idle_.empty() && planned.manner == Manner::reads;
     for (;;) {
-      Tcp::socket socket(context_);
+      Channel channel = kept ? std::move(idle_.back()) : Channel(Tcp::socket(context_), trust_);
       if (kept) {
-        socket = std::move(idle_.back());
         idle_.pop_back();
       } else {
-        boost::system::error_code error = co_await open(socket, planned);
+        boost::system::error_code error = co_await open(channel, planned);
         if (error) {
           fail("connect", error.message());
           co_return;
         }
       }
-      Session session(std::move(socket), asked);
+      Session session(std::move(channel), asked);
       const Listed listed{sessions_, session};
       if (co_await session.send(text)) {
         if (planned.manner == Manner::leaves_waiting) {
@@ -250,13 +278,15 @@ class Load {
     }
   }
 
-  asio::awaitable<boost::system::error_code> open(Tcp::socket& socket, const Planned& planned) {
+  asio::awaitable<boost::system::error_code> open(Channel& channel, const Planned& planned) {
     boost::system::error_code ignored;
+    Tcp::socket& socket = channel.socket();
     socket.open(endpoint_.protocol(), ignored);
     // The kernel would take a whole answer for a client that does not read it.
     if (slow(planned.manner)) socket.set_option(asio::socket_base::receive_buffer_size(2048), ignored);
     auto [error] = co_await socket.async_connect(endpoint_, as_tuple_awaitable);
     socket.set_option(Tcp::no_delay(true), ignored);
+    if (!error) error = co_await channel.greet(options_.address.host);
     co_return error;
   }
 
@@ -315,7 +345,7 @@ class Load {
     }
     if (session.malformed()) return fail("HTTP", "the answer is none that can be read");
     if (session.parser.is_header_done() && session.parser.status() != 200) {
-      if (session.reusable()) idle_.push_back(std::move(session.socket()));
+      if (session.reusable()) idle_.push_back(std::move(session.channel()));
       return fail(std::to_string(session.parser.status()), line_of(session.body()));
     }
     if (!session.streams()) {
@@ -328,7 +358,7 @@ class Load {
     if (!session.check.flawless()) return flawed(session);
     if (session.check.error()) return fail("in the stream", excerpt(*session.check.error(), 160));
     complete(session, planned, request);
-    if (session.reusable()) idle_.push_back(std::move(session.socket()));
+    if (session.reusable()) idle_.push_back(std::move(session.channel()));
   }
 
   void complete(const Session& session, const Planned& planned, const Prompts::Request& request) {
@@ -385,6 +415,7 @@ class Load {
 
   const Options& options_;
   const Workload& workload_;
+  Trust trust_;
   asio::io_context context_{1};
   std::vector<Tcp::endpoint> endpoints_; ///< all that the address resolves to
   Tcp::endpoint endpoint_;               ///< the first of them that answers
@@ -393,7 +424,7 @@ class Load {
   Progress* progress_ = nullptr;
   Clock::time_point begun_;
   asio::steady_timer place_{context_};
-  std::vector<Tcp::socket> idle_;
+  std::vector<Channel> idle_;
   std::unordered_set<Session*> sessions_;
   std::int64_t open_ = 0, ended_ = 0; ///< requests
   std::int64_t quick_ = 0;            ///< open, not read slowly

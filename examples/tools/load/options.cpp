@@ -21,6 +21,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--url", options.url, "the server's address, up to what stands before /v1")->capture_default_str();
   app.add_option("--model", options.model, "what to ask for (default: the first that the server lists)");
+  app.add_option("--cacert", options.cacert,
+                 "of https: trust these certificates, a file in PEM (default: the system's)");
+  app.add_flag("--insecure", options.insecure, "of https: trust any certificate");
   app.add_option("--endpoint", options.endpoint, "chat or completions")->capture_default_str();
   app.add_option("--api-key", options.api_key, "sent as a bearer token");
   add_trace_flags(flags, options, "arrivals and lengths of a trace file");
@@ -29,8 +32,11 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--generate", options.generate, "arrivals and lengths to be drawn: " + std::string{generator_help});
   flags.whole("--limit", options.limit, 1, std::numeric_limits<std::int64_t>::max(), "ask the first N requests only");
   flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  flags.whole("--concurrency", options.concurrency, 1, 60'000,
-              "requests under way at most; others wait here, and are timed from when they are sent (default: 4096)");
+  const CLI::Option* const concurrency = flags.whole(
+      "--concurrency", options.concurrency, 1, 60'000,
+      "requests under way at most; others wait here, and are timed from when they are sent (default: 4096)");
+  app.add_flag("--closed-loop", options.closed_loop,
+               "send a request whenever another has ended, --concurrency of them at once, whatever the arrival times");
   app.add_option("--prompt-text", options.prompt_text,
                  "a file whose text prompts are pieces of (default: common words); as many tokens as wanted where the "
                  "server has /tokenize");
@@ -53,19 +59,22 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--standard", options.standard, "send nothing that is not OpenAI's; answers may then end early");
   app.add_option("--json", options.json, "write the figures, named as by vLLM's serving benchmark");
   app.add_flag("--quiet", options.quiet, "no progress");
-  return flags.parse(argc, argv);
+  const std::optional<int> status = flags.parse(argc, argv);
+  options.has_concurrency = concurrency->count() > 0;
+  return status;
 }
 
 namespace {
 
 Expected<Url> read_url(std::string_view text) {
   const auto wrong = [&](std::string what) {
-    return flag_error("--url", std::move(what), "an address such as http://127.0.0.1:8080");
+    return flag_error("--url", std::move(what), "an address such as http://127.0.0.1:8080 or https://host");
   };
-  if (text.starts_with("https://")) return wrong("'" + excerpt(text) + "' asks for TLS, which is not spoken here");
-  if (!text.starts_with("http://")) return wrong("'" + excerpt(text) + "' does not begin with http://");
-  text.remove_prefix(7);
   Url url;
+  url.tls = text.starts_with("https://");
+  if (!url.tls && !text.starts_with("http://"))
+    return wrong("'" + excerpt(text) + "' does not begin with http:// or https://");
+  text.remove_prefix(url.tls ? 8 : 7);
   const std::size_t slash = text.find('/');
   if (slash != std::string_view::npos) url.prefix = std::string{text.substr(slash)};
   while (!url.prefix.empty() && url.prefix.back() == '/') url.prefix.pop_back();
@@ -82,7 +91,7 @@ Expected<Url> read_url(std::string_view text) {
   } else {
     url.host = std::string{authority.substr(0, colon)};
   }
-  url.port = colon == std::string_view::npos ? "80" : std::string{authority.substr(colon + 1)};
+  url.port = colon == std::string_view::npos ? (url.tls ? "443" : "80") : std::string{authority.substr(colon + 1)};
   unsigned port = 0;
   const auto [end, error] = std::from_chars(url.port.data(), url.port.data() + url.port.size(), port);
   if (error != std::errc{} || end != url.port.data() + url.port.size() || port < 1 || port > 65535)
@@ -98,6 +107,12 @@ Status check_options(Options& options) {
   Expected<Url> url = read_url(options.url);
   if (!url) return url.error();
   options.address = *std::move(url);
+  for (const auto& [flag, given] : {std::pair{"--cacert", !options.cacert.empty()}, {"--insecure", options.insecure}})
+    if (given && !options.address.tls) return flag_error(flag, "--url is plain HTTP", "an address with https://");
+  if (options.insecure && !options.cacert.empty())
+    return flag_error("--insecure", "with --cacert it says the opposite", "one of the two");
+  if (options.closed_loop && !options.has_concurrency)
+    return flag_error("--closed-loop", "it does not say how many at once", "--concurrency as well");
   if (options.endpoint != "chat" && options.endpoint != "completions")
     return flag_error("--endpoint", "it is '" + excerpt(options.endpoint) + "'", "chat or completions");
   if (options.trace.empty() == options.generate.empty())

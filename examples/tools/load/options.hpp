@@ -16,6 +16,7 @@ namespace loading {
 struct Url {
   std::string host, port;
   std::string prefix; ///< of every path; empty, or with a slash before and none behind
+  bool tls = false;
   [[nodiscard]] std::string authority() const {
     return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
   }
@@ -29,6 +30,7 @@ struct Options {
   std::string trace, format, trace_columns, generate, prompt_text, json;
   std::optional<std::int64_t> limit, max_tokens;
   std::optional<double> rate_scale, step_time;
+  std::string cacert; ///< a file; empty: the system's certificates
   std::int64_t concurrency = 4096;
   std::int64_t seed = 1; ///< the others', so that one text is one workload
   double temperature = 0;
@@ -36,7 +38,8 @@ struct Options {
   double timeout = 600;       ///< seconds
   double slo_ttft = std::numeric_limits<double>::infinity();
   double slo_tbt = std::numeric_limits<double>::infinity();
-  bool count_tokens = false, standard = false, quiet = false;
+  bool count_tokens = false, standard = false, quiet = false, insecure = false;
+  bool closed_loop = false, has_concurrency = false;
 
   [[nodiscard]] bool chat() const { return endpoint == "chat"; }
   [[nodiscard]] sluice::Slo slo() const { return {sluice::Seconds{slo_ttft}, sluice::Seconds{slo_tbt}}; }

@@ -2,6 +2,7 @@
 // Session: one request on a connection, from its first byte to the last of its answer.
 #pragma once
 
+#include "load/channel.hpp"
 #include "load/reply_parser.hpp"
 #include "load/stream_check.hpp"
 #include <boost/asio.hpp>
@@ -16,10 +17,7 @@
 
 namespace loading {
 
-namespace asio = boost::asio;
-using Tcp = asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
-inline constexpr auto as_tuple_awaitable = asio::as_tuple(asio::use_awaitable);
 
 [[nodiscard]] inline double seconds_since(Clock::time_point since) {
   return std::chrono::duration<double>(Clock::now() - since).count();
@@ -28,20 +26,18 @@ inline constexpr auto as_tuple_awaitable = asio::as_tuple(asio::use_awaitable);
 /// Reads an answer: a stream of events goes to the check, anything else is kept.
 class Session {
  public:
-  Session(Tcp::socket socket, const Asked& asked)
-      : check(asked, &gaps), parser([this](std::string_view body) { take(body); }), socket_(std::move(socket)) {}
+  Session(Channel channel, const Asked& asked)
+      : check(asked, &gaps), parser([this](std::string_view body) { take(body); }), channel_(std::move(channel)) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   asio::awaitable<bool> send(const std::string& message) {
     sent_ = last_ = Clock::now();
-    auto [error, bytes] = co_await asio::async_write(socket_, asio::buffer(message), as_tuple_awaitable);
-    co_return !error;
+    co_return co_await channel_.write(message);
   }
   /// Waits for bytes, and reads at most so many. False at the end: of the answer, or of the connection.
   asio::awaitable<bool> receive(std::size_t most = buffer_size) {
-    auto [error, bytes] = co_await socket_.async_read_some(asio::buffer(buffer_.data(), std::min(most, buffer_.size())),
-                                                           as_tuple_awaitable);
+    const auto [error, bytes] = co_await channel_.read(buffer_.data(), std::min(most, buffer_.size()));
     last_ = Clock::now();
     if (bytes > 0) {
       any_ = true;
@@ -59,10 +55,7 @@ class Session {
     if (error) parser.finish();
     co_return !error && !parser.is_done() && !malformed_;
   }
-  void close() {
-    boost::system::error_code ignored;
-    socket_.close(ignored);
-  }
+  void close() { channel_.close(); }
 
   /// The answer is whole by HTTP's rules.
   [[nodiscard]] bool whole() { return parser.finish(); }
@@ -74,7 +67,7 @@ class Session {
   [[nodiscard]] bool malformed() const { return malformed_; }
   /// Whether the connection takes another request.
   [[nodiscard]] bool reusable() { return parser.is_done() && parser.keep_alive() && !ended_ && unread_.empty(); }
-  [[nodiscard]] Tcp::socket& socket() { return socket_; }
+  [[nodiscard]] Channel& channel() { return channel_; }
   [[nodiscard]] const std::string& body() const { return body_; }
   [[nodiscard]] Clock::time_point sent() const { return sent_; }
   [[nodiscard]] double silence() const { return seconds_since(last_); }
@@ -96,7 +89,7 @@ class Session {
       body_.append(bytes);
   }
 
-  Tcp::socket socket_;
+  Channel channel_;
   std::array<char, buffer_size> buffer_;
   std::string unread_, body_;
   Clock::time_point sent_, last_;

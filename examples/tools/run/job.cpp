@@ -66,6 +66,7 @@ Expected<std::unique_ptr<GenerationEngine>> serve(const engines::System& system,
   const auto ahead = [world = job.ahead](const RealEngine& engine, const Correction& correction) {
     return Cpu{world(engine.now(), correction)};
   };
+  if (job.made) job.made(*thread);
   const Status started = thread->start(configure, ahead);
   if (!started) return started.error();
   return std::unique_ptr<GenerationEngine>(std::move(thread));

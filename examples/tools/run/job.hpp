@@ -67,6 +67,8 @@ struct ServeJob {
   sluice::ForecastSlo forecast;
   WorldsAhead ahead;
   sluice::ServedListener* served = nullptr; ///< notified of every finished request; may be null
+  /// Called with the engine before its thread starts, to attach whoever `listener` tells; may be empty.
+  std::function<void(sluice::GenerationEngine&)> made{};
 };
 
 /// Runs the job to its end. Errors: no engine of that type can be made with this setup.

@@ -6,11 +6,14 @@
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
+#include "sluice/serve/log_writer.hpp"
 #include "sluice/serve/nlohmann/openai_setup.hpp"
 #include "sluice/serve/tee.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
+#include "serve/notify.hpp"
 #include "serve/options.hpp"
 #include "serve/record.hpp"
 #include "serve/replay.hpp"
@@ -20,7 +23,10 @@
 #include "shared/version.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -121,9 +127,24 @@ int serve(serving::Options& options) {
   config.limits.max_connections = *connections;
   config.limits.max_per_address = options.max_per_address;
   config.drain_s = options.drain;
-  config.draining = [drain = options.drain](std::size_t under_way) {
-    fmt::print(stderr, "sluice-serve: draining: {} requests under way, at most {} s; again to end now\n", under_way,
-               drain);
+  config.drain_delay_s = options.drain_delay;
+  // Whatever is said while the server runs: nobody waits for whoever reads standard error.
+  const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
+  const serving::Notify supervisor;
+  config.beat = [&supervisor, said = false](const OpenAiApp& app) mutable {
+    if (!said && app.ready()) {
+      supervisor.say("READY=1\nSTATUS=Serving.");
+      said = true;
+    }
+    // A server whose engine has stopped serves nobody any more: the watchdog ends it.
+    if (app.stopped_by().empty()) supervisor.say("WATCHDOG=1");
+    constexpr double often = 0.1; // seconds: until the weights are loaded
+    return said ? supervisor.watchdog().value_or(3600) : std::min(often, supervisor.watchdog().value_or(often));
+  };
+  config.draining = [log, &supervisor, drain = options.drain](std::size_t under_way) {
+    supervisor.say("STOPPING=1\nSTATUS=Draining.");
+    log->add(
+        fmt::format("sluice-serve: draining: {} requests under way, at most {} s; again to end now", under_way, drain));
   };
   config.api = openai_setup(served->name, *served->tokenizer, served->context);
   const std::string who =
@@ -140,16 +161,19 @@ int serve(serving::Options& options) {
   config.api.logprobs = options.simulate.empty();
   config.api.rules = options.simulate.empty() && options.run.backend == "cpu";
   config.api.unknown_fields = options.lenient ? UnknownFields::ignored : UnknownFields::refused;
-  if (!options.quiet)
-    config.api.log = [](std::string line) {
-      line += '\n';
-      std::fputs(line.c_str(), stderr);
-    };
+  if (!options.quiet) config.api.log = [log](const std::string& line) { log->add(line); };
+  config.api.metrics = [log](PrometheusWriter& to) {
+    to.counter("sluice:log_lines_dropped_total", "Lines of the log that its reader did not take in time.",
+               static_cast<double>(log->dropped()));
+    const MadeBy& made = made_by();
+    to.gauge("sluice:build_info", "1, with what the server was built of.", 1,
+             {{"version", made.version}, {"commit", made.commit}, {"build", made.build}});
+  };
   const std::function<double()> clock = config.api.clock;
 
   OpenAiServer server(std::move(config));
   if (const Status listening = server.listen(); !listening) return fail(listening.error());
-  serving::Records records; // begun anew only now: another server on this port may be writing them
+  serving::Records records(log); // begun anew only now: another server on this port may be writing them
   if (const Status opened = records.open(options); !opened) return fail(opened.error());
   if (ServedListener* const ended = server.served()) records.tell(*ended);
 
@@ -158,27 +182,32 @@ int serve(serving::Options& options) {
   serving::DecisionsFile decisions;
   if (!options.run.decisions.empty())
     if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
+  // Attached before its thread starts: an engine may stop at once, and its clients are to hear why.
   const auto start = [&](const engines::System& of, serving::Served& runs, GenerationListener& listener,
-                         running::Recorded& into, const std::string& gate, ServedListener* over) {
+                         running::Recorded& into, const std::string& gate, ServedListener* over,
+                         std::function<void(GenerationEngine&)> made) {
     return running::serve(of, {runs.setup, slo, runs.world, *runs.tokens, listener, into, QueueLimit{options.queue},
-                               forecast_of(gate), runs.ahead, over});
+                               forecast_of(gate), runs.ahead, over, std::move(made)});
   };
   served->world = records.recorded(served->world);
   std::unique_ptr<Tee> tee;
   if (tee_served)
-    tee = std::make_unique<Tee>(server.listener(), [clock](const TeeDifference& difference) {
-      std::fputs((log_line(difference, clock()) + '\n').c_str(), stderr);
+    tee = std::make_unique<Tee>(server.listener(), [log](const TeeDifference& difference) {
+      log->add(log_line(difference, iso_time(wall_ms())));
     });
+  if (tee) server.attach(*tee);
   Expected<std::unique_ptr<GenerationEngine>> engine =
-      start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records);
+      start(**system, *served, tee ? tee->first() : server.listener(), recorded, options.gate, &records,
+            [&](GenerationEngine& made) {
+              if (!tee) server.attach(made);
+            });
   if (!engine) return fail(engine.error());
   if (tee) {
-    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr);
+    auto follower = start(**second, **tee_served, tee->second(), tee_recorded, "none", nullptr, {});
     if (!follower) return fail(of_flag("--tee", follower.error()));
     tee->attach(*std::move(engine), *std::move(follower));
     *engine = std::move(tee);
   }
-  server.attach(**engine);
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
   if (*admin) fmt::print("admin: {}  (/live to look, /metrics for Prometheus, POST /drain)\n", server.admin_url());
@@ -188,7 +217,7 @@ int serve(serving::Options& options) {
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
   if (server.stopped_by().empty()) return 0;
-  std::fprintf(stderr, "sluice-serve: the engine had stopped: %s\n", server.stopped_by().c_str());
+  log->add("sluice-serve: the engine had stopped: " + server.stopped_by());
   return 1;
 }
 
@@ -196,7 +225,9 @@ int program(int argc, char** argv) {
   serving::Options options;
   if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
   if (options.list) {
-    for (const engines::System& system : engines::real_systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+    for (const engines::System& system : engines::real_systems())
+      fmt::print("{:<22} {}{}\n", system.name, system.what,
+                 system.knows_lengths ? " (cannot serve: it looks at how long answers will be)" : "");
     return 0;
   }
   if (Status status = serving::check_options(options); !status) return fail(status.error());

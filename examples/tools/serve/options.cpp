@@ -51,7 +51,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "systems that the requests of the last ten minutes are replayed through, with commas, for /whatif; or "
                  "none (default: VllmSwap,SuperInfer,OrbitFlow, those that this program has)");
   app.add_option("--record", options.record,
-                 "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them");
+                 "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them. An "
+                 "earlier run's file is kept: FILE.1, FILE.2, … before its ending");
   app.add_option("--record-clock", options.record_clock, "write down what the engine was told of time");
   app.add_option("--replay", options.replay,
                  "serve nobody: put the requests of this --record through the system again, at the times of "
@@ -90,6 +91,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.number(
       "--drain", options.drain, 0, true,
       "seconds that requests under way may take after TERM; a second TERM ends the program at once (default: 30)");
+  flags.number("--drain-delay", options.drain_delay, 0, true,
+               "seconds after TERM in which connections are still accepted: /ready and new requests get 503, and "
+               "/metrics answers, until routers have noticed (default: 5; none after INT)");
+  flags.from_file("--config");
   app.add_flag("--quiet", options.quiet, "no line for each request on standard error");
   app.add_flag("--list", options.list, "name the systems, and stop");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
@@ -178,8 +183,9 @@ Status check_options(Options& options) {
   if (options.max_bodies < options.max_body)
     return running::flag_error("--max-bodies", fmt::format("{} bytes hold no body of --max-body", options.max_bodies),
                                fmt::format("at least {}", options.max_body));
-  if (options.drain > longest_drain)
-    return running::flag_error("--drain", "it is above a day", fmt::format("at most {} seconds", longest_drain));
+  for (const auto& [flag, seconds] : {std::pair{"--drain", options.drain}, {"--drain-delay", options.drain_delay}})
+    if (seconds > longest_drain)
+      return running::flag_error(flag, "it is above a day", fmt::format("at most {} seconds", longest_drain));
   if (options.replay.empty() != options.replay_clock.empty())
     return running::flag_error(options.replay.empty() ? "--replay-clock" : "--replay", "it stands alone",
                                "--replay and --replay-clock, of one server");

@@ -32,7 +32,7 @@ struct Options {
   std::int64_t max_bodies = std::int64_t{64} << 20;       ///< bytes
   std::optional<int> max_connections;                     ///< none: 4096, or what the limit of open files allows
   int max_per_address = 0;                                ///< connections; 0: any number
-  double drain = 30;                                      ///< seconds
+  double drain = 30, drain_delay = 5;                     ///< seconds
   std::string simulate;                                   ///< a device; empty: this machine
   std::string tee;                                        ///< a second system on the same requests; empty: none
   std::string what_if;                                    ///< systems, or none; empty: some that suit

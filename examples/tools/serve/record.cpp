@@ -10,32 +10,44 @@
 #include "run/options.hpp"
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <tuple>
 #include <utility>
 
 namespace serving {
 
 using namespace sluice;
 
-Expected<std::unique_ptr<GrowingFile>> GrowingFile::open(std::string flag, const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+Expected<std::unique_ptr<GrowingFile>> GrowingFile::open(std::string flag, const std::string& path, Log log) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0)
     return running::flag_error(flag, fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)),
                                "the name of a file to be written");
-  return std::unique_ptr<GrowingFile>(new GrowingFile(std::move(flag), path, descriptor));
+  struct stat file {};
+  // Locked while it is written: two servers that start at once would both find it empty. A pipe keeps no record.
+  const bool regular = ::fstat(descriptor, &file) == 0 && S_ISREG(file.st_mode);
+  if (regular && (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 || ::fstat(descriptor, &file) != 0 || file.st_size > 0)) {
+    ::close(descriptor);
+    return std::unique_ptr<GrowingFile>{};
+  }
+  return std::unique_ptr<GrowingFile>(new GrowingFile(std::move(flag), path, descriptor, std::move(log)));
 }
 
-GrowingFile::GrowingFile(std::string flag, std::string path, int descriptor)
-    : flag_(std::move(flag)), path_(std::move(path)), descriptor_(descriptor) {}
+GrowingFile::GrowingFile(std::string flag, std::string path, int descriptor, Log log)
+    : flag_(std::move(flag)), path_(std::move(path)), log_(std::move(log)), descriptor_(descriptor) {}
 
 GrowingFile::~GrowingFile() {
   ::close(descriptor_);
-  if (lost_ > 0) fmt::print(stderr, "sluice-serve: {}: {} lines are missing in '{}'\n", flag_, lost_, path_);
+  if (lost_ > 0) log_->add(fmt::format("sluice-serve: {}: {} lines are missing in '{}'", flag_, lost_, path_));
 }
 
 void GrowingFile::add(std::string_view lines, std::int64_t count) {
@@ -48,8 +60,8 @@ void GrowingFile::add(std::string_view lines, std::int64_t count) {
       // Half a line would make the next one unreadable. What is no regular file cannot be cut, nor need it be.
       if (::ftruncate(descriptor_, size_) == 0) (void)::lseek(descriptor_, size_, SEEK_SET);
       if (lost_ == 0)
-        fmt::print(stderr, "sluice-serve: {}: '{}' takes no more: {}; the server goes on without\n", flag_, path_,
-                   std::strerror(error));
+        log_->add(fmt::format("sluice-serve: {}: '{}' takes no more: {}; the server goes on without", flag_, path_,
+                              std::strerror(error)));
       lost_ += count;
       return;
     }
@@ -81,20 +93,44 @@ void ClockFile::write(std::size_t keep) {
   events.erase(events.begin(), end);
 }
 
+namespace {
+
+/// "day.jsonl", "day.1.jsonl", …; "day", "day.1" for a name without an ending.
+std::string numbered(const std::string& path, int number) {
+  if (number == 0) return path;
+  const std::filesystem::path name(path);
+  return (name.parent_path() / name.stem()).string() + "." + std::to_string(number) + name.extension().string();
+}
+
+} // namespace
+
+Expected<bool> Records::open(const Options& options, int number) {
+  std::unique_ptr<GrowingFile> requests, clock;
+  for (const auto& [flag, path, place] : {std::tuple{"--record", &options.record, &requests},
+                                          std::tuple{"--record-clock", &options.record_clock, &clock}}) {
+    if (path->empty()) continue;
+    auto file = GrowingFile::open(flag, numbered(*path, number), log_);
+    if (!file) return file.error();
+    if (*file == nullptr) return false;
+    *place = *std::move(file);
+  }
+  for (const auto& [flag, path] : {std::pair{"--record", &options.record}, {"--record-clock", &options.record_clock}})
+    if (number > 0 && !path->empty())
+      log_->add(fmt::format("sluice-serve: {}: '{}' has another run's lines; this one writes '{}'", flag, *path,
+                            numbered(*path, number)));
+  if (requests) listeners_.push_back((requests_ = std::make_unique<RequestFile>(std::move(requests))).get());
+  if (clock) listeners_.push_back((clock_ = std::make_unique<ClockFile>(std::move(clock))).get());
+  return true;
+}
+
 Status Records::open(const Options& options) {
-  if (!options.record.empty()) {
-    auto file = GrowingFile::open("--record", options.record);
-    if (!file) return file.error();
-    requests_ = std::make_unique<RequestFile>(std::move(*file));
-    listeners_.push_back(requests_.get());
+  constexpr int most = 10'000;
+  for (int number = 0; number < most; ++number) {
+    const Expected<bool> opened = open(options, number);
+    if (!opened) return opened.error();
+    if (*opened) return {};
   }
-  if (!options.record_clock.empty()) {
-    auto file = GrowingFile::open("--record-clock", options.record_clock);
-    if (!file) return file.error();
-    clock_ = std::make_unique<ClockFile>(std::move(*file));
-    listeners_.push_back(clock_.get());
-  }
-  return {};
+  return running::flag_error("--record", fmt::format("{} earlier runs have files of that name", most), "another name");
 }
 
 std::shared_ptr<BackendWorld> Records::recorded(std::shared_ptr<BackendWorld> world) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/log_writer.hpp"
 #include "sluice/serve/served_request.hpp"
 #include "sluice/world/clock_record.hpp"
 #include "sluice/world/cpu/cpu.hpp"
@@ -19,12 +20,15 @@
 
 namespace serving {
 
-/// A file that grows by whole lines, each in the file before `add` returns. A disk that fills up is said once, on
-/// standard error, and what could not be written is counted: the server goes on.
+using Log = std::shared_ptr<sluice::LogWriter>;
+
+/// A file that grows by whole lines, each in the file before `add` returns. If the disk fills up, the log reports it
+/// once, what could not be written is counted, and the server continues.
 class GrowingFile {
  public:
-  /// Begins the file anew. Errors name `flag`: the path cannot be written.
-  static sluice::Expected<std::unique_ptr<GrowingFile>> open(std::string flag, const std::string& path);
+  /// Begins a file; null where the path has an earlier run's lines, or another server writes it. Errors name `flag`:
+  /// the path cannot be written.
+  static sluice::Expected<std::unique_ptr<GrowingFile>> open(std::string flag, const std::string& path, Log log);
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
   /// Says how much was lost, if any was.
@@ -34,9 +38,10 @@ class GrowingFile {
   void add(std::string_view lines, std::int64_t count = 1);
 
  private:
-  GrowingFile(std::string flag, std::string path, int descriptor);
+  GrowingFile(std::string flag, std::string path, int descriptor, Log log);
 
   std::string flag_, path_;
+  Log log_;
   int descriptor_;
   std::int64_t size_ = 0; ///< of whole lines
   std::int64_t lost_ = 0; ///< lines
@@ -75,7 +80,9 @@ class ClockFile final : public sluice::ServedListener {
 /// The files that a run is asked to write, and who else hears of requests that are over.
 class Records final : public sluice::ServedListener {
  public:
-  /// Opens the files that `options` name. Errors: one of them cannot be written.
+  explicit Records(Log log) : log_(std::move(log)) {}
+  /// Opens the files that `options` name, or, where an earlier run wrote one of them, both with the next number:
+  /// day.jsonl, day.1.jsonl, day.2.jsonl. Errors: one of them cannot be written.
   sluice::Status open(const Options& options);
   /// `listener` hears of every request, too; outlives this.
   void tell(sluice::ServedListener& listener) { listeners_.push_back(&listener); }
@@ -86,6 +93,10 @@ class Records final : public sluice::ServedListener {
   }
 
  private:
+  /// The files of that number; false where one of them is taken.
+  sluice::Expected<bool> open(const Options& options, int number);
+
+  Log log_;
   std::unique_ptr<RequestFile> requests_;
   std::unique_ptr<ClockFile> clock_;
   std::vector<sluice::ServedListener*> listeners_; ///< not changed once an engine runs

@@ -115,6 +115,13 @@ class Flags {
     });
   }
 
+  /// A flag that names a file of flags, as CLI11 reads it: `port = 8080`, a line each. The command line overrides it.
+  void from_file(const std::string& flag) {
+    app_.set_config(flag, "", "a file of further flags, a line each as 'port = 8080'; the command line overrides it")
+        ->type_name("FILE");
+    app_.allow_config_extras(CLI::config_extras_mode::error);
+  }
+
   /// Any other value: `take` stores the text's value, or returns the expectation for the error.
   template <class Take>
   CLI::Option* other(const std::string& flag, const std::string& help, Take take) {
@@ -127,6 +134,14 @@ class Flags {
     std::reverse(words.begin(), words.end()); // CLI11 expects a reversed vector
     try {
       app_.parse(std::move(words));
+    } catch (const CLI::ConfigError& error) {
+      std::fprintf(stderr, "%s: --config: %s; expected flags that --help lists, as 'port = 8080'\n", program_.c_str(),
+                   sluice::excerpt(error.what(), 160).c_str());
+      return 2;
+    } catch (const CLI::FileError& error) {
+      std::fprintf(stderr, "%s: --config: %s; expected a file of flags, as 'port = 8080'\n", program_.c_str(),
+                   sluice::excerpt(error.what(), 160).c_str());
+      return 2;
     } catch (const CLI::ExtrasError&) {
       for (int i = 1; i < argc; ++i)
         if (const std::string_view flag = flag_of(argv[i]); !flag.empty() && !knows(std::string{flag})) {

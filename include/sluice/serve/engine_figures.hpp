@@ -6,6 +6,7 @@
 #include "sluice/serve/live_json.hpp"
 #include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
+#include "sluice/serve/request_phases.hpp"
 #include "sluice/serve/served_request.hpp"
 #include "sluice/state/view/view.hpp"
 
@@ -151,6 +152,7 @@ class EngineFigures {
   void update(const View& view) {
     state_.now = view.now;
     state_.layers = view.geometry.layers;
+    state_.block_tokens = view.limits.block_tokens.count();
     state_.layer_block_bytes = view.geometry.layer_block_bytes.count();
     state_.running = static_cast<std::int64_t>(view.running.size());
     state_.waiting = view.waiting;
@@ -183,7 +185,7 @@ class EngineFigures {
 
   // ---- on any thread
 
-  /// Writes all metrics; `to` adds its common labels.
+  /// Writes all metrics; `to` adds its common labels. Names and bounds with `vllm:` are vLLM's.
   void metrics(PrometheusWriter& to) const {
     const std::lock_guard lock{mutex_};
     const LiveState& s = published_;
@@ -194,6 +196,12 @@ class EngineFigures {
     to.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.",
              s.device_capacity > 0 ? whole(s.device_used) / whole(s.device_capacity) : 0);
     to.counter("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.", whole(s.preemptions));
+    phases_.write(to);
+    to.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig.", 1,
+             {{"block_size", std::to_string(s.block_tokens)},
+              {"num_gpu_blocks", std::to_string(s.layers > 0 ? s.device_capacity / s.layers : 0)},
+              {"num_cpu_blocks", std::to_string(s.layers > 0 ? s.host_capacity / s.layers : 0)},
+              {"enable_prefix_caching", "False"}});
     to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(s.preempted));
     to.counter("sluice:paused_seconds_total", "Time for which requests that came back had been paused.", s.paused_s);
     to.counter("sluice:steps_total", "Iterations of the engine.", whole(s.steps));
@@ -301,11 +309,21 @@ class EngineFigures {
     event.held = row.deposit().count();
     return event;
   }
+  /// Of a request that had a token, however it ended.
+  void note_phases(const Note& note, const RequestRow& row) {
+    const SloAttainment& at = note.attainment;
+    if (!at.started()) return;
+    const Seconds scheduled = note.scheduled.count() < 0 ? at.first : std::min(note.scheduled, at.first);
+    const std::lock_guard lock{mutex_};
+    phases_.observe((scheduled - at.arrival).count(), (at.first - scheduled).count(), (at.last - at.first).count(),
+                    row.delivered.count());
+  }
   void over(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
     LiveEvent event = event_of(kind, row, now);
     if (const auto found = notes_.find(event.id); found != notes_.end()) {
       const SloAttainment& attainment = found->second.attainment;
       if (attainment.started()) event.first = attainment.first - attainment.arrival;
+      note_phases(found->second, row);
       event.missed = attainment.missed;
       event.verdict = attainment.verdict(attainment.started() ? attainment.last : now);
       if (served_ != nullptr)
@@ -322,6 +340,7 @@ class EngineFigures {
   std::unordered_map<std::uint32_t, Note> notes_; ///< of live requests
 
   mutable std::mutex mutex_; ///< guards the next members
+  RequestPhases phases_;
   LiveState published_;
   Clock::time_point published_at_ = Clock::now();
 };

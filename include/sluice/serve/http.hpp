@@ -56,6 +56,7 @@ struct HttpResponse {
   std::string body;
   HttpHeaders headers; ///< other than type and length
   bool close = false;  ///< close the connection after this response
+  std::string why;     ///< for the log: what is wrong with the request; not sent
 };
 
 /// The response to one request, given at once or in pieces. All calls are made on the application's thread.

@@ -105,6 +105,7 @@ struct LiveState {
   Seconds now{0};
   int layers = 0;
   std::int64_t layer_block_bytes = 0;
+  std::int64_t block_tokens = 0; ///< tokens per block
 
   std::int64_t steps = 0, plans = 0, preemptions = 0;
   std::int64_t ended = 0, cancelled = 0, refused = 0;

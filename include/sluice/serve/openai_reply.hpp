@@ -63,6 +63,7 @@ struct Choice {
 [[nodiscard]] inline HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error.status;
+  response.why = error.message;
   JsonWriter json(response.body);
   const auto or_null = [&](std::string_view key, const std::string& value) {
     json.key(key);

@@ -24,7 +24,18 @@ inline constexpr std::array<double, 21> e2e_bounds{0.3,  0.5,  0.8,   1.0,   1.5
 inline constexpr std::array<double, 14> delivery_bounds{0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01,
                                                         0.015,  0.02,  0.03,  0.05,  0.1,   0.25,   1.0};
 
+// 1, 2, 5, 10, … up to a million tokens, which is a context beyond most models'.
+inline constexpr std::array<double, 19> token_bounds{1.,  2.,  5.,  10., 20., 50., 100., 200., 500., 1e3,
+                                                     2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5,  5e5,  1e6};
+inline constexpr std::array<double, 5> choice_bounds{1, 2, 5, 10, 20};
+
 } // namespace detail
+
+/// What an answer was asked for, and its length, in tokens.
+struct AnsweredLength {
+  std::int64_t prompt = 0, generated = 0, most = 0;
+  int choices = 1; ///< answers to its prompt
+};
 
 /// Latencies are measured when the server sends: from a request's arrival to the piece that has its tokens.
 struct ServeMetrics {
@@ -32,6 +43,10 @@ struct ServeMetrics {
   PrometheusHistogram itl{detail::itl_bounds};
   PrometheusHistogram e2e{detail::e2e_bounds};
   PrometheusHistogram delivery{detail::delivery_bounds}; ///< per token: from the end of its step until it was sent
+  PrometheusHistogram prompts{detail::token_bounds};     ///< tokens, of answers that ended by themselves
+  PrometheusHistogram lengths{detail::token_bounds};     ///< the same, generated
+  PrometheusHistogram most{detail::token_bounds};        ///< the same, max_tokens
+  PrometheusHistogram choices{detail::choice_bounds};    ///< the same, n
   std::int64_t requests = 0;
   std::int64_t stopped = 0, cut = 0; ///< answers that ended by a stop, or at their maximum length
   std::int64_t left = 0;             ///< requests whose client left
@@ -40,9 +55,13 @@ struct ServeMetrics {
   std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
   std::int64_t generation_tokens = 0;
 
-  void ended(FinishReason reason, double seconds) {
+  void ended(FinishReason reason, double seconds, const AnsweredLength& length = {}) {
     (reason == FinishReason::stop ? stopped : cut) += 1;
     e2e.observe(seconds);
+    prompts.observe(static_cast<double>(length.prompt));
+    lengths.observe(static_cast<double>(length.generated));
+    most.observe(static_cast<double>(length.most));
+    choices.observe(length.choices);
   }
 
   void write(PrometheusWriter& to) const {
@@ -50,6 +69,13 @@ struct ServeMetrics {
     to.histogram("vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft);
     to.histogram("vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", itl);
     to.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e);
+    to.histogram("vllm:request_prompt_tokens", "Number of prefill tokens processed.", prompts);
+    to.histogram("vllm:request_generation_tokens", "Number of generation tokens processed.", lengths);
+    // vLLM's is of all answers to a prompt; here each answer is a request of the engine.
+    to.histogram("vllm:request_max_num_generation_tokens",
+                 "Histogram of maximum number of requested generation tokens.", lengths);
+    to.histogram("vllm:request_params_max_tokens", "Histogram of the max_tokens request parameter.", most);
+    to.histogram("vllm:request_params_n", "Histogram of the n request parameter.", choices);
     to.histogram("sluice:delivery_seconds", "Time from the end of a token's step to when it was sent.", delivery);
     to.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", whole(prompt_tokens));
     to.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", whole(generation_tokens));

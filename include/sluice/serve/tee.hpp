@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,15 +30,15 @@ struct TeeDifference {
   std::optional<std::int32_t> token, tee_token;
 };
 
-/// The difference as one line of JSON for a log. `time_s`: when it was found.
-[[nodiscard]] inline std::string log_line(const TeeDifference& difference, double time_s) {
+/// The difference as one line of JSON for a log. `time`: the wall clock's when it was found.
+[[nodiscard]] inline std::string log_line(const TeeDifference& difference, std::string_view time) {
   std::string line;
   JsonWriter json(line);
   const auto token = [&](const char* name, const std::optional<std::int32_t>& value) {
     json.key(name);
     value ? json.value(*value) : json.null();
   };
-  json.begin_object().key("event").value("tee_difference").key("time").value(time_s);
+  json.begin_object().key("event").value("tee_difference").key("time").value(time);
   json.key("generation").value(static_cast<std::uint64_t>(difference.id)).key("position").value(difference.position);
   token("token", difference.token);
   token("tee_token", difference.tee_token);

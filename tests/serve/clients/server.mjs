@@ -8,7 +8,7 @@ const program = process.env.SLUICE_SERVE;
 
 /// Starts a server with these flags: its address, its metrics, and how to end it.
 export async function serve(...flags) {
-  const child = spawn(program, ['--port', '0', '--quiet', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(program, ['--port', '0', '--quiet', '--drain-delay', '0', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (text) => (said += text));
   const ended = once(child, 'exit');

@@ -481,6 +481,40 @@ TEST_CASE("OpenAiApp reports a failed generation in its stream") {
   CHECK(seen->response.body.find("[DONE]") == std::string::npos);
 }
 
+TEST_CASE("OpenAiApp drains: 503 with Retry-After to newcomers, and an error to those whom it cuts") {
+  std::vector<json> ends;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](const std::string& text) {
+      if (json line = json::parse(text); line["event"] == "end") ends.push_back(std::move(line));
+    };
+  });
+  CHECK(world.ask("GET", "/ready")->response.status == 200);
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})");
+  world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted), world.event(1, Kind::tokens, "x")});
+  world.app->drain();
+  for (const auto& seen : {world.ask("GET", "/ready"), world.ask("POST", "/v1/completions", R"({"prompt":"a"})")}) {
+    CHECK(seen->response.status == 503);
+    CHECK(seen->response.headers.find("Retry-After") == "1");
+    CHECK(seen->response.close);
+  }
+  CHECK(world.ask("GET", "/health")->response.status == 200);
+  CHECK(world.ask("GET", "/metrics")->response.status == 200);
+  CHECK(!stream->finished); // those under way go on
+  world.app->cut("too long");
+  CHECK(whole->response.status == 503);
+  CHECK(whole->response.headers.find("Retry-After") == "1");
+  CHECK(stream->finished);
+  CHECK(stream->response.body.find(R"(data: {"error":{"message":"too long")") != std::string::npos);
+  CHECK(stream->response.body.find("[DONE]") == std::string::npos);
+  REQUIRE(ends.size() == 2);
+  for (const json& line : ends) CHECK(line["reason"] == "drain");
+  CHECK(ends[0]["status"].get<int>() + ends[1]["status"].get<int>() == 503 + 200);
+  CHECK(world.engine.cancelled.size() == 2);
+  CHECK(world.app->under_way() == 0);
+  world.happen({world.event(1, Kind::tokens, "late")});
+}
+
 TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
   World world;
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a","model":"gpt-4"})")->response.status == 404);
@@ -741,6 +775,46 @@ TEST_CASE("OpenAiApp logs how each request ended") {
   }
 }
 
+TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](std::string line) { lines.push_back(json::parse(line)); };
+    setup.api_keys = {"right"};
+  });
+  HttpHeaders keyed;
+  keyed.add("Authorization", "Bearer right");
+  keyed.add("x-request-id", "mine");
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  world.ask("GET", "/no\x01thing?key=secret", "", keyed);
+  world.ask("PUT", "/v1/models", "", keyed);
+  world.ask("POST", "/v1/completions", "{", keyed);
+  world.ask("GET", "/health");
+  CHECK(world.app->refuse(413, "the body is long").status == 413);
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed);
+  world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x"), world.event(0, Kind::ended)});
+  world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed)->gone();
+  world.transport.run();
+  std::vector<int> statuses;
+  for (const json& line : lines) {
+    INFO(line.dump());
+    CHECK(line["time"] == "2023-11-14T22:13:20.000Z");
+    if (line.contains("path") && line["path"] != "/health" && line.value("status", 0) != 401)
+      CHECK(line["request_id"] == "mine");
+    CHECK(line.dump().find("secret") == std::string::npos);
+    if (line.contains("status")) statuses.push_back(line["status"]);
+  }
+  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 200, 413, 200, 499});
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  for (const char* labels :
+       {"code=\"401\",route=\"/v1/completions\"} 1\n", "code=\"404\",route=\"other\"} 1\n",
+        "code=\"405\",route=\"/v1/models\"} 1\n", "code=\"400\",route=\"/v1/completions\"} 1\n",
+        "code=\"200\",route=\"/health\"} 1\n", "code=\"413\",route=\"other\"} 1\n",
+        "code=\"200\",route=\"/v1/completions\"} 1\n", "code=\"499\",route=\"/v1/completions\"} 1\n"})
+    CHECK_MESSAGE(text.find(std::string{"sluice:answers_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
+                      std::string::npos,
+                  labels);
+}
+
 TEST_CASE("OpenAiApp refuses a body of another content type, and one without a type from a web page") {
   World world;
   const auto status = [&](const char* name, const char* value) {
@@ -815,6 +889,12 @@ TEST_CASE("OpenAiApp writes its metrics for Prometheus") {
         "vllm:prompt_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
         "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"0\"} 3\n",
         "vllm:request_success_total{model_name=\"tiny\",engine=\"0\",finished_reason=\"stop\"} 1\n",
-        "# TYPE vllm:request_success_total counter\n", "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
+        "vllm:request_prompt_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_generation_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_max_num_generation_tokens_sum{model_name=\"tiny\",engine=\"0\"} 3\n",
+        "vllm:request_params_n_bucket{model_name=\"tiny\",engine=\"0\",le=\"1\"} 1\n",
+        "vllm:request_params_max_tokens_sum{model_name=\"tiny\",engine=\"0\"} 16\n",
+        "\n# TYPE process_open_fds gauge\nprocess_open_fds ", "# TYPE vllm:request_success_total counter\n",
+        "sluice:steps_total{model_name=\"tiny\",engine=\"0\"} 7\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
 }

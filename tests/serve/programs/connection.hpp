@@ -85,6 +85,12 @@ class Connection {
     while (read()) text_.clear();
     return !silent_;
   }
+  /// All that comes until the server closes the connection.
+  std::string rest() {
+    while (read()) {
+    }
+    return std::exchange(text_, {});
+  }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

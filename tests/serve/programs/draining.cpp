@@ -33,8 +33,8 @@ Connection streaming(const ServerProcess& server) {
 } // namespace
 
 TEST_CASE("TERM during 200 streams: no new ones, all 200 end completely, exit 0" * needs_program("sluice-serve")) {
-  ServerProcess server(
-      {"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--max-batch-tokens", "1024", "--drain", "600"});
+  ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--batch", "200", "--max-batch-tokens", "1024",
+                        "--drain", "600", "--drain-delay", "0"});
   Connection idle(server.port());
   idle.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(idle.response().status == 200);
@@ -67,16 +67,41 @@ TEST_CASE("TERM during 200 streams: no new ones, all 200 end completely, exit 0"
 TEST_CASE("a drain has a time limit, and a second TERM aborts it" * needs_program("sluice-serve")) {
   for (const bool again : {false, true}) {
     INFO(again);
-    ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--drain", again ? "600" : "0.3"});
+    ServerProcess server(
+        {"--model", "llama3-8b", "--simulate", "h100", "--drain", again ? "600" : "0.3", "--drain-delay", "0"});
     Connection connection = streaming(server);
     const auto began = std::chrono::steady_clock::now();
     server.signal(SIGTERM);
     CHECK(ServerProcess::eventually([&] { return !Connection(server.port()).open(); }));
     if (again) server.signal(SIGTERM);
-    CHECK(connection.ended());
-    CHECK(connection.text().find("[DONE]") == std::string::npos);
+    const std::string read = connection.rest();
+    CHECK(read.find("[DONE]") == std::string::npos);
+    CHECK((read.find("data: {\"error\":{") != std::string::npos) == !again); // cut: it says so
     CHECK(server.wait() == (again ? 128 + SIGTERM : 0));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     CHECK(took.count() < 20); // the answer would take half a minute
   }
+}
+
+TEST_CASE("TERM keeps the listener for --drain-delay: /ready and newcomers get 503, and /metrics answers" *
+          needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "llama3-8b", "--simulate", "h100", "--drain", "600", "--drain-delay", "600"});
+  Connection connection = streaming(server);
+  server.signal(SIGTERM);
+  const auto ask = [&](const std::string& bytes) {
+    Connection client(server.port());
+    client.send(bytes);
+    return client.response();
+  };
+  const std::string ready = "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  CHECK(ServerProcess::eventually([&] { return ask(ready).status == 503; }));
+  for (const std::string& bytes : {ready, post("/v1/completions", endless)}) {
+    const sluice_test::Response refused = ask(bytes);
+    CHECK(refused.status == 503);
+    CHECK(refused.head.find("Retry-After: ") != std::string::npos);
+    CHECK(refused.head.find("Connection: close") != std::string::npos);
+  }
+  CHECK(server.metric("vllm:num_requests_running") == 1); // the stream goes on
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 128 + SIGTERM);
 }

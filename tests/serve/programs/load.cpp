@@ -84,6 +84,21 @@ TEST_CASE("a few connections serve many requests, and SLO attainment is measured
   CHECK(missed.json["goodput"] == 0);
 }
 
+TEST_CASE("a closed loop sends a request when another has ended, whatever the arrival times" *
+          needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100"});
+  const TemporaryFolder folder;
+  const std::string file = (folder.path / "load.json").string();
+  const Ran ran = run_program("sluice-load", "--quiet --url " + server.url() + " --json " + file + // one every day
+                                                 " --generate even:rate=0.00001,requests=12,prompt=8,output=5 "
+                                                 "--closed-loop --concurrency 3 2>&1");
+  INFO(ran.out);
+  REQUIRE(ran.code == 0);
+  const auto report = nlohmann::json::parse(sluice_test::content(file));
+  CHECK(report["completed"] == 12);
+  CHECK(report["max_concurrent_requests"] == 3);
+}
+
 TEST_CASE("clients that leave in every phase leak nothing" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny", "--queue", "1000"});
   for (const char* share : {"1", "0.5"}) {
@@ -131,9 +146,11 @@ TEST_CASE("sluice-load: mistakes are reported in one line" * needs_program("slui
   const std::string some = generated(1, 1, 1);
   check_refused("sluice-load", "", "there is nothing to ask for; expected --generate or --trace");
   check_refused("sluice-load", some + "--url 127.0.0.1:80", "--url: ");
-  check_refused("sluice-load", some + "--url https://127.0.0.1", "TLS");
   check_refused("sluice-load", some + "--url http://127.0.0.1:99999", "--url: its port is '99999'");
   check_refused("sluice-load", some + "--url http://127.0.0.1:1", "there is no server");
+  check_refused("sluice-load", some + "--url ftp://127.0.0.1", "does not begin with http:// or https://");
+  check_refused("sluice-load", some + "--closed-loop", "--closed-loop: it does not say how many at once");
+  check_refused("sluice-load", some + "--insecure", "--insecure: --url is plain HTTP");
   check_refused("sluice-load", some + "--endpoint talk", "--endpoint: it is 'talk'; expected chat or completions");
   check_refused("sluice-load", some + "--leave 1.5", "--leave: ");
   check_refused("sluice-load", some + "--leave 0.6 --slow 0.6", "--slow: ");

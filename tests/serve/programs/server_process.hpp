@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,11 +27,12 @@ namespace sluice_test {
 /// Runs until the end of the scope.
 class ServerProcess {
  public:
-  /// Starts it with these flags, and waits until it is ready.
+  /// Starts it with these flags, and waits until it is ready. It drains without a delay unless they have one.
   explicit ServerProcess(std::vector<std::string> flags)
-      : ServerProcess("sluice-serve", (flags.insert(flags.begin(), {"--port", "0", "--quiet"}), std::move(flags))) {}
-  /// The same for another program that prints its address as sluice-serve does.
-  ServerProcess(const std::string& program, std::vector<std::string> flags) {
+      : ServerProcess("sluice-serve", with_usual(std::move(flags))) {}
+  /// The same for another program that prints its address as sluice-serve does. `errors`: its standard error; below 0:
+  /// this program's.
+  ServerProcess(const std::string& program, std::vector<std::string> flags, int errors = -1) {
     flags.insert(flags.begin(), program_path(program).string());
     int pipe[2];
     REQUIRE(::pipe(pipe) == 0);
@@ -38,6 +40,7 @@ class ServerProcess {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipe[0]);
+    if (errors >= 0) posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     std::vector<char*> words;
     for (std::string& flag : flags) words.push_back(flag.data());
     words.push_back(nullptr);
@@ -102,6 +105,12 @@ class ServerProcess {
   }
 
  private:
+  static std::vector<std::string> with_usual(std::vector<std::string> flags) {
+    if (std::find(flags.begin(), flags.end(), "--drain-delay") == flags.end())
+      flags.insert(flags.end(), {"--drain-delay", "0"});
+    flags.insert(flags.end(), {"--port", "0", "--quiet"});
+    return flags;
+  }
   [[nodiscard]] bool ready() const {
     if (scheme_ == "http") return get(port_, "/ready") == "ready\n";
     return std::system(("curl --silent --insecure --fail " + url() + "/ready >/dev/null").c_str()) == 0;

@@ -97,6 +97,23 @@ TEST_CASE("TLS: curl -N streams, plain HTTP is refused, and TERM drains" * needs
   CHECK(server.wait() == 0);
 }
 
+TEST_CASE("TLS: sluice-load checks the server's certificate, unless it is told not to" * needs_all()) {
+  const Certificate certificate;
+  const ServerProcess server(
+      {"--model", "llama3-8b", "--simulate", "h100", "--tls-cert", certificate.file, "--tls-key", certificate.key});
+  const std::string load =
+      "--quiet --url " + server.url() + " --generate even:rate=1000,requests=20,prompt=8,output=5 --concurrency 4 ";
+  for (const std::string& trust : {std::string{"--insecure "}, "--cacert '" + certificate.file + "' --closed-loop "}) {
+    const sluice_test::Ran ran = sluice_test::run_program("sluice-load", load + trust + "2>&1");
+    INFO(ran.out);
+    CHECK(ran.code == 0);
+    CHECK(ran.out.find("20") != std::string::npos);
+  }
+  check_refused("sluice-load", load, "there is no server: certificate verify failed");
+  check_refused("sluice-load", load + "--cacert /nowhere", "--cacert: '/nowhere' cannot be read");
+  check_refused("sluice-load", load + "--insecure --cacert a", "--insecure: with --cacert it says the opposite");
+}
+
 TEST_CASE("TLS: wrong files are refused in one line" * needs_all()) {
   const Certificate one, other;
   const std::string tiny = "--model tiny --port 0 ";

@@ -7,6 +7,7 @@
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
 #include "sluice/serve/answer_headers.hpp"
+#include "sluice/serve/answer_log.hpp"
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/completion_job.hpp"
 #include "sluice/serve/cors.hpp"
@@ -17,7 +18,9 @@
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
+#include "sluice/serve/process_metrics.hpp"
 #include "sluice/serve/serve_metrics.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -51,21 +54,29 @@ struct OpenAiSetup {
   std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;                 ///< whether tokens have log-probabilities; if not, requests for them fail
   bool rules = false; ///< whether the decoder applies LogitRules and scores prompts: a DecoderRunner's does
-  UnknownFields unknown_fields = UnknownFields::refused;    ///< in requests' bodies
-  std::int64_t created = 0;                                 ///< when the model was created, seconds since 1970
-  std::function<std::int64_t()> now_s;                      ///< wall clock, seconds since 1970
-  std::function<double()> clock;                            ///< seconds, for latencies
-  std::function<std::uint64_t()> random;                    ///< for ids, and for seeds of requests without one
-  std::function<void(std::string)> log;                     ///< called with one JSON object per event; may be empty
+  UnknownFields unknown_fields = UnknownFields::refused; ///< in requests' bodies
+  std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
+  std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
+  std::function<std::int64_t()> now_ms;                  ///< the same in milliseconds, for the log; empty: of `now_s`
+  std::function<double()> clock;                         ///< seconds, for latencies
+  std::function<std::uint64_t()> random;                 ///< for ids, and for seeds of requests without one
+  std::function<void(std::string)> log;                  ///< called with one JSON object per event; may be empty
   std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
   std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
+  std::function<void(PrometheusWriter&)> metrics;           ///< adds the program's own to /metrics; may be empty
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
 class OpenAiApp final : public HttpApp, public GenerationListener {
  public:
   OpenAiApp(OpenAiSetup setup, HttpTransport& transport, GenerationEngine& engine)
-      : setup_(std::move(setup)), cors_(setup_.cors), headers_(setup_.now_s), transport_(&transport), engine_(&engine) {
+      : setup_(std::move(setup)),
+        cors_(setup_.cors),
+        headers_(setup_.now_s),
+        transport_(&transport),
+        engine_(&engine),
+        answers_(
+            setup_.log, [this] { return stamp(); }, setup_.clock) {
     SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
     if (setup_.keys == nullptr) {
       std::vector<ApiKey> keys;
@@ -82,7 +93,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     const std::string_view given = request.headers.find("x-request-id");
     const bool names_itself = is_request_id(given);
     request_id_ = names_itself ? std::string{given} : new_id("req-");
-    exchange = headers_.with(cors_.open(std::move(exchange)), request_id_);
+    exchange =
+        headers_.with(cors_.open(answers_.noting(asked_of(request, request_id_), std::move(exchange))), request_id_);
     const std::string_view path = request.path();
     if (request.method == "OPTIONS" && cors_.allowed()) return exchange->respond(Cors::preflight(request));
     if (std::optional<HttpResponse> refused = check_key(request)) return exchange->respond(*std::move(refused));
@@ -112,7 +124,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::optional<HttpResponse> refused = check_key(head);
     if (!refused) return std::nullopt;
     const std::string_view given = head.headers.find("x-request-id");
-    return cors_.open(headers_.with(*std::move(refused), is_request_id(given) ? std::string{given} : new_id("req-")));
+    std::string id = is_request_id(given) ? std::string{given} : new_id("req-");
+    answers_.answered(asked_of(head, id), refused->status, refused->why);
+    return cors_.open(headers_.with(*std::move(refused), std::move(id)));
   }
   [[nodiscard]] bool watches(const HttpRequest& head) const override {
     for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
@@ -120,7 +134,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return false;
   }
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    return cors_.open(headers_.with(refusal(status, std::move(what)), new_id("req-")));
+    std::string id = new_id("req-");
+    answers_.answered({.request_id = id}, status, what);
+    return cors_.open(headers_.with(refusal(status, std::move(what)), std::move(id)));
   }
 
   /// Called on the engine's thread.
@@ -134,7 +150,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (!setup_.log) return;
       std::string line;
       JsonWriter json(line);
-      json.begin_object().key("event").value("engine_stopped").key("why").value(why).end_object();
+      json.begin_object().key("event").value("engine_stopped").key("time").value(stamp());
+      json.key("why").value(why).end_object();
       setup_.log(std::move(line));
     });
   }
@@ -143,6 +160,27 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// From now on new requests get status 503.
   void drain() { draining_ = true; }
+  /// Ends every request under way with an error: an event in a stream, otherwise status 503.
+  void cut(const std::string& why) {
+    std::vector<std::uint64_t> keys;
+    for (const auto& [key, job] : jobs_) keys.push_back(key);
+    for (const std::uint64_t key : keys) {
+      const auto found = jobs_.find(key);
+      if (found == jobs_.end()) continue; // its client left when it got another's end
+      Job& job = found->second;
+      GenerationEvent event;
+      event.kind = GenerationEvent::Kind::failed;
+      event.error = unavailable(why);
+      event.retry_after_s = 1;
+      metrics_.failed += 1;
+      note_end(job, "drain", job.job.begun() ? 200 : event.error.status);
+      job.job.take(0, event);
+      job.job.flush();
+      settle(found);
+    }
+  }
+  /// Whether new requests are served.
+  [[nodiscard]] bool ready() const { return !draining_ && engine_->ready(); }
   /// Requests under way.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
@@ -153,9 +191,6 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// Requests per measurement of delivery time: all get the time of the last.
   static constexpr std::size_t timed_together = 32;
-
-  /// nginx's status for a client that left before its response began.
-  static constexpr int client_left = 499;
 
   using Clock = std::chrono::steady_clock;
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
@@ -192,12 +227,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     CompletionJob job;
     std::vector<GenerationId> ids;
     std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
+    std::vector<AnsweredLength> lengths; ///< of each answer
     double begun;                        ///< when the request came
     std::size_t accepted = 0;            ///< answers that the engine accepted
     std::string name;                    ///< its id, for the log
-    std::string request_id;              ///< of its response's header, for the log
     std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
-    std::string traceparent;             ///< its header of that name, for the log; may be empty
+    AskedOf asked;                       ///< for the log
     int status = 200;                    ///< HTTP status, for the log
     std::string reason;                  ///< why its answers ended, each reason once
   };
@@ -205,6 +240,22 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] std::string why_not_ready() const {
     if (!stopped_.empty()) return "the engine has stopped: " + stopped_;
     return draining_ ? "the server is draining" : "the weights are still loading";
+  }
+
+  [[nodiscard]] static ApiError unavailable(std::string why) {
+    ApiError error;
+    error.status = 503;
+    error.type = "server_error";
+    error.message = std::move(why);
+    return error;
+  }
+  /// Says when to ask again, unless the engine has stopped for good. A draining server's connections end, so that a
+  /// client's next one reaches another server.
+  [[nodiscard]] HttpResponse not_ready() const {
+    HttpResponse response = error_response(unavailable(why_not_ready()));
+    if (stopped_.empty()) response.headers.add("Retry-After", "1");
+    response.close = draining_;
+    return response;
   }
 
   // ---- endpoints
@@ -216,7 +267,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     exchange->respond(std::move(response));
   }
   void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (draining_ || !engine_->ready()) return exchange->respond(refusal(503, why_not_ready()));
+    if (draining_ || !engine_->ready()) return exchange->respond(not_ready());
     HttpResponse response;
     response.type = "text/plain";
     response.body = "ready\n";
@@ -263,8 +314,12 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     response.type = "text/plain; version=0.0.4; charset=utf-8";
     PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
     metrics_.write(writer);
+    answers_.write(writer);
     if (setup_.transport_metrics) setup_.transport_metrics(writer);
     engine_->metrics(writer);
+    if (setup_.metrics) setup_.metrics(writer);
+    PrometheusWriter process(response.body, {}); // without labels, as other programs have them
+    write_process_metrics(process);
     exchange->respond(std::move(response));
   }
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
@@ -392,12 +447,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
                                             "expected none to be asked for");
     if (!error) error = read_rules(wanted);
     if (!error) error = encode(wanted, prompts);
-    if (!error && (draining_ || !engine_->ready())) {
-      error.emplace();
-      error->status = 503;
-      error->type = "server_error";
-      error->message = why_not_ready();
-    }
+    if (!error && (draining_ || !engine_->ready())) return exchange->respond(not_ready());
     ReplyHead head{.id = new_id(kind == Kind::response ? "resp_"
                                 : chat                 ? "chatcmpl-"
                                                        : "cmpl-"),
@@ -405,8 +455,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
                    .created = setup_.now_s(),
                    .model = setup_.model,
                    .fingerprint = setup_.fingerprint};
-    log_request(request, head.id, wanted, prompts, error);
     if (error) return exchange->respond(error_response(*error));
+    log_request(request, head.id, wanted, prompts);
 
     const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
     const std::uint64_t key = ++last_job_;
@@ -441,9 +491,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job& job = placed.first->second;
     job.name = std::move(name);
     job.account = account_of(request);
-    job.request_id = request_id_;
-    job.traceparent = request.headers.find("traceparent");
+    job.asked = asked_of(request, request_id_);
     job.last.assign(generations.size(), -1);
+    for (const Generation& generation : generations)
+      job.lengths.push_back({static_cast<std::int64_t>(generation.prompt.size()), 0, generation.max_tokens, choices});
     metrics_.requests += 1;
     for (std::size_t at = 0; at < generations.size(); ++at) {
       const GenerationId id{++last_generation_};
@@ -617,22 +668,23 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       note_end(job, "error", job.job.begun() ? 200 : event.error.status);
       break;
     case GenerationEvent::Kind::ended:
-      count_end(job, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
+      count_end(job, at, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
       break;
     case GenerationEvent::Kind::tokens:
       if (tokens == 0) break;
       metrics_.generation_tokens += tokens;
       if (job.account) job.account->take_tokens(tokens, now);
+      job.lengths[at].generated += tokens;
       (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
       if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
       job.last[at] = now;
-      if (job.job.stopped(at)) count_end(job, FinishReason::stop, now); // the engine sends no `ended` for it
+      if (job.job.stopped(at)) count_end(job, at, FinishReason::stop, now); // the engine sends no `ended` for it
       break;
     }
   }
 
-  void count_end(Job& job, FinishReason reason, double now) {
-    metrics_.ended(reason, now - job.begun);
+  void count_end(Job& job, std::size_t at, FinishReason reason, double now) {
+    metrics_.ended(reason, now - job.begun, job.lengths[at]);
     note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
   }
   /// For the log. A request with several answers may end for several reasons.
@@ -661,7 +713,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (found == jobs_.end()) return;
     metrics_.left += 1;
     if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
-    note_end(found->second, "abort", found->second.job.begun() ? 200 : client_left);
+    note_end(found->second, "abort", found->second.job.begun() ? 200 : AnswerLog::client_left);
     found->second.job.abandon();
     // The caller is the exchange, which the job owns: the job must not end before this call returns.
     for (const std::size_t answer : found->second.job.to_cancel()) {
@@ -718,34 +770,42 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
     return id;
   }
+  /// The wall clock, for the log.
+  [[nodiscard]] std::string stamp() const { return iso_time(setup_.now_ms ? setup_.now_ms() : setup_.now_s() * 1000); }
+  /// What the log says of a request.
+  [[nodiscard]] AskedOf asked_of(const HttpRequest& request, std::string id) const {
+    AskedOf asked;
+    for (const Route& route : routes())
+      if (route.leads_to(request.path())) asked.route = route.path;
+    asked.method = request.method;
+    asked.path = request.path();
+    asked.request_id = std::move(id);
+    if (const std::shared_ptr<KeyAccount> account = account_of(request)) asked.key = account->name();
+    asked.traceparent = request.headers.find("traceparent");
+    asked.begun = setup_.clock();
+    return asked;
+  }
   void log_request(const HttpRequest& request, const std::string& id, const Completion& wanted,
-                   const std::vector<std::vector<std::int32_t>>& prompts, const std::optional<ApiError>& error) const {
+                   const std::vector<std::vector<std::int32_t>>& prompts) const {
     if (!setup_.log) return;
     std::int64_t tokens = 0;
     for (const auto& prompt : prompts) tokens += static_cast<std::int64_t>(prompt.size());
     std::string line;
     JsonWriter json(line);
-    json.begin_object().key("event").value("request").key("time").value(setup_.clock()).key("id").value(id);
-    json.key("request_id").value(request_id_);
+    json.begin_object().key("event").value("request").key("time").value(stamp()).key("id").value(id);
     json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
-    if (const std::string_view parent = request.headers.find("traceparent"); !parent.empty())
-      json.key("traceparent").value(parent);
-    if (error)
-      json.key("status").value(error->status).key("error").value(error->message);
-    else // the name of its first answer in other lines
-      json.key("generation").value(last_generation_ + 1);
-    json.end_object();
+    asked_of(request, request_id_).write(json);
+    json.key("generation").value(last_generation_ + 1).end_object(); // the name of its first answer in other lines
     setup_.log(std::move(line));
   }
   void log_end(const Job& job) const {
     if (!setup_.log) return;
     std::string line;
     JsonWriter json(line);
-    json.begin_object().key("event").value("end").key("time").value(setup_.clock()).key("id").value(job.name);
-    json.key("request_id").value(job.request_id);
-    if (!job.traceparent.empty()) json.key("traceparent").value(job.traceparent);
-    json.key("status").value(job.status).key("reason").value(job.reason);
+    json.begin_object().key("event").value("end").key("time").value(stamp()).key("id").value(job.name);
+    job.asked.write(json);
+    json.key("path").value(job.asked.path).key("status").value(job.status).key("reason").value(job.reason);
     json.key("completion_tokens").value(job.job.usage().completion);
     json.key("seconds").value(setup_.clock() - job.begun).end_object();
     setup_.log(std::move(line));
@@ -757,6 +817,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   HttpTransport* transport_;
   GenerationEngine* engine_;
   ServeMetrics metrics_;
+  AnswerLog answers_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
   std::string request_id_; ///< of the request that is being handled

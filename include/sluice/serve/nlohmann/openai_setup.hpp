@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -23,6 +24,7 @@ namespace sluice {
   setup.vocabulary = static_cast<int>(tokenizer.vocabulary().size());
   setup.context = context;
   setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  setup.now_ms = wall_ms;
   setup.created = setup.now_s();
   setup.clock = [began = std::chrono::steady_clock::now()] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

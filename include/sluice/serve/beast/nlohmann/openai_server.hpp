@@ -38,11 +38,17 @@ struct OpenAiServerConfig {
   HttpConnection connection{}; ///< plain HTTP; or `*Tls::make("cert.pem", "key.pem")`
   HttpLimits limits{};
   double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
+  /// For which connections are still accepted after TERM, so that a router sees /ready's 503 and a scraper the drain;
+  /// at most `longest_drain`. INT, of a person at a keyboard, has no delay.
+  double drain_delay_s = 0;
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
   /// With `signals`, called at each HUP on the server's thread, as to read keys and certificates again. Empty: HUP has
   /// its default effect.
   std::function<void()> reload{};
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
+  /// Called on the connections' thread when `run` begins, and again after as many seconds as it returns: for a
+  /// supervisor that wants to hear that requests are served. May be empty.
+  std::function<double(const OpenAiApp&)> beat{};
 };
 
 /// Life: `listen`; make an engine that tells `listener`; `attach` it; `run` until TERM, `drain` or `stop`.
@@ -80,15 +86,17 @@ class OpenAiServer {
   void run() {
     SLUICE_ASSERT(app_.has_value(), "an engine, attached before the run");
     if (config_.signals) drain_on_signal();
+    if (config_.beat) beat();
     if (config_.signals && config_.reload) http_.on_each_signal(SIGHUP, config_.reload);
     if (!config_.admin) return http_.run(*app_);
     PublicApp outside(*app_);
-    AdminApp inside(*app_, [this] { drain_now(); });
+    AdminApp inside(*app_, [this] { drain_now(config_.drain_delay_s); });
     http_.run(outside, &inside);
   }
-  /// Ends `run` once requests under way have ended, at most `drain_s` later. From any thread.
+  /// Ends `run` once requests under way have ended, at most `drain_s` later, and not before `drain_delay_s`. From any
+  /// thread.
   void drain() {
-    http_.post([this] { drain_now(); });
+    http_.post([this] { drain_now(config_.drain_delay_s); });
   }
   /// Ends `run` now. From any thread.
   void stop() {
@@ -122,19 +130,32 @@ class OpenAiServer {
     to.counter("sluice:bodies_refused_total", "Requests refused because they exceed the memory for all bodies.",
                static_cast<double>(now.bodies_refused));
   }
-  void drain_now() {
+  /// Seconds in which clients may take the end of a stream that was cut.
+  static constexpr double last_words = 2;
+
+  void beat() {
+    http_.after(config_.beat(*app_), [this] { beat(); });
+  }
+  void drain_now(double delay) {
+    if (std::exchange(draining_, true)) return;
     app_->drain();
-    const double seconds = std::clamp(config_.drain_s, 0.0, longest_drain);
-    http_.drain(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    const double bound = std::clamp(config_.drain_s, 0.0, longest_drain);
+    delay = std::clamp(delay, 0.0, longest_drain);
+    http_.after(bound, [this] { app_->cut("the server has ended, and did not wait longer for this answer"); });
+    const std::chrono::milliseconds rest(static_cast<std::int64_t>((std::max(0.0, bound - delay) + last_words) * 1000));
+    if (delay > 0)
+      http_.after(delay, [this, rest] { http_.drain(rest); });
+    else
+      http_.drain(rest);
   }
   /// The first TERM or INT drains; the second has its default effect and ends the program at once, whatever its threads
   /// do. (Rejected: stopping the server, and so `run`, at the second. The engine's step under way would have to end
   /// first, and the exit status would be that of a drain in which nothing was lost.)
   void drain_on_signal() {
-    http_.on_signal({SIGTERM, SIGINT}, [this](int) {
-      if (http_.draining()) return http_.stop(); // `drain` was called before
+    http_.on_signal({SIGTERM, SIGINT}, [this](int number) {
+      if (draining_) return http_.stop(); // `drain` was called before
       if (config_.draining) config_.draining(app_->under_way());
-      drain_now();
+      drain_now(number == SIGINT ? 0 : config_.drain_delay_s);
     });
   }
 
@@ -143,6 +164,7 @@ class OpenAiServer {
   Pacer pacer_;
   ServedRequests served_;
   std::optional<WhatIfThread> what_if_;
+  bool draining_ = false;
   std::optional<OpenAiApp> app_; ///< owns exchanges, which must end before `http_`
 };
 
