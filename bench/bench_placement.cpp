@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_placement: the planner's time and optimality gap, and a MILP solver's on the same instances.
+// bench_placement: the planner's time and optimality gap, and a MILP solver's time on the same instances.
 //
 //   bench_placement [--instances N] [--seed S] [--milp N]
 #include "sluice/policy/placement/solver/planner.hpp"
@@ -92,7 +92,8 @@ void run(const Case& what, int instances, std::uint64_t seed) {
 }
 
 #ifdef SLUICE_HAVE_GLPK
-/// Solves the same instances with both. A MILP that reaches the time limit counts with the limit and is not compared.
+/// Solves the same instances with the planner and as MILPs. The times include MILPs that reach the time limit; their
+/// results are not compared.
 int compare_with_milp(int instances, std::uint64_t seed, int limit_ms) {
   Random random{seed + 1000};
   ExactSearch<DistanceSpace, DeadlinePool> planner;

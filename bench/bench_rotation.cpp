@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_rotation: cost of a LargestVirtualLagFirst (RotaSched) decision, over the length of the queue.
+// bench_rotation: cost of a LargestVirtualLagFirst (RotaSched) decision, by the length of the queue.
 //
 //   bench_rotation [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
 //
-// A full device, 256 running requests, as many on the host, and a queue of the given length whose head has waited
-// beyond its SLO: every request is ranked, and some change places. `worst` is a queue in which no request fits the
-// remaining memory, so that all of it is read.
+// The device is full: 256 requests are running and 256 are preempted to the host. The head of a queue of the given
+// length has waited beyond its SLO. Every request is ranked, and some are rotated. In `rotation_worst`, no waiting
+// request fits the remaining memory, so the whole queue is read.
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 
 #include <benchmark/benchmark.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace sluice;
 
-/// Rows, lists and a ledger as an engine has them.
+/// The rows, lists and ledger that an engine passes to its policy.
 struct Scene {
   std::vector<RequestRow> rows;
   std::vector<Slot> running, preempted;

@@ -16,23 +16,23 @@ std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_to
   return make_decoder(weights, block_tokens, threads);
 }
 
-TEST_CASE("new placements for all requests in every step change no bit on a device with drawn order") {
+TEST_CASE("new placements for all requests in every step change no bit on a device with random execution order") {
   check_chaos<GpuTrials, Chaos>(1, 25, 0.8);
   check_chaos<GpuTrials, With<Chaos, NextLayer>>(2, 25, 1.1);
   check_chaos<GpuTrials, With<Chaos, FairShare>>(3, 25, 1.1);
   check_chaos<GpuTrials, With<Chaos, EarliestDeadlineFirst>>(4, 25, 1.1);
 }
 
-TEST_CASE("planning beside the iteration changes no bit on a device with drawn order") {
+TEST_CASE("planning concurrently with the iteration changes no bit on a device with random execution order") {
   check_chaos<GpuTrials, With<Chaos, OneStepAhead>>(5, 25, 0.9);
   check_chaos<GpuTrials, With<Chaos, OneStepAhead, FairShare, ChaosSwap>>(6, 25, 1.1);
 }
 
-TEST_CASE("rotations with copies ahead change no bit on a device with drawn order") {
+TEST_CASE("rotations with eager copies change no bit on a device with random execution order") {
   check_chaos<GpuTrials, With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 25, 1.1);
 }
 
-TEST_CASE("hidden states kept instead of K and V change no bit on a device with drawn order") {
+TEST_CASE("hidden states kept instead of K and V change no bit on a device with random execution order") {
   check_chaos<GpuTrials, With<Chaos, ChaosHidden>>(16, 25, 0.8);
   check_chaos<GpuTrials, With<Chaos, ChaosHidden, FairShare>>(17, 25, 1.1);
   check_chaos<GpuTrials, With<Chaos, ChaosHidden, EarliestDeadlineFirst, ChaosWeights>>(18, 25, 1.1, 25);
@@ -51,7 +51,7 @@ TEST_CASE("a host with little memory for hidden states changes no bit") {
   }
 }
 
-TEST_CASE("cancellations change no bit on a device with drawn order") {
+TEST_CASE("cancellations change no bit on a device with random execution order") {
   check_chaos<GpuTrials, Chaos>(11, 25, 0.8, 25);
   check_chaos<GpuTrials, With<Chaos, FairShare>>(12, 25, 1.1, 25);
   check_chaos<GpuTrials, With<Chaos, OneStepAhead>>(13, 25, 0.9, 25);
@@ -59,7 +59,7 @@ TEST_CASE("cancellations change no bit on a device with drawn order") {
   check_chaos<GpuTrials, With<Chaos, ChaosWeights>>(15, 25, 1.1, 25);
 }
 
-TEST_CASE("streaming other weights in every step changes no bit on a device with drawn order") {
+TEST_CASE("streaming other weights in every step changes no bit on a device with random execution order") {
   check_chaos<GpuTrials, With<Chaos, ChaosWeights>>(8, 25, 1.1);
 }
 

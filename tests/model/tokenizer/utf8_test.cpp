@@ -11,7 +11,7 @@
 
 using namespace sluice;
 
-TEST_CASE("every character is read back, and each of its prefixes is cut") {
+TEST_CASE("every character is read back as written, and each incomplete prefix of it is reported as cut") {
   for (char32_t code = 0; code <= 0x10FFFF; code += code < 0x3000 ? 1 : 251) {
     if (code >= 0xD800 && code <= 0xDFFF) continue;
     std::string text;
@@ -22,7 +22,7 @@ TEST_CASE("every character is read back, and each of its prefixes is cut") {
   }
 }
 
-TEST_CASE("invalid UTF-8 is broken up to where no continuation could complete it") {
+TEST_CASE("malformed UTF-8 is reported as broken, with the number of bytes to replace") {
   const struct {
     std::string text;
     int bytes;
@@ -45,8 +45,9 @@ TEST_CASE("invalid UTF-8 is broken up to where no continuation could complete it
     CAPTURE(each.text);
     CHECK(next_utf8(each.text) == Utf8Step{Utf8Kind::broken, each.bytes, 0});
   }
+  // One U+FFFD replaces each broken or cut character.
   CHECK(replace_broken_utf8("a\xE2\x82z\xED\xA0\x80\xF0\x9F") ==
-        "a\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"); // the example of the standard's rule
+        "a\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 TEST_CASE("valid UTF-8 stays unchanged") {
@@ -59,7 +60,7 @@ TEST_CASE("valid UTF-8 stays unchanged") {
   }
 }
 
-TEST_CASE("each byte has its own character, and printable bytes have themselves") {
+TEST_CASE("each byte maps to its own character, and printable bytes map to themselves") {
   std::set<char32_t> seen;
   for (const char32_t character : byte_level_characters()) {
     CHECK(seen.insert(character).second);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceMemory: counts to the byte, from many threads too, and never gives out more than exists.
+// DeviceMemory: counts every byte, also when many threads use it, and never gives out more memory than exists.
 #include "sluice/core/random.hpp"
 #include "sluice/world/machine/device_memory.hpp"
 
@@ -13,7 +13,7 @@
 
 using namespace sluice;
 
-TEST_CASE("taking and giving back counts as a reference does") {
+TEST_CASE("random calls of take and give match a reference's counts") {
   DeviceMemory memory{Bytes{1000}};
   Random random{3};
   std::vector<std::int64_t> held;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch, with the interface of tests/emulate, on a GPU. This header is found before the emulator's, so that the
-// unchanged tests of tests/kernels use the kernels that nvcc compiled. Tests allocate pinned host memory (arena.cpp),
-// which kernels can read.
+// launch on a GPU, with the interface of tests/emulate. This header precedes the emulator's in the include path, so the
+// tests of tests/kernels run unchanged with the kernels that nvcc compiled. Tests allocate pinned host memory
+// (arena.cpp), which kernels can read.
 #pragma once
 
 #include "emulate/report.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BytePairMerges: merges the adjacent pair of the lowest rank until none is left, in O(n log n).
+// BytePairMerges: merges the adjacent pair with the lowest rank until no pair can be merged, in O(n log n).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-/// The result of merging a pair, and its rank: the lowest rank is merged first, among equals the leftmost.
+/// The result of merging a pair, and the pair's rank. The pair with the lowest rank is merged first; of pairs with
+/// equal rank, the leftmost.
 struct Merge {
   std::int32_t rank = 0;
   std::int32_t result = 0;
@@ -23,8 +24,8 @@ struct Merge {
 
 /// The merges of a vocabulary (Sennrich et al., 2016, and every tokenizer.json of model type BPE).
 ///
-/// An open hash table with 16 bytes per slot: std::unordered_map took four times the memory for 280,000 merges, and
-/// merging consists of lookups.
+/// An open hash table with 16 bytes per slot: merging consists mostly of lookups, and std::unordered_map took four
+/// times the memory for 280,000 merges.
 class BytePairMerges {
  public:
   explicit BytePairMerges(std::size_t count = 0) {
@@ -33,9 +34,9 @@ class BytePairMerges {
     slots_.resize(slots);
   }
 
-  /// If a pair is added twice the last one wins, as in Hugging Face's tokenizers.
+  /// If a pair is added twice, the last one wins, as in Hugging Face's tokenizers.
   void add(std::int32_t left, std::int32_t right, Merge merge) {
-    SLUICE_ASSERT(left >= 0 && right >= 0 && merge.rank >= 0, "tokens and a rank");
+    SLUICE_ASSERT(left >= 0 && right >= 0 && merge.rank >= 0, "non-negative tokens and rank");
     if (2 * (count_ + 1) > slots_.size()) grow();
     Slot& slot = slots_[slot_of(slots_, left, right)];
     count_ += slot.left < 0 ? 1U : 0U;
@@ -72,7 +73,7 @@ class BytePairMerges {
   void join(std::vector<std::int32_t>& tokens, std::size_t first, Workspace& workspace) const {
     const std::size_t count = tokens.size() - first;
     if (count < 2) return;
-    SLUICE_ASSERT(count <= INT32_MAX, "a text that was checked for its length");
+    SLUICE_ASSERT(count <= INT32_MAX, "at most INT32_MAX tokens");
     auto& symbols = workspace.symbols;
     auto& queue = workspace.queue;
     symbols.clear();
