@@ -141,7 +141,7 @@ TEST_CASE("tables of several seeds are aligned, name all seeds, and compare ever
   CHECK(text.find(", seeds 1..8;") != std::string::npos);
   CHECK(text.find("means of 8 seeds +- half of the 95 % interval") != std::string::npos);
   CHECK(text.find("one seed") == std::string::npos);
-  CHECK(table_text(synthetic::report(7, {1.5}, false, 30)).find("one seed: what differs") != std::string::npos);
+  CHECK(table_text(synthetic::report(7, {1.5}, false, 30)).find("one seed: with other seeds") != std::string::npos);
   const SystemReport* best = reference_of(blocks_of(eight()).front(), "");
   const std::size_t at = text.find("Against " + best->name);
   REQUIRE(at != std::string::npos);
