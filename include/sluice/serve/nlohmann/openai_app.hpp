@@ -135,7 +135,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
   [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
     std::string id = new_id("req-");
-    answers_.answered({.request_id = id}, status, what);
+    AskedOf unread;
+    unread.request_id = id;
+    answers_.answered(unread, status, what);
     return cors_.open(headers_.with(refusal(status, std::move(what)), std::move(id)));
   }
 
@@ -260,356 +262,49 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- endpoints
 
-  void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    HttpResponse response;
-    response.type = "text/plain";
-    response.body = "ok\n";
-    exchange->respond(std::move(response));
-  }
-  void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (draining_ || !engine_->ready()) return exchange->respond(not_ready());
-    HttpResponse response;
-    response.type = "text/plain";
-    response.body = "ready\n";
-    exchange->respond(std::move(response));
-  }
-  void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    HttpResponse response;
-    JsonWriter json(response.body);
-    json.begin_object().key("object").value("list").key("data").begin_array();
-    write_model(json);
-    json.end_array().end_object();
-    exchange->respond(std::move(response));
-  }
-  void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    const std::string name = unescaped(request.path().substr(std::string_view{"/v1/models/"}.size()));
-    if (const std::optional<ApiError> error = check_model(name)) return exchange->respond(error_response(*error));
-    HttpResponse response;
-    JsonWriter json(response.body);
-    write_model(json);
-    exchange->respond(std::move(response));
-  }
-  void write_model(JsonWriter& json) const {
-    json.begin_object().key("id").value(setup_.model).key("object").value("model");
-    json.key("created").value(setup_.created).key("owned_by").value("sluice");
-    json.key("max_model_len").value(setup_.context).end_object();
-  }
+  void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
+  void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
+  void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
+  void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
+  void write_model(JsonWriter& json) const;
   /// A path with its %XX: clients escape the slash of a model's name, or not.
-  [[nodiscard]] static std::string unescaped(std::string_view path) {
-    std::string text;
-    for (std::size_t at = 0; at < path.size(); ++at) {
-      unsigned byte = 0;
-      const char* const digits = path.data() + at + 1;
-      if (path[at] == '%' && at + 2 < path.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-        text += static_cast<char>(byte);
-        at += 2;
-      } else {
-        text += path[at];
-      }
-    }
-    return text;
-  }
-  void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    HttpResponse response;
-    response.type = "text/plain; version=0.0.4; charset=utf-8";
-    PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
-    metrics_.write(writer);
-    answers_.write(writer);
-    if (setup_.transport_metrics) setup_.transport_metrics(writer);
-    engine_->metrics(writer);
-    if (setup_.metrics) setup_.metrics(writer);
-    PrometheusWriter process(response.body, {}); // without labels, as other programs have them
-    write_process_metrics(process);
-    exchange->respond(std::move(response));
-  }
-  void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    HttpResponse response;
-    response.type = "text/html; charset=utf-8";
-    response.body = live_page();
-    // Even if a prompt or a name injects markup, the page runs no other script and loads nothing.
-    response.headers.add("Content-Security-Policy", live_page_policy);
-    response.headers.add("Cache-Control", "no-cache");
-    exchange->respond(std::move(response));
-  }
+  [[nodiscard]] static std::string unescaped(std::string_view path);
+  void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
+  void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   /// The data that the live page polls: the server's counters as in /metrics, and the engine's state.
-  void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    HttpResponse response;
-    response.body = "{\"server\":";
-    JsonWriter json(response.body);
-    json.begin_object().key("model").value(setup_.model).key("about").value(setup_.about);
-    json.key("context").value(setup_.context).key("ready").value(engine_->ready()).key("draining").value(draining_);
-    json.key("under_way").value(jobs_.size()).key("requests").value(metrics_.requests);
-    json.key("refused").value(metrics_.refused).key("failed").value(metrics_.failed).key("left").value(metrics_.left);
-    json.key("stopped").value(metrics_.stopped).key("cut").value(metrics_.cut);
-    json.key("prompt_tokens").value(metrics_.prompt_tokens);
-    json.key("generation_tokens").value(metrics_.generation_tokens);
-    json.key("ttft_sum_s").value(metrics_.ttft.sum()).key("ttft_count").value(metrics_.ttft.count());
-    json.key("itl_sum_s").value(metrics_.itl.sum()).key("itl_count").value(metrics_.itl.count()).end_object();
-    response.body += ",\"engine\":" + engine_->live() + "}";
-    response.headers.add("Cache-Control", "no-store");
-    exchange->respond(std::move(response));
-  }
+  void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
   /// SLO attainment that other systems would have reached with the last requests.
-  void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
-    if (!setup_.what_if) return exchange->respond(refusal(404, "this server replays nothing; expected --what-if"));
-    HttpResponse response;
-    response.body = setup_.what_if();
-    response.headers.add("Cache-Control", "no-store");
-    exchange->respond(std::move(response));
-  }
+  void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
-  void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    const Expected<nlohmann::json> body = parse_body(request.body);
-    if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
-    static constexpr std::string_view known[]{"prompt", "model", "add_special_tokens"};
-    if (const auto error = check_fields(*body, "/tokenize", known)) return exchange->respond(error_response(*error));
-    AddSpecial add = AddSpecial::yes;
-    if (const JsonFields fields(*body, "the body"); fields.has("add_special_tokens")) {
-      const Expected<bool> wanted = fields.flag("add_special_tokens");
-      if (!wanted) return exchange->respond(error_response(detail::api_error("add_special_tokens", wanted.error())));
-      add = AddSpecial{*wanted};
-    }
-    const Expected<std::string> text = JsonFields(*body, "the body").text("prompt", "a string");
-    if (!text) return exchange->respond(error_response(detail::api_error("prompt", text.error())));
-    if (text->size() > most_tokenized)
-      return exchange->respond(error_response(
-          detail::api_error("prompt", "the text has " + std::to_string(text->size()) + " bytes; expected at most " +
-                                          std::to_string(most_tokenized))));
-    const auto tokens = setup_.tokenizer->encode(*text, add);
-    if (!tokens) return exchange->respond(error_response(detail::api_error("prompt", tokens.error())));
-    HttpResponse response;
-    JsonWriter json(response.body);
-    json.begin_object().key("count").value(tokens->size()).key("max_model_len").value(setup_.context);
-    json.key("tokens").begin_array();
-    for (const std::int32_t token : *tokens) json.value(token);
-    json.end_array().end_object();
-    exchange->respond(std::move(response));
-  }
-  void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    const Expected<nlohmann::json> body = parse_body(request.body);
-    if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
-    static constexpr std::string_view known[]{"tokens", "model"};
-    if (const auto error = check_fields(*body, "/detokenize", known)) return exchange->respond(error_response(*error));
-    const auto tokens = body->find("tokens");
-    bool good = tokens != body->end() && tokens->is_array();
-    std::vector<std::int32_t> all;
-    for (std::size_t i = 0; good && i < tokens->size(); ++i) {
-      const nlohmann::json& token = (*tokens)[i];
-      good = token.is_number_unsigned() && token.get<std::uint64_t>() < static_cast<std::uint64_t>(setup_.vocabulary);
-      if (good) all.push_back(token.get<std::int32_t>());
-    }
-    if (!good)
-      return exchange->respond(
-          error_response(detail::api_error("tokens", "tokens is no list of tokens; expected whole numbers from 0 to " +
-                                                         std::to_string(setup_.vocabulary - 1))));
-    HttpResponse response;
-    JsonWriter(response.body)
-        .begin_object()
-        .key("prompt")
-        .value(replace_broken_utf8(setup_.tokenizer->decode(all)))
-        .end_object();
-    exchange->respond(std::move(response));
-  }
+  void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
+  void detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
 
   [[nodiscard]] std::optional<ApiError> check_fields(const nlohmann::json& body, std::string_view path,
-                                                     std::span<const std::string_view> known) const {
-    if (setup_.unknown_fields == UnknownFields::ignored) return std::nullopt;
-    return detail::only_fields(body, "", path, known);
-  }
+                                                     std::span<const std::string_view> known) const;
 
-  void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, Kind::chat, std::move(exchange));
-  }
-  void responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, Kind::response, std::move(exchange));
-  }
-  void completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
-    complete(request, Kind::text, std::move(exchange));
-  }
+  void chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
+  void responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
+  void completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
 
   // ---- completions
 
   enum class Kind : std::uint8_t { chat, text, response };
 
-  void complete(const HttpRequest& request, Kind kind, std::unique_ptr<Exchange> exchange) {
-    const bool chat = kind != Kind::text;
-    Completion wanted;
-    wanted.slo = setup_.slo;
-    std::vector<std::vector<std::int32_t>> prompts;
-    std::optional<ApiError> error = kind == Kind::response
-                                        ? read_response_request(request.body, wanted, setup_.unknown_fields)
-                                        : read_completion(request.body, chat, wanted, setup_.unknown_fields);
-    if (!error) error = read_slo_headers(request.headers, wanted.slo);
-    if (!error) error = check_model(wanted.model);
-    if (!error && wanted.logprobs >= 0 && !setup_.logprobs)
-      error = detail::api_error("logprobs", "this engine is simulated: its tokens are drawn, and have no logprobs; "
-                                            "expected none to be asked for");
-    if (!error) error = read_rules(wanted);
-    if (!error) error = encode(wanted, prompts);
-    if (!error && (draining_ || !engine_->ready())) return exchange->respond(not_ready());
-    ReplyHead head{.id = new_id(kind == Kind::response ? "resp_"
-                                : chat                 ? "chatcmpl-"
-                                                       : "cmpl-"),
-                   .chat = chat,
-                   .created = setup_.now_s(),
-                   .model = setup_.model,
-                   .fingerprint = setup_.fingerprint};
-    if (error) return exchange->respond(error_response(*error));
-    log_request(request, head.id, wanted, prompts);
+  void complete(const HttpRequest& request, Kind kind, std::unique_ptr<Exchange> exchange);
 
-    const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
-    const std::uint64_t key = ++last_job_;
-    const int choices = wanted.choices;
-    const std::shared_ptr<const LogitRules> rules =
-        wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
-    std::vector<Generation> generations;
-    for (const std::vector<std::int32_t>& prompt : prompts) {
-      for (int choice = 0; choice < choices; ++choice) {
-        Generation generation;
-        generation.prompt = prompt;
-        const auto left = setup_.context - static_cast<std::int64_t>(prompt.size());
-        generation.max_tokens = std::max(std::int64_t{1}, wanted.max_tokens.value_or(left));
-        generation.ignore_end = wanted.ignore_end;
-        generation.sampling = wanted.sampling;
-        generation.sampling.seed = seed;
-        generation.sequence = generations.size(); // the first answer is the same as that of a single run with this seed
-        generation.logprobs = wanted.logprobs;
-        generation.scores_prompt = wanted.scores_prompt();
-        generation.rules = rules;
-        generation.slo = wanted.slo;
-        generation.priority = wanted.priority;
-        generations.push_back(std::move(generation));
-      }
-    }
-    exchange->on_gone([this, key] { leave(key); });
-    std::string name = head.id;
-    const auto placed = jobs_.try_emplace(
-        key,
-        CompletionJob(std::move(head), std::move(wanted), std::move(prompts), *setup_.tokenizer, std::move(exchange)),
-        setup_.clock());
-    Job& job = placed.first->second;
-    job.name = std::move(name);
-    job.account = account_of(request);
-    job.asked = asked_of(request, request_id_);
-    job.last.assign(generations.size(), -1);
-    for (const Generation& generation : generations)
-      job.lengths.push_back({static_cast<std::int64_t>(generation.prompt.size()), 0, generation.max_tokens, choices});
-    metrics_.requests += 1;
-    for (std::size_t at = 0; at < generations.size(); ++at) {
-      const GenerationId id{++last_generation_};
-      job.ids.push_back(id);
-      where_.emplace(id, std::pair{key, at});
-      engine_->submit(id, std::move(generations[at]));
-    }
-  }
-
-  [[nodiscard]] std::optional<ApiError> check_model(const std::string& name) const {
-    if (name.empty() || name == setup_.model) return std::nullopt;
-    ApiError error;
-    error.status = 404;
-    error.message = "there is no model '" + without_controls(excerpt(name)) + "'; expected '" + setup_.model + "'";
-    error.param = "model";
-    error.code = "model_not_found";
-    return error;
-  }
+  [[nodiscard]] std::optional<ApiError> check_model(const std::string& name) const;
 
   /// Completes the rules with what needs the tokenizer; an error if a token is none of the model's, or the decoder
   /// applies no rules.
-  [[nodiscard]] std::optional<ApiError> read_rules(Completion& wanted) const {
-    const auto check = [this](const char* param, std::int32_t token) -> std::optional<ApiError> {
-      if (token < setup_.vocabulary) return std::nullopt;
-      return detail::api_error(param, std::string{param} + " has the token " + std::to_string(token) +
-                                          "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
-    };
-    for (const auto& [token, bias] : wanted.rules.bias)
-      if (std::optional<ApiError> error = check("logit_bias", token)) return error;
-    for (const std::int32_t token : wanted.stop_tokens)
-      if (std::optional<ApiError> error = check("stop_token_ids", token)) return error;
-    wanted.rules.ends = wanted.stop_tokens;
-    for (const std::string& word : wanted.bad_words) {
-      // As in vLLM: the word at the beginning of a text, and after a space if that is as many other tokens.
-      const auto plain = setup_.tokenizer->encode(word, AddSpecial::no);
-      const auto spaced = setup_.tokenizer->encode(" " + word, AddSpecial::no);
-      if (!plain || plain->empty())
-        return detail::api_error("bad_words", "bad_words has a word without tokens; expected words of the model");
-      if (spaced && spaced->size() == plain->size() && spaced->front() != plain->front())
-        wanted.rules.bad_words.push_back(*spaced);
-      wanted.rules.bad_words.push_back(*plain);
-    }
-    if (setup_.rules) return std::nullopt;
-    const LogitRules& rules = wanted.rules;
-    const char* const param = rules.presence != 0                       ? "presence_penalty"
-                              : rules.frequency != 0                    ? "frequency_penalty"
-                              : rules.repetition != 1                   ? "repetition_penalty"
-                              : !rules.bias.empty()                     ? "logit_bias"
-                              : !rules.bad_words.empty()                ? "bad_words"
-                              : rules.min_tokens > 0 && setup_.logprobs ? "min_tokens" // drawn answers never end early
-
-                              : wanted.scores_prompt() ? "logprobs"
-                                                       : nullptr;
-    if (param == nullptr) return std::nullopt;
-    if (wanted.scores_prompt() && rules.empty())
-      return detail::api_error(param,
-                               "logprobs of an echoed prompt are not supported by this server's engine; expected "
-                               "no echo, or --backend cpu");
-    return detail::api_error(param, std::string{param} +
-                                        " is not supported by this server's engine, which is simulated "
-                                        "or samples on a GPU; expected none, or --backend cpu");
-  }
+  [[nodiscard]] std::optional<ApiError> read_rules(Completion& wanted) const;
 
   /// Refuses a text that is too long for the context however it is tokenized. Tokenizing ten megabytes would take a
   /// second, during which all streams wait.
-  [[nodiscard]] std::optional<ApiError> check_length(const char* param, std::string_view text) const {
-    const std::size_t most = static_cast<std::size_t>(setup_.context) * longest_token_;
-    if (text.size() <= most) return std::nullopt;
-    ApiError error = detail::api_error(
-        param, "this model's maximum context length is " + std::to_string(setup_.context) + " tokens of at most " +
-                   std::to_string(longest_token_) + " bytes; the prompt has " + std::to_string(text.size()) + " bytes");
-    error.code = "context_length_exceeded";
-    return error;
-  }
+  [[nodiscard]] std::optional<ApiError> check_length(const char* param, std::string_view text) const;
 
   /// Tokenizes the prompts; an error if a prompt and its answer exceed the context.
-  [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const {
-    if (wanted.chat) {
-      if (!setup_.chat) return detail::api_error("messages", "this model has no chat format; expected /v1/completions");
-      const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
-      if (!text) return detail::api_error("messages", text.error().line());
-      if (std::optional<ApiError> error = check_length("messages", *text)) return error;
-      auto tokens = setup_.tokenizer->encode(*text, AddSpecial::no);
-      if (!tokens) return detail::api_error("messages", tokens.error());
-      into.push_back(std::move(*tokens));
-    }
-    for (CompletionPrompt& prompt : wanted.prompts) {
-      if (prompt.is_tokens) {
-        into.push_back(std::move(prompt.tokens));
-        continue;
-      }
-      if (std::optional<ApiError> error = check_length("prompt", prompt.text)) return error;
-      auto tokens = setup_.tokenizer->encode(prompt.text);
-      if (!tokens) return detail::api_error("prompt", tokens.error());
-      into.push_back(std::move(*tokens));
-    }
-    for (const std::vector<std::int32_t>& tokens : into) {
-      const char* const param = wanted.chat ? "messages" : "prompt";
-      if (tokens.empty()) return detail::api_error(param, "the prompt has no tokens; expected at least one");
-      for (const std::int32_t token : tokens)
-        if (token < 0 || token >= setup_.vocabulary)
-          return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
-                                              "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
-      const auto prompt = static_cast<std::int64_t>(tokens.size());
-      const std::int64_t answer = std::max(std::int64_t{1}, wanted.max_tokens.value_or(1));
-      if (prompt + answer <= setup_.context) continue;
-      ApiError error = detail::api_error(
-          param, "this model's maximum context length is " + std::to_string(setup_.context) +
-                     " tokens; the request has " + std::to_string(prompt + answer) + " (" + std::to_string(prompt) +
-                     " in the prompt, " + std::to_string(answer) + " in the completion)");
-      error.code = "context_length_exceeded";
-      return error;
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const;
 
   // ---- events
 
@@ -829,3 +524,6 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 };
 
 } // namespace sluice
+
+#include "sluice/serve/nlohmann/openai_complete.inl.hpp"
+#include "sluice/serve/nlohmann/openai_endpoints.inl.hpp"
