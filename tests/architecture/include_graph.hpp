@@ -102,7 +102,7 @@ inline bool among(const std::string& path, const std::vector<std::string>& place
 /// Whether `<name>` is POSIX's or Linux's.
 inline bool of_the_system(const std::string& name) {
   return name.rfind("sys/", 0) == 0 || name.rfind("linux/", 0) == 0 || name == "fcntl.h" || name == "unistd.h" ||
-         name == "sched.h";
+         name == "sched.h" || name == "poll.h" || name == "signal.h" || name == "dirent.h";
 }
 
 /// Each line names the header, what is wrong and what would be right. Empty if nothing is wrong.

@@ -46,7 +46,7 @@ class CompletionJob {
         answer.echo = replace_broken_utf8(begun);
         if (request_.scores_prompt()) answer.prompt = prompts[prompt];
         if (request_.stream && request_.response) {
-          events_.emplace(head_);
+          events_.emplace(head_).begin(out_);
         } else if (request_.stream) {
           answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, request_.include_usage);
         }
@@ -225,9 +225,8 @@ class CompletionJob {
     if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
     exchange_->begin(std::move(head));
     std::string first;
-    if (events_) events_->begin(first);
     for (Answer& answer : answers_) {
-      if (events_) break;
+      if (events_) break; // which began with the job
       if (request_.chat) answer.chunks.front().role(first);
       if (!answer.echo.empty() && !request_.scores_prompt()) answer.chunks.front().text(first, answer.echo);
     }

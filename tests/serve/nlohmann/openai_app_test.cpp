@@ -631,7 +631,7 @@ TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a ne
     CHECK(seen->response.headers.find("x-request-id") == "of-a-client");
     CHECK(seen->response.headers.find("date") == "Tue, 14 Nov 2023 22:13:20 GMT");
   }
-  REQUIRE(lines.size() == 4);
+  REQUIRE(lines.size() == 6); // two requests, their ends, two other answers
   for (const json& line : lines) CHECK(line["request_id"] == "of-a-client");
   const auto id_of = [](const HttpResponse& response) { return std::string{response.headers.find("x-request-id")}; };
   std::set<std::string> made{id_of(world.ask("GET", "/health")->response), id_of(world.ask("GET", "/health")->response),
@@ -874,7 +874,7 @@ TEST_CASE("OpenAiApp tokenizes and detokenizes") {
 }
 
 TEST_CASE("OpenAiApp writes its metrics for Prometheus") {
-  World world;
+  World world([](OpenAiSetup& setup) { setup.process_metrics = true; });
   world.ask("POST", "/v1/completions", R"({"prompt":"ab"})");
   world.clock = 0.5;
   world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x")});

@@ -63,7 +63,8 @@ struct OpenAiSetup {
   std::function<void(std::string)> log;                  ///< called with one JSON object per event; may be empty
   std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
   std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
-  std::function<void(PrometheusWriter&)> metrics;           ///< adds the program's own to /metrics; may be empty
+  bool process_metrics = false;                   ///< whether /metrics has `process_*`, which differ from run to run
+  std::function<void(PrometheusWriter&)> metrics; ///< adds the program's own to /metrics; may be empty
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.

@@ -69,8 +69,10 @@ inline void OpenAiApp::prometheus(const HttpRequest& /*request*/, std::unique_pt
   if (setup_.transport_metrics) setup_.transport_metrics(writer);
   engine_->metrics(writer);
   if (setup_.metrics) setup_.metrics(writer);
-  PrometheusWriter process(response.body, {}); // without labels, as other programs have them
-  write_process_metrics(process);
+  if (setup_.process_metrics) {
+    PrometheusWriter process(response.body, {}); // without labels, as other programs have them
+    write_process_metrics(process);
+  }
   exchange->respond(std::move(response));
 }
 

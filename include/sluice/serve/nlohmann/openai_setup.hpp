@@ -25,6 +25,7 @@ namespace sluice {
   setup.context = context;
   setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
   setup.now_ms = wall_ms;
+  setup.process_metrics = true;
   setup.created = setup.now_s();
   setup.clock = [began = std::chrono::steady_clock::now()] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -125,7 +125,7 @@ TEST_CASE(
   };
   CHECK(asked("60000").starts_with("HTTP/1.1 200 OK\r\n"));
   const std::string refused = asked("0.01");
-  CHECK(refused.starts_with("HTTP/1.1 429 "));
+  CHECK(refused.starts_with("HTTP/1.1 422 ")); // not keepable even alone
   CHECK(refused.find("predicted") != std::string::npos);
   CHECK(soon([&] {
     const std::string answer = running.ask("GET", "/whatif");
