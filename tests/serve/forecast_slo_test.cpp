@@ -156,7 +156,7 @@ TEST_CASE("ForecastSlo, soft, admits everybody; its forecasts are exact to the b
   }
 }
 
-TEST_CASE("ForecastSlo admits requests without an SLO, and those it could not simulate to the end") {
+TEST_CASE("ForecastSlo admits requests without an SLO; without time to look, soft admits and hard refuses") {
   Case twice{small_server(), 1, 0, 1, clients(60, 11, Slo{}, 5)};
   const Served without_slo = serve_clients<VllmSwap>(twice, gate_of(ForecastMode::hard));
   CHECK(without_slo.admitted() == 60);
@@ -168,8 +168,60 @@ TEST_CASE("ForecastSlo admits requests without an SLO, and those it could not si
   hurried.gate.clock = [&now] { return now += 0.001; };
   hurried.gate.most_s = 0.0045; // a few steps
   const Served cut = serve_clients<VllmSwap>(twice, hurried);
-  CHECK(cut.admitted() > 50);
+  CHECK(cut.of.front().admitted); // the engine was empty
   CHECK(cut.of.front().forecast.find(" s ahead") != std::string::npos);
+  CHECK(metric(cut, "forecast_unlooked_total{admitted=\"false\"}") + static_cast<double>(cut.admitted()) == 60);
+  for (const Became& one : cut.of) {
+    if (one.admitted) continue;
+    CHECK(one.error.status == 429);
+    CHECK(one.error.code == "not_forecast");
+    CHECK(one.error.message.find("not looked at") == 0);
+    CHECK(one.retry_after_s > 0);
+  }
+  CHECK(metric(cut, "forecast_refused_total") == 0);
+
+  hurried.gate.mode = ForecastMode::soft;
+  const Served soft = serve_clients<VllmSwap>(twice, hurried);
+  CHECK(soft.admitted() == 60);
+  CHECK(metric(soft, "forecast_unlooked_total{admitted=\"true\"}") > 0);
+}
+
+namespace {
+
+/// Forecasts that take time on the virtual clock: the starvation that they caused, and the bound.
+template <class System>
+void check_not_starved() {
+  const Case rush = crowd<System>(300);
+  const Served none = serve_clients<System>(rush, open_to_all());
+  LettingIn gate;
+  gate.gate.mode = ForecastMode::soft;
+  const Served soft = serve_clients<System>(rush, gate);
+  CHECK(soft.admitted() == 300);
+  CHECK(metric(soft, "forecasts_total") > 5);
+  CHECK(soft.end.count() <= 1.03 * none.end.count()); // the same tokens
+  CHECK(soft.mean_ttft() <= 1.03 * none.mean_ttft());
+  CHECK(metric(soft, "forecast_seconds_total") <= 0.005 * metric(soft, "busy_seconds_total") + 2 * gate.gate.most_s);
+
+  LettingIn unbounded = gate;
+  unbounded.gate.soft_share = std::numeric_limits<double>::infinity(); // 20 ms between any two steps
+  const Served starved = serve_clients<System>(rush, unbounded);
+  CHECK(starved.end.count() > 1.1 * none.end.count());
+  CHECK(starved.mean_ttft() > 1.5 * none.mean_ttft());
+
+  gate.gate.mode = ForecastMode::hard;
+  const Served hard = serve_clients<System>(rush, gate);
+  CHECK(metric(hard, "forecast_seconds_total") <= 0.05 * metric(hard, "busy_seconds_total") + 0.5 * hard.end.count());
+  CHECK(hard.share_kept() >= 0.95);
+  CHECK(hard.goodput() > none.goodput());
+}
+
+} // namespace
+
+TEST_CASE("ForecastSlo leaves the engine its time, though each forecast costs time: VllmSwap") {
+  check_not_starved<VllmSwap>();
+}
+TEST_CASE("ForecastSlo leaves the engine its time, though each forecast costs time: OrbitFlow") {
+  check_not_starved<OrbitFlow>();
 }
 
 TEST_CASE("ForecastSlo refuses permanently an SLO that this engine can never meet") {

@@ -82,6 +82,13 @@ struct Served {
   }
   [[nodiscard]] double share_kept() const { return static_cast<double>(kept()) / static_cast<double>(admitted()); }
   [[nodiscard]] double goodput() const { return static_cast<double>(kept()) / end.count(); }
+  /// Mean over those that got a first token, in seconds.
+  [[nodiscard]] double mean_ttft() const {
+    double sum = 0, count = 0;
+    for (const Became& one : of)
+      if (one.ttft.count() >= 0) sum += one.ttft.count(), ++count;
+    return sum / count;
+  }
 };
 
 /// The gate, which one client passes whatever its answer.
@@ -91,7 +98,7 @@ struct LettingIn {
   bool open = false; ///< all clients pass
 
   template <class E>
-  [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const {
+  [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) {
     if (open || newcomer.sequence == sequence) return {};
     return gate.answer(newcomer, outlook);
   }
@@ -163,6 +170,7 @@ struct Case {
   double shortest = 1; ///< answers' true lengths are drawn from this share of their bounds up to 1; only OnCpu
   std::vector<Sent> sent;
   bool by_bounds = false; ///< forecasts use bounds as lengths, whatever was measured
+  double charge_s = 0;    ///< seconds that each step of a forecast takes from the engine, on the virtual clock
 };
 
 /// An engine's backend: simulated, or `Cpu` with a simulated world.
@@ -183,7 +191,7 @@ struct OnCpu {
 
 /// Serves all clients to the end.
 template <class System, class On = OnSimulated>
-Served serve_clients(const Case& of, const LettingIn& gate) {
+Served serve_clients(const Case& of, LettingIn gate) {
   using E = With<System, typename On::backend, GenerationFeed>;
   const Roofline believed{of.server.model, of.server.device};
   Device slower = of.server.device;
@@ -202,7 +210,9 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
   Answers answers;
   answers.of.resize(of.sent.size());
   Keeping keeping;
-  EngineLoop<E, LettingIn> loop(tokens, answers, gate);
+  double looked_s = 0; // forecasts read their clock at each step
+  if (of.charge_s > 0) gate.gate.clock = [&looked_s, &of] { return looked_s += of.charge_s; };
+  EngineLoop<E, LettingIn> loop(tokens, answers, std::move(gate));
   const Status made = loop.make(
       [&](EventListener& feed) {
         const auto planned = configure<With<System, GenerationFeed>>(of.server, believed);
@@ -224,8 +234,11 @@ Served serve_clients(const Case& of, const LettingIn& gate) {
       });
   SLUICE_ASSERT(made.ok(), "an engine");
   for (std::size_t next = 0;;) {
-    for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next)
+    for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next) {
+      const double before = looked_s;
       loop.enter(GenerationId{next}, of.sent[next].generation, of.sent[next].at);
+      if (looked_s > before) loop.engine().idle_until(loop.engine().now() + Seconds{looked_s - before});
+    }
     const Stepped stepped = loop.step();
     SLUICE_ASSERT(stepped != Stepped::failed, "an engine that continues");
     loop.tell(loop.engine().now());
@@ -285,6 +298,29 @@ inline Server small_server() {
   const Device device = *find_device("a5000");
   const ModelShape model = llama3_8b();
   return {model, device, kv_blocks_beside_weights(model, device, limits.block_tokens), limits};
+}
+
+/// A small model on this kind of machine: a step takes two milliseconds, as long as a few hundred steps of a forecast.
+inline Server quick_server() {
+  Server server = small_server();
+  server.device.memory_bandwidth = server.device.memory_bandwidth * 12.0;
+  server.device.half_precision_peak = server.device.half_precision_peak * 12.0;
+  server.device.host_to_device = server.device.host_to_device * 12.0;
+  server.device.device_to_host = server.device.device_to_host * 12.0;
+  server.limits.batch = 16;
+  return server;
+}
+
+/// What a forecast's step takes of a core, copies included: measured with `sluice-serve --model demo`.
+inline constexpr double forecast_step_s = 15e-6;
+
+/// A third more than a quick server can serve, all of the same length; forecasts cost time.
+template <class System>
+Case crowd(std::size_t count) {
+  const Slo slo{Seconds{0.5}, Seconds{0.1}};
+  Case of{quick_server(), 1, 0, 1, clients(count, 1.35 * capacity<System>(quick_server(), slo), slo, 3)};
+  of.charge_s = forecast_step_s;
+  return of;
 }
 
 } // namespace sluice::testing

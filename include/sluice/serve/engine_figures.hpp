@@ -102,6 +102,8 @@ class EngineFigures {
     ++state_.forecasts;
     state_.forecasting_s += took_s;
   }
+  /// A gate that looks ahead had no time for a newcomer.
+  void unlooked(bool admitted) { ++(admitted ? state_.unlooked_admitted : state_.unlooked_refused); }
   /// A live request's attainment so far; null: it arrived before this object was made.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const {
     const auto found = notes_.find(index(id));
@@ -222,6 +224,10 @@ class EngineFigures {
     to.counter("sluice:forecasts_total", "Newcomers for whom a gate looked ahead.", whole(s.forecasts));
     to.counter("sluice:forecast_refused_total", "Of them, refused because a promise would break.",
                whole(s.forecast_refused));
+    to.counter("sluice:forecast_unlooked_total",
+               "Newcomers for whom there was no time to look ahead, by what became of them.",
+               whole(s.unlooked_admitted), {{"admitted", "true"}});
+    to.counter("sluice:forecast_unlooked_total", "", whole(s.unlooked_refused), {{"admitted", "false"}});
     to.counter("sluice:forecast_seconds_total", "Time of the engine's thread that looking ahead took.",
                s.forecasting_s);
     to.gauge("sluice:forecast_slowdown", "Of iterations: what they take over what the cost model says, as measured.",

@@ -76,7 +76,7 @@ class EngineLoop final : private EventListener {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
     const RequestSpec spec = spec_of(generation, arrival);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, figures_, ahead_, *observers_,
-                             relay_, looked_s_);
+                             relay_, steps_);
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
@@ -86,13 +86,14 @@ class EngineLoop final : private EventListener {
       if (answer.foresight) {
         predicted_ttft = answer.foresight->ttft;
         figures_.forecast(answer.foresight->took_s);
-        looked_s_ += answer.foresight->took_s;
         pace_.foresee(answer.foresight->next);
       }
+      if (answer.unlooked) figures_.unlooked(answer.admit);
       return answer.admit;
     };
     if (!std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_))
-      return refuse(id, std::move(answer.error), answer.retry_after_s, answer.foresight.has_value());
+      return refuse(id, std::move(answer.error), answer.retry_after_s,
+                    answer.foresight.has_value() && !answer.unlooked);
     const Expected<RequestId> entered = engine_->submit(spec);
     if (!entered) {
       ApiError error;
@@ -119,7 +120,6 @@ class EngineLoop final : private EventListener {
   }
   /// Runs one step; `tell` passes on its events.
   Stepped step() {
-    looked_s_ = 0;
     const Seconds began = engine_->now();
     // A long step must not delay tokens of the deposit: those due during the step are released before it, to be held
     // until they are due. The step's length is estimated by the longest recent step, which decays slowly.
@@ -128,7 +128,10 @@ class EngineLoop final : private EventListener {
     const Stepped stepped = engine_->step();
     // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
     if constexpr (!real_time) engine_->release_due(engine_->now());
-    if (stepped == Stepped::ran) longest_ = std::max(engine_->now() - began, longest_ * 0.99);
+    if (stepped == Stepped::ran) {
+      longest_ = std::max(engine_->now() - began, longest_ * 0.99);
+      steps_.ran((engine_->now() - began).count());
+    }
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
   }
@@ -261,7 +264,7 @@ class EngineLoop final : private EventListener {
   std::unordered_map<GenerationId, RequestId> requests_; ///< of live generations
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_; ///< of each event
-  double looked_s_ = 0;        ///< seconds that gates have used since the last step
+  StepPace steps_;             ///< for gates that look ahead
   Seconds longest_{0};         ///< longest recent step
   EngineFigures figures_;
   std::string failed_; ///< why the run ended

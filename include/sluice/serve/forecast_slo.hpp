@@ -5,6 +5,7 @@
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/look_ahead.hpp"
+#include "sluice/serve/look_budget.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,8 +26,15 @@ namespace sluice {
 enum class ForecastMode : std::uint8_t {
   none, ///< no forecast is made
   soft, ///< they are served, and the response's header has the forecast
-  hard  ///< they are refused with a time to retry; so are newcomers that would make other requests miss their SLO
+  hard  ///< they are refused with a time to retry; so are newcomers that would make other requests miss their SLO, and
+        ///< those for whom there was no time to look
 };
+
+namespace detail {
+struct Foreseen;
+template <class E>
+class Forecasting;
+} // namespace detail
 
 /// Runs a copy of the engine in simulation with the newcomer in it, until all requests with an SLO have ended. Counts
 /// the newcomer's first token and every gap as `SloAttainment` does while serving: as they reach the user, after
@@ -36,21 +44,35 @@ enum class ForecastMode : std::uint8_t {
 /// SLO that was accepted. Answers are assumed to reach the measured share of `max_tokens`, if the copies' world can end
 /// them early (`Correction`).
 ///
-/// The engine's thread and all its streams wait for the forecast: `most_s` bounds all forecasts between two steps,
-/// `most_steps` bounds each copy. A newcomer for which no violation is found within these bounds is admitted, and the
-/// forecast states how far it looked. Rejected: a thread for forecasts. It would need copies of the engine sent to it,
-/// and its answers would be about an engine that has since run on.
+/// The engine's thread and all its streams wait for the forecast, so forecasts get a share of the time of the engine's
+/// steps (`LookBudget`); `most_s` bounds all forecasts between two steps, `most_steps` bounds each copy. Without a look
+/// to the end, `soft` admits a newcomer, and `hard` refuses it unless the engine is empty: a promise that was not
+/// checked is none. The share of `soft` is small because its forecasts only inform: under overload a queue makes of
+/// each percent of lost throughput four percent of TTFT. Rejected: a thread for forecasts. It would need copies of the
+/// engine sent to it, and its answers would be about an engine that has since run on.
 struct ForecastSlo {
   ForecastMode mode = ForecastMode::soft;
   std::int64_t most_steps = 8192; ///< per copy
-  double most_s = 0.02;           ///< seconds of `clock` for all forecasts between two steps
+  double most_s = 0.02;           ///< seconds of `clock` for all forecasts between two steps, or a mean step if longer
+  double hard_share = 0.05;       ///< of the time of steps, for the forecasts of `hard`
+  double soft_share = 0.005;      ///< the same of `soft`
   int probes = 6;                 ///< times that are tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
 
+  LookBudget budget{}; ///< what is left of the share
+
   template <class E>
-  [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const;
+  [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
+
+ private:
+  [[nodiscard]] double share() const { return mode == ForecastMode::hard ? hard_share : soft_share; }
+  /// What happens to a newcomer without a look to the end. `most`: of the budget, in seconds.
+  void without_look(GateAnswer& answer, const char* why, double most) const;
+  template <class E>
+  void refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
+              detail::Forecasting<E>& forecasting) const;
 };
 
 namespace detail {
@@ -129,6 +151,8 @@ class Forecasting {
     return good - start_;
   }
 
+  /// From now on the simulations have until then, in seconds of the gate's clock.
+  void have_until(double until) { until_ = until; }
   /// The engine's next iteration without the newcomer, if that was simulated.
   [[nodiscard]] std::optional<ForeseenStep> next_without() const {
     return without_ ? without_->first_step() : std::nullopt;
@@ -203,38 +227,73 @@ class Forecasting {
 
 } // namespace detail
 
+inline void ForecastSlo::without_look(GateAnswer& answer, const char* why, double most) const {
+  answer.unlooked = true;
+  answer.forecast = why;
+  if (mode != ForecastMode::hard) return;
+  answer.admit = false;
+  answer.error.status = 429;
+  answer.error.type = "rate_limit_error";
+  answer.error.code = "not_forecast";
+  const double missing_s = std::min(budget.usual_s(), most) - budget.left_s();
+  answer.retry_after_s = std::max(0.05, missing_s / share());
+  answer.forecast += "; looking ahead is possible in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
+  answer.error.message = answer.forecast;
+}
+
 template <class E>
-GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) const {
+void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
+                         detail::Forecasting<E>& forecasting) const {
+  answer.admit = false;
+  answer.error.status = 429;
+  answer.error.type = "rate_limit_error";
+  answer.error.code = "slo_not_keepable";
+  if (const std::optional<Seconds> wait = forecasting.keepable_in(); wait && std::isinf(wait->count())) {
+    answer.forecast += "; not keepable even with nobody else here";
+    answer.error.status = 422; // clients retry a 429
+    answer.error.type = "invalid_request_error";
+    answer.error.code = "slo_never_keepable";
+  } else if (wait) {
+    answer.forecast += "; keepable in " + detail::seconds_text(*wait) + " s";
+    answer.retry_after_s = wait->count();
+  } else if (const Seconds late = seen.ttft - newcomer.slo.ttft; late.count() > 0) {
+    answer.retry_after_s = late.count(); // not sooner: no time was left to find out more
+  }
+  answer.error.message = answer.forecast;
+}
+
+template <class E>
+GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) {
   GateAnswer answer;
   if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo())
     return answer;
-  const double left_s = most_s - outlook.looked_s();
-  if (left_s <= 0) { // running streams have waited long enough
-    answer.forecast = "not looked at: many came at once";
+  const bool idle = outlook.engine().alive() == 0;
+  const double most = std::max(most_s, outlook.pace().mean_s());
+  budget.earn(outlook.pace(), share(), most);
+  const double left_s = idle ? most : budget.left_s();
+  if (!idle && !budget.allows(most)) { // running streams have waited long enough
+    without_look(answer, "not looked at: forecasts have had their share of the engine's time", most);
     return answer;
   }
   const double began = clock();
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
   const detail::Foreseen seen = forecasting.now();
-  if (!seen.possible) return answer;
-  answer.forecast = detail::forecast_text(seen, newcomer.slo);
-  if (mode == ForecastMode::hard && !seen.good()) {
-    answer.admit = false;
-    answer.error.status = 429;
-    answer.error.type = "rate_limit_error";
-    answer.error.code = "slo_not_keepable";
-    if (const std::optional<Seconds> wait = forecasting.keepable_in(); wait && std::isinf(wait->count())) {
-      answer.forecast += "; not keepable even with nobody else here";
-      answer.error.status = 422; // clients retry a 429
-      answer.error.type = "invalid_request_error";
-      answer.error.code = "slo_never_keepable";
-    } else if (wait) {
-      answer.forecast += "; keepable in " + detail::seconds_text(*wait) + " s";
-      answer.retry_after_s = wait->count();
-    }
-    answer.error.message = answer.forecast;
+  const double decided = clock();
+  if (!seen.possible) {
+    budget.spend(decided - began, 0, idle);
+    return answer;
   }
-  answer.foresight = Foresight{seen.ttft, clock() - began, answer.admit ? seen.next : forecasting.next_without()};
+  answer.forecast = detail::forecast_text(seen, newcomer.slo);
+  // The search for a time to retry must leave enough for the next newcomers' decisions.
+  if (mode == ForecastMode::hard && !seen.good()) {
+    forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
+    refuse(answer, newcomer, seen, forecasting);
+  }
+  const double ended = clock();
+  budget.spend(decided - began, ended - decided, idle);
+  if (mode == ForecastMode::hard && seen.good() && !seen.all && !idle)
+    without_look(answer, "not looked at to the end: forecasts have had their share of the engine's time", most);
+  answer.foresight = Foresight{seen.ttft, ended - began, answer.admit ? seen.next : forecasting.next_without()};
   return answer;
 }
 

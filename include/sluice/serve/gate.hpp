@@ -29,6 +29,7 @@ struct GateAnswer {
   double retry_after_s = 0;           ///< of a refusal: when to retry; 0: unknown
   std::string forecast;               ///< for a response header, also of admitted requests; may be empty
   std::optional<Foresight> foresight; ///< of gates that look ahead
+  bool unlooked = false;              ///< such a gate had no time to look, or not to look far enough
 
   /// A permanent refusal: status 400 with message `why`.
   [[nodiscard]] static GateAnswer refused(std::string why) {

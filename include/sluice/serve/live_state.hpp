@@ -110,6 +110,7 @@ struct LiveState {
   std::int64_t steps = 0, plans = 0, preemptions = 0;
   std::int64_t ended = 0, cancelled = 0, refused = 0;
   std::int64_t forecasts = 0, forecast_refused = 0, forecast_first_tokens = 0;
+  std::int64_t unlooked_admitted = 0, unlooked_refused = 0; ///< newcomers without a forecast, for lack of time
   double forecasting_s = 0, forecast_error_s = 0; ///< time of the engine's thread; sum of TTFT prediction errors
   double forecast_slowdown = 1;
   std::int64_t running = 0, waiting = 0, preempted = 0;

@@ -5,6 +5,7 @@
 #include "sluice/engine/fork.hpp"
 #include "sluice/serve/engine_figures.hpp"
 #include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/look_budget.hpp"
 #include "sluice/serve/slo_attainment.hpp"
 
 #include <functional>
@@ -30,7 +31,7 @@ class Outlook {
 
   /// `arrival`: of the newcomer. `observers`: of copies; their events go to `relay`.
   Outlook(const E& engine, Seconds arrival, const Correction& correction, const EngineFigures& figures,
-          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay, double looked_s)
+          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay, const StepPace& pace)
       : engine_(&engine),
         arrival_(arrival),
         correction_(correction),
@@ -38,7 +39,7 @@ class Outlook {
         world_(&world),
         observers_(&observers),
         relay_(&relay),
-        looked_s_(looked_s) {}
+        pace_(&pace) {}
 
   /// The engine in its current state, without the newcomer.
   [[nodiscard]] const E& engine() const { return *engine_; }
@@ -49,9 +50,8 @@ class Outlook {
 
   [[nodiscard]] const Correction& correction() const { return correction_; }
 
-  /// Seconds that gates have used since the engine's last step, for earlier newcomers. During them no stream gets a
-  /// token.
-  [[nodiscard]] double looked_s() const { return looked_s_; }
+  /// How long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
+  [[nodiscard]] const StepPace& pace() const { return *pace_; }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// A copy of `from`, the engine or a copy of it, in a world of its own.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
@@ -66,7 +66,7 @@ class Outlook {
   const WorldAhead<E>* world_;
   const Observers* observers_;
   FeedRelay* relay_;
-  double looked_s_;
+  const StepPace* pace_;
 };
 
 } // namespace sluice

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// LookBudget: bounds the time that forecasts take from an engine's steps.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice {
+
+/// How long an engine's steps take, for gates that look ahead between them.
+class StepPace {
+ public:
+  /// A step took `seconds` of the wall clock.
+  void ran(double seconds) {
+    ++steps_;
+    mean_s_ += (seconds - mean_s_) / static_cast<double>(std::min(steps_, window));
+  }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  /// Seconds: the mean of about the last fifty steps.
+  [[nodiscard]] double mean_s() const { return mean_s_; }
+
+ private:
+  static constexpr std::int64_t window = 50;
+  std::int64_t steps_ = 0;
+  double mean_s_ = 0;
+};
+
+/// Seconds that forecasts may take: each step earns a share of the mean step. What is left is carried over, up to a
+/// bound, because a forecast takes longer than one step earns. A forecast that took too long is a debt that later steps
+/// pay off, so the share holds over any long time, however long a single forecast takes.
+class LookBudget {
+ public:
+  /// Adds what the steps since the last call have earned. `most_s`: bound of what is carried over.
+  void earn(const StepPace& pace, double share, double most_s) {
+    const auto steps = static_cast<double>(pace.steps() - seen_);
+    seen_ = pace.steps();
+    if (steps > 0) left_s_ = std::min(most_s, left_s_ + share * pace.mean_s() * steps);
+  }
+  /// Whether a forecast of the usual length fits; a shorter one would have been in vain. Bound: all of `most_s`.
+  [[nodiscard]] bool allows(double most_s) const { return left_s_ > 0 && left_s_ >= std::min(usual_s_, most_s); }
+  /// A forecast took `decision_s` for its decision, and `rest_s` to find a time to retry. `free`: the engine was empty,
+  /// so that only the newcomer waited.
+  void spend(double decision_s, double rest_s, bool free) {
+    if (!free) left_s_ -= decision_s + rest_s;
+    usual_s_ += (decision_s - usual_s_) / static_cast<double>(samples_ = std::min<std::int64_t>(samples_ + 1, 20));
+  }
+  [[nodiscard]] double left_s() const { return left_s_; }
+  /// Seconds: the mean time of about the last twenty decisions.
+  [[nodiscard]] double usual_s() const { return usual_s_; }
+
+ private:
+  double left_s_ = 0;
+  double usual_s_ = 0;
+  std::int64_t seen_ = 0, samples_ = 0;
+};
+
+} // namespace sluice
