@@ -61,7 +61,7 @@ struct ForecastSlo {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
 
-  LookBudget budget{}; ///< what is left of the share
+  LookBudget budget{}; ///< the part of the share that is not used yet
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);

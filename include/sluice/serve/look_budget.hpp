@@ -30,7 +30,7 @@ class StepPace {
 /// pay off, so the share holds over any long time, however long a single forecast takes.
 class LookBudget {
  public:
-  /// Adds what the steps since the last call have earned. `most_s`: bound of what is carried over.
+  /// Adds what the steps since the last call have earned. `most_s`: bound of the budget.
   void earn(const StepPace& pace, double share, double most_s) {
     const auto steps = static_cast<double>(pace.steps() - seen_);
     seen_ = pace.steps();
