@@ -4,8 +4,8 @@
 // The problem: requests decode together, and the next token of one of them has no room. One request must stop. vLLM
 // preempts the newest, OrbitFlow the one with the most KV. But users read no faster than the SLO's rate, and an engine
 // that is ahead of them has a deposit. So this policy preempts the request that is furthest ahead of its SLO.
-// Goals of this program: a policy of another role than Placement (03_your_first_policy.cpp), the use of its second hook,
-// and the effect of the choice. All rows have one engine and differ only in the type of its Relief.
+// Goals of this program: a policy of another role than Placement (03_your_first_policy.cpp), the use of its second
+// hook, and the effect of the choice. All rows have one engine and differ only in the type of its Relief.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 
 using namespace sluice;
 
-TEST_CASE("StopStrings passes on the text before the first complete stop string, and nothing of that string") {
+TEST_CASE("StopStrings passes on the text before the first complete stop string, and no part of that string") {
   Random random(7);
   const auto draw = [&](std::uint64_t below) { return static_cast<std::size_t>(random() % below); };
   for (int trial = 0; trial < 20'000; ++trial) {

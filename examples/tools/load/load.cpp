@@ -268,7 +268,7 @@ class Load {
         }
         if (co_await read(session, planned)) co_return; // the client has left
       }
-      // A connection that the server has closed between two requests: that is nobody's failure.
+      // The server may close a connection between two requests: that is no failure.
       if (kept && session.silent() && !session.given_up) {
         kept = false;
         continue;

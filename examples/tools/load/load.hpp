@@ -11,7 +11,7 @@
 namespace loading {
 
 /// Sends every request at its arrival, and waits for all answers. Errors: there is no server, or it does not say what
-/// it serves; what goes wrong later is in the report.
+/// it serves; later failures are in the report.
 sluice::Expected<LoadReport> load(const Options& options, const Workload& workload);
 
 } // namespace loading

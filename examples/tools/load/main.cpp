@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-load: asks a server that speaks the OpenAI API as a workload has it, and measures and checks what comes.
+// sluice-load: sends a workload to a server with the OpenAI API; measures and checks the answers.
 //
-// The problem: load generators measure how fast tokens come, and believe that they are the right ones. Goals of this
+// The problem: load generators measure how fast tokens come, and assume that they are the right ones. Goals of this
 // program: thousands of streams on one thread, at a fraction of what a server spends on them; arrivals of any trace;
 // clients that leave and clients that do not read; every answer checked to its last byte.
 #include "load/load.hpp"

@@ -19,7 +19,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   Flags flags("sluice-load", "Asks a server for completions as a workload has them, measures how they come, and checks "
                              "every byte of them.");
   CLI::App& app = flags.app();
-  app.add_option("--url", options.url, "the server's address, up to what stands before /v1")->capture_default_str();
+  app.add_option("--url", options.url, "the server's address, without /v1")->capture_default_str();
   app.add_option("--model", options.model, "what to ask for (default: the first that the server lists)");
   app.add_option("--cacert", options.cacert,
                  "of https: trust these certificates, a file in PEM (default: the system's)");
@@ -43,7 +43,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.whole("--max-tokens", options.max_tokens, 1, 1 << 28, "ask for at most so many tokens each");
   flags.number("--temperature", options.temperature, 0, true, "of sampling (default: 0)");
   flags.whole("--seed", options.seed, 0, 1LL << 53,
-              "of what is drawn here; requests are sampled with it and their number (default: 1)");
+              "seed of the workload; with the request's number it seeds sampling too (default: 1)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false,
                "seconds to the first token that users are promised; sent as a header, and judged");
   flags.number("--slo-tbt", options.slo_tbt, 0, false, "the same, seconds between two tokens");

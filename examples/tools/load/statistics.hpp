@@ -11,7 +11,7 @@
 
 namespace loading {
 
-/// Of numbers in any order; NaN of none (vLLM's benchmark writes 0, which reads as a fast server).
+/// Of numbers in any order; NaN if there are none (vLLM's benchmark writes 0, which reads as a fast server).
 template <class Number>
 class Statistics {
  public:

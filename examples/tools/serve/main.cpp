@@ -55,7 +55,7 @@ ForecastSlo forecast_of(const std::string& gate) {
   return forecast;
 }
 
-/// The same with a flag's name in the place of another's.
+/// The same error with another flag's name.
 Error of_flag(const char* flag, Error error) {
   error.where = flag;
   return error;

@@ -53,7 +53,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--record", options.record,
                  "write a line for each request that ends: sluice-compare --trace FILE --format vllm reads them. An "
                  "earlier run's file is kept: FILE.1, FILE.2, … before its ending");
-  app.add_option("--record-clock", options.record_clock, "write down what the engine was told of time");
+  app.add_option("--record-clock", options.record_clock, "record every time that the engine read");
   app.add_option("--replay", options.replay,
                  "serve nobody: put the requests of this --record through the system again, at the times of "
                  "--replay-clock, with the flags of the server that wrote both");

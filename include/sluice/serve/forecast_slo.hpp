@@ -108,7 +108,7 @@ struct Foreseen {
   if (!std::isinf(slo.ttft.count())) text += ", " + seconds_text(slo.ttft) + " asked";
   if (seen.longest.count() > 0 && !std::isinf(slo.tbt.count()))
     text += "; longest gap " + seconds_text(seen.longest) + " s predicted, " + seconds_text(slo.tbt) + " asked";
-  if (seen.harms) text += "; a promise to somebody else would break";
+  if (seen.harms) text += "; another request would miss its SLO";
   if (seen.good() && !seen.all) text += "; looked " + seconds_text(seen.looked) + " s ahead";
   return text;
 }
