@@ -159,6 +159,46 @@ Error parted(const Replay& replay, const Options& options) {
   return error;
 }
 
+MachineSetup machine_setup(const Options& options, std::int64_t max_context) {
+  MachineSetup setup;
+  setup.limits.batch = options.batch;
+  setup.limits.batch_tokens = Tokens{options.batch_tokens};
+  setup.limits.max_context = Tokens{max_context};
+  setup.link = {options.link, options.link, options.lanes == "each-way"};
+  setup.products = products_of(options);
+  setup.graphs = !options.no_graphs;
+  setup.skips_idle = options.no_wait;
+  return setup;
+}
+
+/// What the machine counted during the run.
+void take_figures(const TokenWorld& machine, const LocalMemory& memory, Results& results) {
+  results.moved = machine.moved();
+  results.graphs = machine.graphs();
+  results.device_peak = machine.device_memory().peak();
+  results.host_peak = memory.block * machine.host_peak().count();
+}
+
+/// Shows why each request that was not served to its end was not.
+void show_unserved(ShownText& shown, const Results& results) {
+  for (std::size_t i = 0; i < results.requests.size(); ++i) {
+    const Result& one = results.requests[i];
+    if (!one.done) shown.ended(i, one.unfinished ? "interrupted" : "refused: " + one.reason);
+  }
+}
+
+/// Writes the files that were opened before the run. Errors: one of them cannot be written.
+Status write_files(Files& files, const Recorded& recorded, const ClockRecord& clock, const Options& options) {
+  if (files.logits)
+    if (Status status = files.logits->finish(); !status) return Files::of_flag("--logits", status.error());
+  if (files.timeline) {
+    const std::string trace = trace_json(recorded.timeline, options.system, made_by().line());
+    if (Status status = Files::write(files.timeline, trace); !status) return status;
+  }
+  if (Status status = Files::write(files.decisions, recorded.decisions.text()); !status) return status;
+  return Files::write(files.clock, clock.text());
+}
+
 } // namespace
 
 Expected<Served> serve(const Options& options) {
@@ -183,14 +223,7 @@ Expected<Served> serve(const Options& options) {
     served.workload = std::move(*prompts);
   }
 
-  MachineSetup setup;
-  setup.limits.batch = options.batch;
-  setup.limits.batch_tokens = Tokens{options.batch_tokens};
-  setup.limits.max_context = Tokens{weights.config.max_positions};
-  setup.link = {options.link, options.link, options.lanes == "each-way"};
-  setup.products = products_of(options);
-  setup.graphs = !options.no_graphs;
-  setup.skips_idle = options.no_wait;
+  MachineSetup setup = machine_setup(options, weights.config.max_positions);
   if (Status status = check_threads(options.threads); !status) return status.error();
   if (Status status = computer->take(served.model.weights, setup); !status) return status.error();
   Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
@@ -284,46 +317,26 @@ Expected<Served> serve(const Options& options) {
     }
   }
   if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
-  if (machine) {
-    results.moved = machine->moved();
-    results.graphs = machine->graphs();
-    if (options.verbose && results.graphs) tell_graphs(*results.graphs);
-    results.device_peak = machine->device_memory().peak();
-    results.host_peak = memory.block * machine->host_peak().count();
-  }
+  if (machine) take_figures(*machine, memory, results);
+  if (options.verbose && results.graphs) tell_graphs(*results.graphs);
   results.peak_resident = peak_resident();
   progress.finish(served.interrupted ? "interrupted after" : "done in");
   results.summary = std::move(recorded.summary);
   results.end = recorded.end;
   if (served.interrupted) {
-    for (std::size_t i = 0; i < results.requests.size(); ++i) {
-      Result& one = results.requests[i];
-      one.unfinished = !one.done && one.reason.empty();
-      if (shown && !one.done) shown->ended(i, one.unfinished ? "interrupted" : "refused: " + one.reason);
-    }
+    for (Result& one : results.requests) one.unfinished = !one.done && one.reason.empty();
+    if (shown) show_unserved(*shown, results);
     return served;
   }
   served.nothing = Refusals(options, **system, engine, memory).explain(workload, ran, results);
   if (served.nothing) return served;
-  if (shown)
-    for (std::size_t i = 0; i < results.requests.size(); ++i)
-      if (!results.requests[i].done) shown->ended(i, "refused: " + results.requests[i].reason);
+  if (shown) show_unserved(*shown, results);
 
   const bool parts = replay && !replay->finished(); // the decisions that led to it are still written
-  const auto write = [&]() -> Status {
-    if (files->logits)
-      if (Status status = files->logits->finish(); !status) return Files::of_flag("--logits", status.error());
-    if (files->timeline)
-      if (Status status =
-              Files::write(files->timeline, trace_json(recorded.timeline, options.system, made_by().line()));
-          !status)
-        return status;
-    if (Status status = Files::write(files->decisions, recorded.decisions.text()); !status) return status;
-    if (Status status = Files::write(files->clock, clock.text()); !status) return status;
-    if (*tables && !parts) return (*tables)->finish({options, **system, shape, workload, *costs, memory, results, ran});
-    return {};
-  };
-  if (Status written = write(); !written) served.unwritten = written.error();
+  Status written = write_files(*files, recorded, clock, options);
+  if (written && *tables && !parts)
+    written = (*tables)->finish({options, **system, shape, workload, *costs, memory, results, ran});
+  if (!written) served.unwritten = written.error();
   if (parts) return served.unwritten ? *served.unwritten : parted(*replay, options);
   return served;
 }
