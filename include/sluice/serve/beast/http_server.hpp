@@ -137,8 +137,7 @@ class HttpServer final : public HttpTransport {
 
   /// Calls `then` at each signal of this number. On the application's thread.
   void on_each_signal(int number, std::function<void()> then) {
-    auto signals = std::make_shared<boost::asio::signal_set>(context_, number);
-    await_each(std::move(signals), std::move(then));
+    await_each(std::make_shared<boost::asio::signal_set>(context_, number), std::move(then));
   }
 
   /// Accepts no new connections and ends `run` when requests under way have ended, at most `bound` later. On the
