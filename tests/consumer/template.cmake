@@ -1,5 +1,5 @@
-# Builds examples/template as its reader would: copies it, builds it with an installed Sluice, runs it, its trials and
-# its report.
+# Builds examples/template as its reader would: copies it, builds it with an installed Sluice, runs its programs, its
+# trials and its report.
 # cmake -DBUILD=<build of sluice> -DSOURCE=<checkout> -DWORK=<scratch> -DCOMPILER=… -DLAUNCHER=… -DGENERATOR=… -P template.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -64,7 +64,7 @@ foreach(row IN ITEMS 0 1) # two names for one type
   string(JSON engine GET "${report}" systems ${row} engine)
   must_say("${engine}" "^Engine<PreemptLargest, " "the engine of row ${row} of report.json")
 endforeach()
-file(GLOB_RECURSE rules ${WORK}/prefix/sluiceComparisonRules.cmake)
+file(GLOB_RECURSE rules ${WORK}/prefix/sluiceProgramsBuilt.cmake)
 file(READ ${rules} rules)
 if(NOT rules MATCHES "rules own") # SLUICE_COMPARE_RULES=all
   step(ignored ${mine} --limit 5 --systems MyEngine --transfer fair-share --quiet)
@@ -126,11 +126,67 @@ endforeach()
 call_with("MyEngine=${headers}/second.h own::deep::Second=headers/second.h")
 step(ignored ${configure})
 
-call_with("MyEngine=my_engine.hpp SYSTEMS VllmSwap")
+# The other programs, with a product of the user's policies.
+file(WRITE ${WORK}/template/my_space.hpp "#pragma once
+#include \"my_engine.hpp\"
+#include \"explore/names.hpp\"
+#include <cstddef>
+namespace explored {
+using Compositions = sluice::Product<sluice::Choices<sluice::PreemptNewest, PreemptLargest>>;
+inline constexpr const char* product_name = \"mine\";
+inline constexpr std::size_t parts = 1;
+}
+")
+file(WRITE ${headers}/no_parts.hpp "#pragma once\n")
+string(REPLACE "sluice_add_comparison(" "sluice_add_programs(" call "${call}")
+foreach(pair IN ITEMS "PROGRAMS serv|there is no program 'serv' [(]did you mean serve[?][)]; expected all, none, or any of compare, explore, run, serve"
+                      "SPACE my_space.hpp|SPACE is for mine-explore; expected PROGRAMS with explore"
+                      "PROGRAMS explore SPACE nowhere.hpp|there is no file [^ ]*/nowhere[.]hpp; expected the header that defines the product"
+                      "PROGRAMS explore SPACE headers/no_parts.hpp|there is no number of parts; expected a line"
+                      "SYSTEMS AllResident|there is no system 'AllResident'")
+  string(REGEX MATCH "^(.*)[|](.*)$" matched "${pair}")
+  set(arguments "${CMAKE_MATCH_1}")
+  set(sentence "${CMAKE_MATCH_2}")
+  call_with("MyEngine=my_engine.hpp ${arguments}")
+  execute_process(COMMAND ${configure} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE text)
+  if(status EQUAL 0)
+    message(FATAL_ERROR "sluice_add_programs(mine MyEngine=my_engine.hpp ${arguments}) was accepted")
+  endif()
+  string(REGEX REPLACE "[\n ]+" " " text "${text}")
+  must_say("${text}" "${sentence}" "sluice_add_programs(mine MyEngine=my_engine.hpp ${arguments})")
+endforeach()
+string(REGEX MATCH "sluice_program_kinds \"([^\"]*)\"" matched "${rules}")
+set(kinds "${CMAKE_MATCH_1}")
+string(REPLACE ";" " " programs "${kinds}")
+call_with("MyEngine=my_engine.hpp PROGRAMS ${programs} SYSTEMS VllmSwap SPACE my_space.hpp")
 step(ignored ${configure})
-step(ignored ${CMAKE_COMMAND} --build ${WORK}/build --target mine)
-step(text ${mine} --list)
-if(text MATCHES "\nOrbitFlow ")
-  message(FATAL_ERROR "SYSTEMS VllmSwap leaves OrbitFlow in:\n${text}")
+foreach(kind IN LISTS kinds)
+  step(ignored ${CMAKE_COMMAND} --build ${WORK}/build --target mine-${kind})
+  step(text ${mine}-${kind} --help)
+  must_say("${text}" "mine-${kind}" "mine-${kind} --help")
+endforeach()
+foreach(kind IN ITEMS compare run serve)
+  if(kind IN_LIST kinds)
+    step(text ${mine}-${kind} --list)
+    if(text MATCHES "\nOrbitFlow ")
+      message(FATAL_ERROR "SYSTEMS VllmSwap leaves OrbitFlow in mine-${kind}:\n${text}")
+    endif()
+    must_say("${text}" "^VllmSwap [^\n]*\nMyEngine +yours, of my_engine[.]hpp" "mine-${kind} --list with SYSTEMS VllmSwap")
+  endif()
+endforeach()
+step(text ${mine}-explore --limit 5 --quiet)
+must_say("${text}" "Engine<PreemptLargest>" "mine-explore")
+if(NOT text MATCHES "best published system" OR text MATCHES "best published system[^.]*MyEngine")
+  message(FATAL_ERROR "mine-explore takes MyEngine for a published system:\n${text}")
 endif()
-must_say("${text}" "^VllmSwap " "mine --list with SYSTEMS VllmSwap")
+if("run" IN_LIST kinds)
+  step(text ${mine}-run --model tiny --system MyEngine --prompt-ids 1,2,3 --max-tokens 2)
+  must_say("${text}" "PreemptLargest" "mine-run")
+endif()
+
+# What is installed: the programs, and the model that comes with them.
+step(text ${WORK}/prefix/bin/sluice-compare --list)
+must_say("${text}" "\nOrbitFlow " "the installed sluice-compare --list")
+if(NOT EXISTS ${WORK}/prefix/share/sluice/models/demo/config.json)
+  message(FATAL_ERROR "the demo model is not installed")
+endif()

@@ -8,6 +8,7 @@
 #include "sluice/report/seed_tables.hpp"
 
 #include "compare/tenants.hpp"
+#include "engines/registry.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -474,7 +475,8 @@ Status check_figures(const Preset& preset) {
   };
   const auto is_system = [](std::string_view row) {
     const std::string_view name = row.substr(0, row.find('/')); // a tenant's row
-    return std::any_of(systems().begin(), systems().end(), [name](const System& one) { return one.name == name; });
+    return std::any_of(engines::simulated_systems().begin(), engines::simulated_systems().end(),
+                       [name](const System& one) { return one.name == name; });
   };
   for (const PaperFigure& figure : preset.figures) {
     const auto wrong = [&](std::string_view what, std::string_view name) {

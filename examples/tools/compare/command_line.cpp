@@ -8,6 +8,7 @@
 
 #include "compare/run.hpp"
 #include "compare/why.hpp"
+#include "engines/program.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
 #include "shared/shell_word.hpp"
@@ -36,7 +37,8 @@ namespace compared {
 using namespace sluice;
 
 CommandLine::CommandLine()
-    : flags_(program_name(), "Serves one workload with many systems, simulated, and compares what their users get.") {
+    : flags_(engines::program_name(),
+             "Serves one workload with many systems, simulated, and compares what their users get.") {
   CLI::App& app = flags_.app();
   constexpr std::int64_t many = 1'000'000'000;
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
@@ -188,7 +190,7 @@ void add_seed_flags(Flags& flags, Options& options) {
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
-  std::vector<std::string> all{program_name()};
+  std::vector<std::string> all{engines::program_name()};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> pointers;
   for (std::string& word : all) pointers.push_back(word.data());
@@ -317,7 +319,7 @@ std::string told(const Options& options, const Comparison& comparison) {
 }
 
 std::string shell_line(const std::vector<std::string>& words) {
-  std::string line{program_name()};
+  std::string line{engines::program_name()};
   bool is_count = false; // the previous word was --threads
   for (const std::string& word : words) {
     const bool told = !is_count && word != "--mpi" && !word.starts_with("--mpi=") && word != "--threads" &&

@@ -11,6 +11,7 @@
 #include "compare/grid.hpp"
 #include "compare/rows.hpp"
 #include "compare/tenants.hpp"
+#include "engines/registry.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
@@ -137,7 +138,7 @@ constexpr auto probe_columns = csv_columns(probe_cells);
 /// Writes `texts` into the folder and removes all files that this program's systems left there before.
 Status write_files(const std::string& folder, std::span<const NamedText> texts) {
   std::vector<std::string_view> names;
-  for (const System& system : systems()) names.push_back(system.name);
+  for (const System& system : engines::simulated_systems()) names.push_back(system.name);
   return write_all(folder, texts, names);
 }
 

@@ -17,6 +17,8 @@
 #include "compare/run.hpp"
 #include "compare/sweep.hpp"
 #include "compare/why.hpp"
+#include "engines/program.hpp"
+#include "engines/registry.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
 #include "shared/whole_output.hpp"
@@ -40,13 +42,14 @@ using compared::Ran;
 using compared::Run;
 
 void list_names() {
-  for (const compared::System& system : compared::systems()) fmt::print("{:<22} {}\n", system.name, system.what);
+  for (const compared::System& system : engines::simulated_systems())
+    fmt::print("{:<22} {}\n", system.name, system.what);
   fmt::print("\n--preset:\n");
   for (const compared::Preset& preset : compared::presets()) fmt::print("{:<22} {}\n", preset.name, preset.what);
 }
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "%s: %s\n", compared::program_name(), error.line().c_str());
+  std::fprintf(stderr, "%s: %s\n", engines::program_name(), error.line().c_str());
   return 2;
 }
 
@@ -81,7 +84,7 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
 /// Prints the line of an interrupted program, after the finished results; returns its exit code.
 int tell_interrupted(const RunCount& runs, const char* what, bool rows, std::string_view files) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}: interrupted: {} of {} {} finished; {}{}\n", compared::program_name(), runs.finished, runs.of,
+  fmt::print(stderr, "{}: interrupted: {} of {} {} finished; {}{}\n", engines::program_name(), runs.finished, runs.of,
              what, rows ? "only complete rows are shown above" : "no row is complete, so none is shown", files);
   return interrupted_code();
 }
@@ -246,5 +249,5 @@ int program(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return with_whole_output(compared::program_name(), [&] { return program(argc, argv); });
+  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

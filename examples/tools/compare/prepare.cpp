@@ -414,20 +414,21 @@ void report_choices(const Options& options, const World& world, WorkloadReport& 
 Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
   std::vector<const System*> chosen;
   if (list == "all") {
-    for (const System& system : systems())
+    for (const System& system : engines::simulated_systems())
       if (!system.variant) chosen.push_back(&system);
     return chosen;
   }
   std::string names;
   std::vector<std::string_view> known;
-  for (const System& system : systems()) known.push_back(system.name);
-  for (const System& system : systems()) names += (names.empty() ? "" : ", ") + std::string{system.name};
+  for (const System& system : engines::simulated_systems()) known.push_back(system.name);
+  for (const System& system : engines::simulated_systems())
+    names += (names.empty() ? "" : ", ") + std::string{system.name};
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
     begin = end + 1;
     const System* found = nullptr;
-    for (const System& system : systems())
+    for (const System& system : engines::simulated_systems())
       if (system.name == name) found = &system;
     if (found == nullptr)
       return flag_error("--systems", fmt::format("there is no system '{}'{}", excerpt(name), did_you_mean(name, known)),

@@ -6,6 +6,7 @@
 
 #include "compare/files.hpp"
 #include "compare/run.hpp"
+#include "engines/program.hpp"
 #include "shared/crew.hpp"
 #include "shared/progress.hpp"
 #include "shared/version.hpp"
@@ -60,7 +61,7 @@ void tell_of_end(const Options& options, const ComparisonReport& report) {
     std::fprintf(stderr,
                  "%s: --trace-at: %g s is after the end of every run (the last: %.6g s); traces show the "
                  "last iterations\n",
-                 program_name(), options.trace_at.time.count(), last);
+                 engines::program_name(), options.trace_at.time.count(), last);
 }
 
 /// The report of the rows that have run; `outcomes` has a row's seeds next to each other. Writes its files.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run: one system on one workload under one SLO, with or without a deposit; and the list of systems.
+// A run: one system on one workload under one SLO, with or without a deposit.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -58,9 +57,5 @@ struct Ended {
 /// Simulates an engine of `simulate` (System::simulate) on the request's workload; `listener` receives the events.
 sluice::Expected<Ended> simulate(sluice::Expected<engines::Simulated> (*simulate)(const engines::Simulation&),
                                  const Request& request, sluice::EventListener& listener);
-
-/// The program's name, and all systems that it compares, in the table's order. Defined by the program.
-const char* program_name();
-std::span<const System> systems();
 
 } // namespace compared

@@ -7,6 +7,7 @@
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 
+#include "engines/registry.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ Expected<std::vector<const System*>> systems_for_tenants(const Options& options)
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
   std::string able;
-  for (const System& system : compared::systems())
+  for (const System& system : engines::simulated_systems())
     if (system.simulate_node != nullptr) able += (able.empty() ? "" : ", ") + std::string{system.name};
   if (options.systems == "all")
     std::erase_if(*systems, [](const System* system) { return system->simulate_node == nullptr; });

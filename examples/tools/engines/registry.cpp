@@ -3,6 +3,7 @@
 #include "engines/registry.hpp"
 
 #include "engines/other_rules.hpp"
+#include "engines/program.hpp"
 #include "engines/published.hpp"
 
 #include <algorithm>
@@ -14,9 +15,9 @@ namespace engines {
 namespace {
 
 template <class Keep>
-std::vector<System> those(Keep keep) {
+std::vector<System> those(std::span<const System> of, Keep keep) {
   std::vector<System> kept;
-  std::copy_if(published().begin(), published().end(), std::back_inserter(kept), keep);
+  std::copy_if(of.begin(), of.end(), std::back_inserter(kept), keep);
   return kept;
 }
 
@@ -35,18 +36,19 @@ std::span<const System> published() {
 }
 
 std::span<const System> simulated_systems() {
-  static const std::vector<System> table = those([](const System& system) { return system.simulate != nullptr; });
+  static const std::vector<System> table =
+      those(systems(), [](const System& system) { return system.simulate != nullptr; });
   return table;
 }
 
 std::span<const System> real_systems() {
-  static const std::vector<System> table = those([](const System& system) { return system.run != nullptr; });
+  static const std::vector<System> table = those(systems(), [](const System& system) { return system.run != nullptr; });
   return table;
 }
 
 std::vector<System> with_own(std::span<const std::string_view> names, std::vector<System> own) {
-  std::vector<System> table = those([&](const System& system) {
-    return system.simulate != nullptr && std::find(names.begin(), names.end(), system.name) != names.end();
+  std::vector<System> table = those(published(), [&](const System& system) {
+    return std::find(names.begin(), names.end(), system.name) != names.end();
   });
   std::move(own.begin(), own.end(), std::back_inserter(table));
   return table;

@@ -13,7 +13,7 @@ namespace engines {
 /// In the order of the programs' tables: some descriptions refer to the previous row.
 std::span<const System> published();
 
-/// The systems that can be simulated, and those that can run for real.
+/// The program's systems (program.hpp) that can be simulated, and those that can run for real.
 std::span<const System> simulated_systems();
 std::span<const System> real_systems();
 

@@ -162,7 +162,7 @@ void analyse(Exploration& found) {
 
 const Row* Exploration::best(bool published) const {
   for (const Row& row : rows)
-    if (row.published == published && !row.control) return &row;
+    if (row.published == published && !row.own && !row.control) return &row;
   return nullptr;
 }
 

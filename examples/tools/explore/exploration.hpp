@@ -21,11 +21,12 @@ namespace explored {
 
 /// One row of the ranking: an engine of the space, or a published system.
 struct Row {
-  std::string name;   ///< `Engine<…>`, or the system's name
-  std::string engine; ///< `Engine<…>` in both cases
-  bool published = false;
+  std::string name;       ///< `Engine<…>`, or the system's name
+  std::string engine;     ///< `Engine<…>` in both cases
+  bool published = false; ///< a system of the list
+  bool own = false;       ///< of these, one of the program's own (sluice_add_programs)
   bool control = false;   ///< never ranked
-  std::size_t number = 0; ///< the combination's; for a published system its index in the comparison
+  std::size_t number = 0; ///< the combination's; for a system its index in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
   std::string transfer;                  ///< the rule's name
   std::string livelock;                  ///< why the run was ended early; empty: it was not. Ranks after all others

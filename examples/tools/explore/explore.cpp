@@ -3,6 +3,7 @@
 #include "sluice/report/seeds.hpp"
 
 #include "compare/rows.hpp"
+#include "engines/registry.hpp"
 #include "explore/exploration.hpp"
 #include "explore/tally.hpp"
 #include "shared/crew.hpp"
@@ -173,6 +174,8 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
     row.name = systems[i]->name;
     row.engine = std::move(engine);
     row.published = true;
+    const auto is_it = [&](const engines::System& known) { return known.name == systems[i]->name; };
+    row.own = std::none_of(engines::published().begin(), engines::published().end(), is_it);
     row.control = systems[i]->control;
     row.number = i;
     found.rows.push_back(std::move(row));

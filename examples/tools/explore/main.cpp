@@ -7,6 +7,7 @@
 // on the given workload.
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
+#include "engines/program.hpp"
 #include "explore/exploration.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
@@ -39,7 +40,7 @@ struct Options : compared::Options {
 };
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "sluice-explore: %s\n", error.line().c_str());
+  std::fprintf(stderr, "%s: %s\n", engines::program_name(), error.line().c_str());
   return 2;
 }
 
@@ -90,7 +91,7 @@ int run(const Options& options, const std::string& command, Crew& crew) {
   if (Status published = publish(options, *found); !published) return fail(published.error());
   if (found->runs.whole()) return 0;
   std::fflush(stdout);
-  fmt::print(stderr, "sluice-explore: interrupted: {} of {} runs finished; {}{}\n", found->runs.finished,
+  fmt::print(stderr, "{}: interrupted: {} of {} runs finished; {}{}\n", engines::program_name(), found->runs.finished,
              found->runs.of,
              found->rows.empty() ? "no row is complete, so none is shown"
                                  : "only complete rows are shown above, and only they count in the effects of choices",
@@ -103,8 +104,9 @@ int program(int argc, char** argv) {
   if (!crew) return fail(crew.error());
   Options options;
   options.deposit = "off";
-  Flags flags{"sluice-explore", "Serves one workload with every engine that some policies per role compose, simulated, "
-                                "ranks them together with published systems, and shows the effect of each choice."};
+  Flags flags{engines::program_name(),
+              "Serves one workload with every engine that some policies per role compose, simulated, "
+              "ranks them together with published systems, and shows the effect of each choice."};
   CLI::App& app = flags.app();
   constexpr std::int64_t many = 1'000'000'000;
   add_trace_flags(flags, options.workload, "a trace file (default: a generated workload, \"demo\")");
@@ -159,5 +161,5 @@ int program(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return with_whole_output("sluice-explore", [&] { return program(argc, argv); });
+  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

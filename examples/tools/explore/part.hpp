@@ -6,11 +6,7 @@
 
 #include <cstddef>
 
-#ifdef SLUICE_EXPLORE_FULL
-#include "explore/full.hpp"
-#else
-#include "explore/small.hpp"
-#endif
+#include SLUICE_EXPLORE_SPACE // the product's header: CMake's sluice_add_space() defines it
 
 namespace explored {
 

@@ -4,6 +4,7 @@
 // The problem: a simulator shows no races, no late copies and no reads of blocks that have not arrived, so a policy
 // needs a real run, too. Goals of this program: run any of the papers' systems with a real decoder, in two memories of
 // given sizes; generate the same tokens under every policy; and report the costs for readers and for programs.
+#include "engines/program.hpp"
 #include "run/job.hpp"
 #include "run/model.hpp"
 #include "run/options.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 int fail(const sluice::Error& error) {
   std::fflush(stdout);
-  std::fprintf(stderr, "sluice-run: %s\n", error.line().c_str());
+  std::fprintf(stderr, "%s: %s\n", engines::program_name(), error.line().c_str());
   return 2;
 }
 
@@ -65,9 +66,9 @@ int program(int argc, char** argv) {
   if (served->interrupted) {
     std::fflush(stdout);
     fmt::print(stderr,
-               "sluice-run: interrupted: {} of {} requests finished; the figures above cover the requests served "
+               "{}: interrupted: {} of {} requests finished; the figures above cover the requests served "
                "until then; no file is written\n",
-               served->results.done(), served->results.requests.size());
+               engines::program_name(), served->results.done(), served->results.requests.size());
     return sluice::interrupted_code();
   }
   if (served->nothing) return fail(*served->nothing);
@@ -80,5 +81,5 @@ int program(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return with_whole_output("sluice-run", [&] { return program(argc, argv); });
+  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

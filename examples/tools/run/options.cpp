@@ -2,6 +2,7 @@
 // The flags of sluice-run.
 #include "run/options.hpp"
 
+#include "engines/program.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/shell_word.hpp"
 #include "shared/trace_at.hpp"
@@ -108,8 +109,9 @@ void conclude_machine(Flags& flags, Options& options) {
 }
 
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
-  Flags flags("sluice-run", "Generates text on this machine under a system's policies: real tokens, and real bytes "
-                            "between two memories.");
+  Flags flags(engines::program_name(),
+              "Generates text on this machine under a system's policies: real tokens, and real bytes "
+              "between two memories.");
   CLI::App& app = flags.app();
   add_requests(flags, options);
   add_machine(flags, options);
@@ -130,7 +132,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--list", options.list, "name the systems, describe tiny and demo, and stop");
   app.add_flag("--verbose", options.verbose, "print measurements and how memory is divided to standard error");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
-  options.command = "sluice-run";
+  options.command = engines::program_name();
   for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
   conclude_machine(flags, options);
   options.sampling.top_k = options.top_k.value_or(options.sampling.top_k);

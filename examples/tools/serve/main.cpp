@@ -11,6 +11,7 @@
 #include "sluice/serve/tee.hpp"
 #include "sluice/serve/wall_time.hpp"
 
+#include "engines/program.hpp"
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
 #include "serve/notify.hpp"
@@ -45,7 +46,7 @@ using namespace sluice;
 
 int fail(const Error& error) {
   std::fflush(stdout);
-  std::fprintf(stderr, "sluice-serve: %s\n", error.line().c_str());
+  std::fprintf(stderr, "%s: %s\n", engines::program_name(), error.line().c_str());
   return 2;
 }
 
@@ -77,7 +78,7 @@ int replay(const serving::Options& options, const engines::System& system, const
 /// Reads the keys and the certificate again. What is wrong changes nothing: the server goes on with what it had.
 void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now) {
   const auto tell = [](const Error& error) {
-    fmt::print(stderr, "sluice-serve: HUP: {}; what was read before stays\n", error.line());
+    fmt::print(stderr, "{}: HUP: {}; what was read before stays\n", engines::program_name(), error.line());
   };
   const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
   if (keys)
@@ -87,7 +88,8 @@ void reload(const serving::Options& options, const serving::ServedConnection& co
   const Status renewed = connection.renew ? connection.renew() : Status{};
   if (!renewed) tell(renewed.error());
   if (keys && renewed)
-    fmt::print(stderr, "sluice-serve: HUP: {} keys{}\n", keys->size(), connection.renew ? ", and the certificate" : "");
+    fmt::print(stderr, "{}: HUP: {} keys{}\n", engines::program_name(), keys->size(),
+               connection.renew ? ", and the certificate" : "");
 }
 
 int serve(serving::Options& options) {
@@ -143,8 +145,8 @@ int serve(serving::Options& options) {
   };
   config.draining = [log, &supervisor, drain = options.drain](std::size_t under_way) {
     supervisor.say("STOPPING=1\nSTATUS=Draining.");
-    log->add(
-        fmt::format("sluice-serve: draining: {} requests under way, at most {} s; again to end now", under_way, drain));
+    log->add(fmt::format("{}: draining: {} requests under way, at most {} s; again to end now", engines::program_name(),
+                         under_way, drain));
   };
   config.api = openai_setup(served->name, *served->tokenizer, served->context);
   const std::string who =
@@ -217,7 +219,7 @@ int serve(serving::Options& options) {
   engine->reset(); // joins its thread before what it tells is gone
   if (Status written = decisions.close(); !written) return fail(written.error());
   if (server.stopped_by().empty()) return 0;
-  log->add("sluice-serve: the engine had stopped: " + server.stopped_by());
+  log->add(fmt::format("{}: the engine had stopped: {}", engines::program_name(), server.stopped_by()));
   return 1;
 }
 
@@ -245,5 +247,5 @@ int program(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  return with_whole_output("sluice-serve", [&] { return program(argc, argv); });
+  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

@@ -5,6 +5,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/serve/api_keys.hpp"
 
+#include "engines/program.hpp"
 #include "run/outputs.hpp"
 #include "shared/flags.hpp"
 #include <fmt/format.h>
@@ -30,7 +31,8 @@ constexpr double longest_drain = 24 * 60 * 60; // seconds: what `drain` takes at
 } // namespace
 
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
-  Flags flags("sluice-serve", "Serves a model on this machine under a system's policies, behind the OpenAI API.");
+  Flags flags(engines::program_name(),
+              "Serves a model on this machine under a system's policies, behind the OpenAI API.");
   CLI::App& app = flags.app();
   app.add_option("--model", options.run.model,
                  "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "

@@ -7,6 +7,7 @@
 #include "sluice/world/machine/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 
+#include "engines/program.hpp"
 #include "run/options.hpp"
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ GrowingFile::GrowingFile(std::string flag, std::string path, int descriptor, Log
 
 GrowingFile::~GrowingFile() {
   ::close(descriptor_);
-  if (lost_ > 0) log_->add(fmt::format("sluice-serve: {}: {} lines are missing in '{}'", flag_, lost_, path_));
+  if (lost_ > 0)
+    log_->add(fmt::format("{}: {}: {} lines are missing in '{}'", engines::program_name(), flag_, lost_, path_));
 }
 
 void GrowingFile::add(std::string_view lines, std::int64_t count) {
@@ -60,8 +62,8 @@ void GrowingFile::add(std::string_view lines, std::int64_t count) {
       // Half a line would make the next one unreadable. What is no regular file cannot be cut, nor need it be.
       if (::ftruncate(descriptor_, size_) == 0) (void)::lseek(descriptor_, size_, SEEK_SET);
       if (lost_ == 0)
-        log_->add(fmt::format("sluice-serve: {}: '{}' takes no more: {}; the server goes on without", flag_, path_,
-                              std::strerror(error)));
+        log_->add(fmt::format("{}: {}: '{}' takes no more: {}; the server goes on without", engines::program_name(),
+                              flag_, path_, std::strerror(error)));
       lost_ += count;
       return;
     }
@@ -116,8 +118,8 @@ Expected<bool> Records::open(const Options& options, int number) {
   }
   for (const auto& [flag, path] : {std::pair{"--record", &options.record}, {"--record-clock", &options.record_clock}})
     if (number > 0 && !path->empty())
-      log_->add(fmt::format("sluice-serve: {}: '{}' has another run's lines; this one writes '{}'", flag, *path,
-                            numbered(*path, number)));
+      log_->add(fmt::format("{}: {}: '{}' has another run's lines; this one writes '{}'", engines::program_name(), flag,
+                            *path, numbered(*path, number)));
   if (requests) listeners_.push_back((requests_ = std::make_unique<RequestFile>(std::move(requests))).get());
   if (clock) listeners_.push_back((clock_ = std::make_unique<ClockFile>(std::move(clock))).get());
   return true;

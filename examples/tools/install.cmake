@@ -1,0 +1,62 @@
+# What `cmake --install` adds for people who run the programs, and what find_package(sluice COMPONENTS programs) finds: the
+# programs' libraries, the headers that the units of a user's engines include, and the trials that every engine must
+# pass. All of it is the component `programs`.
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+set(folder ${CMAKE_INSTALL_DATADIR}/sluice/programs)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
+get_property(libraries GLOBAL PROPERTY sluice_engine_libraries)
+get_property(kinds GLOBAL PROPERTY sluice_engine_tools)
+get_property(programs GLOBAL PROPERTY sluice_programs)
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/../share/sluice/models DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
+install(TARGETS sluice_engines ${libraries} EXPORT sluiceProgramsTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT sluiceProgramsTargets NAMESPACE sluice:: DESTINATION ${package_folder})
+install(DIRECTORY engines DESTINATION ${folder} FILES_MATCHING PATTERN "*.hpp" PATTERN families EXCLUDE)
+install(FILES explore/names.hpp explore/part.cpp explore/part.hpp explore/small.hpp explore/space.cpp explore/space.hpp
+        DESTINATION ${folder}/explore)
+# The systems' names, for the error message about an unknown one.
+set(names "")
+set(only_real "") # rows that are not simulated
+file(GLOB families CONFIGURE_DEPENDS engines/families/*.cpp)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${families})
+foreach(family IN LISTS families)
+  file(READ ${family} text)
+  string(REGEX MATCHALL "entry<[^\n;]*>\\([ \n]*\"[A-Za-z0-9]+\"" entries "${text}")
+  list(TRANSFORM entries REPLACE ".*\"([A-Za-z0-9]+)\"$" "\\1")
+  list(APPEND names ${entries})
+  string(REGEX MATCHALL "System system{[.]name = \"[A-Za-z0-9]+\"" entries "${text}")
+  list(TRANSFORM entries REPLACE ".*\"([A-Za-z0-9]+)\"$" "\\1")
+  list(APPEND only_real ${entries})
+endforeach()
+file(STRINGS engines/published.hpp rows REGEX "^  ROW")
+string(REGEX MATCHALL "ROW[(]" rows "${rows}")
+list(LENGTH rows rows)
+list(LENGTH names count)
+list(LENGTH only_real others)
+math(EXPR count "${count} + ${others}")
+if(NOT count EQUAL rows)
+  message(FATAL_ERROR "engines/published.hpp lists ${rows} systems, but engines/families/ names ${count}: ${names};${only_real}; expected one "
+                      "entry<Type>(\"Name\", ...) per system")
+endif()
+set(tests ${PROJECT_SOURCE_DIR}/tests)
+install(FILES ${tests}/engine/trials.hpp ${tests}/engine/audit.hpp ${tests}/engine/reckoning.hpp
+              ${tests}/engine/time_audit.hpp DESTINATION ${folder}/engine)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluicePrograms.cmake DESTINATION ${package_folder})
+foreach(package IN ITEMS icu openssl)
+  set(has_${package} OFF)
+  if(TARGET sluice::${package})
+    set(has_${package} ON)
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/sluiceProgramsBuilt.cmake @ONLY
+     CONTENT "set(sluice_program_kinds \"${kinds}\")
+set(sluice_published_systems \"${names}\")
+set(sluice_only_real_systems \"${only_real}\")
+# rules ${SLUICE_COMPARE_RULES}
+set(sluice_programs_mpi \"${MPI_CXX_FOUND}\") # whether --mpi works
+set(sluice_programs_icu \"${has_icu}\")
+set(sluice_programs_openssl \"${has_openssl}\")
+set(sluice_programs_cuda \"${SLUICE_KERNELS}\")
+")
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sluiceProgramsBuilt.cmake DESTINATION ${package_folder})
+unset(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME)
