@@ -12,7 +12,7 @@ namespace engines {
 const char* program_name();
 
 /// All systems of the program, in the order of its tables. The programs of this project have the published ones
-/// (published_program.cpp); sluice_add_programs() writes a definition that adds engines of one's own.
+/// (published_program.cpp); sluice_add_programs() writes a definition that adds the user's engines.
 std::span<const System> systems();
 
 } // namespace engines

@@ -2,18 +2,16 @@
 // Interrupts: after Ctrl-C or a scheduler's SIGTERM, a program prints its finished results and ends.
 #pragma once
 
+#include "sluice/core/interrupt.hpp"
+
 #include <signal.h>
 
-#include <atomic>
 #include <cstddef>
 #include <initializer_list>
 
 namespace sluice {
 
 namespace detail {
-inline std::atomic<int> interrupted_by{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
-
 /// Stores the signal and restores the default action, so that the next signal ends the process at once.
 inline void on_interrupt(int number) {
   interrupted_by = number;
@@ -35,20 +33,8 @@ inline void heed_interrupts() {
   }
 }
 
-/// The signal's number; 0: no signal.
-[[nodiscard]] inline int interrupted() { return detail::interrupted_by; }
-/// Acts as if this process had received another process's signal.
-inline void interrupt_as(int number) { detail::interrupted_by = number; }
 /// The exit code that shells show for a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
 [[nodiscard]] inline int interrupted_code() { return 128 + interrupted(); }
-
-/// Thrown to drop a run. It is not an error, and nothing reports it.
-struct Dropped {};
-
-/// Called by a run between its steps, when no operation is in progress.
-inline void drop_if_interrupted() {
-  if (interrupted() != 0) throw Dropped{};
-}
 
 /// The number of requested runs that have finished.
 struct RunCount {

@@ -6,6 +6,8 @@
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/policy_threw.hpp"
+#include "sluice/engine/core/proposal_check.hpp"
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/token_accounts.hpp"
@@ -48,6 +50,12 @@ class Decider {
     draft_.made_ahead = ahead;
     const View view = core_.view(now);
     propose(view);
+    decision.proposal = proposal_mistake(core_, draft_);
+    if (decision.proposal.kind != ProposalMistake::Kind::none) {
+      decision.mistake = Decision::Mistake::proposal;
+      decision.valid = true; // the commit says what is wrong
+      return;
+    }
     decision.claims.swap(draft_.proposal.claims);
     let_leave(view, decision);
     if (decision.claims.empty()) return;
@@ -67,6 +75,7 @@ class Decider {
 
  private:
   using All = Policies<C>;
+  using functions = detail::PolicyFunctions<C>;
   using Predictor = typename All::predictor_type;
   using Task = PlacementTask<Predictor, typename C::transfer_type, typename C::layout_type>;
   static constexpr bool streams_weights = All::streams_weights;
@@ -76,18 +85,19 @@ class Decider {
 
   void propose(const View& view) {
     for (const Slot slot : core_.requests.preempted)
-      facts_.gate(slot, policies_.relief.may_return(view, core_.row(slot)));
+      facts_.gate(slot,
+                  asked(functions::relief_name, [&] { return policies_.relief.may_return(view, core_.row(slot)); }));
     Proposal& proposal = draft_.proposal;
     const auto ask = [&] {
       proposal.clear();
-      policies_.admission.propose(view, policies_.admission_state, proposal);
+      asked(functions::admission_name, [&] { policies_.admission.propose(view, policies_.admission_state, proposal); });
     };
     ask();
     if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
       // No request runs, and none would: only preempted requests exist. They return even if Relief says no, because
       // they would wait forever for another request to end.
       for (const Slot slot : core_.requests.preempted) facts_.gate(slot, true);
-      policies_.admission.propose(view, policies_.admission_state, proposal);
+      ask();
     }
     if constexpr (C::retention_type::finds_released)
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
@@ -99,7 +109,7 @@ class Decider {
     LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
     for (const Slot slot : draft_.proposal.leaving) {
       const RequestRow& request = core_.row(slot);
-      const Kept kept = policies_.retention.on_preempt(view, request);
+      const Kept kept = functions::on_preempt(&policies_, view, request);
       LayerBlocks room = core_.footprint(request).device;
       if constexpr (KeepsHidden<typename C::retention_type>)
         if (kept == Kept::hidden) { // its states, which `host_left` counts as free, and K and V of the other layers
@@ -138,7 +148,7 @@ class Decider {
       task.lent = core_.lending.lent_layers;
       task.taken = core_.lending.own_level;
       offer.levels.clear();
-      policies_.weights.offer(task, policies_.weights_state, offer.levels);
+      asked(functions::weights_name, [&] { policies_.weights.offer(task, policies_.weights_state, offer.levels); });
       for (WeightsLevel& level : offer.levels) level.plan.freed -= core_.geometry.blocks_in(core_.lending.lent_layers);
       if (node.grant != nullptr) {
         for (WeightsLevel& level : offer.levels)
@@ -173,7 +183,8 @@ class Decider {
     auto& claims = decision.claims;
     std::size_t required = 0;
     while (required < claims.size() && claims[required].required) ++required;
-    bool stale = policies_.replan.due(view, policies_.replan_state, decision.candidates);
+    bool stale = asked(functions::replan_name,
+                       [&] { return policies_.replan.due(view, policies_.replan_state, decision.candidates); });
     if constexpr (streams_weights) stale = stale || !(granted() == core_.plan.weights);
     bool enforce_slo = true;
     for (;;) {
@@ -221,12 +232,13 @@ class Decider {
         if (decision.mistake != Decision::Mistake::none) return;
       }
     }
-    policies_.admission.settle(view, claims);
+    asked(functions::admission_name, [&] { policies_.admission.settle(view, claims); });
   }
 
   void drop_victim(const View& view, Decision& decision, std::size_t& required) {
     auto& claims = decision.claims;
-    const std::size_t chosen = policies_.relief.choose(view, policies_.relief_state, claims);
+    const std::size_t chosen =
+        asked(functions::relief_name, [&] { return policies_.relief.choose(view, policies_.relief_state, claims); });
     if (chosen >= claims.size()) {
       decision.mistake = Decision::Mistake::victim;
       return;
@@ -247,7 +259,8 @@ class Decider {
     const Task task{
         view,      decision.claims,           required,    budget.device,   budget.host,
         predictor, policies_.replan.window(), enforce_slo, budget.depleted, core_.geometry.stream_of(granted())};
-    const Verdict verdict = policies_.placement.solve(task, policies_.placement_state, plan);
+    const Verdict verdict = asked(functions::placement_name,
+                                  [&] { return policies_.placement.solve(task, policies_.placement_state, plan); });
     plan.candidates = decision.candidates;
     plan.made_at_step = core_.step;
     plan.weights = granted();

@@ -5,6 +5,7 @@
 #include "sluice/engine/core/plan_fit.hpp"
 #include "sluice/engine/decider.hpp"
 
+#include <exception>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -149,7 +150,7 @@ class DecidesAsync {
     const Seconds expected =
         engine.backend.now() + evaluate<Transfer>(iteration, engine.policies.predictor(), compute, left).duration;
     if (copy_ == nullptr) {
-      copy_ = new Copy{engine.core, engine.draft, engine.policies, engine.backend, {}, {}, engine.accounts, {}};
+      copy_ = new Copy{engine.core, engine.draft, engine.policies, engine.backend, {}, {}, engine.accounts, {}, {}};
       copy_->policies.silent = true;
     }
     Copy& copy = *copy_;
@@ -176,12 +177,17 @@ class DecidesAsync {
     Backend backend; ///< a handle
     Decision running, decision;
     TokenAccounts<C> accounts;
-    Seconds ends{0}; ///< the running iteration's predicted end
+    Seconds ends{0};           ///< the running iteration's predicted end
+    std::exception_ptr thrown; ///< by a policy on the thread
 
-    void decide() {
-      accounts.account(core, running.claims, ends, policies);
-      accounts.forget_finished();
-      Decider<C>(core, FactsWriter<C>(core), draft, policies).decide(ends, true, decision);
+    void decide() noexcept {
+      try {
+        accounts.account(core, running.claims, ends, policies);
+        accounts.forget_finished();
+        Decider<C>(core, FactsWriter<C>(core), draft, policies).decide(ends, true, decision);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
     }
   };
 
@@ -191,6 +197,7 @@ class DecidesAsync {
     engine.backend.join_async();
     planning_ = false;
     Copy& copy = *copy_;
+    if (copy.thrown) std::rethrow_exception(std::exchange(copy.thrown, nullptr));
     const Core& core = engine.core;
     std::swap(engine.decision, copy.decision);
     std::swap(engine.draft.plan, copy.draft.plan);
@@ -211,7 +218,8 @@ class DecidesAsync {
     View view = core.view(engine.backend.now());
     Proposal& proposal = engine.draft.proposal;
     proposal.clear();
-    engine.policies.admission.propose(view, engine.policies.admission_state, proposal);
+    asked(detail::PolicyFunctions<C>::admission_name,
+          [&] { engine.policies.admission.propose(view, engine.policies.admission_state, proposal); });
     view.now = since_; // when these plans were started
     for (const UnseenPlan& made : copy.draft.unseen_plans)
       engine.policies.tell(events::Planned{view, made.plan, made.wall, made.wall});

@@ -128,6 +128,12 @@ class BasicEngine : public C {
   [[nodiscard]] EngineParts<C> parts() {
     return {core_, FactsWriter<C>(core_), draft_, policies_, backend_, decision_, accounts_};
   }
+  Begun decide_and_commit();
+  void run_iteration(const Surroundings& around);
+  /// Ends the run with what a policy threw. Call it in a `catch (...)`.
+  [[gnu::cold]] void fail_with_thrown() {
+    status_ = thrown_by([] { return std::string{"a policy"}; }, now());
+  }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
   void learn(const Iteration& iteration, const IterationCost& cost);
 

@@ -5,6 +5,7 @@
 #include "sluice/core/type_name.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/engine/core/policy_table.hpp"
+#include "sluice/engine/core/policy_threw.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/weights/resident_weights.hpp"
 #include "sluice/policy/weights/streamed_step.hpp"
@@ -84,24 +85,29 @@ struct PolicyFunctions {
   static double held_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
     return C::transfer_type::held_blocks(loads, streams);
   }
+  static std::string admission_name() { return type_name<typename C::admission_type>(); }
+  static std::string replan_name() { return type_name<typename C::replan_type>(); }
+  static std::string retention_name() { return type_name<typename C::retention_type>(); }
+  static std::string weights_name() { return type_name<typename C::weights_type>(); }
   static std::string relief_name() { return type_name<typename C::relief_type>(); }
   static std::string placement_name() { return type_name<typename C::placement_type>(); }
 
   static Kept on_preempt(const void* policies, const View& view, const RequestRow& request) {
-    return of(policies).retention.on_preempt(view, request);
+    return asked(retention_name, [&] { return of(policies).retention.on_preempt(view, request); });
   }
   static Kept on_reclaim(const void* policies, const View& view, const RequestRow& request) {
-    return of(policies).retention.on_reclaim(view, request);
+    return asked(retention_name, [&] { return of(policies).retention.on_reclaim(view, request); });
   }
   static LayerSet hidden_layers(const void* policies, const View& view, const RequestRow& request) {
     if constexpr (KeepsHidden<typename C::retention_type, typename All::predictor_type>)
-      return of(policies).retention.hidden_layers(view, request, of(policies).predictor());
+      return asked(retention_name,
+                   [&] { return of(policies).retention.hidden_layers(view, request, of(policies).predictor()); });
     else
       return {};
   }
   static LayerBlocks copy_ahead(const void* policies, const View& view, LayerBlocks idle) {
     if constexpr (CopiesAhead<typename C::retention_type>)
-      return of(policies).retention.copy_ahead(view, idle);
+      return asked(retention_name, [&] { return of(policies).retention.copy_ahead(view, idle); });
     else
       return LayerBlocks{0};
   }
@@ -117,9 +123,11 @@ struct PolicyFunctions {
   }
 
   static void left_queue(void* policies, Slot slot, const RequestRow& request) {
-    of(policies).admission.leave(of(policies).admission_state, slot, request);
+    asked(admission_name, [&] { of(policies).admission.leave(of(policies).admission_state, slot, request); });
   }
-  static void planned(void* policies) { of(policies).replan.planned(of(policies).replan_state); }
+  static void planned(void* policies) {
+    asked(replan_name, [&] { of(policies).replan.planned(of(policies).replan_state); });
+  }
   static void tell(void* policies, const AnyEvent& event) {
     event.visit(AllEvents{}, [policies](const auto& of_its_type) { of(policies).tell(of_its_type); });
   }
@@ -142,6 +150,7 @@ inline constexpr PolicyTable policy_table{
            .layerwise = C::layout_type::layerwise},
     .room = &detail::PolicyFunctions<C>::room,
     .held_blocks = &detail::PolicyFunctions<C>::held_blocks,
+    .admission_name = &detail::PolicyFunctions<C>::admission_name,
     .placement_name = &detail::PolicyFunctions<C>::placement_name,
     .relief_name = &detail::PolicyFunctions<C>::relief_name,
     .on_preempt = &detail::PolicyFunctions<C>::on_preempt,

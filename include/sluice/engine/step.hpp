@@ -14,12 +14,31 @@ template <class C>
 Stepped BasicEngine<C>::step() {
   const Begun begun = begin();
   if (begun == Begun::under_way) finish();
-  if (begun == Begun::failed) return Stepped::failed;
+  if (begun == Begun::failed || !status_.ok()) return Stepped::failed;
   return begun == Begun::idle ? Stepped::idle : Stepped::ran;
 }
 
 template <class C>
 Begun BasicEngine<C>::begin() {
+  try {
+    return decide_and_commit();
+  } catch (...) {
+    fail_with_thrown();
+    return Begun::failed;
+  }
+}
+
+template <class C>
+void BasicEngine<C>::finish(const Surroundings& around) {
+  try {
+    run_iteration(around);
+  } catch (...) {
+    fail_with_thrown();
+  }
+}
+
+template <class C>
+Begun BasicEngine<C>::decide_and_commit() {
   if constexpr (Steady::possible)
     if (core_.carry_over.steady() && Steady::stands(policies_, decision_, view()) &&
         grow_steadily(core_, decision_.claims, steady_.opening(), commit_.moves)) {
@@ -64,7 +83,7 @@ Begun BasicEngine<C>::begin() {
 }
 
 template <class C>
-void BasicEngine<C>::finish(const Surroundings& around) {
+void BasicEngine<C>::run_iteration(const Surroundings& around) {
   const Seconds start = is_real_time<backend_type> ? prepared_.launched : now();
   const View view = core_.view(start);
   const Iteration iteration = iteration_in(view, around);

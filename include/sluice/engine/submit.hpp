@@ -50,7 +50,12 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
 
   const Slot slot = enter_request(core_, id, spec, prompt_keys);
-  policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
+  try {
+    policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
+  } catch (...) {
+    status_ = thrown_by(detail::PolicyFunctions<C>::admission_name, now());
+    return status_.error();
+  }
   policies_.tell(events::Submitted{core_.row(slot)});
   return id;
 }

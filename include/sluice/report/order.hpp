@@ -143,7 +143,16 @@ struct ReportBlock {
     if (!row->note.empty()) add(row->note, row->name);
     for (const auto& [reason, count] : row->refusals)
       add("refused " + std::to_string(count) + ": " + reason, row->name);
+    if (row->metrics.unfinished > 0 && row->livelock.empty())
+      add(std::to_string(row->metrics.unfinished) + " left: the engine ran nobody although they were there", row->name);
   }
+  const auto never_short = [](const SystemReport* row) {
+    const Metrics& m = row->metrics;
+    return m.times_preempted == 0 && m.refused == 0 && m.bytes_moved == 0 && m.unfinished == 0 && row->livelock.empty();
+  };
+  if (std::all_of(block.rows.begin(), block.rows.end(), never_short))
+    for (const SystemReport* row : block.rows)
+      add("memory never fills: nothing is preempted, refused or moved", row->name);
   std::vector<std::string> lines;
   for (const auto& [what, names] : remarks) {
     std::string whose;

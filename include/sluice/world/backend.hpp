@@ -5,6 +5,7 @@
 #include "sluice/core/contract.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
+#include "sluice/core/interrupt.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
 #include "sluice/policy/transfer/block_link.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
@@ -116,6 +117,7 @@ template <class Transfer, class Cost>
     state.clear();
     return {cost.duration, Seconds{0}};
   } else {
+    drop_if_interrupted();
     if (iteration.computes_only() && state.background_blocks <= 0)
       return {compute_time(cost, iteration.work, iteration.view.geometry.layers) * iteration.around.slowdown,
               Seconds{0}};

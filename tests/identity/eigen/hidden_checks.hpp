@@ -25,7 +25,7 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
   std::int64_t preempted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
-    RealTrial trial = Trials::draw(random);
+    RealTrial trial = at_once(Trials::draw(random));
     DecoderConfig config = trial.weights.config;
     config.shape.layers = 16; // eLLM's workspace is layers of two periods
     config.shape.hidden = 32;
@@ -33,7 +33,6 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
     trial.weights = random_weights(config, random.below(1000));
     trial.room_for_hidden = true;
     trial.slo = Seconds{10};
-    trial.arrivals.assign(trial.arrivals.size(), 0);
     const std::vector<RealOutput> expected = alone(trial);
     const std::int64_t kv = trial.largest() + 4 * trial.layers();
     const auto add = [](CountedRows& to, const CountedRows& one) {

@@ -45,10 +45,9 @@ TEST_CASE("a request that returns with hidden states passes no layer again; one 
   std::int64_t preempted = 0;
   for (int round = 0; round < 12; ++round) {
     CAPTURE(round);
-    RealTrial trial = random_real_trial(random);
+    RealTrial trial = at_once(random_real_trial(random));
     trial.slo = Seconds{10};
     trial.room_for_hidden = true;
-    trial.arrivals.assign(trial.arrivals.size(), 0);
     const std::vector<RealOutput> expected = alone(trial);
     const std::int64_t kv = trial.largest() + trial.layers() + 8;
     const auto nothing = [](auto&) {};

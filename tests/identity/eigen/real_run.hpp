@@ -113,6 +113,13 @@ inline RealTrial random_real_trial(Random& random) {
   return trial;
 }
 
+/// The trial, but all its requests arrive before the first step. No clock then decides who runs together and who is
+/// preempted.
+inline RealTrial at_once(RealTrial trial) {
+  trial.arrivals.assign(trial.arrivals.size(), 0);
+  return trial;
+}
+
 /// A request's results: its tokens, and the bits of all logits that they were chosen from.
 struct RealOutput {
   std::vector<std::int32_t> tokens;

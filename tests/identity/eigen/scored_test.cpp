@@ -52,7 +52,7 @@ TEST_CASE(
   std::int64_t preempted = 0;
   for (int round = 0; round < 12; ++round) {
     CAPTURE(round);
-    const RealTrial trial = random_real_trial(random);
+    const RealTrial trial = at_once(random_real_trial(random));
     const std::vector<RealOutput> answers = alone(trial);
     RealTrial scored = with_answers(trial, answers);
     check_scores(trial, scored, answers, run_real<Engine<>>(scored, scored.all()));
@@ -74,7 +74,7 @@ TEST_CASE("rules change tokens, not logits of the first, and the same way in eve
   std::int64_t preempted = 0, other = 0;
   for (int round = 0; round < 12; ++round) {
     CAPTURE(round);
-    RealTrial trial = random_real_trial(random);
+    RealTrial trial = at_once(random_real_trial(random));
     const std::vector<RealOutput> plain = alone(trial);
     LogitRules rules;
     rules.repetition = 1.3;

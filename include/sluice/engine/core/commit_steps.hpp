@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -35,6 +36,8 @@ enum class States : bool { left_out, counted };
 
 // plan_check.inl.hpp ------------------------------------------------------------------------------------------------
 
+/// The request in a slot, for messages.
+[[nodiscard]] std::string request_text(const Core& core, Slot slot);
 /// Whether a drafted plan is possible: it names each claim once and no other request, names only layers of the model,
 /// and takes no more memory than the placement was given. Checked in every build, with the commit's own sums. If not,
 /// `state.error` has the reason.

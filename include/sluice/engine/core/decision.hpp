@@ -34,14 +34,35 @@ constexpr std::uint64_t candidate_key(RequestId id) {
   return z * 0xd6e8feb86659fd93u;
 }
 
+/// What makes a proposal impossible, and for which request. Admission has made it, so no request is moved for it.
+struct ProposalMistake {
+  enum class Kind : std::uint8_t {
+    none,
+    no_request,  ///< a claim of a slot that holds no live request
+    twice,       ///< two claims of a request
+    leaves_too,  ///< a request that leaves has a claim
+    not_running, ///< a request leaves that does not run
+    left_out,    ///< a running request has no claim and does not leave
+    order,       ///< a required claim after an optional one
+    may_not,     ///< a preempted request that Relief does not let return
+    tokens,      ///< more tokens than the request has to compute, or fewer than 0
+    batch,       ///< more claims than a batch has requests
+    budget,      ///< more tokens than an iteration computes
+  };
+  Kind kind = Kind::none;
+  Slot slot{};
+  std::int64_t number = 0; ///< of tokens or claims
+};
+
 /// Which requests run in the next iteration, and which are preempted for them. It is decided on a snapshot and
 /// committed later, when requests may have ended, so it names only slots.
 struct Decision {
   /// An impossible answer of a policy that was asked for this decision: the commit fails.
-  enum class Mistake : std::uint8_t { none, joined, victim };
+  enum class Mistake : std::uint8_t { none, proposal, joined, victim };
 
   bool valid = false;
   Mistake mistake = Mistake::none;
+  ProposalMistake proposal;       ///< if that is the mistake
   bool new_plan = false;          ///< the drafted plan becomes the plan in force
   std::uint64_t candidates = 0;   ///< key of the requests considered, the rejected ones too
   std::vector<Claim> claims;      ///< accepted; those not running yet join

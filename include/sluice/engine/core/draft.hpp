@@ -7,6 +7,7 @@
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace sluice {
@@ -23,7 +24,9 @@ struct Draft {
   Plan plan; ///< in force once a decision with `new_plan` is committed; an older plan's content until then
   WeightsOffer offer;
   Proposal proposal;
-  std::vector<LayerStream> streams; ///< scratch: of a plan applied to claims
+  std::vector<std::uint64_t> proposed; ///< scratch: by slot, the last check that met it (proposal_check.hpp)
+  std::uint64_t checks = 0;            ///< checks of proposals so far
+  std::vector<LayerStream> streams;    ///< scratch: of a plan applied to claims
   /// Whether layers are fetched: by the last committed iteration, or by the plan in force when it was last applied.
   bool fetches = false;
   /// Whether the plan was made while an iteration ran: requests that it names may have ended since.

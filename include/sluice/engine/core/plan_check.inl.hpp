@@ -5,6 +5,7 @@
 
 #include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/proposal_check.hpp"
 #include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
@@ -30,6 +31,10 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     state.error = impossible_plan(policies.table, std::move(what), std::move(expected));
     return false;
   };
+  if (decision.mistake == Decision::Mistake::proposal) {
+    state.error = impossible_proposal(core, decision.proposal, now);
+    return false;
+  }
   if (decision.mistake == Decision::Mistake::joined)
     return wrong("it says that more requests join than there are optional claims",
                  "Verdict::joined of at most the optional claims");

@@ -35,6 +35,7 @@ struct PolicyTable {
   PolicyFacts is;
   LayerBlocks (*room)(TokenBlocks blocks, int held, int layers) = nullptr;                              ///< Layout
   double (*held_blocks)(std::span<const double> loads, std::span<const LayerStream> streams) = nullptr; ///< Transfer
+  std::string (*admission_name)() = nullptr;
   std::string (*placement_name)() = nullptr;
   std::string (*relief_name)() = nullptr;
 

@@ -56,8 +56,9 @@ concept StatesLengths = requires {
 ///  6. `P::knows_lengths`: whether it ranks or reserves by `spec.output` or `remaining()`, as an oracle does. Such a
 ///     policy gets no request whose output is a bound, and no server accepts it (engine/bounds.hpp).
 ///
-/// Requirements that are not checked: every running request is claimed or leaves (otherwise it keeps uncounted
-/// memory); the cost of a step does not grow with the number of waiting requests.
+/// Every proposal is checked, in every build (engine/core/proposal_check.hpp): a running request that neither has a
+/// claim nor leaves, for example, would keep memory that nobody counts. Not checked: the cost of a step does not grow
+/// with the number of waiting requests.
 template <class P>
 concept Admission = PlaysRole<P, roles::Admission> && HasState<P> && KeepsQueue<P> && ProposesClaims<P> &&
     SettlesClaims<P> && StatesSteady<P> && StatesLengths<P>;

@@ -6,9 +6,12 @@
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 
+#include <cmath>
 #include <compare>
 #include <set>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -17,7 +20,7 @@ namespace sluice {
 /// arrival. The queue is an ordered set: a step reads no more of it than could join.
 ///
 /// A key has a `State`, a `double operator()(State&, const RequestRow&) const`, which is called once when the request
-/// arrives, and `knows_lengths` as in Admission.
+/// arrives, and `knows_lengths` as in Admission. A key that is not a number ends the run.
 template <class Key, Batching B = Batching::chunked>
 struct BasicLeastFirst {
   using role = roles::Admission;
@@ -42,6 +45,9 @@ struct BasicLeastFirst {
 
   void enter(State& state, Slot slot, const RequestRow& row) const {
     const Entry entry{key(state.keys, row), row.id, slot};
+    // Its place in the queue would be undefined, and others' too: requests would get lost.
+    if (std::isnan(entry.key))
+      throw std::domain_error("the key of request " + std::to_string(index(row.id)) + " is not a number");
     if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
     state.entries[index(slot)] = entry;
     state.queue.insert(entry);

@@ -2,6 +2,7 @@
 // How PlacementEvaluator computes memory, an iteration and a window.
 #pragma once
 
+#include "sluice/core/interrupt.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/policy/transfer/contended.hpp"
 
@@ -17,6 +18,7 @@ template <class Table>
 PlacementCost BasicPlacementEvaluator<Table>::cost(const Instance& instance, std::span<const LayerSet> offloaded,
                                                    int step) {
   SLUICE_ASSERT(offloaded.size() == instance.requests.size(), "one set per request");
+  drop_if_interrupted();
   PlacementCost result = memory(instance, offloaded, step);
   Pipeline pipeline;
   LayerStream uniform;

@@ -2,6 +2,7 @@
 // RuleSearch: branch and bound under any transfer rule, by the cost of partial plans.
 #pragma once
 
+#include "sluice/core/interrupt.hpp"
 #include "sluice/policy/placement/solver/search_problem.hpp"
 #include "sluice/policy/transfer/transfer_rule.hpp"
 
@@ -145,6 +146,7 @@ class RuleSearch {
       if (result >= problem_->cutoff()) return result;
       // For a complete plan, the time itself costs no more than a bound.
       if (depth == problem_->items().size()) return result;
+      drop_if_interrupted();
       ++problem_->nodes; // counts what takes time; the link's bound alone is almost free
       const Pipeline partial = pipeline();
       rule_->bounding->clear(state_->get());

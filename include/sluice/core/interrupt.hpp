@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interrupts as runs see them: a flag, and what drops a run that is under way.
+#pragma once
+
+#include <atomic>
+
+namespace sluice {
+
+namespace detail {
+inline std::atomic<int> interrupted_by{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
+} // namespace detail
+
+/// The number of the signal that asks this process to end; 0: none. A program's handler sets it.
+[[nodiscard]] inline int interrupted() { return detail::interrupted_by.load(std::memory_order_relaxed); }
+/// Acts as if this process had received that signal.
+inline void interrupt_as(int number) { detail::interrupted_by = number; }
+
+/// Thrown to drop a run. It is not an error, and nothing reports it: an engine passes it on.
+struct Dropped {};
+
+/// Throws `Dropped` after an interrupt. A run calls it between its steps, and the evaluator before each evaluation:
+/// a policy may search for minutes within one call. A policy that evaluates nothing calls it in its own loop.
+inline void drop_if_interrupted() {
+  if (interrupted() != 0) throw Dropped{};
+}
+
+} // namespace sluice

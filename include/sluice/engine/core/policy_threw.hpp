@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// PolicyThrew: an exception that left a policy, with the policy's name.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/interrupt.hpp"
+#include "sluice/core/units.hpp"
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// What a policy threw. An engine ends its run with it (`BasicEngine::status`), so that a program names the policy
+/// instead of aborting.
+class PolicyThrew : public std::runtime_error {
+ public:
+  PolicyThrew(std::string policy, const std::string& what) : std::runtime_error(what), policy_(std::move(policy)) {}
+  [[nodiscard]] const std::string& policy() const { return policy_; }
+
+ private:
+  std::string policy_;
+};
+
+/// Call it in a `catch (...)`: throws the exception on as `PolicyThrew` of `policy()`. A policy that asked another one
+/// keeps the inner name. Lack of memory and an interrupt are no policy's mistakes and pass as they are.
+[[noreturn, gnu::cold, gnu::noinline]] inline void rethrow_of(std::string (*policy)()) {
+  try {
+    throw;
+  } catch (const PolicyThrew&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Dropped&) {
+    throw;
+  } catch (const std::exception& thrown) {
+    throw PolicyThrew(policy(), thrown.what());
+  } catch (...) {
+    throw PolicyThrew(policy(), "an object that is no std::exception");
+  }
+}
+
+/// Asks a policy. What it throws gets its name.
+template <class Ask>
+decltype(auto) asked(std::string (*policy)(), Ask&& ask) {
+  try {
+    return ask();
+  } catch (...) {
+    rethrow_of(policy);
+  }
+}
+
+/// Call it in a `catch (...)`: the exception as the status that ends an engine's run. What `rethrow_of` passes on as it
+/// is leaves this function, too. `policy`: who threw, unless the exception says so.
+[[nodiscard, gnu::cold, gnu::noinline]] inline Status thrown_by(std::string (*policy)(), Seconds now) {
+  try {
+    rethrow_of(policy);
+  } catch (const PolicyThrew& thrown) {
+    return Error{ErrorCode::infeasible, thrown.policy() + " at " + std::to_string(now.count()) + " s",
+                 std::string{"it threw an exception: "} + thrown.what(), "an answer"};
+  }
+}
+
+} // namespace sluice

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of every proposal.
+#pragma once
+
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/proposal_check.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
+  using Kind = ProposalMistake::Kind;
+  const Proposal& proposal = draft.proposal;
+  // A slot is marked with 2n by the n-th check if it leaves, and with 2n + 1 if it has a claim.
+  std::vector<std::uint64_t>& seen = draft.proposed;
+  if (seen.size() < core.requests.rows.size()) seen.resize(core.requests.rows.size());
+  const std::uint64_t leaves = 2 * ++draft.checks, claimed = leaves + 1;
+  const auto is_live = [&core](Slot slot) {
+    return index(slot) < core.requests.rows.size() && core.row(slot).phase != Phase::ended;
+  };
+  for (const Slot slot : proposal.leaving) {
+    if (!is_live(slot)) return {Kind::no_request, slot, 0};
+    if (core.row(slot).phase != Phase::running) return {Kind::not_running, slot, 0};
+    if (seen[index(slot)] == leaves) return {Kind::twice, slot, 0};
+    seen[index(slot)] = leaves;
+  }
+  std::size_t running = proposal.leaving.size();
+  std::int64_t prompts = 0, decodes = 0;
+  bool optional = false;
+  for (const Claim& claim : proposal.claims) {
+    if (!is_live(claim.slot)) return {Kind::no_request, claim.slot, 0};
+    const RequestRow& request = core.row(claim.slot);
+    std::uint64_t& mark = seen[index(claim.slot)];
+    if (mark == claimed) return {Kind::twice, claim.slot, 0};
+    if (mark == leaves) return {Kind::leaves_too, claim.slot, 0};
+    mark = claimed;
+    if (claim.required && optional) return {Kind::order, claim.slot, 0};
+    optional = !claim.required;
+    if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
+    const Tokens pending = request.pending();
+    if (claim.tokens < Tokens{0} || claim.tokens > pending) return {Kind::tokens, claim.slot, claim.tokens.count()};
+    (pending <= Tokens{1} ? decodes : prompts) += claim.tokens.count();
+    running += request.phase == Phase::running ? 1 : 0;
+  }
+  const std::int64_t most = std::max(prompts, decodes);
+  if (most > core.limits.batch_tokens.count()) return {Kind::budget, {}, most};
+  if (proposal.claims.size() > static_cast<std::size_t>(std::max(0, core.limits.batch)))
+    return {Kind::batch, {}, static_cast<std::int64_t>(proposal.claims.size())};
+  if (running < core.requests.running.size())
+    for (const Slot slot : core.requests.running)
+      if (seen[index(slot)] != leaves && seen[index(slot)] != claimed) return {Kind::left_out, slot, 0};
+  return {};
+}
+
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE Error detail::impossible_proposal(const Core& core,
+                                                                             const ProposalMistake& mistake,
+                                                                             Seconds now) {
+  using Kind = ProposalMistake::Kind;
+  const std::string request = request_text(core, mistake.slot), number = std::to_string(mistake.number);
+  const auto error = [&](std::string what, std::string expected) -> Error {
+    std::string seconds = std::to_string(now.count());
+    return {ErrorCode::infeasible, "a proposal of " + core.policies->admission_name() + " at " + seconds + " s",
+            std::move(what), std::move(expected)};
+  };
+  switch (mistake.kind) {
+  case Kind::none:
+  case Kind::no_request:
+    return error("it names " + request + ", which holds no live request",
+                 "slots of running, preempted or waiting requests");
+  case Kind::twice:
+    return error("it names " + request + " twice", "each request once");
+  case Kind::leaves_too:
+    return error(request + " leaves and has a claim", "one of both");
+  case Kind::not_running:
+    return error(request + " leaves, but does not run", "running requests in Proposal::leaving");
+  case Kind::left_out:
+    return error(request + " runs and has no claim",
+                 "a claim for each running request, of 0 tokens if it waits, or the "
+                 "request in Proposal::leaving");
+  case Kind::order:
+    return error("the required claim of " + request + " comes after an optional one", "required claims first");
+  case Kind::may_not:
+    return error(request + " is preempted and may not return, but has a claim",
+                 "preempted requests whose row says may_return");
+  case Kind::tokens:
+    return error("it claims " + number + " tokens of " + request,
+                 "0 to " + std::to_string(core.row(mistake.slot).pending().count()) + ", the tokens that have no KV");
+  case Kind::batch:
+    return error("it has " + number + " claims", "at most " + std::to_string(core.limits.batch) + ", the batch limit");
+  case Kind::budget:
+    return error("it claims " + number + " tokens in one iteration",
+                 "at most " + std::to_string(core.limits.batch_tokens.count()) + ", the token budget");
+  }
+  return error("it is impossible", "another one");
+}
+
+} // namespace sluice
