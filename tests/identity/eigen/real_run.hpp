@@ -113,7 +113,7 @@ inline RealTrial random_real_trial(Random& random) {
   return trial;
 }
 
-/// The trial, but all its requests arrive before the first step. No clock then decides who runs together and who is
+/// Moves all arrivals before the first step. No clock then decides which requests run together, nor which are
 /// preempted.
 inline RealTrial at_once(RealTrial trial) {
   trial.arrivals.assign(trial.arrivals.size(), 0);
