@@ -105,17 +105,20 @@ TEST_CASE("a single seed is reported as such, and --seeds N is --seed N" * needs
   CHECK(a == b);
 }
 
-TEST_CASE("a trace is served as recorded with one seed, and redrawn with several or on request" * needs_program()) {
+TEST_CASE("a trace is served as recorded without a seed, and redrawn with one, with several or on request" *
+          needs_program()) {
   const TemporaryFolder folder;
   const std::string path = (folder.path / "trace.csv").string();
   write_trace(path);
   const std::string trace =
       "--trace '" + path + "' --format azure --kv-blocks 60 --slo-tbt 0.05 --deposit off " + systems;
-  const Compared recorded(trace), same(trace + "--seed 9"), many(trace + "--seeds 1..3"),
+  const Compared recorded(trace), second(trace + "--seed 2"), many(trace + "--seeds 1..3"),
       again(trace + "--seed 2 --resample blocks"), arrivals(trace + "--seeds 1..3 --resample arrivals"),
       blocks(trace + "--seeds 1..3 --resample blocks:5");
   CHECK(recorded.report.at("workload").at("redrawn") == "");
-  CHECK(recorded.row("VllmSwap").at("mean_e2e_s") == same.row("VllmSwap").at("mean_e2e_s"));
+  CHECK(second.report.at("workload").at("redrawn") == "in blocks of 2");
+  CHECK(second.row("VllmSwap").at("mean_e2e_s") == again.row("VllmSwap").at("mean_e2e_s"));
+  CHECK(recorded.row("VllmSwap").at("mean_e2e_s") != second.row("VllmSwap").at("mean_e2e_s"));
   CHECK(many.report.at("workload").at("redrawn") == "in blocks of 2");
   CHECK(blocks.report.at("workload").at("redrawn") == "in blocks of 5");
   CHECK(arrivals.report.at("workload").at("redrawn") == "with new arrivals");

@@ -171,8 +171,10 @@ CommandLine::CommandLine()
 }
 
 void add_seed_flags(Flags& flags, Options& options) {
-  flags.whole("--seed", options.workload.seed, 0, std::numeric_limits<std::int64_t>::max(),
-              "the generator's seed (default: 1)", ", or --seeds for several");
+  flags
+      .whole("--seed", options.workload.seed, 0, std::numeric_limits<std::int64_t>::max(),
+             "the generator's seed (default: 1), or the one that resamples a trace", ", or --seeds for several")
+      ->each([&options](const std::string&) { options.workload.seed_stated = true; });
   flags
       .other("--seeds",
              "several seeds, such as 1..20 or 1,2,5: one workload each, means with 95 % intervals, paired differences",
@@ -186,7 +188,7 @@ void add_seed_flags(Flags& flags, Options& options) {
   flags.app().add_option(
       "--resample", options.workload.resample,
       "how a seed resamples a trace: in blocks of consecutive requests (blocks, or blocks:N of N each), or "
-      "only its arrivals (arrivals) (default: blocks with --seeds, else as recorded)");
+      "only its arrivals (arrivals) (default: blocks with --seed or --seeds, else as recorded)");
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {

@@ -191,7 +191,7 @@ Tuned tuned_by(const TuningOptions& tuning) {
 /// How a seed resamples the trace; empty: the trace is served as recorded.
 Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workload) {
   if (!workload.resample) {
-    if (workload.trace.empty() || workload.seeds.empty()) return std::optional<Resampling>{};
+    if (workload.trace.empty() || (workload.seeds.empty() && !workload.seed_stated)) return std::optional<Resampling>{};
     return std::optional{Resampling{}};
   }
   if (workload.trace.empty())

@@ -106,6 +106,12 @@ template <std::size_t N>
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
     for (const char* head : {"mean", "from .. to", "judged"}) heads.push_back({group, head});
   }
+  std::vector<double> chances; // of all verdicts of the table
+  for (const SystemReport* row : block.rows)
+    if (const SystemReport* rival = rival_of(block, *row, baseline))
+      for (const JudgedFigure& figure : judged_figures) chances.push_back(judged(*row, *rival, figure).p);
+  const std::vector<bool> held = hold_together(chances);
+  std::size_t verdict = 0, alone = 0;
   TextTable table(std::move(heads));
   for (const SystemReport* row : block.rows) {
     const SystemReport* rival = rival_of(block, *row, baseline);
@@ -119,14 +125,19 @@ template <std::size_t N>
       cells.push_back(of.judged()
                           ? signed_text(scale * of.difference.least) + " .. " + signed_text(scale * of.difference.most)
                           : "-");
-      cells.push_back(verdict_of(of, figure.less));
+      const bool differs = of.judged() && !of.tie(), holds = held[verdict++];
+      if (differs && !holds) ++alone;
+      cells.push_back(verdict_of(of, figure.less) + (differs && !holds ? " *" : ""));
     }
     table.row(std::move(cells));
   }
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
          ", seed by seed: differences with their 95 % interval (a tie: 0 is in it), and the seeds in which the system "
          "is better\n" +
-         table.text();
+         table.text() +
+         (alone == 0 ? std::string{}
+                     : "* differs in this comparison, but not among all " + std::to_string(chances.size()) +
+                           " of the table together (Holm): about one in 20 such differs by chance\n");
 }
 
 } // namespace sluice::detail

@@ -122,7 +122,81 @@ TEST_CASE("the limits equal the studentized bootstrap's, exhaustively over all r
     return static_cast<double>(std::lower_bound(all.begin(), all.end(), t) - all.begin()) /
            static_cast<double>(all.size());
   };
-  const Interval drawn_one = detail::bootstrap_t(values, {});
-  CHECK(share_below((of.mean - drawn_one.least) / of.error) == doctest::Approx(0.975).epsilon(0.006));
-  CHECK(share_below((of.mean - drawn_one.most) / of.error) == doctest::Approx(0.025).epsilon(0.25));
+  const Interval enumerated = detail::bootstrap_t(values, {}).interval;
+  CHECK(share_below((of.mean - enumerated.least) / of.error) == doctest::Approx(0.975).epsilon(0.006));
+  CHECK(share_below((of.mean - enumerated.most) / of.error) == doctest::Approx(0.025).epsilon(0.25));
+}
+
+TEST_CASE("the enumerated bootstrap is the limit of the drawn one") {
+  Random random{11};
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    std::vector<double> a = drawn(random, 8), none(8, 0.0);
+    for (double& value : a) value = value * value - 0.2; // skewed
+    const Paired enumerated = paired(a, none);
+    const Paired many = paired(a, none, {.resamples = 1'000'000, .seed = 5});
+    // More resamples than exist are enumerated, too: only fewer are drawn.
+    CHECK(many.difference == enumerated.difference);
+    const detail::MeanError of = detail::mean_error(8, [&](std::size_t i) { return a[i]; });
+    std::vector<double> errors;
+    while (errors.size() < 1'000'000) {
+      std::vector<double> again(8);
+      for (double& value : again) value = a[random.below(8)];
+      const detail::MeanError one = detail::mean_error(8, [&](std::size_t i) { return again[i]; });
+      if (one.error > 1e-9) errors.push_back((one.mean - of.mean) / one.error);
+    }
+    std::sort(errors.begin(), errors.end());
+    const auto share_below = [&](double limit) { // of the draws: the quantile that the limit is
+      const double t = (of.mean - limit) / of.error;
+      return static_cast<double>(std::lower_bound(errors.begin(), errors.end(), t) - errors.begin()) / 1e6;
+    };
+    CHECK(share_below(enumerated.difference.least) == doctest::Approx(0.975).epsilon(0.005));
+    CHECK(share_below(enumerated.difference.most) == doctest::Approx(0.025).epsilon(0.1));
+  }
+}
+
+TEST_CASE("every resample is enumerated once, with the share of draws that give it") {
+  for (const std::size_t n : std::vector<std::size_t>{1, 2, 3, 5, 8}) {
+    CAPTURE(n);
+    std::size_t count = 0;
+    double total = 0, factorial = 1;
+    for (std::size_t k = 2; k <= n; ++k) factorial *= static_cast<double>(k);
+    std::vector<std::vector<std::uint32_t>> seen;
+    detail::each_resample(n, [&](const std::vector<std::uint32_t>& counts, double weight) {
+      ++count;
+      total += weight * factorial;
+      seen.push_back(counts);
+    });
+    CHECK(count == detail::resamples_of(n, 1'000'000));
+    CHECK(total == doctest::Approx(std::pow(static_cast<double>(n), static_cast<double>(n))));
+    std::sort(seen.begin(), seen.end());
+    CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
+  }
+  CHECK(detail::resamples_of(8, 10'000) == 6435);
+  CHECK(detail::resamples_of(9, 10'000) == 10'000); // 24,310
+}
+
+TEST_CASE("the probability agrees with the interval: below 1 - confidence exactly where 0 is outside") {
+  Random random{12};
+  int outside = 0;
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    const std::size_t count = round % 2 == 0 ? 8 : 5;
+    std::vector<double> a = drawn(random, count);
+    for (double& value : a) value -= 0.3;
+    const Paired of = paired(a, std::vector<double>(count, 0.0));
+    if (std::abs(of.p - 0.05) < 1e-3) continue; // one atom of the distribution decides
+    CHECK((of.p < 0.05) == !of.tie());
+    outside += of.tie() ? 0 : 1;
+  }
+  CHECK(outside > 0);
+  CHECK(outside < 200);
+}
+
+TEST_CASE("Holm's correction: each next comparison must be less likely by chance, and none after the first failure") {
+  const std::vector<double> p{0.01, 0.04, 0.03, none_there, 0.005};
+  CHECK(hold_together(p) == std::vector<bool>{true, false, false, false, true}); // 0.05 / 4, / 3; 0.03 > 0.05 / 2
+  CHECK(hold_together(std::vector<double>{0.02, 0.04}) == std::vector<bool>{true, true});
+  CHECK(hold_together(std::vector<double>{0.03, 0.03}) == std::vector<bool>{false, false});
+  CHECK(hold_together(std::vector<double>{}).empty());
 }
