@@ -78,8 +78,16 @@ class WhatIfThread {
         lock.unlock();
         asked_.notify_all();
       }
+    } else {
+      computing_ = true; // the thread begins or ends work right now: ask again
     }
     return write(shown_, computing_, now);
+  }
+
+  /// Blocks until nothing that was asked for is still to be computed, or the thread was stopped.
+  void wait() {
+    std::unique_lock lock{mutex_};
+    idle_.wait(lock, [&] { return (!work_ && !busy_) || stop_.load(std::memory_order_relaxed); });
   }
 
  private:
@@ -109,6 +117,7 @@ class WhatIfThread {
       lock.lock();
       fresh_ = std::move(answer);
       busy_ = false;
+      idle_.notify_all();
     }
   }
 
@@ -195,7 +204,7 @@ class WhatIfThread {
   std::optional<Clock::time_point> began_;
 
   std::mutex mutex_; ///< guards the next members, between asking threads and the computing thread
-  std::condition_variable asked_;
+  std::condition_variable asked_, idle_;
   std::optional<WhatIfRequests> work_;
   std::optional<Answer> fresh_;
   bool busy_ = false;
