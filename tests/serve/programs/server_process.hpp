@@ -73,9 +73,9 @@ class ServerProcess {
   [[nodiscard]] int admin_port() const { return admin_port_; }
   [[nodiscard]] pid_t process() const { return process_; }
   [[nodiscard]] std::string url() const { return scheme_ + "://127.0.0.1:" + std::to_string(port_); }
-  /// A value of /metrics; below 0 if there is none of that name.
+  /// A value of /metrics, which --admin moves; below 0 if there is none of that name.
   [[nodiscard]] double metric(const std::string& name) const {
-    const std::string text = get(port_, "/metrics");
+    const std::string text = get(admin_port_ > 0 ? admin_port_ : port_, "/metrics");
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
       const std::string_view line = std::string_view(text).substr(begin, end - begin);
