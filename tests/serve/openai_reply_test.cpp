@@ -87,6 +87,15 @@ TEST_CASE("the API's logprobs of an echoed prompt begin with null, and special t
   CHECK(logprobs["text_offset"] == json{0, 0, 1});
 }
 
+TEST_CASE("a completion's top_logprobs name each text once, the likeliest of those that are parts of characters") {
+  const TokenLogprob one{{"\x81", -2}, {{"a", -0.5}, {"\x80", -1}, {"\x81", -2}, {"\xC3", -3}}, true, true};
+  const std::vector<Choice> choices{{"", FinishReason::length, {one}, true}};
+  const std::string text = completion_json(head(false), choices, {1, 1});
+  const std::string mark = "\"top_logprobs\":[";
+  const std::size_t begin = text.find(mark) + mark.size(); // a parser would drop names that come twice
+  CHECK(text.substr(begin, text.find(']', begin) - begin) == "{\"a\":-0.5,\"\xEF\xBF\xBD\":-1}");
+}
+
 TEST_CASE("completion_json writes whole responses and error_response errors in the API's form") {
   const std::vector<Choice> choices{{"a", FinishReason::stop, {}, false}, {"b", FinishReason::length, {}, true}};
   const json chat = json::parse(completion_json(head(true), choices, {5, 2}));

@@ -2,6 +2,7 @@
 // Responses of the OpenAI API: whole completions, chunks and other events of a stream, errors.
 #pragma once
 
+#include "sluice/core/utf8.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/http.hpp"
@@ -134,7 +135,13 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
       continue;
     }
     json.begin_object();
-    for (const TokenLogprob::Likely& likely : token.likeliest) json.key(likely.text).value(likely.logprob);
+    std::vector<std::string> written; // parts of characters are all written as U+FFFD: the likeliest has that name
+    for (const TokenLogprob::Likely& likely : token.likeliest) {
+      std::string text = replace_broken_utf8(likely.text);
+      if (std::find(written.begin(), written.end(), text) != written.end()) continue;
+      json.key(text).value(likely.logprob);
+      written.push_back(std::move(text));
+    }
     json.end_object();
   }
   json.end_array().key("text_offset").begin_array();
