@@ -27,7 +27,9 @@ class Cors {
     if (!allowed()) return response;
     response.headers.add("Access-Control-Allow-Origin", origin_);
     response.headers.add("Access-Control-Expose-Headers",
-                         "x-sluice-forecast, x-request-id, retry-after, retry-after-ms");
+                         "x-sluice-forecast, x-request-id, retry-after, retry-after-ms, "
+                         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+                         "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     return response;
   }
   /// An exchange that adds the headers to its response.

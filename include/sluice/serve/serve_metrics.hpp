@@ -51,6 +51,8 @@ struct ServeMetrics {
   std::int64_t stopped = 0, cut = 0; ///< answers that ended by a stop, or at their maximum length
   std::int64_t left = 0;             ///< requests whose client left
   std::int64_t refused = 0;          ///< requests refused by a gate or the engine
+  std::int64_t over_requests = 0;    ///< requests refused by their key's requests per minute
+  std::int64_t over_tokens = 0;      ///< the same, by its tokens per minute
   std::int64_t failed = 0;           ///< requests that failed after the engine had accepted them
   std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
   std::int64_t generation_tokens = 0;
@@ -86,6 +88,9 @@ struct ServeMetrics {
     to.counter("vllm:request_success_total", "", whole(failed), {{"finished_reason", "error"}});
     to.counter("sluice:requests_total", "Requests that an engine was asked for.", whole(requests));
     to.counter("sluice:refused_total", "Requests that a gate or the engine refused.", whole(refused));
+    to.counter("sluice:rate_limited_total", "Requests refused by their key's limits.", whole(over_requests),
+               {{"limit", "requests"}});
+    to.counter("sluice:rate_limited_total", "", whole(over_tokens), {{"limit", "tokens"}});
   }
 };
 

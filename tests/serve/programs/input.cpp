@@ -159,6 +159,20 @@ TEST_CASE("a server refuses invalid requests in one sentence and serves the next
   CHECK(server.metric("vllm:kv_cache_usage_perc") == 0);
 }
 
+TEST_CASE("--lenient lets unknown fields pass; neither those of the API that are not supported, nor one of an SLO" *
+          needs_program("sluice-serve")) {
+  const ServerProcess strict({"--model", "tiny"}), lenient({"--model", "tiny", "--lenient"});
+  const auto status = [](const ServerProcess& server, const std::string& field) {
+    Connection connection(server.port());
+    connection.send(post("/v1/completions", R"({"prompt":"a","max_tokens":2,)" + field + "}"));
+    return connection.response().status;
+  };
+  CHECK(status(strict, R"("tempreture":0)") == 400);
+  CHECK(status(lenient, R"("tempreture":0)") == 200);
+  for (const char* field : {R"("guided_regex":"a")", R"("structured_outputs":{"regex":"a"})", R"("slo":{"ttft":1})"})
+    for (const ServerProcess* server : {&strict, &lenient}) CHECK(status(*server, field) == 400);
+}
+
 TEST_CASE("a server listens only on 127.0.0.1 by default" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny"});
   const std::uint32_t other = INADDR_LOOPBACK + 1; // 127.0.0.2: also this machine

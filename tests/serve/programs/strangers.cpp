@@ -118,6 +118,36 @@ TEST_CASE("HUP reads the keys again, and a mistake in the file changes nothing" 
   CHECK(server.wait() == 0);
 }
 
+TEST_CASE("a key's limits: refusals are counted once, and a page of --cors may read what is left" *
+          needs_program("sluice-serve")) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "keys").string();
+  std::ofstream(file) << "alice: few requests/min=1\nbob: other tokens/min=1\n";
+  const ServerProcess server({"--model", "tiny", "--api-key-file", file, "--cors", "*"});
+  const auto ask = [&](const std::string& key) {
+    Connection connection(server.port());
+    connection.send(post("/v1/completions", R"({"prompt":"aa","max_tokens":300,"ignore_eos":true})",
+                         "Authorization: Bearer " + key + "\r\n"));
+    return connection.response();
+  };
+  CHECK(ask("wrong").status == 401);
+  for (const std::string key : {"few", "other"}) {
+    CHECK(ask(key).status == 200);
+    Response refused = ask(key);                      // a debt of 300 tokens lasts for hours
+    while (refused.status == 200) refused = ask(key); // a minute may have passed between two requests
+    CHECK(refused.status == 429);
+    CHECK(refused.head.find("Access-Control-Expose-Headers: ") != std::string::npos);
+    CHECK(refused.head.find(" x-ratelimit-reset-tokens") != std::string::npos);
+  }
+  const std::string figures = get(server.port(), "/metrics");
+  for (const char* limit : {"requests", "tokens"}) {
+    INFO(std::string{limit});
+    const std::size_t at = figures.find("limit=\"" + std::string{limit} + "\"} ");
+    REQUIRE(at != std::string::npos);
+    CHECK(figures.compare(figures.find("} ", at), 4, "} 1\n") == 0);
+  }
+}
+
 TEST_CASE("sluice-serve refuses a key file with a mistake, and says where" * needs_program("sluice-serve")) {
   const sluice_test::TemporaryFolder folder;
   const std::string file = (folder.path / "keys").string();

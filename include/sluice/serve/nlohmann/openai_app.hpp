@@ -434,8 +434,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (setup_.keys->empty() || !needs_key(request.path())) return nullptr;
     return setup_.keys->find(request.headers);
   }
-  /// The refusal of a request without a key, or whose key has used up its limits; changes nothing.
-  [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) const {
+  /// The refusal of a request without a key, or whose key has used up its limits; takes nothing of them.
+  [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) {
     if (setup_.keys->empty() || !needs_key(request.path())) return std::nullopt;
     if (request.method == "OPTIONS" && cors_.allowed()) return std::nullopt;
     const std::shared_ptr<KeyAccount> account = setup_.keys->find(request.headers);
@@ -444,6 +444,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       const double now = setup_.clock();
       const std::optional<ApiError> error = account->why_not(now);
       if (!error) return std::nullopt;
+      (error->type == "tokens" ? metrics_.over_tokens : metrics_.over_requests) += 1;
       HttpResponse response = error_response(*error);
       account->tell(response.headers, now, true);
       return response;
