@@ -10,7 +10,7 @@ RELEASE := build/release
 SEEDS ?= 1..5
 demo: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-compare
-	$(RELEASE)/bin/sluice-compare --seeds $(SEEDS) --out $(OUT)
+	$(RELEASE)/bin/sluice-compare --seeds $(SEEDS) --out $(OUT) --no-traces --iteration-rows 800
 
 ## test: build and run the test suite
 test: $(RELEASE)/build.ninja

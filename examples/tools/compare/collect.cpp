@@ -46,7 +46,8 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   sluice::collect(report, kept.series);
   sluice::collect(report, kept.chosen);
   if (request.why) report.time = time_report(sluice::Why{}.at_end(kept.why, end), 200, request.why_id);
-  if (request.details) outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());
+  if (request.details && !request.no_trace)
+    outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());
   if (request.wanted == nullptr) return;
   sluice::CsvRun run = request.wanted->run;
   run.tenant = std::move(tenant);

@@ -137,9 +137,10 @@ CommandLine::CommandLine()
   app.add_option("--record", options.record,
                  "the performance record that SelectN looks up, made by sluice-profile (default: its own cost "
                  "model)");
-  app.add_option(
+  flags_.folder(
       "--out", options.out,
       "folder for report.html, report.json, tables as CSV and the traces; a folder for each case of a preset");
+  app.add_flag("--no-traces", options.no_traces, "with --out, leave no traces, which take most of its space");
   add_trace_at(flags_, options.trace_at);
   flags_.lists_into(nullptr);
   flags_.whole("--iteration-rows", options.iteration_rows, 2, many,

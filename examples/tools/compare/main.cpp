@@ -76,9 +76,8 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && options.table != "csv")
     fmt::print(
-        "{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n"
-        "{0}/traces/      one per system, for ui.perfetto.dev\n",
-        options.out);
+        "{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n{1}",
+        options.out, options.no_traces ? "" : options.out + "/traces/      one per system, for ui.perfetto.dev\n");
 }
 
 /// Prints the line of an interrupted program, after the finished results; returns its exit code.

@@ -82,6 +82,7 @@ struct Options {
   std::optional<std::int64_t> iteration_rows; ///< rows per run in iterations.csv, at most
   std::optional<std::int64_t> threads;
   bool list = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
+  bool no_traces = false; ///< leave no traces in `out`
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };

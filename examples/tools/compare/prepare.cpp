@@ -214,6 +214,12 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
   if (options.slo_base != "budget" && options.slo_base != "batch")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget or batch");
+  constexpr double slowest = 10; // seconds per token: more than any reader waits
+  if (options.slo_tbt && *options.slo_tbt > slowest)
+    return flag_error("--slo-tbt", fmt::format("it is {:g} s per token", *options.slo_tbt),
+                      "seconds, at most 10: 0.05 for 50 ms");
+  if (options.no_traces && options.out.empty())
+    return flag_error("--no-traces", "there is no folder to leave them out of", "--out as well");
   if (options.machine.memory_share > 1)
     return flag_error("--memory-share", fmt::format("it is {:g}", options.machine.memory_share),
                       "a share above 0, at most 1");
@@ -492,6 +498,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   WorkloadReport& w = c.workload;
   w.trace = trace->workload().name;
   w.format = trace->workload().format;
+  if (const std::optional<Resampling> how = *resampling;
+      how && how->block > static_cast<std::int64_t>(requests->size()))
+    return flag_error("--resample",
+                      fmt::format("a block has {} requests, and the trace {}", how->block, requests->size()),
+                      "blocks with fewer requests than the trace: every seed would serve the same");
+  if (options.tuning.remapped && *options.tuning.remapped > world->shape.layers)
+    return flag_error("--remap-layers", fmt::format("it is {}", *options.tuning.remapped),
+                      fmt::format("at most {}, the layers of {}", world->shape.layers, world->shape.name));
   if (const std::optional<Resampling> how = *resampling)
     w.redrawn = how->kind == Resampling::Kind::arrivals
                     ? "with new arrivals"

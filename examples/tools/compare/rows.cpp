@@ -79,7 +79,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
     outcome.report.control = row.system->control;
     outcome.report.slo_scale = row.scale;
     const auto keep = [&](Outcome& one, const std::string& tenant) {
-      if (!options.out.empty()) {
+      if (!options.out.empty() && !options.no_traces) {
         const std::string scale = fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant);
         names.push_back("traces/" + trace_name(*row.system, row.deposit, scale));
         traces.emplace_back(names.back(), std::move(one.trace));
@@ -150,6 +150,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
                         .deposit = row.deposit,
                         .rule = !c.rule.empty() ? c.rule : row.system->rule,
                         .details = details,
+                        .no_trace = options.no_traces,
                         .why = options.why.has_value() || details,
                         .why_id = options.why ? options.why->id : -1,
                         .wanted = options.out.empty() ? nullptr : &wanted,
@@ -172,7 +173,7 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed) runs.push_back({i, row, seed});
     requests += static_cast<double>(c.workload.requests) * static_cast<double>(of->size() * seeds_in(c));
     rows.push_back(*std::move(of));
-    const std::filesystem::path traces = std::filesystem::path{options.out} / "traces";
+    const std::filesystem::path out{options.out}, traces = options.no_traces ? out : out / "traces";
     if (options.out.empty() || !crew.leads() || interrupted() != 0) continue;
     if (Status made = make_folder(traces.string()); !made)
       return flag_error("--out", "the folder " + options.out + " cannot be made", made.error().expected);

@@ -35,7 +35,8 @@ struct Request {
   sluice::Slo slo;
   bool deposit = false;
   std::string_view rule{};        ///< a transfer rule's name; empty: the system's own
-  bool details = false;           ///< a trace file is wanted
+  bool details = false;           ///< the page's details are wanted
+  bool no_trace = false;          ///< but no trace file
   bool why = false;               ///< explain where requests' time went
   std::int64_t why_id = -1;       ///< the request to explain
   const Wanted* wanted = nullptr; ///< for files; null: figures only

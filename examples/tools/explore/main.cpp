@@ -144,7 +144,7 @@ int program(int argc, char** argv) {
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
-  app.add_option("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
+  flags.folder("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
   compared::add_seed_flags(flags, options);
   app.add_flag("--list", options.list, "print every composition as C++ source, and stop");
   app.add_flag("--quiet", options.quiet, "show no progress");

@@ -126,8 +126,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                  "write the times that the engine received, for --replay-clock; needs --profile");
   app.add_option("--replay-clock", options.replay_clock,
                  "compute nothing: repeat the decisions of the recorded run, with its times");
-  app.add_option("--out", options.out,
-                 "folder for report.json and tables as CSV: requests, iterations, memory and queue over time");
+  flags.folder("--out", options.out,
+               "folder for report.json and tables as CSV: requests, iterations, memory and queue over time");
   app.add_flag("--json", options.json, "print the results as JSON, and nothing else");
   app.add_flag("--list", options.list, "name the systems, describe tiny and demo, and stop");
   app.add_flag("--verbose", options.verbose, "print measurements and how memory is divided to standard error");

@@ -128,6 +128,14 @@ class Flags {
     return read(flag, "TEXT", help, take);
   }
 
+  /// A folder to write to: any path but an empty one, which would lose everything without a word.
+  CLI::Option* folder(const std::string& flag, std::string& place, const std::string& help) {
+    return read(flag, "TEXT", help, [&place](std::string_view text) -> std::string {
+      place = text;
+      return text.empty() ? "a folder's path" : "";
+    });
+  }
+
   /// Reads the command line. Empty: go on; otherwise the program's exit status, with all output already printed.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
