@@ -104,9 +104,11 @@ CommandLine::CommandLine()
                "most tokens computed in one iteration (default: the trace's, 32768 for the demo, or 2048)");
   flags_.numbers("--slo-scale", options.slo_scales, 0, false, "multiples of the base SLO, with commas (default: 1.5)");
   flags_.number("--slo-tbt", options.slo_tbt, 0, false, "the base SLO, seconds per token (default: see --slo-base)");
-  app.add_option("--slo-base", options.slo_base,
-                 "without --slo-tbt, the base SLO is a decode step with nothing offloaded: budget: one request that "
-                 "fills the KV budget; batch: a full batch of the workload's mean lengths")
+  app.add_option(
+         "--slo-base", options.slo_base,
+         "without --slo-tbt, the base SLO is a decode step with nothing offloaded: budget: one request that "
+         "fills the KV budget; batch: a full batch of the workload's mean lengths; fixed: as budget in the first cell "
+         "of a grid, and the same in all others")
       ->capture_default_str();
   flags_.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
   app.add_option("--systems", options.systems, "names with commas, or all")->capture_default_str();

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,9 +19,36 @@ namespace compared {
 
 using namespace sluice;
 
+namespace {
+
+/// With `--slo-base fixed` a later cell has the first one's SLO, and its command says the number.
+void fix_slo(Cell& cell, Seconds first) {
+  Options& options = cell.run.options;
+  if (options.slo_base != "fixed" || options.slo_tbt) return;
+  options.slo_tbt = first.count();
+  for (const char* spelt : {"--slo-base fixed", "--slo-base=fixed"})
+    if (const std::size_t at = cell.command.find(spelt); at != std::string::npos)
+      cell.command.replace(at, std::string_view{spelt}.size(), fmt::format("--slo-tbt {}", first.count()));
+}
+
+/// Says where the cells' SLOs differ without a flag that asks for it: a sweep of memory sweeps them, too.
+std::string slo_note(const Grid& grid) {
+  std::vector<std::string> each;
+  for (const Ran& cell : grid.cells)
+    if (std::string text = time_text(cell.comparison.base_slo.count());
+        std::find(each.begin(), each.end(), text) == each.end())
+      each.push_back(std::move(text));
+  if (each.size() < 2) return {};
+  return fmt::format("The base SLO per token is each cell's own: {}. --slo-base fixed takes the first cell's for all.",
+                     fmt::join(each, ", "));
+}
+
+} // namespace
+
 Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
   Grid grid{sweep.axes, {}, command, {}};
-  for (const Cell& cell : sweep.cells) {
+  for (Cell& cell : sweep.cells) {
+    if (!grid.cells.empty()) fix_slo(cell, grid.cells.front().comparison.base_slo);
     const Options& options = cell.run.options;
     Expected<Comparison> comparison = prepare_seeds(options, cell.command);
     if (!comparison) {
@@ -30,6 +59,10 @@ Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
     grid.note = options.preset_note;
     grid.cells.push_back({cell.run.label, *std::move(comparison), {}, cell.at});
   }
+  const bool stated =
+      std::any_of(sweep.axes.begin(), sweep.axes.end(), [](const Axis& axis) { return axis.name == "slo-tbt"; });
+  if (const std::string note = stated ? "" : slo_note(grid); !note.empty())
+    grid.note += (grid.note.empty() ? "" : "\n") + note;
   return grid;
 }
 

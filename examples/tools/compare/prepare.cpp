@@ -212,8 +212,8 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
-  if (options.slo_base != "budget" && options.slo_base != "batch")
-    return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget or batch");
+  if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
+    return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
   constexpr double slowest = 10; // seconds per token: more than any reader waits
   if (options.slo_tbt && *options.slo_tbt > slowest)
     return flag_error("--slo-tbt", fmt::format("it is {:g} s per token", *options.slo_tbt),
@@ -360,12 +360,29 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
                  }};
 }
 
+/// The figures of the machine that decide a comparison, each with its source.
+std::string machine_text(const Options& options, const World& world, Tokens block_tokens) {
+  const LinkCost link = world.cost.link();
+  const char* const whose = options.machine.profile.empty() ? "the device's" : "the profile's";
+  const double token = static_cast<double>(world.shape.token_block_bytes(block_tokens).count()) /
+                       static_cast<double>(block_tokens.count());
+  return fmt::format("link {:.3g} GB/s to the device{} ({}); peaks of {:.4g} TFLOP/s and {:.4g} GB/s of memory (the "
+                     "device's), times by {}; {:g} bytes of KV a token (the model's)",
+                     link.rate.count() / 1e9,
+                     link.lanes == Lanes::shared ? " and back on one lane"
+                                                 : fmt::format(", {:.3g} GB/s back", link.out_rate.count() / 1e9),
+                     options.machine.link > 0 ? "--link" : whose, world.device.half_precision_peak.count() / 1e12,
+                     world.device.memory_bandwidth.count() / 1e9, world.cost_name, token);
+}
+
 void report_machine(const Options& options, const World& world, TokenBlocks budget, const Limits& limits,
                     WorkloadReport& w) {
   w.seed = options.workload.seed;
   w.model = world.shape.name;
   w.device = world.devices > 1 ? world.name : world.device.name;
   w.profile = world.cost_name;
+  w.link = fmt::format("{:.3g} GB/s", world.cost.link().rate.count() / 1e9);
+  w.notes.emplace_back("Machine", machine_text(options, world, limits.block_tokens));
   w.budget_blocks = budget.count();
   w.block_tokens = limits.block_tokens.count();
   w.budget_bytes = budget.count() * world.shape.token_block_bytes(limits.block_tokens).count() * world.devices;
@@ -393,14 +410,14 @@ void report_choices(const Options& options, const World& world, WorkloadReport& 
   if (options.tuning.plan_nodes)
     w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.tuning.plan_nodes));
   if (options.tuning.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.tuning.max_pause));
-  if (!options.slo_tbt)
+  if (options.slo_tbt)
+    w.notes.emplace_back("Base SLO", "--slo-tbt");
+  else
     w.notes.emplace_back("Base SLO", options.slo_base == "batch"
                                          ? "the step of a full batch of mean lengths, nothing offloaded"
                                          : "the step of a batch that fills the budget, nothing offloaded");
   if (!options.workload.lengths.empty())
     w.notes.emplace_back("Lengths", options.workload.lengths + ", arrivals of the trace");
-  if (options.machine.link > 0)
-    w.notes.emplace_back("Link", fmt::format("{:g} GB/s each way", options.machine.link / 1e9));
   if (options.machine.memory_share != 0.9)
     w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.machine.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {

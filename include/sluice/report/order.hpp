@@ -107,12 +107,13 @@ struct ReportBlock {
   return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }
 
-/// Trace, seed, model, device, budget and SLO of a block, which every table must name.
+/// Trace, seed, model, device, link, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
   std::string text = workload.trace + (workload.redrawn.empty() ? "" : " resampled " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
-                     " on " + workload.device + ", " + kv_budget_text(workload);
+                     " on " + workload.device + (workload.link.empty() ? "" : ", link " + workload.link) + ", " +
+                     kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
   text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) +
           " per token (scale " + tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);

@@ -33,6 +33,7 @@ struct WorkloadReport {
   std::int64_t requests = 0;
   std::string model;
   std::string device;
+  std::string link;               ///< rate of its link to the host, to the device: "7.6 GB/s"; empty: unknown
   std::string profile;            ///< the source of the world's times
   std::int64_t budget_blocks = 0; ///< device KV, token blocks
   std::int64_t block_tokens = 16;
