@@ -181,7 +181,7 @@ if(text MATCHES "published system[^.]*MyEngine")
 endif()
 if("run" IN_LIST kinds)
   step(text ${mine}-run --model tiny --system MyEngine --prompt-ids 1,2,3 --max-tokens 2)
-  must_say("${text}" "PreemptLargest" "mine-run")
+  must_say("${text}" "system +MyEngine on tiny" "mine-run")
 endif()
 
 # What is installed: the programs, and the model that comes with them.

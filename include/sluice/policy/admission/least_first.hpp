@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/ids.hpp"
+#include "sluice/core/policy_mistake.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 
@@ -10,7 +11,6 @@
 #include <compare>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -47,7 +47,7 @@ struct BasicLeastFirst {
     const Entry entry{key(state.keys, row), row.id, slot};
     // Its place in the queue would be undefined, and others' too: requests would get lost.
     if (std::isnan(entry.key))
-      throw std::domain_error("the key of request " + std::to_string(index(row.id)) + " is not a number");
+      policy_mistake("the key of request " + std::to_string(index(row.id)) + " is not a number");
     if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
     state.entries[index(slot)] = entry;
     state.queue.insert(entry);
