@@ -15,6 +15,7 @@
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
+#include "sluice/workload/slo_classes.hpp"
 #include "sluice/workload/timestamp.hpp"
 #include "sluice/workload/workload.hpp"
 #include "sluice/state/memory/shared_beginnings.hpp"

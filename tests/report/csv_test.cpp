@@ -97,6 +97,7 @@ TEST_CASE("docs/results.md lists the columns in their order, with units and mean
   documented("### The first columns of every table", csv_run_columns);
   documented("### systems.csv", csv_system_columns);
   documented("### requests.csv", csv_request_columns);
+  documented("### tokens.csv.gz", csv_token_columns);
   documented("### series.csv", csv_series_columns);
   documented("### iterations.csv", csv_iteration_columns);
   for (const auto columns :

@@ -164,9 +164,8 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
   std::vector<std::vector<Row>> rows;
   std::vector<Search> searches;
   for (std::size_t i = 0; i < sweep.cells.size(); ++i) {
-    const Options& options = sweep.cells[i].run.options;
     const Comparison& c = grid.cells[i].comparison;
-    Expected<std::vector<Row>> of = rows_of(options, c);
+    Expected<std::vector<Row>> of = rows_of(c);
     if (!of) return of.error();
     for (std::size_t row = 0; row < of->size(); ++row)
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed) searches.push_back({i, row, seed});

@@ -9,6 +9,7 @@
 #include "compare/recorded.hpp"
 #include "compare/tenants.hpp"
 #include "compare/wanted.hpp"
+#include "compare/zlib/gzip.hpp"
 #include "shared/version.hpp"
 
 #include <cstddef>
@@ -45,6 +46,14 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   sluice::collect(report, kept.summary, end);
   sluice::collect(report, kept.series);
   sluice::collect(report, kept.chosen);
+  for (std::size_t i = 0; i < kept.classes.size(); ++i) {
+    sluice::SystemReport& part = report.classes.emplace_back();
+    part.name = request.setup.slo_classes[i].name;
+    part.deposit = request.deposit;
+    part.slo_tbt_s = request.setup.slo_classes[i].slo.tbt.count();
+    part.slo_ttft_s = request.setup.slo_classes[i].slo.ttft.count();
+    sluice::collect(part, kept.classes[i], end);
+  }
   if (request.why) report.time = time_report(sluice::Why{}.at_end(kept.why, end), 200, request.why_id);
   if (request.details && !request.no_trace)
     outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());
@@ -55,6 +64,12 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   append_requests(outcome.csv.requests, run, kept.summary, end);
   append_series(outcome.csv.series, run, kept.series);
   append_iterations(outcome.csv.iterations, run, kept.rows);
+  if (!kept.tokens.empty()) {
+    std::string rows;
+    for (const DeliveredTokens& of : kept.tokens)
+      for (std::int64_t i = 0; i < of.count; ++i) append_token(rows, run, {index(of.request), of.first + i, of.when});
+    outcome.csv.tokens = gzipped(rows);
+  }
   outcome.csv.iterations_left_out =
       kept.rows.iterations.seen() - static_cast<std::int64_t>(kept.rows.iterations.size());
 }
@@ -77,12 +92,12 @@ void collect(const Request& request, const Ended& ended, std::span<const Recorde
   }
   // The tenants share one clock, but neither one memory nor one iteration to draw: those are in each tenant's report.
   outcome.report = outcome.tenants.front().report;
-  outcome.report.slo_tbt_s = request.slo.tbt.count();
   outcome.report.series = {};
   outcome.report.iteration = {};
   outcome.report.time = {};
   for (const Outcome& tenant : outcome.tenants) outcome.report.time.add(tenant.report.time);
   sluice::collect(outcome.report, sluice::merged(summaries), ended.now);
+  outcome.report.slo_tbt_s = request.slo.tbt.count(); // the first tenant's, though each has its own
 }
 
 } // namespace compared

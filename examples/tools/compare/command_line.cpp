@@ -12,6 +12,7 @@
 #include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
 #include "shared/shell_word.hpp"
+#include "shared/slo_classes_flag.hpp"
 #include "shared/trace_at.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/version.hpp"
@@ -111,6 +112,7 @@ CommandLine::CommandLine()
          "of a grid, and the same in all others")
       ->capture_default_str();
   flags_.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
+  add_slo_classes(flags_, options.slo_classes);
   app.add_option("--systems", options.systems, "names with commas, or all")->capture_default_str();
   app.add_option("--transfer", options.transfer,
                  "run every system with this transfer rule: own, next-layer, fair-share, earliest-deadline-first, "
@@ -143,6 +145,7 @@ CommandLine::CommandLine()
       "--out", options.out,
       "folder for report.html, report.json, tables as CSV and the traces; a folder for each case of a preset");
   app.add_flag("--no-traces", options.no_traces, "with --out, leave no traces, which take most of its space");
+  app.add_flag("--tokens", options.tokens, "with --out, leave tokens.csv.gz, a row for each token of each run");
   add_trace_at(flags_, options.trace_at);
   flags_.lists_into(nullptr);
   flags_.whole("--iteration-rows", options.iteration_rows, 2, many,
@@ -200,7 +203,6 @@ std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : all) pointers.push_back(word.data());
   if (const std::optional<int> status = flags_.parse(static_cast<int>(pointers.size()), pointers.data())) return status;
-  if (options.slo_scales.empty()) options.slo_scales = {1.5};
   return std::nullopt;
 }
 

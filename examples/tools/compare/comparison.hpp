@@ -33,10 +33,15 @@ struct Comparison {
   std::vector<Setup> redrawn{}; ///< with several seeds: the setup with each seed's workload; `setup` has the first
   sluice::WorkloadReport workload;
   std::vector<const System*> systems;
-  std::string_view rule; ///< transfer rule for every system; empty: its own
-  sluice::Seconds base_slo{0};
+  std::string_view rule;        ///< transfer rule for every system; empty: its own
+  sluice::Seconds base_slo{0};  ///< between tokens; of requests with several, the shortest
+  sluice::Seconds slo_ttft{0};  ///< the same to the first token
+  std::vector<double> scales{}; ///< of the base SLO, a row each
   bool without_deposit = true, with_deposit = true;
 };
+
+/// The SLO of a row's requests that have none of their own.
+inline sluice::Slo slo_at(const Comparison& c, double scale) { return {c.slo_ttft, c.base_slo * scale}; }
 
 /// Reads model, device, profile and workload. `command` repeats the comparison; its report shows it.
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);

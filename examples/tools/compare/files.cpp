@@ -2,6 +2,7 @@
 // The files that --out writes.
 #include "compare/files.hpp"
 
+#include "sluice/report/by_class.hpp"
 #include "sluice/report/csv_package.hpp"
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
@@ -11,6 +12,7 @@
 #include "compare/grid.hpp"
 #include "compare/rows.hpp"
 #include "compare/tenants.hpp"
+#include "compare/zlib/gzip.hpp"
 #include "engines/registry.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/sizes.hpp"
@@ -56,6 +58,20 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
   }
 }
 
+/// classes.csv: a row for each SLO class of each run.
+constexpr CsvColumn class_column{"slo_class", "string", "", "the class of these requests, by its SLO"};
+std::string classes_csv(const ComparisonReport& report, std::span<const CsvColumn> first,
+                        std::span<const CsvColumn> figures) {
+  std::string text = csv_head(first, figures);
+  for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
+    std::string name;
+    CsvRow(name).cell(report.workload.slo_classes[i].name);
+    name.back() = ',';
+    append_systems(text, class_report(report, i), name);
+  }
+  return text;
+}
+
 /// The columns of the swept flags, before the columns of a run: flag names as in report.json. Views into `axes`.
 std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
   std::vector<CsvColumn> columns;
@@ -87,7 +103,7 @@ std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<
 std::size_t rows_a_run(const Options& options, const Comparison& comparison) {
   constexpr std::size_t most = 1'000'000, least = 1'000;
   if (options.iteration_rows) return static_cast<std::size_t>(*options.iteration_rows);
-  const Expected<std::vector<Row>> rows = rows_of(options, comparison);
+  const Expected<std::vector<Row>> rows = rows_of(comparison);
   const std::size_t tenants = comparison.setup.tenants ? comparison.setup.tenants->each.size() : 1;
   return std::max(least, most / ((rows ? rows->size() : 1) * seeds_in(comparison) * tenants));
 }
@@ -149,6 +165,7 @@ Wanted wanted_of(const Options& options, const Comparison& comparison, const Sys
   Wanted wanted{.run = {.system = std::string{system.name}, .slo_scale = slo_scale}, .trace_at = options.trace_at};
   wanted.run.seed = seeds_served(comparison.workload)[seed];
   wanted.iterations = rows_a_run(options, comparison);
+  wanted.tokens = options.tokens;
   return wanted;
 }
 
@@ -160,6 +177,7 @@ CsvRows take_rows(std::span<Outcome> outcomes) {
       all.requests += rows->requests;
       all.series += rows->series;
       all.iterations += rows->iterations;
+      all.tokens += rows->tokens;
       all.iterations_left_out += rows->iterations_left_out;
     }
   }
@@ -175,12 +193,21 @@ Status write_files(const Asked& asked, const ComparisonReport& report, const Csv
     remark = fmt::format("of each run at most {} iterations, around the point of its trace: {} in all are left out; "
                          "--iteration-rows takes more, --trace-at chooses the point",
                          rows_a_run(options, comparison), rows.iterations_left_out);
-  const std::array<CsvFile, 4> files{
+  std::vector<CsvFile> files{
       {{"systems", "a row for each run of a system", csv_run_columns, figures},
        {"requests", "a row for each request of each run", csv_run_columns, csv_request_columns},
        {"series", "memory and queue of each run over time, in stretches of one length", csv_run_columns,
         csv_series_columns},
        {"iterations", "a row for each iteration of each run", csv_run_columns, csv_iteration_columns, remark}}};
+  const std::vector<CsvColumn> class_columns = joined_columns({class_column}, csv_run_columns);
+  if (!report.workload.slo_classes.empty())
+    files.push_back({"classes", "a row for each SLO class of each run of a system", class_columns, figures});
+  if (options.tokens)
+    files.push_back({.name = "tokens",
+                     .what = "a row for each token of each run",
+                     .run = csv_run_columns,
+                     .columns = csv_token_columns,
+                     .gzipped = true});
   std::string systems = csv_head(csv_run_columns, figures);
   append_systems(systems, report);
   std::vector<NamedText> texts{{"systems.csv", std::move(systems)},
@@ -190,6 +217,10 @@ Status write_files(const Asked& asked, const ComparisonReport& report, const Csv
                                {"datapackage.json", csv_package(files, report.made_by, report.workload.command)},
                                {"report.json", report_json(report, {.wall_times = options.wall_times})},
                                {"report.html", report_html(report)}};
+  if (!report.workload.slo_classes.empty())
+    texts.emplace_back("classes.csv", classes_csv(report, class_columns, figures));
+  if (options.tokens)
+    texts.emplace_back("tokens.csv.gz", gzipped(csv_head(csv_run_columns, csv_token_columns)) + rows.tokens);
   texts.insert(texts.end(), std::move_iterator(traces.begin()), std::move_iterator(traces.end()));
   return write_files(options.out, texts);
 }

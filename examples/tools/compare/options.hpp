@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/report/observer/timeline.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include "shared/default_machine.hpp"
 
@@ -71,9 +72,9 @@ struct Options {
   std::string record; ///< Select-N's measured intervals
 
   std::string slo_base = "budget";
-  double slo_ttft = 5; ///< seconds; SuperInfer's
-  std::optional<double> slo_tbt;
-  std::vector<double> slo_scales;
+  std::optional<double> slo_ttft, slo_tbt; ///< seconds
+  std::vector<double> slo_scales;          ///< empty: the default
+  std::vector<sluice::SloClass> slo_classes;
 
   std::string preset, baseline, table = "full", columns, data, out;
   std::optional<double> capacity; ///< share of requests that must meet both SLOs
@@ -83,6 +84,7 @@ struct Options {
   std::optional<std::int64_t> threads;
   bool list = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
   bool no_traces = false; ///< leave no traces in `out`
+  bool tokens = false;    ///< leave a row for every token in `out`
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };

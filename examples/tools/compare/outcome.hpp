@@ -13,6 +13,7 @@ namespace compared {
 /// CSV rows, without their heads.
 struct CsvRows {
   std::string requests, series, iterations;
+  std::string tokens;                   ///< compressed
   std::int64_t iterations_left_out = 0; ///< rows that were not kept
 };
 

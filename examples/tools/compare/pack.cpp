@@ -30,6 +30,9 @@ json figures_of(const Outcome& outcome) {
   figures["time"] = {time.seen, time.spent, time.covered, time.missed, time.turned_away};
   json& numbers = figures["numbers"] = json::array();
   for_each_metric(report.metrics, [&numbers](std::string_view, auto number) { numbers.push_back(number); });
+  if (!csv.tokens.empty()) figures["tokens"] = json::binary({csv.tokens.begin(), csv.tokens.end()});
+  json& classes = figures["classes"] = json::array();
+  for (const SystemReport& part : report.classes) classes.push_back(figures_of({.report = part, .trace = {}}));
   json& tenants = figures["tenants"] = json::array();
   for (const Outcome& tenant : outcome.tenants) tenants.push_back(figures_of(tenant));
   return figures;
@@ -62,6 +65,15 @@ void read_figures(const json& figures, Outcome& outcome) {
   std::size_t at = 0;
   for_each_metric(report.metrics,
                   [&](std::string_view, auto& number) { figures.at("numbers").at(at++).get_to(number); });
+  if (figures.contains("tokens")) {
+    const auto& bytes = figures.at("tokens").get_binary();
+    outcome.csv.tokens.assign(bytes.begin(), bytes.end());
+  }
+  for (const json& of : figures.at("classes")) {
+    Outcome part;
+    read_figures(of, part);
+    report.classes.push_back(std::move(part.report));
+  }
   for (const json& tenant : figures.at("tenants")) read_figures(tenant, outcome.tenants.emplace_back());
 }
 

@@ -214,10 +214,13 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
   if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
-  constexpr double slowest = 10; // seconds per token: more than any reader waits
-  if (options.slo_tbt && *options.slo_tbt > slowest)
+  if (options.slo_tbt && Seconds{*options.slo_tbt} > slowest_tbt)
     return flag_error("--slo-tbt", fmt::format("it is {:g} s per token", *options.slo_tbt),
                       "seconds, at most 10: 0.05 for 50 ms");
+  if (!options.slo_classes.empty() && options.slo_base != "budget")
+    return flag_error("--slo-base", "every request has the SLO of its class", "--slo-base or --slo-classes, not both");
+  if (options.tokens && options.out.empty())
+    return flag_error("--tokens", "there is no folder to leave them in", "--out as well");
   if (options.no_traces && options.out.empty())
     return flag_error("--no-traces", "there is no folder to leave them out of", "--out as well");
   if (options.machine.memory_share > 1)
@@ -311,7 +314,8 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
 /// How the workload is opened, from its beginning.
 struct Openers {
   std::function<Expected<Trace>(Slo)> trace;       ///< as recorded or generated
-  std::function<Expected<Requests>(Slo)> requests; ///< with --lengths applied, and resampled with --resample
+  std::function<Expected<Requests>(Slo)> recorded; ///< with --lengths applied
+  std::function<Expected<Requests>(Slo)> requests; ///< the same, resampled with --resample
 };
 
 Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
@@ -323,9 +327,12 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     lengths = *std::move(spec);
     lengths->requests = 1'000'000'000; // as many as the trace has
   }
-  const ReadOptions read{.limit = options.workload.limit, .rate_scale = options.workload.rate_scale, .slo = {}};
-  const std::string generator = options.workload.generate.value_or("demo");
   const std::uint64_t seed = options.workload.seed;
+  const ReadOptions read{.limit = options.workload.limit,
+                         .rate_scale = options.workload.rate_scale,
+                         .slo_classes = options.slo_classes,
+                         .class_seed = seed};
+  const std::string generator = options.workload.generate.value_or("demo");
   const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;
     with_slo.slo = slo;
@@ -333,7 +340,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     const bool steps = file->format == TraceFormat::orbitflow;
     return open_trace(*file, with_slo, steps ? std::optional<Seconds>{full_step} : std::nullopt);
   };
-  const auto recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
+  const auto as_recorded = [open, lengths, seed](Slo slo) -> Expected<Requests> {
     Expected<Trace> opened = open(slo);
     if (!opened) return opened.error();
     std::shared_ptr<Generator> drawn;
@@ -349,15 +356,73 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
           return request;
         }};
   };
-  if (!resampling) return Openers{open, recorded};
-  return Openers{open, [recorded, how = *resampling, seed](Slo slo) -> Expected<Requests> {
-                   Expected<Requests> reader = recorded(slo);
+  if (!resampling) return Openers{open, as_recorded, as_recorded};
+  return Openers{open, as_recorded, [as_recorded, how = *resampling, seed](Slo slo) -> Expected<Requests> {
+                   Expected<Requests> reader = as_recorded(slo);
                    if (!reader) return reader.error();
-                   Expected<std::vector<RequestSpec>> all = read_all(*reader);
+                   Expected<std::vector<RequestSpec>> all = sluice::read_all(*reader);
                    if (!all) return all.error();
                    return Requests{
                        [again = std::make_shared<Resampled>(*std::move(all), how, seed)] { return again->next(); }};
                  }};
+}
+
+/// All requests of a workload, with the SLOs of their own alone.
+Expected<std::vector<RequestSpec>> read_all(const std::function<Expected<Requests>(Slo)>& open) {
+  Expected<Requests> reader = open(Slo{});
+  if (!reader) return reader.error();
+  return sluice::read_all(*reader);
+}
+
+/// SLOs that requests have of their own, by their classes or in the trace.
+struct OwnSlos {
+  std::vector<SloClass> classes; ///< infinite where a request has none; empty: none has any, or they differ too much
+  bool all_ttft = false, all_tbt = false; ///< whether every request has one
+  Slo shortest{};
+  std::string note{};
+};
+
+/// `recorded`: the requests as recorded or generated, whose own SLOs every seed draws from.
+OwnSlos own_slos_of(const Options& options, std::span<const RequestSpec> recorded) {
+  OwnSlos own{.classes = {}, .all_ttft = true, .all_tbt = true};
+  for (const RequestSpec& request : recorded) {
+    own.all_ttft = own.all_ttft && !std::isinf(request.slo.ttft.count());
+    own.all_tbt = own.all_tbt && !std::isinf(request.slo.tbt.count());
+    own.shortest.ttft = std::min(own.shortest.ttft, request.slo.ttft);
+    own.shortest.tbt = std::min(own.shortest.tbt, request.slo.tbt);
+  }
+  if (own.shortest == Slo{}) return own;
+  std::optional<std::vector<SloClass>> classes = slo_classes_of(recorded);
+  if (!classes) own.note = fmt::format("more than {} different ones: no tables by class", most_slo_classes);
+  if (classes) own.classes = *std::move(classes);
+  const auto is_stated = [&](const SloClass& one) {
+    return std::any_of(options.slo_classes.begin(), options.slo_classes.end(),
+                       [&](const SloClass& stated) { return stated.slo == one.slo; });
+  };
+  // A class that nobody drew is a class all the same; requests' own SLOs in the trace may add others.
+  if (std::all_of(own.classes.begin(), own.classes.end(), is_stated) && !options.slo_classes.empty())
+    own.classes = options.slo_classes;
+  for (SloClass& one : own.classes)
+    if (one.slo == Slo{}) one.name = "others";
+  return own;
+}
+
+/// Sets the SLOs: the flags', but not where every request has one of its own.
+Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Comparison& c) {
+  const std::pair<const char*, bool> unread[] = {{"--slo-ttft", own.all_ttft && options.slo_ttft},
+                                                 {"--slo-tbt", own.all_tbt && options.slo_tbt},
+                                                 {"--slo-scale", own.all_tbt && !options.slo_scales.empty()}};
+  for (const auto& [flag, given] : unread)
+    if (given)
+      return flag_error(flag, "every request has an SLO of its own",
+                        options.slo_classes.empty() ? "no such flag, or a trace without SLOs"
+                                                    : "no such flag, or no --slo-classes");
+  c.slo_ttft = own.all_ttft ? own.shortest.ttft : Seconds{options.slo_ttft.value_or(5)}; // SuperInfer's
+  c.base_slo = own.all_tbt ? own.shortest.tbt : options.slo_tbt ? Seconds{*options.slo_tbt} : computed;
+  c.scales = own.all_tbt ? std::vector{1.0} : !options.slo_scales.empty() ? options.slo_scales : std::vector{1.5};
+  if (own.classes.size() > 1) c.setup.slo_classes = c.workload.slo_classes = own.classes;
+  if (!own.note.empty()) c.workload.notes.emplace_back("Requests' own SLOs", own.note);
+  return {};
 }
 
 /// The figures of the machine that decide a comparison, each with its source.
@@ -391,18 +456,18 @@ void report_machine(const Options& options, const World& world, TokenBlocks budg
   w.max_batch_tokens = limits.batch_tokens.count();
 }
 
-void report_workload(const Options& options, const WorkloadTotals& sum, Seconds base_slo, WorkloadReport& w) {
+void report_workload(const Options& options, const WorkloadTotals& sum, const Comparison& c, WorkloadReport& w) {
   w.requests = sum.requests;
   w.rate_scale = options.workload.rate_scale;
-  w.base_slo_tbt_s = base_slo.count();
-  w.slo_ttft_s = options.slo_ttft;
+  w.base_slo_tbt_s = c.base_slo.count();
+  w.slo_ttft_s = c.slo_ttft.count();
   w.notes.emplace_back("Requests",
                        fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
                                    sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
 }
 
 /// Adds notes on every flag that differs from its default.
-void report_choices(const Options& options, const World& world, WorkloadReport& w) {
+void report_choices(const Options& options, const World& world, const OwnSlos& own, WorkloadReport& w) {
   if (!world.group_note.empty()) w.notes.emplace_back("Group", world.group_note);
   if (options.tuning.alpha != 1) w.notes.emplace_back("Alpha", fmt::format("{:g} misses a step", options.tuning.alpha));
   if (options.tuning.rotation_blocks)
@@ -410,7 +475,10 @@ void report_choices(const Options& options, const World& world, WorkloadReport& 
   if (options.tuning.plan_nodes)
     w.notes.emplace_back("OrbitFlow's planner", fmt::format("{} placements at most", *options.tuning.plan_nodes));
   if (options.tuning.max_pause) w.notes.emplace_back("Longest pause", fmt::format("{:g} s", *options.tuning.max_pause));
-  if (options.slo_tbt)
+  if (own.all_tbt)
+    w.notes.emplace_back("Base SLO", fmt::format("{}, of which systems that need one SLO for all take the shortest",
+                                                 options.slo_classes.empty() ? "each request's own" : "--slo-classes"));
+  else if (options.slo_tbt)
     w.notes.emplace_back("Base SLO", "--slo-tbt");
   else
     w.notes.emplace_back("Base SLO", options.slo_base == "batch"
@@ -496,17 +564,16 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!open) return open.error();
   c.setup.open = open->requests;
   // One pass through the workload counts its work and finds the most memory that a request needs.
-  const Slo slo{.ttft = Seconds{options.slo_ttft}, .tbt = full_step};
-  const Expected<Trace> trace = open->trace(slo);
+  const Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();
-  Expected<Requests> reader = c.setup.open(slo);
-  if (!reader) return reader.error();
-  const Expected<std::vector<RequestSpec>> requests = read_all(*reader);
+  const Expected<std::vector<RequestSpec>> requests = read_all(open->requests);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);
-  c.base_slo = options.slo_tbt               ? Seconds{*options.slo_tbt}
-               : options.slo_base == "batch" ? full_batch_step(*world, sum, limits.batch)
-                                             : full_step;
+  Expected<std::vector<RequestSpec>> recorded = *resampling ? read_all(open->recorded) : *requests;
+  if (!recorded) return recorded.error();
+  const OwnSlos own = own_slos_of(options, *recorded);
+  const Seconds computed = options.slo_base == "batch" ? full_batch_step(*world, sum, limits.batch) : full_step;
+  if (Status set = set_slos(options, own, computed, c); !set) return set.error();
   c.setup.limits.max_context = std::max(sum.longest, Tokens{1});
   c.setup.worst_batch = source->header ? source->header->peak_batch_blocks
                                        : blocks_for(sum.longest, limits.block_tokens) *
@@ -529,8 +596,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                     : fmt::format("in blocks of {}", Resampled::block_of(*how, requests->size()));
   w.command = command;
   report_machine(options, *world, *budget, limits, w);
-  report_workload(options, sum, c.base_slo, w);
-  report_choices(options, *world, w);
+  report_workload(options, sum, c, w);
+  report_choices(options, *world, own, w);
   return c;
 }
 

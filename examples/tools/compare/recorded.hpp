@@ -8,10 +8,22 @@
 #include "sluice/report/observer/timeline.hpp"
 #include "sluice/report/observer/why.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace compared {
+
+/// Tokens that reached a user together.
+struct DeliveredTokens {
+  sluice::RequestId request;
+  std::int64_t first, count; ///< of the request's tokens, from 0
+  sluice::Seconds when;
+};
 
 struct Recorded {
   sluice::Summary::State summary;
+  std::vector<sluice::Summary::State> classes; ///< of each SLO class's requests alone
+  std::vector<DeliveredTokens> tokens;
   sluice::Series::State series;
   sluice::ChosenIteration::State chosen;
   sluice::Timeline::State timeline;

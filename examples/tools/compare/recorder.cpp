@@ -4,6 +4,9 @@
 
 #include "compare/wanted.hpp"
 
+#include <cmath>
+#include <cstddef>
+
 namespace compared {
 
 using namespace sluice;
@@ -21,11 +24,39 @@ Timeline rows_of(const Wanted& wanted) {
   return rows;
 }
 
+/// The request that an event is about; null: an event of the engine.
+const RequestSpec* request_of(const AnyEvent& event) {
+  if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
+  if (const auto* of = event.get<events::Submitted>()) return &of->row.spec;
+  if (const auto* of = event.get<events::Ended>()) return &of->row.spec;
+  if (const auto* of = event.get<events::Preempted>()) return &of->row.spec;
+  if (const auto* of = event.get<events::Refused>()) return &of->spec;
+  if (const auto* of = event.get<events::Cancelled>()) return &of->row.spec;
+  return nullptr;
+}
+
 } // namespace
+
+Recorder::Recorder(const Request& of) : request(of) {
+  for (const SloClass& one : of.setup.slo_classes)
+    classes_.push_back({std::isinf(one.slo.ttft.count()) ? of.slo.ttft : one.slo.ttft,
+                        std::isinf(one.slo.tbt.count()) ? of.slo.tbt : one.slo.tbt});
+  kept.classes.resize(classes_.size());
+}
 
 /// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
   tell(Summary{}, kept.summary, event);
+  if (const RequestSpec* of = classes_.empty() ? nullptr : request_of(event))
+    for (std::size_t i = 0; i < classes_.size(); ++i)
+      if (classes_[i] == of->slo) {
+        tell(Summary{}, kept.classes[i], event);
+        break;
+      }
+  if (request.wanted != nullptr && request.wanted->tokens)
+    if (const auto* delivered = event.get<events::Delivered>(); delivered != nullptr && delivered->count.count() > 0)
+      kept.tokens.push_back({delivered->row.id, (delivered->row.delivered - delivered->count).count(),
+                             delivered->count.count(), delivered->when});
   tell(Series{}, kept.series, event);
   if (request.why) {
     Why why;

@@ -7,15 +7,20 @@
 #include "compare/recorded.hpp"
 #include "compare/run.hpp"
 
+#include <vector>
+
 namespace compared {
 
 /// Records what the request's row and files need.
 struct Recorder final : sluice::EventListener {
-  explicit Recorder(const Request& of) : request(of) {}
+  explicit Recorder(const Request& of);
   void hear(const sluice::AnyEvent& event) override;
 
   const Request& request; ///< the results to record
   Recorded kept;
+
+ private:
+  std::vector<sluice::Slo> classes_; ///< each SLO class's
 };
 
 } // namespace compared

@@ -123,9 +123,9 @@ void forget_curves(Outcome& outcome) {
 
 std::size_t seeds_in(const Comparison& c) { return std::max<std::size_t>(1, c.redrawn.size()); }
 
-Expected<std::vector<Row>> rows_of(const Options& options, const Comparison& c) {
+Expected<std::vector<Row>> rows_of(const Comparison& c) {
   std::vector<Row> rows;
-  for (const double scale : options.slo_scales)
+  for (const double scale : c.scales)
     for (const bool deposit : {false, true})
       for (const System* system : c.systems)
         if (deposit ? c.with_deposit && !system->deposit_never : c.without_deposit)
@@ -146,7 +146,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
                bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome) {
   const Wanted wanted = wanted_of(options, c, *row.system, row.scale, seed);
   const Request request{.setup = setup,
-                        .slo = {.ttft = Seconds{options.slo_ttft}, .tbt = c.base_slo * row.scale},
+                        .slo = slo_at(c, row.scale),
                         .deposit = row.deposit,
                         .rule = !c.rule.empty() ? c.rule : row.system->rule,
                         .details = details,
@@ -167,7 +167,7 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
   double requests = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& [options, c] = all[i];
-    Expected<std::vector<Row>> of = rows_of(options, c);
+    Expected<std::vector<Row>> of = rows_of(c);
     if (!of) return of.error();
     for (std::size_t row = 0; row < of->size(); ++row)
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed) runs.push_back({i, row, seed});

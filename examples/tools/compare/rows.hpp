@@ -20,7 +20,7 @@ struct Row {
 };
 
 /// The rows in the report's order; never empty.
-sluice::Expected<std::vector<Row>> rows_of(const Options& options, const Comparison& comparison);
+sluice::Expected<std::vector<Row>> rows_of(const Comparison& comparison);
 
 /// The number of the comparison's workloads, one per seed.
 std::size_t seeds_in(const Comparison& comparison);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/workload/request.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include "engines/setup.hpp"
 #include "engines/system.hpp"
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace compared {
 
@@ -27,6 +28,7 @@ using engines::Tuned;
 struct Setup : engines::Setup {
   std::function<sluice::Expected<Requests>(sluice::Slo)> open{}; ///< opens the workload at its beginning
   std::shared_ptr<const Tenants> tenants{};                      ///< set if there are several models
+  std::vector<sluice::SloClass> slo_classes{}; ///< which a report tells apart; infinite: the row's SLO
 };
 
 /// What to run for one row of the table.

@@ -41,6 +41,7 @@ Expected<Comparison> prepare_seeds(const Options& options, const std::string& co
     Expected<Comparison> next = prepare(one, command);
     if (!next) return next;
     all.redrawn.push_back(std::move(next->setup));
+    all.redrawn.back().slo_classes = all.setup.slo_classes;
   }
   return all;
 }

@@ -82,6 +82,9 @@ Status check_with_tenants(const Options& options) {
     return flag_error("--tenant-load",
                       fmt::format("{} for {} tenants", options.node.tenant_loads.size(), options.node.tenants.size()),
                       "one for each, or none");
+  if (!options.slo_classes.empty())
+    return flag_error("--slo-classes", "there are tenants, whose users' SLOs follow each one's model",
+                      "--slo-classes or --tenants, not both");
   if (!options.node.tenant_loads.empty() && options.workload.generate)
     return flag_error("--generate", "each tenant has a load of its own", "--generate or --tenant-load, not both");
   return {};

@@ -13,6 +13,7 @@ struct Wanted {
   sluice::CsvRun run;         ///< identifies the rows
   sluice::TraceAt trace_at{}; ///< the part of the run that a trace shows in detail
   std::size_t iterations = 2; ///< most rows of iterations.csv, around the same point
+  bool tokens = false;        ///< a row for every token
 };
 
 } // namespace compared

@@ -136,8 +136,8 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   found.space = space();
   found.workload = comparison.workload;
   found.deposit = options.deposit == "on";
-  found.slo_scale = options.slo_scales.front();
-  const Slo slo{.ttft = Seconds{options.slo_ttft}, .tbt = comparison.base_slo * found.slo_scale};
+  found.slo_scale = comparison.scales.front();
+  const Slo slo = compared::slo_at(comparison, found.slo_scale);
   found.slo_tbt_s = slo.tbt.count();
 
   std::vector<Task> tasks;

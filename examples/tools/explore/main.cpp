@@ -12,6 +12,7 @@
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
 #include "shared/out_folder.hpp"
+#include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ void list_space() {
 Status check(const Options& options) {
   if (options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "on or off");
-  if (options.slo_scales.size() != 1) return flag_error("--slo-scale", "there are several", "one scale");
+  if (options.slo_scales.size() > 1) return flag_error("--slo-scale", "there are several", "one scale");
   return {};
 }
 
@@ -131,6 +132,7 @@ int program(int argc, char** argv) {
   flags.number("--slo-tbt", options.slo_tbt, 0, false,
                "the base SLO, seconds per token (default: a step that fills the budget)");
   flags.number("--slo-ttft", options.slo_ttft, 0, false, "seconds to the first token (default: 5)");
+  add_slo_classes(flags, options.slo_classes);
   app.add_option("--systems", options.systems, "published systems to rank as well: names with commas, or all")
       ->capture_default_str();
   app.add_option("--deposit", options.deposit, "on or off: token deposit for every engine and system")
@@ -154,7 +156,6 @@ int program(int argc, char** argv) {
     list_space();
     return 0;
   }
-  if (options.slo_scales.empty()) options.slo_scales = {1.5};
   return run(options, compared::shell_line({argv + 1, argv + argc}), **crew);
 }
 

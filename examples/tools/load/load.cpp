@@ -173,14 +173,15 @@ class Load {
     co_return session.whole() ? session.parser.status() : 0;
   }
 
-  [[nodiscard]] std::string message(std::string_view method, std::string_view path, std::string_view body) const {
+  [[nodiscard]] std::string message(std::string_view method, std::string_view path, std::string_view body,
+                                    const Slo& slo = {}) const {
     std::string text = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice-load\r\n", method,
                                    options_.address.prefix, path, options_.address.authority());
     if (!options_.api_key.empty()) text += "Authorization: Bearer " + options_.api_key + "\r\n";
     if (!body.empty()) {
       text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
-      if (!std::isinf(options_.slo_ttft)) text += fmt::format("x-slo-ttft-ms: {}\r\n", 1e3 * options_.slo_ttft);
-      if (!std::isinf(options_.slo_tbt)) text += fmt::format("x-slo-tbt-ms: {}\r\n", 1e3 * options_.slo_tbt);
+      if (!std::isinf(slo.ttft.count())) text += fmt::format("x-slo-ttft-ms: {}\r\n", 1e3 * slo.ttft.count());
+      if (!std::isinf(slo.tbt.count())) text += fmt::format("x-slo-tbt-ms: {}\r\n", 1e3 * slo.tbt.count());
     }
     return text.append("\r\n").append(body);
   }
@@ -241,11 +242,11 @@ class Load {
   asio::awaitable<void> one(std::size_t index, const Planned& planned) {
     const Prompts::Request request = prompts_->request(index, planned);
     const std::string text =
-        message("POST", options_.chat() ? "/v1/chat/completions" : "/v1/completions", request.body);
+        message("POST", options_.chat() ? "/v1/chat/completions" : "/v1/completions", request.body, planned.spec.slo);
     const Asked asked{.max_tokens = planned.spec.output.count(),
                       .prompt_tokens = request.prompt_tokens,
                       .logprobs = options_.count_tokens,
-                      .slo = options_.slo()};
+                      .slo = planned.spec.slo};
     bool kept = !idle_.empty() && planned.manner == Manner::reads;
     for (;;) {
       Channel channel = kept ? std::move(idle_.back()) : Channel(Tcp::socket(context_), trust_);
@@ -379,13 +380,13 @@ class Load {
       report_.tpots.push_back(tpot);
     }
     report_.gaps.insert(report_.gaps.end(), session.gaps.begin(), session.gaps.end());
-    const bool first = on_time(Seconds{ttft}, options_.slo().ttft, Seconds{latency});
-    const bool rest = on_time(Seconds{tpot}, options_.slo().tbt, Seconds{latency});
-    report_.met_ttft += first ? 1 : 0;
-    report_.met_tpot += rest ? 1 : 0;
-    report_.met_both += first && rest ? 1 : 0;
-    report_.on_time += check.gaps_on_time();
-    report_.missed += check.deadlines_missed();
+    const Slo& slo = planned.spec.slo;
+    report_.all.add(slo, Seconds{ttft}, Seconds{tpot}, Seconds{latency}, check);
+    for (std::size_t i = 0; i < options_.slo_classes.size(); ++i)
+      if (options_.slo_classes[i].slo == slo) {
+        report_.classes.resize(options_.slo_classes.size());
+        report_.classes[i].add(slo, Seconds{ttft}, Seconds{tpot}, Seconds{latency}, check);
+      }
   }
   /// The server has ended a slow reader's connection, which it may.
   void cut(const Planned& /*planned*/) { ++report_.slow_cut; }

@@ -5,9 +5,11 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/generator_spec.hpp"
 
+#include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -47,6 +49,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.number("--slo-ttft", options.slo_ttft, 0, false,
                "seconds to the first token that users are promised; sent as a header, and judged");
   flags.number("--slo-tbt", options.slo_tbt, 0, false, "the same, seconds between two tokens");
+  add_slo_classes(flags, options.slo_classes);
   flags.number(
       "--leave", options.leave, 0, true,
       "share of requests whose client leaves: a third each while they wait, in prefill, in decode (default: 0)");
@@ -122,6 +125,9 @@ Status check_options(Options& options) {
   if (const char* flag = read_without_trace(options)) return flag_error(flag, "no trace is given", "--trace as well");
   if (options.trace.empty() && options.step_time)
     return flag_error("--step-time", "no trace is given", "--trace as well");
+  for (const auto& [flag, slo] : {std::pair{"--slo-ttft", options.slo_ttft}, {"--slo-tbt", options.slo_tbt}})
+    if (!options.slo_classes.empty() && !std::isinf(slo))
+      return flag_error(flag, "every request has the SLO of its class", "this flag or --slo-classes, not both");
   for (const auto& [flag, share] : {std::pair{"--leave", options.leave}, {"--slow", options.slow}})
     if (share > 1) return flag_error(flag, "it is above 1", "a share from 0 to 1");
   if (options.leave + options.slow > 1)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/workload/request.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -38,6 +38,7 @@ struct Options {
   double timeout = 600;       ///< seconds
   double slo_ttft = std::numeric_limits<double>::infinity();
   double slo_tbt = std::numeric_limits<double>::infinity();
+  std::vector<sluice::SloClass> slo_classes;
   bool count_tokens = false, standard = false, quiet = false, insecure = false;
   bool closed_loop = false, has_concurrency = false;
 

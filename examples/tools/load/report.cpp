@@ -33,13 +33,9 @@ double share(std::int64_t part, std::int64_t whole) {
 struct Attainments {
   double ttft, tpot, tbt, both;
 };
-Attainments attainments(const Options& options, const LoadReport& report) {
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  const auto judged = static_cast<std::int64_t>(report.ttfts.size());
-  const bool ttft = !std::isinf(options.slo_ttft), tbt = !std::isinf(options.slo_tbt);
-  return {ttft ? share(report.met_ttft, judged) : none, tbt ? share(report.met_tpot, judged) : none,
-          tbt ? share(report.on_time, report.on_time + report.missed) : none,
-          ttft || tbt ? share(report.met_both, judged) : none};
+Attainments attainments(const SloTally& of) {
+  return {share(of.met_ttft, of.owed_ttft), share(of.met_tpot, of.owed_tpot), share(of.on_time, of.on_time + of.missed),
+          share(of.met, of.owed)};
 }
 
 double a_second(double count, const LoadReport& report) {
@@ -60,6 +56,20 @@ void visit_latencies(const LoadReport& report, Visit&& visit) {
 
 } // namespace
 
+void SloTally::add(const Slo& slo, Seconds ttft, Seconds tpot, Seconds latency, const StreamCheck& check) {
+  const bool has_ttft = !std::isinf(slo.ttft.count()), has_tbt = !std::isinf(slo.tbt.count());
+  const bool first = sluice::on_time(ttft, slo.ttft, latency), rest = sluice::on_time(tpot, slo.tbt, latency);
+  owed_ttft += has_ttft ? 1 : 0;
+  owed_tpot += has_tbt ? 1 : 0;
+  owed += has_ttft || has_tbt ? 1 : 0;
+  met_ttft += has_ttft && first ? 1 : 0;
+  met_tpot += has_tbt && rest ? 1 : 0;
+  met += (has_ttft || has_tbt) && first && rest ? 1 : 0;
+  if (!has_tbt) return;
+  on_time += check.gaps_on_time();
+  missed += check.deadlines_missed();
+}
+
 std::string report_text(const Options& options, const LoadReport& report) {
   std::string out = fmt::format("{}, {} requests to {} at {}: {} completed, {} failed", report.workload,
                                 report.requests, report.model, options.url, report.completed, report.failed);
@@ -78,11 +88,18 @@ std::string report_text(const Options& options, const LoadReport& report) {
                short_text(1e3 * of.percentile(99)), short_text(1e3 * of.largest())});
   });
   out += table.text();
-  const Attainments met = attainments(options, report);
-  if (!std::isnan(met.both))
-    out += fmt::format("\nattainment, %: SLO {}, TTFT {}, TPOT {}, TBT {}; goodput {} requests/s\n",
+  const auto attainment = [&](const std::string& whose, const SloTally& tally) {
+    const Attainments met = attainments(tally);
+    if (std::isnan(met.both)) return;
+    out += fmt::format("attainment{}, %: SLO {}, TTFT {}, TPOT {}, TBT {}; goodput {} requests/s\n", whose,
                        percent_text(met.both), percent_text(met.ttft), percent_text(met.tpot), percent_text(met.tbt),
-                       short_text(a_second(static_cast<double>(report.met_both), report)));
+                       short_text(a_second(static_cast<double>(tally.met), report)));
+  };
+  if (report.all.owed > 0) out += '\n';
+  attainment("", report.all);
+  for (std::size_t i = 0; i < report.classes.size(); ++i)
+    attainment(fmt::format(" of {} ({} requests)", options.slo_classes[i].name, report.classes[i].owed),
+               report.classes[i]);
   if (report.latest_start > 0.1)
     out += fmt::format("\na request was sent {} after its arrival: {}\n", time_text(report.latest_start),
                        report.most_at_once >= options.concurrency ? "--concurrency held it back"
@@ -111,8 +128,8 @@ std::string report_json(const Options& options, const LoadReport& report) {
   json.key("failed").value(report.failed);
   json.key("total_input_tokens").value(report.input).key("total_output_tokens").value(report.output);
   json.key("request_throughput").value(a_second(static_cast<double>(report.completed), report));
-  const Attainments met = attainments(options, report);
-  const double goodput = std::isnan(met.both) ? met.both : a_second(static_cast<double>(report.met_both), report);
+  const Attainments met = attainments(report.all);
+  const double goodput = std::isnan(met.both) ? met.both : a_second(static_cast<double>(report.all.met), report);
   json.key("request_goodput").value(goodput);
   json.key("output_throughput").value(a_second(static_cast<double>(report.output), report));
   json.key("total_token_throughput").value(a_second(static_cast<double>(report.input + report.output), report));
@@ -129,6 +146,18 @@ std::string report_json(const Options& options, const LoadReport& report) {
   promise("slo_tbt_ms", options.slo_tbt);
   json.key("slo_attainment").value(met.both).key("ttft_attainment").value(met.ttft);
   json.key("tpot_attainment").value(met.tpot).key("tbt_attainment").value(met.tbt).key("goodput").value(goodput);
+  if (!report.classes.empty()) {
+    json.key("slo_classes").begin_array();
+    for (std::size_t i = 0; i < report.classes.size(); ++i) {
+      const SloClass& one = options.slo_classes[i];
+      const Attainments own = attainments(report.classes[i]);
+      json.begin_object().field("name", one.name).field("requests", report.classes[i].owed);
+      json.field("slo_ttft_ms", 1e3 * one.slo.ttft.count()).field("slo_tbt_ms", 1e3 * one.slo.tbt.count());
+      json.field("slo_attainment", own.both).field("ttft_attainment", own.ttft);
+      json.field("tpot_attainment", own.tpot).field("tbt_attainment", own.tbt).end_object();
+    }
+    json.end_array();
+  }
   json.key("left_waiting").value(report.left[0]).key("left_prefill").value(report.left[1]);
   json.key("left_decode").value(report.left[2]).key("slow").value(report.slow).key("slow_cut").value(report.slow_cut);
   json.key("latest_start_ms").value(1e3 * report.latest_start);

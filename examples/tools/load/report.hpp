@@ -15,6 +15,18 @@
 
 namespace loading {
 
+/// How many requests, of all or of one SLO class, were served within their SLOs. Where a request has no TTFT or no TBT
+/// SLO, it is not counted there.
+struct SloTally {
+  std::int64_t owed_ttft = 0, owed_tpot = 0, owed = 0;
+  std::int64_t met_ttft = 0, met_tpot = 0, met = 0;
+  std::int64_t on_time = 0, missed = 0; ///< gaps within the SLO, and deadlines missed in the others
+
+  /// A request that was read as it came. `latency`: from its sending to its last token.
+  void add(const sluice::Slo& slo, sluice::Seconds ttft, sluice::Seconds tpot, sluice::Seconds latency,
+           const StreamCheck& check);
+};
+
 struct LoadReport {
   struct Error {
     std::int64_t count = 0;
@@ -32,8 +44,8 @@ struct LoadReport {
   std::int64_t pieces = 0;                     ///< of text, of all
   std::vector<double> ttfts, tpots, latencies; ///< seconds, of the completed that were read as they came
   std::vector<float> gaps;
-  std::int64_t met_ttft = 0, met_tpot = 0, met_both = 0; ///< of those in `ttfts`
-  std::int64_t on_time = 0, missed = 0;                  ///< gaps within the SLO, and deadlines missed in the others
+  SloTally all;                  ///< of those in `ttfts`
+  std::vector<SloTally> classes; ///< the same by SLO class; empty: none has ended
   std::int64_t most_at_once = 0;
   std::vector<std::int64_t> pieces_by_second;
   double latest_start = 0; ///< seconds that a request was sent after it had arrived, at most

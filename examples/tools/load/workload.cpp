@@ -17,7 +17,11 @@ using namespace sluice;
 namespace {
 
 Expected<Trace> open(const Options& options) {
-  const ReadOptions read{.limit = options.limit, .rate_scale = options.rate_scale.value_or(1), .slo = options.slo()};
+  const ReadOptions read{.limit = options.limit,
+                         .rate_scale = options.rate_scale.value_or(1),
+                         .slo = options.slo(),
+                         .slo_classes = options.slo_classes,
+                         .class_seed = static_cast<std::uint64_t>(options.seed)};
   if (!options.generate.empty())
     return open_generator(options.generate, static_cast<std::uint64_t>(options.seed), read);
   const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);

@@ -5,9 +5,11 @@
 #include "engines/program.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/shell_word.hpp"
+#include "shared/slo_classes_flag.hpp"
 #include "shared/trace_at.hpp"
 #include "shared/trace_flags.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -46,6 +48,7 @@ void add_requests(Flags& flags, Options& options) {
       "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens from --seed");
   flags.whole("--limit", options.limit, 0, std::numeric_limits<std::int64_t>::max(), "serve the first N requests only");
   flags.number("--rate-scale", options.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  add_slo_classes(flags, options.slo_classes);
   app.add_flag("--no-wait", options.no_wait, "skip time in which nothing runs");
   flags.whole("--max-tokens", options.max_tokens, 1, 1 << 28,
               "tokens to generate (default: 32; for a trace its own lengths)");
@@ -150,8 +153,12 @@ Status check_heeded(const Options& options) {
                                       {"--trace-columns", !options.trace_columns.empty()},
                                       {"--limit", options.limit.has_value()},
                                       {"--rate-scale", options.rate_scale.has_value()},
+                                      {"--slo-classes", !options.slo_classes.empty()},
                                       {"--no-wait", options.no_wait}})
       if (given) return flag_error(flag, "no trace is given", "--trace as well");
+  for (const auto& [flag, slo] : {std::pair{"--slo-ttft", options.slo_ttft}, {"--slo-tbt", options.slo_tbt}})
+    if (!options.slo_classes.empty() && !std::isinf(slo))
+      return flag_error(flag, "every request has the SLO of its class", "this flag or --slo-classes, not both");
   if (options.sampling.temperature == 0)
     for (const auto& [flag, given] : {std::pair{"--top-k", options.top_k.has_value()},
                                       {"--top-p", options.top_p.has_value()},

@@ -6,6 +6,7 @@
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/report/observer/timeline.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -38,8 +39,9 @@ struct Options {
   std::optional<double> top_p;
   std::optional<std::uint64_t> seed;
   double slo_tbt = std::numeric_limits<double>::infinity(), slo_ttft = std::numeric_limits<double>::infinity();
-  std::string profile;   ///< a folder of kernel times; empty: planners use a roofline
-  std::string calibrate; ///< on, off, or empty: see `calibrates`
+  std::vector<sluice::SloClass> slo_classes; ///< of a trace's requests
+  std::string profile;                       ///< a folder of kernel times; empty: planners use a roofline
+  std::string calibrate;                     ///< on, off, or empty: see `calibrates`
   std::string logits, timeline, decisions, record_clock, replay_clock;
   std::string out;            ///< a folder
   std::string command;        ///< the command line as a shell reads it

@@ -109,7 +109,9 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
   const ModelShape& shape = model.weights.config.shape;
   const ReadOptions read{.limit = options.limit,
                          .rate_scale = options.rate_scale.value_or(1),
-                         .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}}};
+                         .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}},
+                         .slo_classes = options.slo_classes,
+                         .class_seed = options.sampling.seed};
   if (Status status = check(read); !status) return status.error();
   const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
   if (!file) return file.error();

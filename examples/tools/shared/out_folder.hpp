@@ -38,9 +38,9 @@ bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
 
 /// All files that a run of a Sluice program may leave in a folder of `--out`, except its traces. A table belongs to an
 /// earlier run if that run's datapackage.json names it; a page or a report if the folder has such a datapackage.json.
-inline constexpr std::string_view left_tables[] = {"systems.csv",      "requests.csv",   "series.csv",
-                                                   "iterations.csv",   "capacities.csv", "probes.csv",
-                                                   "compositions.csv", "choices.csv"};
+inline constexpr std::string_view left_tables[] = {
+    "systems.csv", "requests.csv",     "series.csv",  "iterations.csv", "capacities.csv",
+    "probes.csv",  "compositions.csv", "choices.csv", "classes.csv",    "tokens.csv.gz"};
 inline constexpr std::string_view left_pages[] = {"report.html", "report.json", "explore.html", "explore.json"};
 
 /// Whether a file in `traces` has a trace's name for one of these systems.

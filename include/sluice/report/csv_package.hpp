@@ -20,6 +20,7 @@ struct CsvFile {
   std::span<const CsvColumn> run;
   std::span<const CsvColumn> columns;
   std::string_view remark{}; ///< about these results: missing rows, for example
+  bool gzipped = false;      ///< the file is NAME.csv.gz
 };
 
 /// Names the program and the command that made the files, and every column with its type, unit and meaning. Rejected: a
@@ -33,7 +34,11 @@ struct CsvFile {
   json.line(2).field("version", made_by.version).line(2).field("commit", made_by.commit);
   json.line(2).field("command", command).line(2).key("resources").begin_array();
   for (const CsvFile& file : files) {
-    json.line(4).begin_object().field("name", file.name).field("path", std::string{file.name} + ".csv");
+    json.line(4)
+        .begin_object()
+        .field("name", file.name)
+        .field("path", std::string{file.name} + (file.gzipped ? ".csv.gz" : ".csv"));
+    if (file.gzipped) json.field("compression", "gz");
     json.field("format", "csv").field("mediatype", "text/csv").field("encoding", "utf-8");
     json.field("description", file.what);
     if (!file.remark.empty()) json.field("remark", file.remark);

@@ -119,6 +119,26 @@ inline void append_requests(std::string& out, const CsvRun& run, const Summary::
   }
 }
 
+/// A token that reached its user, as a row.
+struct CsvToken {
+  std::size_t request;
+  std::int64_t token;
+  Seconds when;
+};
+
+inline constexpr CsvColumnOf<CsvToken> csv_token_cells[] = {
+    {"request", "", "its number, as in requests.csv", [](auto& of) { return of.request; }},
+    {"token", "", "of the request's tokens, from 0", [](auto& of) { return of.token; }},
+    {"time_s", "s", "its delivery, on the run's clock", [](auto& of) { return of.when.count(); }},
+};
+inline constexpr auto csv_token_columns = csv_columns(csv_token_cells);
+
+inline void append_token(std::string& out, const CsvRun& run, const CsvToken& of) {
+  CsvRow row(out);
+  append_cells(row, csv_run_cells, run);
+  append_cells(row, csv_token_cells, of);
+}
+
 /// An iteration of a run, as a row.
 struct CsvIteration {
   const Timeline::Iteration& it;
@@ -231,9 +251,10 @@ struct CsvFigures {
 
 inline constexpr CsvColumnOf<CsvFigures> csv_system_cells[] = {
     {"transfer", "", "the transfer rule", [](auto& of) { return of.transfer; }},
-    {"slo_ttft_s", "s", "promised to the first token; empty: not promised",
+    {"slo_ttft_s", "s", "promised to the first token; empty: not promised, or not the same to all requests",
      [](auto& of) { return of.slo_ttft.count(); }},
-    {"slo_tbt_s", "s", "promised between tokens; empty: not promised", [](auto& of) { return of.slo_tbt.count(); }},
+    {"slo_tbt_s", "s", "promised between tokens; empty: not promised, or not the same to all requests",
+     [](auto& of) { return of.slo_tbt.count(); }},
     {"livelock", "", "why the run was ended before its requests; empty: it was not",
      [](auto& of) { return of.livelock; }},
 };

@@ -6,8 +6,10 @@
 #include "sluice/report/html_page.hpp"
 #include "sluice/report/html_tables.hpp"
 
+#include <cmath>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 namespace detail {
@@ -33,8 +35,12 @@ inline std::string html_facts(const ComparisonReport& report) {
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
                    w.host_budget_bytes > 0 ? bytes_text(static_cast<double>(w.host_budget_bytes)) : "not bounded");
-  out +=
-      html_fact("SLO: a token every (scale)", scales) + html_fact("SLO: first token within", time_text(w.slo_ttft_s));
+  const std::vector<ReportBlock> blocks = blocks_of(report);
+  if (!blocks.empty() && (!w.slo_classes.empty() || std::isnan(blocks.front().rows.front()->slo_tbt_s)))
+    out += html_fact("SLO", slo_text(w, blocks.front()));
+  else
+    out +=
+        html_fact("SLO: a token every (scale)", scales) + html_fact("SLO: first token within", time_text(w.slo_ttft_s));
   out += html_fact("batch limit", limits) + html_fact("times from", w.profile);
   if (w.rate_scale != 1) out += html_fact("arrival rate", "x" + tidy_text(w.rate_scale));
   for (const auto& [label, text] : w.notes) out += html_fact(label, text);

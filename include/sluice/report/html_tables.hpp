@@ -2,6 +2,7 @@
 // The tables of report.html: every number of every row, readable without a script.
 #pragma once
 
+#include "sluice/report/by_class.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
@@ -227,15 +228,30 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   return out + "</tbody></table></div></div>";
 }
 
-/// Two tables for each block, then its refusals and remarks.
+/// What the users of each SLO class got, and its verdicts; empty for one SLO.
+inline std::string html_class_tables(const ComparisonReport& report, const ReportBlock& block) {
+  std::string out;
+  for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
+    const ComparisonReport part = class_report(report, i);
+    for (const ReportBlock& own : blocks_of(part))
+      if (own.deposit == block.deposit && own.slo_scale == block.slo_scale)
+        out += "<div class=\"keep\">" +
+               html_table(part.workload, own, "What users got, " + class_title(report.workload, i, part),
+                          service_columns(), false) +
+               "</div>" + html_judgement(own, report.baseline);
+  }
+  return out;
+}
+
+/// Two tables for each block, and more for each SLO class, then its refusals and remarks.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
     const std::optional<std::string> rule = shared_transfer(block);
     const std::string took = "What it took" + (rule && !rule->empty() ? ", transfers by " + *rule : std::string{});
     out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
-           "</div>" + html_judgement(block, report.baseline) + "<div class=\"keep\">" +
-           html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
+           "</div>" + html_judgement(block, report.baseline) + html_class_tables(report, block) +
+           "<div class=\"keep\">" + html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
     if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";

@@ -2,6 +2,7 @@
 // report.json: a comparison for programs. NaN and infinity are null; equal reports give equal bytes.
 #pragma once
 
+#include "sluice/report/by_class.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/report.hpp"
 #include "sluice/report/seeds.hpp"
@@ -52,7 +53,16 @@ inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
     json.null();
   json.field("batch_limit", workload.batch_limit).field("max_batch_tokens", workload.max_batch_tokens);
   json.field("rate_scale", workload.rate_scale).field("base_slo_tbt_s", workload.base_slo_tbt_s);
-  json.field("slo_ttft_s", workload.slo_ttft_s).field("command", workload.command);
+  json.field("slo_ttft_s", workload.slo_ttft_s);
+  if (!workload.slo_classes.empty()) {
+    json.key("slo_classes").begin_array();
+    for (const SloClass& one : workload.slo_classes) {
+      json.begin_object().field("name", one.name).field("share", one.share);
+      json.field("slo_ttft_s", one.slo.ttft.count()).field("slo_tbt_s", one.slo.tbt.count()).end_object();
+    }
+    json.end_array();
+  }
+  json.field("command", workload.command);
   json.key("notes").begin_object();
   for (const auto& [label, text] : workload.notes) json.field(label, text);
   json.end_object().end_object();
@@ -154,6 +164,14 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   if (system.time.seen > 0) write_time_spent(json, system.time);
 }
 
+/// The row's comparison with its rival among the blocks, if it has several seeds.
+inline void write_judgement(JsonWriter& json, const SystemReport& row, const std::vector<ReportBlock>& blocks,
+                            const std::string& baseline) {
+  for (const ReportBlock& block : blocks)
+    if (!row.per_seed.empty() && block.deposit == row.deposit && block.slo_scale == row.slo_scale)
+      if (const SystemReport* rival = rival_of(block, row, baseline)) write_pairs(json, row, *rival);
+}
+
 /// The members "workload" and "systems" of an object that the caller opens and closes, indented by `indent`.
 inline void write_report_members(JsonWriter& json, const ComparisonReport& report, const JsonOptions& options,
                                  int indent) {
@@ -161,12 +179,24 @@ inline void write_report_members(JsonWriter& json, const ComparisonReport& repor
   write_workload(json, report.workload);
   json.line(indent).key("systems").begin_array();
   const std::vector<ReportBlock> blocks = blocks_of(report);
-  for (const SystemReport& system : report.systems) {
+  std::vector<ComparisonReport> parts; // by class
+  for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) parts.push_back(class_report(report, i));
+  for (std::size_t i = 0; i < report.systems.size(); ++i) {
+    const SystemReport& system = report.systems[i];
     json.line(indent + 2).begin_object();
     write_row(json, system, options);
-    for (const ReportBlock& block : blocks)
-      if (!system.per_seed.empty() && block.deposit == system.deposit && block.slo_scale == system.slo_scale)
-        if (const SystemReport* rival = rival_of(block, system, report.baseline)) write_pairs(json, system, *rival);
+    write_judgement(json, system, blocks, report.baseline);
+    if (!parts.empty()) {
+      json.key("classes").begin_array();
+      for (std::size_t of = 0; of < parts.size(); ++of) {
+        const SystemReport& own = parts[of].systems[i];
+        json.begin_object().field("class", report.workload.slo_classes[of].name);
+        write_row(json, own, options);
+        write_judgement(json, own, blocks_of(parts[of]), report.baseline);
+        json.end_object();
+      }
+      json.end_array();
+    }
     json.end_object();
   }
   json.line(indent).end_array();

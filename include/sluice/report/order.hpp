@@ -107,17 +107,31 @@ struct ReportBlock {
   return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }
 
+/// "SLO 50 ms per token (scale 1), first token 2 s", or the classes with their shares.
+[[nodiscard]] inline std::string slo_text(const WorkloadReport& workload, const ReportBlock& block) {
+  const SystemReport& row = *block.rows.front();
+  if (!workload.slo_classes.empty()) {
+    std::string text;
+    for (const SloClass& one : workload.slo_classes) {
+      text += (text.empty() ? "SLO by class: " : ", ") + one.name;
+      if (one.name != slo_name(one.slo)) text += " " + slo_name(one.slo);
+      text += " (" + percent_text(one.share) + " %)";
+    }
+    return text;
+  }
+  if (std::isnan(row.slo_tbt_s) || std::isnan(row.slo_ttft_s)) return "SLO: each request's own";
+  return "SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " per token (scale " +
+         tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
+}
+
 /// Trace, seed, model, device, link, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
-  const SystemReport& row = *block.rows.front();
   std::string text = workload.trace + (workload.redrawn.empty() ? "" : " resampled " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
                      " on " + workload.device + (workload.link.empty() ? "" : ", link " + workload.link) + ", " +
                      kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
-  text += "; SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) +
-          " per token (scale " + tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
-  return text;
+  return text + "; " + slo_text(workload, block);
 }
 
 /// A row's name, and its kind if it is not ranked.

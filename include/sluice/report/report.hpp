@@ -10,6 +10,7 @@
 #include "sluice/report/observer/quantile.hpp"
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/time_report.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -44,11 +45,13 @@ struct WorkloadReport {
   double rate_scale = 1;
   double base_slo_tbt_s = std::numeric_limits<double>::quiet_NaN(); ///< at SLO scale 1
   double slo_ttft_s = std::numeric_limits<double>::infinity();
+  std::vector<SloClass> slo_classes;                      ///< if requests have several SLOs, at most eight; else empty
   std::string command;                                    ///< how to repeat the comparison
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
 };
 
-/// One system under one SLO scale, with or without a deposit.
+/// One system under one SLO scale, with or without a deposit. Its SLO is that of all its requests, and NaN where they
+/// have several.
 struct SystemReport {
   std::string name;
   bool deposit = false;
@@ -70,6 +73,9 @@ struct SystemReport {
   Series::State series;
   RecordedIteration iteration;
   TimeReport time{}; ///< the requests' time by cause, if Why observed the run
+  /// The same run's requests of each SLO class alone, in the order of WorkloadReport::slo_classes and with its names;
+  /// empty: one SLO. What belongs to the engine, such as its iterations, is not theirs and stays absent.
+  std::vector<SystemReport> classes{};
 };
 
 struct ComparisonReport {
@@ -127,10 +133,33 @@ class RefusalGroups {
 
 } // namespace detail
 
-/// Fills in the metrics, distribution functions and refusals that Summary recorded of a run that ended at `end`.
+namespace detail {
+
+/// The value that `of` has for all requests; NaN if they differ.
+template <class Of>
+[[nodiscard]] double common(const Summary::State& summary, double otherwise, Of&& of) {
+  bool any = false;
+  double value = otherwise;
+  for (const RequestRecord& request : summary.requests) {
+    if (!request.known) continue;
+    if (any && of(request) != value) return std::numeric_limits<double>::quiet_NaN();
+    value = of(request);
+    any = true;
+  }
+  return value;
+}
+
+} // namespace detail
+
+/// Fills in the SLO that the requests had, the metrics, distribution functions and refusals that Summary recorded of a
+/// run that ended at `end`.
 inline void collect(SystemReport& report, const Summary::State& summary, Seconds end) {
   constexpr int curve_points = 120;
   const LatencyDistributions of = latencies(summary);
+  report.slo_tbt_s =
+      detail::common(summary, report.slo_tbt_s, [](const auto& request) { return request.slo_tbt.count(); });
+  report.slo_ttft_s =
+      detail::common(summary, report.slo_ttft_s, [](const auto& request) { return request.slo_ttft.count(); });
   report.metrics = measure(summary, end, of);
   report.ttft_cdf = of.ttft.cdf(curve_points);
   report.tbt_cdf = of.tbt.cdf(curve_points);

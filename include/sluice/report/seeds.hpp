@@ -56,7 +56,14 @@ namespace sluice {
     if (caught.empty()) livelock = runs[i].livelock;
     caught.push_back(seeds[i]);
   }
+  std::vector<SystemReport> classes;
+  for (std::size_t of = 0; of < runs.front().classes.size(); ++of) {
+    std::vector<SystemReport> parts;
+    for (SystemReport& run : runs) parts.push_back(std::move(run.classes[of]));
+    classes.push_back(joined(std::move(parts), seeds));
+  }
   SystemReport row = std::move(runs.front());
+  row.classes = std::move(classes);
   for (std::size_t i = 1; i < runs.size(); ++i) row.time.add(runs[i].time);
   row.metrics = mean_metrics(each);
   row.per_seed = std::move(each);

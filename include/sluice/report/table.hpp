@@ -2,6 +2,7 @@
 // Tables for a terminal: service and costs.
 #pragma once
 
+#include "sluice/report/by_class.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 #include "sluice/report/text_table.hpp"
@@ -82,10 +83,31 @@ inline TextTable cost_table(const ReportBlock& block) {
   return table;
 }
 
+/// A block's table of what users got, and with several seeds its verdicts.
+inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
+  const bool seeds = report.workload.seeds.size() > 1;
+  return (seeds ? seeded_table(block, seeded_service) : service_table(block)).text() +
+         (seeds ? judgement_text(block, report.baseline) : std::string{});
+}
+
+/// The same of each SLO class alone; empty for one SLO.
+inline std::string classes_text(const ComparisonReport& report, const ReportBlock& block) {
+  std::string out;
+  for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
+    const ComparisonReport part = class_report(report, i);
+    for (const ReportBlock& own : blocks_of(part))
+      if (own.deposit == block.deposit && own.slo_scale == block.slo_scale)
+        out += "\nWhat users got, " + class_title(report.workload, i, part) + ", " + title_of(block) + "\n" +
+               service_text(part, own);
+  }
+  return out;
+}
+
 } // namespace detail
 
 /// Every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters; with
-/// several seeds as three tables, whose cells are means "+-" half of their 95 % interval.
+/// several seeds as three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes, the tables
+/// of what users got follow for each class.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -93,8 +115,7 @@ inline TextTable cost_table(const ReportBlock& block) {
     const bool seeds = report.workload.seeds.size() > 1;
     out += caption_of(report.workload, block) + "\n\nWhat users got, " + title_of(block) +
            (seeds ? detail::seeded_title(report.workload) : "") + "\n";
-    out += (seeds ? detail::seeded_table(block, detail::seeded_service) : detail::service_table(block)).text();
-    if (seeds) out += detail::judgement_text(block, report.baseline);
+    out += detail::service_text(report, block) + detail::classes_text(report, block);
     out += "\nWhat it took, " + title_of(block) + (rule.empty() ? "" : ", transfers by " + rule) + "\n";
     out += (seeds ? detail::seeded_table(block, detail::seeded_costs) : detail::cost_table(block)).text();
     const bool has_control =

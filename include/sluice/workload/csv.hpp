@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,13 +29,16 @@ struct CsvColumns {
   std::string arrival = "arrival"; ///< a number, or a date with its time
   std::string prompt = "prompt";   ///< tokens
   std::string output = "output";   ///< tokens
+  std::string slo_ttft{};          ///< seconds, a request's own SLO; not named: `slo_ttft_s` if the header has it
+  std::string slo_tbt{};           ///< the same between tokens: `slo_tbt_s`
   /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a unit they are seconds,
   /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
   bool dates = false; ///< arrivals must be dates
 
   static constexpr std::string_view expected =
-      "arrival=NAME,prompt=NAME,output=NAME, and unit=s, ms, us or ns of arrivals that are numbers";
+      "arrival=NAME,prompt=NAME,output=NAME, slo-ttft=NAME and slo-tbt=NAME of requests' own SLOs in seconds, and "
+      "unit=s, ms, us or ns of arrivals that are numbers";
 
   friend bool operator==(const CsvColumns&, const CsvColumns&) = default;
 };
@@ -64,27 +68,33 @@ inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
       if (other == key) return wrong(excerpt(key) + " is named twice");
     given.push_back(key);
     constexpr std::array<std::pair<std::string_view, int>, 4> units{{{"s", 0}, {"ms", 3}, {"us", 6}, {"ns", 9}}};
-    if (key == "arrival") {
-      columns.arrival = value;
-    } else if (key == "prompt") {
-      columns.prompt = value;
-    } else if (key == "output") {
-      columns.output = value;
+    constexpr std::array<std::pair<std::string_view, std::string CsvColumns::*>, 5> names{
+        {{"arrival", &CsvColumns::arrival},
+         {"prompt", &CsvColumns::prompt},
+         {"output", &CsvColumns::output},
+         {"slo-ttft", &CsvColumns::slo_ttft},
+         {"slo-tbt", &CsvColumns::slo_tbt}}};
+    const auto* const named = std::find_if(names.begin(), names.end(), [&](const auto& of) { return of.first == key; });
+    if (named != names.end()) {
+      columns.*named->second = value;
     } else if (key == "unit") {
       columns.decimals.reset();
       for (const auto& [name, decimals] : units)
         if (value == name) columns.decimals = decimals;
       if (!columns.decimals) return wrong("unit is '" + excerpt(value) + "'");
     } else {
-      constexpr std::array<std::string_view, 4> keys{"arrival", "prompt", "output", "unit"};
+      constexpr std::array<std::string_view, 6> keys{"arrival", "prompt", "output", "slo-ttft", "slo-tbt", "unit"};
       return wrong("there is no '" + excerpt(key) + "' of a request" + did_you_mean(key, keys));
     }
   }
-  const std::array<std::pair<std::string_view, const std::string*>, 3> roles{
-      {{"arrival", &columns.arrival}, {"prompt", &columns.prompt}, {"output", &columns.output}}};
+  const std::array<std::pair<std::string_view, const std::string*>, 5> roles{{{"arrival", &columns.arrival},
+                                                                              {"prompt", &columns.prompt},
+                                                                              {"output", &columns.output},
+                                                                              {"slo-ttft", &columns.slo_ttft},
+                                                                              {"slo-tbt", &columns.slo_tbt}}};
   for (std::size_t i = 0; i < roles.size(); ++i)
     for (std::size_t j = i + 1; j < roles.size(); ++j)
-      if (*roles[i].second == *roles[j].second)
+      if (!roles[i].second->empty() && *roles[i].second == *roles[j].second)
         return wrong(std::string{roles[i].first} + " and " + std::string{roles[j].first} + " are both the column '" +
                      excerpt(*roles[i].second) + "'");
   return columns;
@@ -131,10 +141,19 @@ class CsvReader {
     if (!output) return output.error();
     const Expected<Seconds> arrival = clock_.arrival(*seconds, records_.where());
     if (!arrival) return arrival.error();
-    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};
+    RequestSpec request{*arrival, Tokens{*prompt}, Tokens{*output}, {}};
+    for (const auto& [place, time] : {std::pair{slo_place_[0], &request.slo.ttft}, {slo_place_[1], &request.slo.tbt}}) {
+      if (place == absent || cells_[place].empty()) continue;
+      const Expected<Seconds> slo = own_slo(cells_[place], time == &request.slo.tbt);
+      if (!slo) return slo.error();
+      *time = *slo;
+    }
+    return std::optional{request};
   }
 
  private:
+  static constexpr std::size_t absent = SIZE_MAX; ///< the place of a column that the file does not have
+
   /// A time in the file. Whole numbers stay whole, since a double cannot hold nanoseconds of today's date.
   struct Time {
     std::optional<std::int64_t> whole;
@@ -145,23 +164,45 @@ class CsvReader {
     const Expected<bool> more = records_.next(cells_);
     if (!more) return more.error();
     if (!*more) return Error{ErrorCode::bad_input, records_.name(), "the file is empty", "a header line"};
-    const std::array<const std::string*, 3> names{&columns_.arrival, &columns_.prompt, &columns_.output};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      std::size_t found = 0;
-      for (const bool exactly : {true, false}) {
-        for (std::size_t column = 0; column < cells_.size(); ++column)
-          if (exactly ? cells_[column] == *names[i] : name_distance(cells_[column], *names[i]) == 0)
-            place_[i] = column, ++found;
-        if (found > 0) break;
-      }
-      if (found == 1) continue;
-      return Error{ErrorCode::bad_input, records_.where(),
-                   found == 0 ? "there is no column '" + excerpt(*names[i]) + "'" + did_you_mean(*names[i], cells_)
-                              : "the column '" + excerpt(*names[i]) + "' is there " + std::to_string(found) + " times",
-                   "--trace-columns with three of the header's names, " + names_of(cells_)};
-    }
+    const std::array<std::pair<const std::string&, std::size_t&>, 3> needed{
+        {{columns_.arrival, place_[0]}, {columns_.prompt, place_[1]}, {columns_.output, place_[2]}}};
+    for (const auto& [name, place] : needed)
+      if (Status found = find_column(name, place, true); !found) return found;
+    const std::array<std::tuple<const std::string&, std::string_view, std::size_t&>, 2> own{
+        {{columns_.slo_ttft, "slo_ttft_s", slo_place_[0]}, {columns_.slo_tbt, "slo_tbt_s", slo_place_[1]}}};
+    for (const auto& [name, usual, place] : own)
+      if (Status found = find_column(name.empty() ? std::string{usual} : name, place, !name.empty()); !found)
+        return found;
     width_ = cells_.size();
     return {};
+  }
+
+  /// The place of a column in the header; `absent` where a column that is not needed is not there.
+  Status find_column(const std::string& name, std::size_t& place, bool needed) const {
+    std::size_t found = 0;
+    for (const bool exactly : {true, false}) {
+      for (std::size_t column = 0; column < cells_.size(); ++column)
+        if (exactly ? cells_[column] == name : name_distance(cells_[column], name) == 0) place = column, ++found;
+      if (found > 0) break;
+    }
+    if (found == 1) return {};
+    place = absent;
+    if (found == 0 && !needed) return {};
+    return Error{ErrorCode::bad_input, records_.where(),
+                 found == 0 ? "there is no column '" + excerpt(name) + "'" + did_you_mean(name, cells_)
+                            : "the column '" + excerpt(name) + "' is there " + std::to_string(found) + " times",
+                 "--trace-columns with three of the header's names, " + names_of(cells_)};
+  }
+
+  /// A request's own SLO, in seconds.
+  [[nodiscard]] Expected<Seconds> own_slo(std::string_view cell, bool per_token) const {
+    const double value = number(with_point(cell)).value;
+    const Seconds most = per_token ? slowest_tbt : Seconds{1e9};
+    if (value > 0 && value <= most.count()) return Seconds{value};
+    return Error{ErrorCode::bad_input, records_.where(),
+                 std::string{per_token ? "the TBT" : "the TTFT"} + " SLO is '" + excerpt(cell) + "'",
+                 "seconds above 0" + (per_token ? ", at most " + short_time(slowest_tbt) : std::string{}) +
+                     ", or an empty cell"};
   }
 
   Expected<double> seconds_since_first(std::string_view cell) {
@@ -255,6 +296,7 @@ class CsvReader {
   detail::ArrivalClock clock_;
   std::vector<std::string> cells_;
   std::array<std::size_t, 3> place_{};
+  std::array<std::size_t, 2> slo_place_{absent, absent};
   std::optional<Time> first_;
   std::size_t width_ = 0; ///< of the header; 0 until it is read
   bool dates_ = false;

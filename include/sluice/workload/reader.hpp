@@ -4,6 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/workload/request.hpp"
+#include "sluice/workload/slo_classes.hpp"
 
 #include <cmath>
 #include <concepts>
@@ -36,7 +37,9 @@ concept TraceReader = requires(Reader& reader) {
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most so many requests
   double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
-  Slo slo{};                           ///< for requests without an SLO of their own
+  Slo slo{};                           ///< for requests without an SLO of their own or of a class
+  std::vector<SloClass> slo_classes{}; ///< classes that requests without an SLO of their own are drawn from
+  std::uint64_t class_seed = 1;        ///< of these draws
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
@@ -71,7 +74,8 @@ template <TraceReader Reader>
 class Shaped {
  public:
   /// The options must have passed `check`.
-  Shaped(Reader reader, ReadOptions options) : reader_(std::move(reader)), options_(options) {
+  Shaped(Reader reader, ReadOptions options)
+      : reader_(std::move(reader)), options_(std::move(options)), draws_(options_.slo_classes, options_.class_seed) {
     SLUICE_ASSERT(check(options_).ok(), "options that passed check()");
   }
 
@@ -81,10 +85,11 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
-    // A request's own SLO (from a server's record) takes precedence.
+    // A request's own SLO (from a server's record, or a trace's columns) takes precedence.
+    const Slo& other = draws_.none() ? options_.slo : draws_.next();
     Slo& slo = (*request)->slo;
-    if (std::isinf(slo.ttft.count())) slo.ttft = options_.slo.ttft;
-    if (std::isinf(slo.tbt.count())) slo.tbt = options_.slo.tbt;
+    if (std::isinf(slo.ttft.count())) slo.ttft = other.ttft;
+    if (std::isinf(slo.tbt.count())) slo.tbt = other.tbt;
     return request;
   }
 
@@ -94,6 +99,7 @@ class Shaped {
  private:
   Reader reader_;
   ReadOptions options_;
+  SloDraws draws_;
   std::int64_t taken_ = 0;
 };
 

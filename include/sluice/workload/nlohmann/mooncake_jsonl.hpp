@@ -4,6 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/slo_fields.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 namespace sluice {
 
 /// Mooncake's traces (Qin et al., FAST 2025): one JSON object per line, `timestamp` in milliseconds, `input_length` and
-/// `output_length` in tokens. `hash_ids`, the hashes of the prompt's 512-token blocks, are ignored:
+/// `output_length` in tokens; `slo_ttft_s` and `slo_tbt_s`, which the release does not have, are a request's own SLO in
+/// seconds. `hash_ids`, the hashes of the prompt's 512-token blocks, are ignored:
 /// simulated prompts share no prefix.
 class MooncakeReader {
  public:
@@ -44,7 +46,9 @@ class MooncakeReader {
     if (!output) return output.error();
     const Expected<Seconds> arrival = clock_.arrival(*milliseconds / 1000.0, lines_.where());
     if (!arrival) return arrival.error();
-    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, {}}};
+    const Expected<Slo> slo = read_slo(fields);
+    if (!slo) return slo.error();
+    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo}};
   }
 
  private:

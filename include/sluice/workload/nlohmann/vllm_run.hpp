@@ -4,6 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/slo_fields.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <algorithm>
@@ -136,16 +137,9 @@ class VllmRunReader {
       if (!bound) return bound.error();
       record.bound = Tokens{*bound};
     }
-    for (const auto& [name, promise] : {std::pair{"slo_ttft_s", &record.slo.ttft}, {"slo_tbt_s", &record.slo.tbt}}) {
-      if (!fields.has(name)) continue;
-      const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0, or no such field");
-      if (!value) return value.error();
-      if (*value <= 0) {
-        return Error{ErrorCode::bad_input, lines_.where(), std::string{name} + " is 0",
-                     "seconds above 0, or no such field"};
-      }
-      *promise = Seconds{*value};
-    }
+    const Expected<Slo> slo = read_slo(fields);
+    if (!slo) return slo.error();
+    record.slo = *slo;
     waiting_.push_back({std::move(record), lines_.number()});
     std::push_heap(waiting_.begin(), waiting_.end(), later);
     return {};

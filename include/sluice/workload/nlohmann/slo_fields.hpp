@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// read_slo: a request's own SLO in a line of JSON.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <string>
+#include <utility>
+
+namespace sluice {
+
+/// `slo_ttft_s` and `slo_tbt_s`, in seconds; infinite where a field is not there.
+[[nodiscard]] inline Expected<Slo> read_slo(const JsonFields& fields) {
+  Slo slo;
+  for (const auto& [name, time] : {std::pair{"slo_ttft_s", &slo.ttft}, {"slo_tbt_s", &slo.tbt}}) {
+    if (!fields.has(name)) continue;
+    const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0, or no such field");
+    if (!value) return value.error();
+    if (*value <= 0) {
+      return Error{ErrorCode::bad_input, fields.where(), std::string{name} + " is 0",
+                   "seconds above 0, or no such field"};
+    }
+    *time = Seconds{*value};
+  }
+  return slo;
+}
+
+} // namespace sluice
