@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // simulate and serve: a workload through an engine, and the times of events on its clock.
+#include "sluice/core/judged_time.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/state/plan/space.hpp"
 #include "sluice/workload/generator.hpp"
 
 #include "engine/trials.hpp"
@@ -83,6 +86,33 @@ struct Ponders : AllResident {
   }
 };
 
+/// Places like FewestLayers, by judging plans, and says nothing of its effort, or that it is `said`.
+template <int said>
+struct Judges {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class Transfer>
+  struct State {
+    PlanTrial<Transfer> trial;
+  };
+  [[nodiscard]] Holding least(int layers) const { return {.host = LayerSet::all(layers)}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.covers_unseen = false;
+    if (said >= 0) plan.effort = said;
+    return join_longest_prefix(task, plan, [&](std::size_t count) {
+      for (int out = 0; out <= task.layers(); ++out) {
+        plan.requests.clear();
+        for (const Claim& claim : task.claims.first(count))
+          plan.requests.push_back({claim.slot, Holding{.host = evenly_spaced_layers(task.layers(), out)}});
+        if (state.trial.fits(task, plan)) return true;
+      }
+      return false;
+    });
+  }
+};
+
 template <class E>
 using Noted = With<E, SmallCost, BasicSimulated<SmallCost>, Notes>;
 
@@ -102,6 +132,42 @@ RequestSpec request(double arrival, std::int64_t prompt, std::int64_t output) {
 }
 
 } // namespace
+
+TEST_CASE("a placement that says no effort is charged what its judgements take, and one that says it, that") {
+  const auto planning = [](auto placement, Seconds per_effort) {
+    using E = With<Noted<Engine<decltype(placement)>>, Summary>;
+    ListedTrace reader{{request(0, 30, 40), request(0, 50, 40), request(0, 70, 40)}};
+    E engine = engine_of<E>(LayerBlocks{30}, per_effort);
+    REQUIRE(simulate(engine, reader).ok());
+    return engine.template observed<Summary>();
+  };
+  const std::int64_t before = judged_ns();
+  const Summary::State unsaid = planning(Judges<-1>{}, Seconds{2e-6});
+  const double judged_s = 1e-9 * static_cast<double>(judged_ns() - before);
+  CHECK(judged_s > 0);
+  CHECK(unsaid.planning_total_s == doctest::Approx(judged_s).epsilon(1e-9)); // all of it, and nothing of the world's
+  CHECK(unsaid.counted_plans == static_cast<std::int64_t>(unsaid.planning_wall_s.size()));
+  CHECK(planning(Judges<-1>{}, Seconds{2e-6}).planning_total_s == unsaid.planning_total_s);
+  CHECK(planning(Judges<-1>{}, Seconds{1e-6}).planning_total_s == doctest::Approx(unsaid.planning_total_s / 2));
+  CHECK(planning(Judges<-1>{}, Seconds{0}).planning_total_s == 0);
+
+  const Summary::State free = planning(Judges<0>{}, Seconds{2e-6}), three = planning(Judges<3>{}, Seconds{2e-6});
+  CHECK(free.planning_total_s == 0);
+  CHECK(free.counted_plans == 0);
+  CHECK(three.planning_total_s == doctest::Approx(3 * 2e-6 * static_cast<double>(three.planning_wall_s.size())));
+  CHECK(three.counted_plans == 0);
+}
+
+TEST_CASE("any assignment or addition sets an effort, and nothing else does") {
+  CHECK_FALSE(Effort{}.said());
+  CHECK(Effort{0}.said());
+  Effort effort;
+  CHECK((++effort).said());
+  CHECK(effort == 1);
+  CHECK((Effort{} += 0).said());
+  CHECK_FALSE(Effort::counted(7).said());
+  CHECK(Effort::counted(7) == 7);
+}
 
 TEST_CASE("the engine idles between requests that are far apart, and serves each as if it were the only one") {
   using E = Noted<Engine<>>;

@@ -54,6 +54,8 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
     part.slo_ttft_s = request.setup.slo_classes[i].slo.ttft.count();
     sluice::collect(part, kept.classes[i], end);
   }
+  if (kept.summary.counted_plans > 0 && kept.summary.planning_total_s > 0)
+    report.note = "its placement says no effort: planning is charged what its judgements of plans take";
   if (request.why) report.time = time_report(sluice::Why{}.at_end(kept.why, end), 200, request.why_id);
   if (request.details && !request.no_trace)
     outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());

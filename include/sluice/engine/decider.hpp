@@ -2,6 +2,7 @@
 // Decider: makes a decision from a view. The only place where deciding policies run.
 #pragma once
 
+#include "sluice/core/judged_time.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/draft.hpp"
@@ -254,7 +255,8 @@ class Decider {
     Plan& plan = draft_.plan;
     [[maybe_unused]] const Stopwatch stopwatch;
     plan.expires_at_step = std::numeric_limits<std::int64_t>::max();
-    plan.effort = 0;
+    plan.effort = {};
+    [[maybe_unused]] const std::int64_t judged_before = judged_ns();
     const Predictor& predictor = policies_.predictor();
     const Task task{
         view,      decision.claims,           required,    budget.device,   budget.host,
@@ -265,7 +267,7 @@ class Decider {
     plan.made_at_step = core_.step;
     plan.weights = granted();
     Seconds virtual_time{0}; // in real time, planning has already taken its time
-    if constexpr (!real_time) virtual_time = policies_.lookahead.planning_time(plan.effort);
+    if constexpr (!real_time) virtual_time = planning_time(plan.effort, judged_ns() - judged_before);
     decision.planning += virtual_time;
     if constexpr (All::template hears<events::Planned>) {
       const Seconds wall = stopwatch.elapsed();
@@ -276,6 +278,14 @@ class Decider {
       }
     }
     return verdict;
+  }
+
+  /// What a plan takes on the simulated clock: the search nodes that its policy says, or else the time of the
+  /// judgements that it asked for, `judged` nanoseconds on the reference core.
+  Seconds planning_time(Effort& effort, std::int64_t judged) const {
+    if (effort.said()) return policies_.lookahead.planning_time(effort);
+    effort = Effort::counted((judged + ns_per_node - 1) / ns_per_node);
+    return policies_.lookahead.planning_time(judged) / static_cast<double>(ns_per_node);
   }
 
   const Core& core_;

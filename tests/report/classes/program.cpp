@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare with examples/deadline_first.hpp's engine, as sluice_add_programs() makes it of an installed Sluice.
+// sluice-compare with its own engines, as sluice_add_programs() makes it of an installed Sluice.
 #include "engines/program.hpp"
+
+#include "sluice/policy/placement/plan_trial.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/state/plan/space.hpp"
 
 #include "deadline_first.hpp"
 #include "engines/entry.hpp"
@@ -10,6 +14,42 @@
 #include <string_view>
 #include <vector>
 
+namespace {
+
+using namespace sluice;
+
+/// Offloads as few layers as possible, alike of every request, and tries every number twenty times. It says nothing of
+/// its effort.
+struct SilentSearch {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  template <class Transfer>
+  struct State {
+    PlanTrial<Transfer> trial;
+  };
+
+  [[nodiscard]] Holding least(int layers) const { return {.host = LayerSet::all(layers)}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.covers_unseen = false;
+    return join_longest_prefix(task, plan, [&](std::size_t count) {
+      bool fits = false;
+      for (int layers = 0; layers <= task.layers() && !fits; ++layers)
+        for (int again = 0; again < 20; ++again) {
+          const Holding holding{.host = evenly_spaced_layers(task.layers(), layers)};
+          plan.requests.clear();
+          for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, holding});
+          fits = state.trial.fits(task, plan);
+        }
+      return fits;
+    });
+  }
+};
+using Silent = Engine<SilentSearch, FcfsPrefillFirst, EveryStep>;
+
+} // namespace
+
 namespace engines {
 
 const char* program_name() { return "sluice-deadlines"; }
@@ -17,7 +57,8 @@ const char* program_name() { return "sluice-deadlines"; }
 std::span<const System> systems() {
   static const std::array<std::string_view, 2> named{"VllmSwap", "OrbitFlow"};
   static const std::vector<System> table =
-      with_own(named, {simulated_entry<DeadlineFirst, sluice::Parts<>>("DeadlineFirst", "earliest deadline first")});
+      with_own(named, {simulated_entry<DeadlineFirst, Parts<>>("DeadlineFirst", "earliest deadline first"),
+                       simulated_entry<Silent, Parts<>>("Silent", "a search that does not say its effort")});
   return table;
 }
 

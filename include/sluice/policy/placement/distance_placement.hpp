@@ -35,6 +35,7 @@ struct BasicDistancePlacement {
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.effort = 0;
     Binding binding = Binding::none;
     // `plan` keeps the last feasible answer: the last call of `longest_prefix` is for the prefix that it returns.
     const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };

@@ -37,6 +37,7 @@ struct BasicFewestLayers {
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.effort = 0; // counted below, where it searches
     const auto blocks_of = [&task](const Claim& claim) {
       if constexpr (H == Horizon::batch_worst) {
         const RequestSpec& spec = task.view.row(claim.slot).spec;

@@ -2,6 +2,7 @@
 // PlanTrial: tries a partial plan against memory; join_longest_prefix: finds for how many claims a plan exists.
 #pragma once
 
+#include "sluice/core/judged_time.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ class PlanTrial {
   /// memory that is short.
   template <class Task>
   bool fits(const Task& task, Plan& plan, LayerBlocks workspace = LayerBlocks{0}) {
+    judge(JudgedCosts::fits, plan.requests.size());
     Footprint room;
     LayerArray loads{};
     streams_.clear();

@@ -60,6 +60,7 @@ struct BasicSwappedLayers {
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.effort = 0; // counted below, where it searches
     const auto plan_for = [&](std::size_t count) {
       return make(task, state, count, growth, plan) || (count == task.required && make(task, state, count, 0, plan));
     };

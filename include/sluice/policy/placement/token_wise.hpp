@@ -58,6 +58,7 @@ struct BasicTokenWise {
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.covers_unseen = false;
     plan.requests.clear();
+    plan.effort = 0; // eLLM's optimizer is closed equations over the batch's sums
     state.sums.gather(task);
     const BatchShare chosen = choose(task, state);
     // b is free: if fewer requests would generate more tokens with the others' memory, one is preempted.

@@ -2,6 +2,7 @@
 // UniformTrial: tries one residency for every request of a batch against memory.
 #pragma once
 
+#include "sluice/core/judged_time.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <cmath>
@@ -17,6 +18,7 @@ struct UniformTrial {
   /// negative number if they do not fit.
   template <class Task, class BlocksOf>
   double in_flight_if_fits(const Task& task, std::size_t count, LayerSet set, BlocksOf&& blocks_of) {
+    judge(JudgedCosts::fits_alike, count);
     LayerBlocks resident{0}, host{0};
     double load = 0;
     streams_.clear();

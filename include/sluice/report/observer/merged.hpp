@@ -26,6 +26,7 @@ namespace sluice {
     all.gaps.insert(all.gaps.end(), part->gaps.begin(), part->gaps.end());
     all.planning_s.insert(all.planning_s.end(), part->planning_s.begin(), part->planning_s.end());
     all.planning_wall_s.insert(all.planning_wall_s.end(), part->planning_wall_s.begin(), part->planning_wall_s.end());
+    all.counted_plans += part->counted_plans;
     all.planning_total_s += part->planning_total_s;
     all.planning_wall_total_s += part->planning_wall_total_s;
     all.iterations += part->iterations;

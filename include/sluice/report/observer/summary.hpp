@@ -69,6 +69,7 @@ struct Summary {
 
     std::vector<WeightedSample> planning_s; ///< virtual time of each plan, equal neighbours grouped
     std::vector<float> planning_wall_s;     ///< wall time of each; single precision is finer than any clock here
+    std::int64_t counted_plans = 0;         ///< whose policy said no effort
     double planning_total_s = 0;
     double planning_wall_total_s = 0;
 
@@ -155,6 +156,7 @@ struct Summary {
 
   void on(State& state, const events::Planned& event) const {
     state.layer_block_bytes = event.view.geometry.layer_block_bytes;
+    state.counted_plans += event.plan.effort.said() ? 0 : 1;
     state.planning_total_s += event.virtual_time.count();
     state.planning_wall_total_s += event.wall_time.count();
     if (!state.planning_s.empty() && state.planning_s.back().value == event.virtual_time.count())

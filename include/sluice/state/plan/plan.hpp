@@ -6,6 +6,7 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
+#include "sluice/state/plan/effort.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -83,7 +84,9 @@ struct Plan {
   Seconds lower_bound{0};          ///< no plan in the policy's space is shorter
   bool proven_optimal = true;      ///< no plan in the policy's space is shorter than this one
   Binding binding = Binding::none; ///< what prevented a better plan
-  std::int64_t effort = 0;         ///< search nodes: the planning cost, in a unit that does not depend on the machine
+  /// Search nodes: the planning cost, in a unit that does not depend on the machine. If a policy never sets it, the
+  /// engine charges what the policy's judgements of plans take.
+  Effort effort;
 };
 
 } // namespace sluice

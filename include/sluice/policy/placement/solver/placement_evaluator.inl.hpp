@@ -2,7 +2,7 @@
 // How PlacementEvaluator computes memory, an iteration and a window.
 #pragma once
 
-#include "sluice/core/interrupt.hpp"
+#include "sluice/core/judged_time.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/policy/transfer/contended.hpp"
 
@@ -18,7 +18,7 @@ template <class Table>
 PlacementCost BasicPlacementEvaluator<Table>::cost(const Instance& instance, std::span<const LayerSet> offloaded,
                                                    int step) {
   SLUICE_ASSERT(offloaded.size() == instance.requests.size(), "one set per request");
-  drop_if_interrupted();
+  judge(JudgedCosts::step, instance.requests.size());
   PlacementCost result = memory(instance, offloaded, step);
   Pipeline pipeline;
   LayerStream uniform;
@@ -36,6 +36,7 @@ WindowCheck BasicPlacementEvaluator<Table>::hold(const Instance& instance, std::
   WindowCheck result;
   result.binding = Binding::device_memory;
   if (!first.fits) return result;
+  judge(JudgedCosts::window, instance.requests.size());
   const bool grows = mark_growth(instance);
   const int fits_until = grows ? longest_that_fits(instance, offloaded) : instance.window_max;
   if (fits_until < instance.window_min) return result;
@@ -49,6 +50,7 @@ WindowCheck BasicPlacementEvaluator<Table>::hold(const Instance& instance, std::
   double misses = 0;
   double step_s = first.step.step_s;
   for (int t = 1; t <= fits_until; ++t) {
+    judge(JudgedCosts::slo_step, instance.requests.size());
     // Only a new block changes a step's time: one token in sixteen, for each request.
     if (moves && grows && t > 1 && grows_after(instance, t - 2)) step_s = cost(instance, offloaded, t - 1).step.step_s;
     elapsed_s += step_s;
