@@ -6,6 +6,7 @@
 #include "sluice/report/html_page.hpp"
 #include "sluice/report/html_tables.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ inline std::string html_facts(const ComparisonReport& report) {
   if (w.max_batch_tokens > 0) limits += (limits.empty() ? "" : ", ") + std::to_string(w.max_batch_tokens) + " tokens";
   std::string out = html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
   out += html_fact("requests", std::to_string(w.requests)) +
-         html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w)));
+         html_fact(w.seeds.empty() ? "seed" : "seeds", recorded(w) ? "as recorded" : seeds_text(seeds_served(w)));
   if (!w.redrawn.empty()) out += html_fact("the trace", "resampled by each seed, " + w.redrawn);
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
@@ -60,9 +61,13 @@ inline std::string html_facts(const ComparisonReport& report) {
   page.heading = title;
   page.facts = detail::html_facts(report);
   page.command = w.command;
-  page.sections = pages::filled(pages::comparison_html, {{"numbers", detail::html_number_tables(report)},
-                                                         {"types", detail::html_type_table(report)},
-                                                         {"definitions", pages::definitions_html}});
+  const bool control =
+      std::any_of(report.systems.begin(), report.systems.end(), [](const SystemReport& row) { return row.control; });
+  page.sections = pages::filled(pages::comparison_html,
+                                {{"control", control ? " The last row is a control: one request at a time." : ""},
+                                 {"numbers", detail::html_number_tables(report)},
+                                 {"types", detail::html_type_table(report)},
+                                 {"definitions", pages::definitions_html}});
   page.data = detail::html_data(report);
   page.script = pages::comparison_script;
   return detail::html_page(page, w, report.made_by);

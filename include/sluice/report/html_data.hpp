@@ -166,7 +166,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   JsonWriter json(text, true);
   begin_page_data(json, "comparison", report.workload);
   json.key("causes").begin_array();
-  for (const std::string_view cause : drawn_groups) json.value(cause);
+  for (const CauseGroup& group : cause_groups) json.value(group.name);
   json.end_array().line().key("systems").begin_array();
   const std::vector<ReportBlock> blocks = blocks_of(report);
   for (const SystemReport& system : report.systems) {

@@ -2,6 +2,7 @@
 // report.html: the data of the requests' time by cause, for report/pages/why.js.
 #pragma once
 
+#include "sluice/report/cause_groups.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/why_text.hpp"
 
@@ -18,40 +19,6 @@ namespace sluice::detail {
 inline constexpr std::size_t most_drawn_requests = 24; ///< for each row: a page of forty rows stays a few megabytes
 inline constexpr std::size_t most_drawn_spells = 80;   ///< for each request: a screen shows no more
 
-/// Groups of causes with one colour each (report/pages/why.js); the last group, refused requests, is no cause. Decoding
-/// alongside prompts counts as decoding.
-inline constexpr std::array<std::string_view, 9> drawn_groups{"waits to start",
-                                                              "its prompt",
-                                                              "computes again",
-                                                              "decodes",
-                                                              "held up or crowded out",
-                                                              "stalls",
-                                                              "paused or dropped",
-                                                              "planner, or another's turn",
-                                                              "refused"};
-[[nodiscard]] constexpr std::size_t drawn_group(TimeCause cause) {
-  if (is_stall(cause)) return 5;
-  switch (cause) {
-  case TimeCause::queue:
-    return 0;
-  case TimeCause::prompt:
-    return 1;
-  case TimeCause::again:
-    return 2;
-  case TimeCause::decode:
-  case TimeCause::beside:
-    return 3;
-  case TimeCause::held:
-  case TimeCause::crowded:
-    return 4;
-  case TimeCause::paused:
-  case TimeCause::dropped:
-    return 6;
-  default:
-    return 7;
-  }
-}
-
 /// Writes each spell as [group, begin, end, stalled]. Adjacent spells of one group are merged; if there are too many,
 /// the shortest are merged into the spell before them.
 inline void write_spells(JsonWriter& json, const RequestTime& of) {
@@ -63,7 +30,7 @@ inline void write_spells(JsonWriter& json, const RequestTime& of) {
   for (std::int64_t least = 0;; least = std::max(2 * least, of.whole() / 2000 + 1)) { // coarser until it is few
     drawn.clear();
     for (const TimeSpell& spell : of.spells) {
-      const std::size_t group = drawn_group(spell.cause);
+      const std::size_t group = group_of(spell.cause);
       if (!drawn.empty() && (drawn.back().group == group || spell.end - spell.begin < least)) {
         drawn.back().end = spell.end;
         drawn.back().stalled += spell.stalled;
@@ -89,9 +56,9 @@ inline void write_time(JsonWriter& json, const TimeReport& time) {
     json.null();
     return;
   }
-  std::array<double, drawn_groups.size()> spent{}, missed{};
+  std::array<double, cause_groups.size()> spent{}, missed{};
   for (std::size_t i = 0; i < time_causes; ++i) {
-    const std::size_t group = drawn_group(static_cast<TimeCause>(i));
+    const std::size_t group = group_of(static_cast<TimeCause>(i));
     spent[group] += seconds_of(time.spent[i]);
     missed[group] += time.missed[i];
   }

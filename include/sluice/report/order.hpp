@@ -90,8 +90,15 @@ struct ReportBlock {
   return workload.seeds.empty() ? std::vector{workload.seed} : workload.seeds;
 }
 
-/// "seed 1", or "seeds 1..8".
+/// Whether it is a trace that no seed draws again.
+[[nodiscard]] inline bool recorded(const WorkloadReport& workload) {
+  return workload.seeds.empty() && workload.redrawn.empty() && !workload.format.empty() &&
+         workload.format != "generated";
+}
+
+/// "seed 1", or "seeds 1..8"; "as recorded" for a trace that no seed draws again.
 [[nodiscard]] inline std::string seeds_of(const WorkloadReport& workload) {
+  if (recorded(workload)) return "as recorded";
   return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
 }
 
@@ -156,6 +163,11 @@ struct ReportBlock {
   };
   for (const SystemReport* row : block.rows) {
     if (!row->note.empty()) add(row->note, row->name);
+    const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
+    if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)
+      add("a plan takes longer than a step: " + time_text(plan_s) + " at P99, a step " + time_text(step_s) +
+              " on average",
+          row->name);
     for (const auto& [reason, count] : row->refusals)
       add("refused " + std::to_string(count) + ": " + reason, row->name);
     if (row->metrics.unfinished > 0 && row->livelock.empty())

@@ -2,6 +2,7 @@
 // Why's results as text: the time of a row's requests by cause as tables; one request's as a time line and sentences.
 #pragma once
 
+#include "sluice/report/cause_groups.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 #include "sluice/report/text_table.hpp"
@@ -32,12 +33,6 @@ inline std::vector<TimeCause> causes_of(const ReportBlock& block) {
         }))
       causes.push_back(static_cast<TimeCause>(i));
   return causes;
-}
-
-/// The letter of a cause on a time line.
-inline char letter_of(TimeCause cause) {
-  constexpr std::string_view letters = ".P##R--!!!!?~x ";
-  return letters[place_of(cause)];
 }
 
 /// "request 3", "requests 3, 5 and 8", "requests 3, 5, 8, 9 and others".
@@ -126,13 +121,10 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
       within[detail::place_of(spell.cause)] += both - stalled;
     }
     const auto most = static_cast<std::size_t>(std::max_element(within.begin(), within.end()) - within.begin());
-    line += detail::letter_of(static_cast<TimeCause>(most));
+    line += cause_groups[group_of(static_cast<TimeCause>(most))].letter;
   }
   return line;
 }
-
-inline constexpr std::string_view why_legend =
-    ". queue  P prompt  # decodes  R computes again  - held up or crowded out  ! mostly stalls  ~ paused  x dropped";
 
 /// The request's time by cause, in sentences.
 [[nodiscard]] inline std::string why_sentence(const RequestTime& of) {
@@ -202,7 +194,7 @@ inline constexpr std::string_view why_legend =
   for (const ReportBlock& block : blocks_of(report)) {
     out += "Why, request " + std::to_string(id);
     if (const auto& seeds = report.workload.seeds; seeds.size() > 1) out += " of seed " + std::to_string(seeds.front());
-    out += ", " + title_of(block) + "\n" + std::string{why_legend} + "\n\n";
+    out += ", " + title_of(block) + "\n" + cause_legend() + "\n\n";
     for (const SystemReport* row : block.rows) {
       const auto found =
           std::find_if(row->time.requests.begin(), row->time.requests.end(),

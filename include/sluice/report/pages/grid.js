@@ -18,12 +18,14 @@ const shows = {
   time,
   plain
 };
-const numeric = axes.filter(a => a.numbers);
+/// The axis that is drawn to the right at first: of numbers if there is one, and with most values, since a line of two
+/// points shows no shape.
+const longest = [...axes].sort((a, b) => (b.numbers - a.numbers) || (b.values.length - a.values.length))[0];
 /// The figure, the axis to the right, the axis with a panel for each value (null: the page chooses), the other axes'
 /// values.
 const view = {
   figure: figures[0].key,
-  x: numeric[0].name,
+  x: longest.name,
   panel: null,
   fixed: {}
 };
@@ -52,7 +54,7 @@ function chooseNames() {
 }
 function controls() {
   controlRow('figures', figures.map(f => button(f.name, f.key === view.figure, () => { view.figure = f.key; })));
-  controlRow('along', numeric.map(a => button(a.name, a.name === view.x, () => { view.x = a.name; })));
+  controlRow('along', axes.map(a => button(a.name, a.name === view.x, () => { view.x = a.name; })));
   controlRow('panels', otherAxes().map(a => button(a.name, a.name === view.panel, () => { view.panel = a.name; })));
   const valueButton = (axis, v) =>
       button(valueText(axis.name, v), view.fixed[axis.name] === v, () => { view.fixed[axis.name] = v; });
@@ -62,6 +64,11 @@ function controls() {
   systemControls();
 }
 
+/// A value's number on the axis to the right: itself, or for names its place among them.
+function placeIn(value) {
+  const axis = axisNamed(view.x);
+  return axis.numbers ? value : axis.values.indexOf(value);
+}
 /// The points of one system in one panel, along the axis.
 function pointsOf(name, panel) {
   const isHere = s => {
@@ -72,7 +79,7 @@ function pointsOf(name, panel) {
   const points =
       systems.filter(s => isHere(s) && !absent(s.m[view.figure]))
           .map(s => ({x: cells[s.cell][view.x], v: s.m[view.figure], s, interval: s.interval?.[view.figure]}));
-  return points.sort((a, b) => a.x - b.x);
+  return points.map(p => ({...p, at: placeIn(p.x)})).sort((a, b) => a.at - b.at);
 }
 /// A common vertical scale for all panels.
 function rangeOf(points) {
@@ -86,29 +93,32 @@ const placeText = panel => panel === null ? '' : ', ' + panelName(panel);
 function drawLine(svg, name, points, panel, x, y) {
   const slot = slotOf(name), paint = slot < 0 ? 'var(--other)' : colour(slot), show = shows[figureShown().unit];
   const dash = {'stroke-dasharray': slot < 0 ? null : dashes[slot] || null};
-  const d = polyline(points.map(p => [x(p.x), y(p.v)]));
-  svg.append(tipped(stroke(d, paint, slot < 0 ? 1 : 2.2, dash), name));
+  const isName = !axisNamed(view.x).numbers; // between two names there is nothing, so no line
+  const d = isName ? '' : polyline(points.map(p => [x(p.at), y(p.v)]));
+  if (d) svg.append(tipped(stroke(d, paint, slot < 0 ? 1 : 2.2, dash), name));
   for (const p of points) {
+    const middle = x(p.at) + (isName ? beside(slot, 9) : 0);
     const interval = isKnown(p.interval) ? `95 % interval ${p.interval.map(show).join(' to ')}` : '';
     const spot = tipped(el('g'), labelOf(p.s), `${view.x} ${valueText(view.x, p.x)}${placeText(panel)}`,
                         `${figureShown().name} ${show(p.v)}`, interval,
                         p.s.livelocked ? 'livelocked: of what had been served' : '');
     if (slot >= 0 && isKnown(p.interval) && p.interval[0] !== p.interval[1]) {
-      const px = (x(p.x) + beside(slot, 2)).toFixed(1), end = (x(p.x) + beside(slot, 2) - 3).toFixed(1);
+      const from = middle + beside(slot, isName ? 0 : 2), px = from.toFixed(1), end = (from - 3).toFixed(1);
       const [y0, y1] = p.interval.map(v => y(v).toFixed(1));
       spot.append(stroke(`M${px} ${y0}V${y1}M${end} ${y0}h6M${end} ${y1}h6`, paint, 1.3));
     }
-    spot.append(slot < 0 ? el('circle', {cx: x(p.x), cy: y(p.v), r: 2, fill: paint})
-                         : marker(slot, x(p.x), y(p.v), 3.8, paint, p.s.livelocked));
+    spot.append(slot < 0 ? el('circle', {cx: middle, cy: y(p.v), r: 2, fill: paint})
+                         : marker(slot, middle, y(p.v), 3.8, paint, p.s.livelocked));
     svg.append(spot);
   }
 }
 function panelChart(host, panel, range, columns) {
   const width = widthOf(host, columns), height = paper ? 230 : 320;
   const left = 58, right = width - 16, top = 14, bottom = height - 44;
-  const {name, unit} = figureShown(), show = shows[unit], values = inOrder(axisNamed(view.x).values),
-               wide = isWide(values);
-  const x = (wide ? logarithmic : linear)(values[0], values.at(-1), left + 10, right - 10);
+  const {name, unit} = figureShown(), show = shows[unit], axis = axisNamed(view.x);
+  const values = axis.numbers ? inOrder(axis.values) : axis.values, wide = axis.numbers && isWide(values);
+  const [first, last] = axis.numbers ? [values[0], values.at(-1)] : [-0.5, values.length - 0.5];
+  const x = (wide ? logarithmic : linear)(first, last, left + 10, right - 10);
   const up = range.log ? logarithmic(range.least, range.most, bottom, top) : linear(0, range.most, bottom, top);
   const y = v => Math.min(bottom, Math.max(top, up(v)));
   const lines = names.map(n => [n, pointsOf(n, panel)]).filter(([, points]) => points.length);
@@ -117,7 +127,7 @@ function panelChart(host, panel, range, columns) {
                       lines.map(([n, points]) => `${n}: ${told(points)}`).join('; '));
   const ticks = range.log ? logTicks(range.least, range.most, bottom - top) : linearTicks(range.most, 5);
   axisY(svg, ticks, up, tidy(show), left, right);
-  axisX(svg, values, x, v => valueText(view.x, v), top, bottom);
+  axisX(svg, values, v => x(placeIn(v)), v => valueText(view.x, v), top, bottom);
   svg.append(axisName(view.x + (wide ? ', logarithmic' : ''), right, height - 8));
   const grey = lines.filter(([n]) => slotOf(n) < 0), coloured = lines.filter(([n]) => slotOf(n) >= 0);
   for (const [n, points] of [...grey, ...coloured.reverse()]) drawLine(svg, n, points, panel, x, y);
@@ -149,7 +159,7 @@ function panelCsv(drawn, i) {
 }
 
 addressed.push(choiceOf('figure', view, 'figure', figures.map(f => f.key), view.figure),
-               choiceOf('against', view, 'x', numeric.map(a => a.name), view.x), {
+               choiceOf('against', view, 'x', axes.map(a => a.name), view.x), {
                  name: 'panels',
                  say: () => view.panel === null || view.panel === otherAxes()[0].name ? null : view.panel,
                  take: said => { view.panel = oneOf(axes.map(a => a.name), said, null); },

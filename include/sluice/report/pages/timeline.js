@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory and queue over time: one card for each highlighted system, all on the same axes.
+// Memory and queue over time: one card for each highlighted system, all on the same axes, but a control that takes much
+// longer on a time axis of its own.
 import {axisX, axisY, linear, linearTicks, multiples, timeTicks} from './axes.js';
 import {at, el, node} from './dom.js';
 import {bytes, count, percent, plain, tidy, time} from './numbers.js';
@@ -25,6 +26,11 @@ export const stretchAddress = {
 
 const timeRows = () => highlighted().filter(s => s.series.t.length > 0);
 const wholeTime = rows => [Math.min(...rows.map(s => s.series.start)), Math.max(...rows.map(s => s.series.end))];
+/// The ranked systems among the rows, whose time axis all cards share; without any, all rows.
+const ofOneAxis = rows => rows.some(s => !s.control) ? rows.filter(s => !s.control) : rows;
+/// The end of a card's time axis. A control serves one request at a time and may take ten times as long: on a common
+/// axis all others would be a sliver.
+const endOf = (s, shared) => s.series.end > 2 * shared ? s.series.end : shared;
 /// The columns of a series within the stretch.
 function columnsWithin(series) {
   if (!stretch) return series;
@@ -134,7 +140,7 @@ function letStretch(svg, spot, placeOf, timeAt) {
   });
   spot.addEventListener('dblclick', () => showStretch(null));
 }
-function timeCard(s, width, {from, end, memory, queue}) {
+function timeCard(s, width, {from, end, shared, memory, queue}) {
   const {left, top, memoryTop, memoryBottom, queueTop, queueBottom, stallTop, bottom} = card, right = width - 10;
   const t = columnsWithin(s.series), slot = slotOf(s.name), paint = colour(slot), unit = t.in_bytes ? bytes : count;
   const svg = timePicture(s, t, width), place = linear(from, end, left, right);
@@ -154,7 +160,8 @@ function timeCard(s, width, {from, end, memory, queue}) {
   svg.append(timeTarget(svg, s, t, width, {from, end, right, unit}));
   const sign = sample(slot, 26);
   sign.style.cssText = 'display:inline-block;vertical-align:-1px;margin-right:4px';
-  const made = figure(node('span', {}, sign, ' ' + s.name), svg);
+  const longer = end > shared ? `, on a time axis ${plain(end / shared)} times as long` : '';
+  const made = figure(node('span', {}, sign, ' ' + s.name + longer), svg);
   made.className = 'keep';
   return made;
 }
@@ -168,12 +175,13 @@ export function timeCards(host) {
   const whole = widthOf(host), fitting = Math.max(1, Math.min(rows.length, 3, Math.floor((whole + gap) / 420)));
   const columns = paper ? 3 : fitting, width = Math.floor((whole - gap * (columns - 1)) / columns);
   host.style.gridTemplateColumns = `repeat(${columns},1fr)`;
-  const [from, end] = stretch ?? wholeTime(rows);
+  const [from, shared] = stretch ?? wholeTime(ofOneAxis(rows));
   const memoryOf = t => Math.max(t.capacity, mostOf(t.device_max), mostOf(t.host));
   const queueOf = t => Math.max(mostOf(t.waiting_max), mostOf(t.running), mostOf(t.preempted_max));
   const memory = Math.max(...rows.map(s => memoryOf(s.series))) || 1;
   const queue = Math.max(1, ...rows.map(s => queueOf(s.series)));
-  host.append(...rows.map(s => timeCard(s, width, {from, end, memory, queue})));
+  const end = s => stretch ? shared : endOf(s, shared);
+  host.append(...rows.map(s => timeCard(s, width, {from, end: end(s), shared, memory, queue})));
 }
 export function timeLegend() {
   const line = (paint, width, dash = null) => swatch(stroke('M0 6h22', paint, width, {'stroke-dasharray': dash}));

@@ -50,9 +50,11 @@ const causeMarks = [
   ['var(--c2)', 'diagonal'], // its prompt
   ['var(--c2)', 'grid'],     // computes again
   ['var(--c0)', ''],         // decodes
+  ['var(--c4)', ''],         // decodes beside others' prompts
   ['var(--c4)', 'dots'],     // held up or crowded out
   ['var(--c1)', 'grid'],     // stalls
-  ['var(--c3)', 'back'],     // paused or dropped
+  ['var(--c3)', 'back'],     // paused
+  ['var(--c3)', 'grid'],     // dropped
   ['var(--mute)', 'lines'],  // planner, or another's turn
   ['var(--c5)', 'diagonal'], // refused
 ];
