@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeadlineFirst: an admission of one's own. The request whose first token is due soonest joins first.
+// DeadlineFirst: an admission of your own. The request whose first token is due soonest joins first.
 #pragma once
 
 #include <sluice/engine/systems/vllm.hpp>

@@ -26,8 +26,7 @@ std::string own_slos(const TemporaryFolder& in, const std::string& rows) {
 TEST_CASE("classes: a table, rows of classes.csv and of report.json for each" * needs_program()) {
   const Compared of(small + "--slo-classes chat=0.5:2s/50ms,0.5:30s/200ms --seeds 1..2");
   CHECK(of.printed.find("SLO by class: chat 2s/50ms (50.0 %), 30s/200ms (50.0 %)") != std::string::npos);
-  CHECK(of.printed.find("What users got, class chat: first token 2 s, then every 50 ms, about ") !=
-        std::string::npos);
+  CHECK(of.printed.find("What users got, class chat: first token 2 s, then every 50 ms, about ") != std::string::npos);
   CHECK(of.printed.find("What users got, class 30s/200ms: first token 30 s") != std::string::npos);
   const auto& workload = of.report.at("workload");
   REQUIRE(workload.at("slo_classes").size() == 2);

@@ -80,7 +80,7 @@ TEST_CASE("the sentence about other requests' KV claims no more than is known") 
 }
 
 TEST_CASE(
-    "report.html draws only the requested request, nothing without a timeline, and decodes beside prompts as decodes") {
+    "report.html draws only the requested request, nothing without a timeline, and decodes beside prompts apart") {
   SystemReport of = row("A", 60, 7);
   of.time.requests[59].spells.clear();
   std::string text;
@@ -89,7 +89,7 @@ TEST_CASE(
   CHECK(has(text, "\"seen\":60,\"asked\":7,\"requests\":[{\"id\":7,"));
   CHECK(has(text, "\"id\":58,"));
   CHECK(!has(text, "\"id\":59,"));
-  CHECK(has(text, "\"spent\":[60,0,0,120,0,0,0,0,0]"));
+  CHECK(has(text, "\"spent\":[60,0,0,0,120,0,0,0,0,0,0]"));
 }
 
 TEST_CASE("report.json has the time by cause") {

@@ -165,7 +165,7 @@ std::string facts(const CapacityReport& report) {
                            fmt::format("steps of {:.2g} %, {:.3g} to {:.3g} times the workload's own",
                                        100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),
                                        report.lattice.rate(report.lattice.last())));
-  if (!report.note.empty()) out += detail::html_fact("preset", report.note);
+  if (!report.note.empty()) out += detail::html_fact("note", report.note);
   return out;
 }
 

@@ -8,10 +8,12 @@
 #include "sluice/report/seed_tables.hpp"
 
 #include "compare/tenants.hpp"
+#include "compare/verdicts.hpp"
 #include "engines/registry.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -161,6 +163,10 @@ struct Chosen {
   std::optional<double> scale;
 };
 
+/// The names of the columns that are text; "judged-..." are verdicts by a figure of judged_figures.
+constexpr std::array<std::string_view, 7> text_columns{"case",       "system",     "class",     "scale",
+                                                       "judged-tbt", "judged-slo", "judged-e2e"};
+
 constexpr std::string_view usual_columns =
     "case,system,tbt,per-token,ttft,slo-met,p99-tbt,p99-ttft,e2e,gap,tokens,goodput,stall,refused";
 
@@ -173,7 +179,8 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
     begin = end + 1;
     const std::size_t at = word.find('@');
     Chosen one{find_column(word.substr(0, at)), word.substr(0, at), {}};
-    bool good = one.column != nullptr || ((word == "case" || word == "system" || word == "scale"));
+    bool good =
+        one.column != nullptr || std::find(text_columns.begin(), text_columns.end(), word) != text_columns.end();
     if (at != std::string_view::npos) {
       const std::string_view text = word.substr(at + 1);
       double scale = 0;
@@ -185,8 +192,9 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
       return flag_error("--columns", fmt::format("'{}' is no column of a table", excerpt(word)),
                         "names that --columns help lists; to name a trace's columns use --trace-columns");
     if (!good) {
-      std::string all = "case, system, scale";
-      std::vector<std::string_view> known{"case", "system", "scale"};
+      std::vector<std::string_view> known(text_columns.begin(), text_columns.end());
+      std::string all;
+      for (const std::string_view name : text_columns) all += (all.empty() ? "" : ", ") + std::string{name};
       for (const Column& column : columns()) all += ", " + std::string{column.name}, known.push_back(column.name);
       return flag_error("--columns", fmt::format("there is no column '{}'{}", excerpt(word), did_you_mean(word, known)),
                         "any of " + all);
@@ -246,6 +254,46 @@ std::string csv_of(const std::vector<std::string>& heads, const std::vector<std:
   return text;
 }
 
+/// Text for LaTeX.
+std::string escaped_tex(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> replaced[] = {{"±", "$\\pm$"},
+                                                                        {"\\", "\\textbackslash{}"},
+                                                                        {"~", "\\textasciitilde{}"},
+                                                                        {"^", "\\textasciicircum{}"},
+                                                                        {"<", "$<$"},
+                                                                        {">", "$>$"}};
+  std::string out;
+  while (!text.empty()) {
+    const auto* const found = std::find_if(std::begin(replaced), std::end(replaced),
+                                           [&](const auto& pair) { return text.starts_with(pair.first); });
+    if (found != std::end(replaced)) {
+      out += found->second;
+      text.remove_prefix(found->first.size());
+      continue;
+    }
+    if (std::string_view{"&%$#_{}"}.find(text.front()) != std::string_view::npos) out += '\\';
+    out += text.front();
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+/// A tabular of the package booktabs.
+std::string latex_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
+                     const std::vector<bool>& left) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    std::string text;
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      text += (c > 0 ? " & " : "") + (cells[c] == "-" ? std::string{"--"} : escaped_tex(cells[c]));
+    return "  " + text + " \\\\\n";
+  };
+  std::string text = "\\begin{tabular}{";
+  for (const bool is_left : left) text += is_left ? 'l' : 'r';
+  text += "}\n  \\toprule\n" + line(heads) + "  \\midrule\n";
+  for (const auto& row : rows) text += line(row);
+  return text + "  \\bottomrule\n\\end{tabular}\n";
+}
+
 /// Text aligned for a terminal.
 std::string plain_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
@@ -272,10 +320,12 @@ const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit
   return nullptr;
 }
 
-/// A row of a comparison.
+/// A row of a comparison, of all its requests or of those of one SLO class.
 struct Place {
   const Ran& ran;
   const SystemReport& row;
+  const SystemReport& whole; ///< of all requests
+  std::string_view of_class = "all";
 };
 
 /// A column of a table that is drawn.
@@ -290,11 +340,15 @@ Interval value_at(const Chosen& one, const Place& at) {
   return of == nullptr ? Interval{} : one.column->spread(at.ran.comparison, *of);
 }
 
-void show_text(std::vector<Shown>& shown, std::string_view name, bool raw) {
-  const auto cell = [name, raw](const Place& at) {
+void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const Verdicts& verdicts) {
+  const auto cell = [name, raw, &verdicts](const Place& at) -> std::string {
     if (name == "case") return at.ran.label;
-    if (name == "scale") return tidy_text(at.row.slo_scale);
-    return raw || at.ran.at.empty() || at.row.livelock.empty() ? at.row.name : at.row.name + " (livelocked)";
+    if (name == "class") return std::string{at.of_class};
+    if (name == "scale") return tidy_text(at.whole.slo_scale);
+    if (name == "judged-tbt") return verdicts.text(at.row, 0);
+    if (name == "judged-slo") return verdicts.text(at.row, 1);
+    if (name == "judged-e2e") return verdicts.text(at.row, 2);
+    return raw || at.ran.at.empty() || at.whole.livelock.empty() ? at.whole.name : at.whole.name + " (livelocked)";
   };
   shown.push_back({std::string{name}, true, cell});
 }
@@ -319,22 +373,23 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
 }
 
 /// The columns of a table: a grid's axes, then the chosen ones.
-std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw) {
+std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw,
+                                 const Verdicts& verdicts) {
   std::vector<Shown> shown;
   for (std::size_t axis = 0; axis < first.at.size(); ++axis)
     shown.push_back({first.at[axis].first, false, [axis](const Place& at) { return at.ran.at[axis].second; }});
   for (const Chosen& one : chosen)
     if (one.column == nullptr)
-      show_text(shown, one.name, raw);
+      show_text(shown, one.name, raw, verdicts);
     else
       show_number(shown, one, raw, first.report.workload.seeds.size() > 1);
   return shown;
 }
 
 /// The rows of one table: those with, or those without, a deposit. If columns name SLO scales, one row has all scales
-/// of a system.
+/// of a system. `by_class`: rows of each SLO class follow a system's.
 std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
-                                               bool pivoted) {
+                                               bool pivoted, bool by_class) {
   std::vector<std::vector<std::string>> rows;
   for (const Ran& ran : all) {
     std::vector<std::string_view> seen;
@@ -344,11 +399,27 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, 
         if (std::find(seen.begin(), seen.end(), row.name) != seen.end()) continue;
         seen.push_back(row.name);
       }
-      std::vector<std::string>& cells = rows.emplace_back();
-      for (const Shown& column : shown) cells.push_back(column.cell({ran, row}));
+      const auto add = [&](const Place& at) {
+        std::vector<std::string>& cells = rows.emplace_back();
+        for (const Shown& column : shown) cells.push_back(column.cell(at));
+      };
+      add({ran, row, row});
+      if (by_class)
+        for (const SystemReport& part : row.classes) add({ran, part, row, part.name});
     }
   }
   return rows;
+}
+
+/// What a table in a paper is of, as comments of LaTeX: a caption and the remarks of each comparison.
+std::string heads_of(std::span<const Ran> all) {
+  std::string text = "% \\usepackage{booktabs}\n";
+  for (const Ran& ran : all)
+    for (const ReportBlock& block : blocks_of(ran.report)) {
+      text += "% " + caption_of(ran.report.workload, block) + ", " + title_of(block) + "\n";
+      for (const std::string& remark : remarks_of(block)) text += "%   " + remark + "\n";
+    }
+  return text;
 }
 
 /// The default columns of a grid's table on a terminal: each may have an interval, and the axes need room, too.
@@ -358,18 +429,19 @@ constexpr std::string_view grid_columns = "case,system,tbt,slo-met,ttft,p99-tbt,
 
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
-  return style == "csv"  ? csv_of(heads, rows)
-         : style == "md" ? table_of(heads, rows, left) + "\n"
-                         : plain_of(heads, rows, left) + "\n";
+  return style == "csv"     ? csv_of(heads, rows)
+         : style == "latex" ? latex_of(heads, rows, left) + "\n"
+         : style == "md"    ? table_of(heads, rows, left) + "\n"
+                            : plain_of(heads, rows, left) + "\n";
 }
 
 Status check_columns(const Options& options) {
-  if (options.table != "full" && options.table != "md" && options.table != "csv")
-    return flag_error("--table", fmt::format("it is '{}'", excerpt(options.table)), "full, md or csv");
+  if (options.table != "full" && options.table != "md" && options.table != "csv" && options.table != "latex")
+    return flag_error("--table", fmt::format("it is '{}'", excerpt(options.table)), "full, md, latex or csv");
   const Expected<std::vector<Chosen>> chosen = chosen_columns(options.columns);
   if (!chosen) return chosen.error();
   if (options.table == "full" && !options.columns.empty() && options.preset.empty())
-    return flag_error("--columns", "the full table has columns of its own", "--table md or csv as well");
+    return flag_error("--columns", "the full table has columns of its own", "--table md, latex or csv as well");
   return {};
 }
 
@@ -394,21 +466,39 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
     chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
   }
-  const std::vector<Shown> shown = shown_columns(chosen, all.front(), csv);
+  const auto insert_after = [&](std::string_view behind, std::string_view name) {
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
+    if (at != chosen.end()) chosen.insert(at + 1, Chosen{nullptr, name, {}});
+  };
+  const bool seeds =
+      std::any_of(all.begin(), all.end(), [](const Ran& ran) { return ran.report.workload.seeds.size() > 1; });
+  const bool classes =
+      std::any_of(all.begin(), all.end(), [](const Ran& ran) { return !ran.report.workload.slo_classes.empty(); });
+  if (classes && !pivoted && options.columns.empty()) insert_after("system", "class");
+  if (grid && seeds && options.columns.empty()) {
+    insert_after("tbt", "judged-tbt");
+    insert_after("slo-met", "judged-slo");
+  }
+  const bool judges =
+      std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name.starts_with("judged-"); });
+  const Verdicts verdicts = judges ? verdicts_of(all, options.baseline) : Verdicts{};
+  const std::vector<Shown> shown = shown_columns(chosen, all.front(), csv, verdicts);
   std::vector<std::string> heads;
   std::vector<bool> left;
   for (const Shown& column : shown) {
     heads.push_back(column.head);
     left.push_back(column.left);
   }
+  const std::string comment = options.table == "latex" ? "% " : "";
   std::string text;
+  if (!comment.empty()) text += heads_of(all);
   const auto add = [&](std::span<const Ran> of, const std::string& title) {
     for (const bool deposit : {false, true}) {
-      const auto rows = cells_of(shown, of, deposit, pivoted);
+      const auto rows = cells_of(shown, of, deposit, pivoted, named("class"));
       if (rows.empty()) continue;
       if (!csv)
-        text +=
-            fmt::format("{}{}{}:\n\n", title, title.empty() ? "" : ", ", deposit ? "with deposit" : "without deposit");
+        text += fmt::format("{}{}{}{}:\n\n", comment, title, title.empty() ? "" : ", ",
+                            deposit ? "with deposit" : "without deposit");
       text += drawn_table(options.table, heads, rows, left);
     }
   };
@@ -416,6 +506,12 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     add(all, "");
   else
     for (std::size_t i = 0; i < all.size(); ++i) add(all.subspan(i, 1), all[i].label);
+  if (!csv)
+    for (std::string rest = verdicts.note(options.baseline); !rest.empty();) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
+      text += comment + rest.substr(0, end);
+      rest.erase(0, end);
+    }
   return text;
 }
 

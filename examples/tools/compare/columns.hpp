@@ -24,13 +24,14 @@ struct Ran {
   std::vector<std::pair<std::string, std::string>> at{}; ///< in a grid: the value on each axis
 };
 
-/// A table with these heads: aligned for a terminal (full), Markdown (md) or comma-separated (csv).
+/// A table with these heads: aligned for a terminal (full), Markdown (md), a tabular of LaTeX (latex) or
+/// comma-separated (csv).
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
 
-/// `--table md` or `csv`: the columns that `options` name, with one row per system (and per case, with the column
-/// `case`); rows with a deposit are a table of their own. A grid also has `full`, for a terminal, and its rows begin
-/// with their place on each axis. check_columns() validates the options before anything runs.
+/// `--table md`, `latex` or `csv`: the columns that `options` name, with one row per system (and per case, with the
+/// column `case`); rows with a deposit are a table of their own. A grid also has `full`, for a terminal, and its rows
+/// begin with their place on each axis. check_columns() validates the options before anything runs.
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 

@@ -43,7 +43,8 @@ CommandLine::CommandLine()
   CLI::App& app = flags_.app();
   constexpr std::int64_t many = 1'000'000'000;
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
-  app.footer("Numeric flags also take several values with commas, such as --kv-blocks 400,600,800: a grid of\n"
+  app.footer("Numeric flags, --model and --device also take several values with commas, such as --kv-blocks 400,600: a "
+             "grid of\n"
              "comparisons, with one table and one plot (docs/sweeps.md). --slo-scale, --seeds and --systems are lists "
              "within\neach comparison; --seed, --capacity, --iteration-rows and --threads take one number.");
   flags_.lists_into(&listed);
@@ -57,10 +58,11 @@ CommandLine::CommandLine()
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
   flags_.whole("--limit", options.workload.limit, 0, whole, "serve the first N requests only");
   flags_.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_option("--model", options.machine.model,
-                 "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
-                     std::string{default_model} + ")");
-  app.add_option("--device", options.machine.device, "a device by name, or a JSON file")->capture_default_str();
+  flags_.name("--model", options.machine.model,
+              "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
+                  std::string{default_model} + ")");
+  flags_.name("--device", options.machine.device, "a device by name, or a JSON file (docs/devices.md)")
+      ->default_str(options.machine.device);
   flags_.whole("--tp", options.machine.tp, 1, 1024,
                "devices that serve the model together, each with a part of every layer (default: 1)");
   flags_.whole("--gpus-per-link", options.machine.gpus_per_link, 1, 1024,
@@ -156,7 +158,15 @@ CommandLine::CommandLine()
                  "with several seeds: the system that the others are compared with (default: the best)");
   flags_.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   add_why_flag(app, options.why);
-  app.add_option("--table", options.table, "full, or one table of --columns: md or csv")->capture_default_str();
+  flags_.other(
+      "--plot",
+      "draw a figure of a paper's column width into this file, figure.svg or figure.pdf: TBT and SLO attainment "
+      "and mean E2E, by system or against the one flag that is swept",
+      [this](const std::string& text) -> std::string {
+        options.plot = text;
+        return text.empty() ? "a file such as figure.pdf" : "";
+      });
+  app.add_option("--table", options.table, "full, or one table of --columns: md, latex or csv")->capture_default_str();
   app.add_option(
       "--columns", options.columns,
       "columns of that table, with commas, from the names that --columns help lists; NAME@2: NAME at SLO scale 2");
@@ -169,6 +179,8 @@ CommandLine::CommandLine()
                  "folder of the public traces that some presets read (default: data in $SLUICE_SHARED, or in shared "
                  "here or in the parent folder)");
   app.add_flag("--list", options.list, "name the systems and the presets, and stop");
+  app.add_flag("--devices", options.devices,
+               "print the named devices and models, with the figures that decide and their sources, and stop");
   app.add_flag("--dry-run", options.dry_run, "read all input, print the runs that it asks for, and stop");
   app.add_flag("--wall-times", options.wall_times,
                "add measured planning times to report.json (they differ from run to run)");

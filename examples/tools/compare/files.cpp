@@ -77,7 +77,7 @@ std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
   std::vector<CsvColumn> columns;
   for (const Axis& axis : axes)
     columns.push_back({axis.name, axis.numbers ? "number" : "string", "",
-                       axis.numbers ? "of the flag of that name, which was swept" : "of the preset"});
+                       axis.name == "case" ? "of the preset" : "of the flag of that name, which was swept"});
   return columns;
 }
 /// The cells of these columns, each followed by a comma.

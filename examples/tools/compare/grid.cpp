@@ -46,7 +46,8 @@ std::string slo_note(const Grid& grid) {
 } // namespace
 
 Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command) {
-  Grid grid{sweep.axes, {}, command, {}};
+  Grid grid{.axes = sweep.axes, .cells = {}, .command = command, .note = {}};
+  if (!sweep.cells.empty()) grid.baseline = sweep.cells.front().run.options.baseline;
   for (Cell& cell : sweep.cells) {
     if (!grid.cells.empty()) fix_slo(cell, grid.cells.front().comparison.base_slo);
     const Options& options = cell.run.options;

@@ -23,6 +23,7 @@ struct Grid {
   std::vector<Ran> cells; ///< `Ran::at` is a cell's place
   std::string command;    ///< repeats the whole grid
   std::string note;       ///< from a preset
+  std::string baseline{}; ///< the reference of paired comparisons; empty: the best of each cell
   sluice::RunCount runs{};
 };
 

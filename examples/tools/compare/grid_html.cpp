@@ -3,6 +3,7 @@
 #include "sluice/report/html.hpp"
 
 #include "compare/grid.hpp"
+#include "compare/verdicts.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
@@ -91,7 +92,14 @@ std::string page_data(const Grid& grid) {
   return text;
 }
 
-std::string number_table(const Grid& grid, bool deposit) {
+/// The place of a figure among those by which rows are judged; `judged_count`: it is not one, or there is one seed.
+std::size_t judged_by(const Figure& figure, const Verdicts& verdicts) {
+  std::size_t i = verdicts.of.empty() ? judged_count : 0;
+  while (i < judged_count && judged_figures[i].key != figure.key) ++i;
+  return i;
+}
+
+std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposit) {
   std::string rows;
   Varied what;
   for (const Ran& cell : grid.cells) {
@@ -105,16 +113,25 @@ std::string number_table(const Grid& grid, bool deposit) {
       rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
               escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>" +
               place_cells(cell.at, cell.label, row.slo_scale, what);
-      for (const Figure& figure : figures()) rows += detail::html_mean_cell(spread_of(row, figure.of), figure.text);
+      for (const Figure& figure : figures()) {
+        rows += detail::html_mean_cell(spread_of(row, figure.of), figure.text);
+        if (const std::size_t i = judged_by(figure, verdicts); i < judged_count)
+          rows += detail::html_words_cell(verdicts.text(row, i));
+      }
       rows += "</tr>\n";
     }
   if (rows.empty()) return {};
   std::string heads = detail::html_words_head("system") + place_heads(grid.cells.front().at, what);
-  for (const Figure& figure : figures())
+  for (const Figure& figure : figures()) {
     heads += detail::html_number_head(std::string{figure.name} + std::string{figure.in}, figure.key);
-  return detail::html_plain_table(deposit ? "<b>Every comparison, with token deposit</b>"
-                                          : "<b>Every comparison, without deposit</b>",
-                                  heads, rows);
+    if (judged_by(figure, verdicts) < judged_count)
+      heads += detail::html_words_head("judged", std::string{figure.key} + "_judged");
+  }
+  std::string note = escaped(verdicts.note(grid.baseline));
+  if (!note.empty()) note = "<p class=\"sub\">" + note + "</p>\n";
+  return detail::html_plain_table(
+             fmt::format("<b>Every comparison, {} deposit</b>", deposit ? "with token" : "without"), heads, rows) +
+         note;
 }
 
 std::string facts(const Grid& grid) {
@@ -136,7 +153,7 @@ std::string facts(const Grid& grid) {
   out += detail::html_fact("batch limit", same([](W of) { return std::to_string(of.batch_limit); }));
   out += detail::html_fact("base SLO: a token every", same([](W of) { return time_text(of.base_slo_tbt_s); }));
   out += detail::html_fact("SLO: first token within", same([](W of) { return time_text(of.slo_ttft_s); }));
-  if (!grid.note.empty()) out += detail::html_fact("preset", grid.note);
+  if (!grid.note.empty()) out += detail::html_fact("note", grid.note);
   return out;
 }
 
@@ -182,7 +199,9 @@ std::string grid_html(const Grid& grid) {
   page.under = std::to_string(grid.cells.size()) + " comparisons, " + w.trace;
   page.facts = facts(grid);
   page.command = grid.command;
-  page.sections = pages::filled(pages::grid_html, {{"numbers", number_table(grid, false) + number_table(grid, true)}});
+  const Verdicts verdicts = verdicts_of(grid.cells, grid.baseline);
+  page.sections = pages::filled(
+      pages::grid_html, {{"numbers", number_table(grid, verdicts, false) + number_table(grid, verdicts, true)}});
   page.data = page_data(grid);
   page.script = pages::grid_script;
   return detail::html_page(page, w, made_by());

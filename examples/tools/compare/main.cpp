@@ -11,8 +11,10 @@
 #include "compare/columns.hpp"
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
+#include "compare/devices.hpp"
 #include "compare/files.hpp"
 #include "compare/grid.hpp"
+#include "compare/plot.hpp"
 #include "compare/preset.hpp"
 #include "compare/run.hpp"
 #include "compare/sweep.hpp"
@@ -74,7 +76,7 @@ std::string told(const Options& options, const std::vector<Ran>& all) {
 void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
   if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
-  if (left_files && !options.out.empty() && options.table != "csv")
+  if (left_files && !options.out.empty() && !compared::for_programs(options))
     fmt::print(
         "{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n{1}",
         options.out, options.no_traces ? "" : options.out + "/traces/      one per system, for ui.perfetto.dev\n");
@@ -99,7 +101,7 @@ int capacity(const Options& options, const compared::Sweep& sweep, const compare
     return tell_interrupted(found->searches, "searches", !found->cells.empty(), options.out.empty() ? "" : no_files);
   if (options.out.empty()) return 0;
   if (Status written = compared::write_files(options, *found); !written) return fail(written.error());
-  if (options.table != "csv")
+  if (!compared::for_programs(options))
     fmt::print("{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables "
                "(docs/results.md)\n",
                options.out);
@@ -129,7 +131,10 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   const Status prepared = grid ? Status{} : Status{grid.error()};
   if (Status agreed = crew.agree(prepared, grid ? told(columns, grid->cells) : ""); !agreed)
     return fail(agreed.error());
-  if (!grid->note.empty() && options.table != "csv") fmt::print("{}\n\n", grid->note);
+  if (!grid->note.empty() && !compared::for_programs(options)) fmt::print("{}\n\n", grid->note);
+  if (!options.plot.empty())
+    if (Status checked = compared::check_plot(options, grid->cells.size(), grid->axes); !checked)
+      return fail(checked.error());
   if (options.dry_run) {
     for (std::size_t i = 0; i < grid->cells.size(); ++i) {
       Run run = sweep->cells[i].run;
@@ -156,8 +161,9 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
     return files.ok() ? code : fail(files.error());
   }
   if (files.ok() && !options.out.empty()) files = compared::write_files(options, *grid);
+  if (files.ok() && !options.plot.empty()) files = compared::write_plot(options.plot, grid->cells, grid->axes);
   std::fputs(column_table(columns, grid->cells).c_str(), stdout);
-  if (files.ok() && !options.out.empty() && options.table != "csv")
+  if (files.ok() && !options.out.empty() && !compared::for_programs(options))
     fmt::print("{0}/report.html  for reading\n{0}/report.json  for programs\n{0}/*.csv        tables "
                "(docs/results.md)\n",
                options.out);
@@ -171,6 +177,10 @@ int program(int argc, char** argv) {
   if (!started) return fail(started.error());
   Crew& crew = **started;
   if (const std::optional<int> status = asked.parse(words)) return *status;
+  if (asked.options.devices) {
+    std::fputs(compared::devices_table().c_str(), stdout);
+    return 0;
+  }
   if (asked.options.list) {
     list_names();
     return 0;
@@ -209,8 +219,10 @@ int program(int argc, char** argv) {
   }
   if (Status agreed = crew.agree(prepared, told(runs->front().options, all)); !agreed) return fail(agreed.error());
   const Options& first = runs->front().options;
-  const bool csv = first.table == "csv";
+  const bool csv = compared::for_programs(first);
   if (!first.preset_note.empty() && !csv) fmt::print("{}\n\n", first.preset_note);
+  if (!first.plot.empty())
+    if (Status checked = compared::check_plot(first, all.size(), {}); !checked) return fail(checked.error());
   if (first.dry_run) {
     for (std::size_t i = 0; i < all.size(); ++i) announce((*runs)[i], all[i].comparison);
     return 0;
@@ -240,6 +252,7 @@ int program(int argc, char** argv) {
                                                             "other file is written");
     return files.ok() ? code : fail(files.error());
   }
+  if (files.ok() && !first.plot.empty()) files = compared::write_plot(first.plot, all, {});
   if (first.table != "full") std::fputs(column_table(first, all).c_str(), stdout);
   if (preset != nullptr && !csv) std::fputs(figures_table(preset->figures, all).c_str(), stdout);
   return files.ok() ? 0 : fail(files.error());

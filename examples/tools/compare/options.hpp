@@ -77,16 +77,20 @@ struct Options {
   std::vector<sluice::SloClass> slo_classes;
 
   std::string preset, baseline, table = "full", columns, data, out;
+  std::string plot;               ///< a file for a figure; empty: none
   std::optional<double> capacity; ///< share of requests that must meet both SLOs
   std::optional<WhyAsked> why;
   sluice::TraceAt trace_at{};
   std::optional<std::int64_t> iteration_rows; ///< rows per run in iterations.csv, at most
   std::optional<std::int64_t> threads;
-  bool list = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
+  bool list = false, devices = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
   bool no_traces = false; ///< leave no traces in `out`
   bool tokens = false;    ///< leave a row for every token in `out`
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };
+
+/// Whether the output is a table for another program, which a sentence above it would break.
+inline bool for_programs(const Options& options) { return options.table == "csv" || options.table == "latex"; }
 
 } // namespace compared

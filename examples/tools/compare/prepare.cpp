@@ -367,6 +367,19 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
                  }};
 }
 
+/// A generated workload whose requests' records would fill the memory is refused before it is drawn.
+Status check_count(const WorkloadOptions& workload) {
+  constexpr std::int64_t most = 20'000'000; // 2 GB of records for each run
+  if (!workload.generate) return {};
+  const Expected<GeneratorSpec> spec = parse_generator(*workload.generate);
+  if (!spec) return spec.error();
+  const std::int64_t asked = std::min(spec->requests, workload.limit.value_or(spec->requests));
+  if (asked <= most) return {};
+  return flag_error("--generate",
+                    fmt::format("it has {} requests, and each takes about 100 bytes of every run's records", asked),
+                    fmt::format("at most {}, or --limit", most));
+}
+
 /// All requests of a workload, with the SLOs of their own alone.
 Expected<std::vector<RequestSpec>> read_all(const std::function<Expected<Requests>(Slo)>& open) {
   Expected<Requests> reader = open(Slo{});
@@ -563,6 +576,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   Expected<Openers> open = openers_of(options, *source, *resampling, full_step);
   if (!open) return open.error();
   c.setup.open = open->requests;
+  if (Status fits = check_count(options.workload); !fits) return fits.error();
   // One pass through the workload counts its work and finds the most memory that a request needs.
   const Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns lists of numbers into a grid of command lines that have one number of each list.
+// Turns lists of numbers and names into a grid of command lines that have one value of each list.
 //
 // A cell is a command line and is parsed as one, so every flag works in a grid as it does alone, with or without a
 // preset.
@@ -57,7 +57,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
                         fmt::format("at most {}", most_cells));
   }
   Sweep sweep;
-  for (const Flags::Listed& list : lists) sweep.axes.push_back({list.flag.substr(2), list.values});
+  for (const Flags::Listed& list : lists) sweep.axes.push_back({list.flag.substr(2), list.values, list.numbers});
   Axis cases{"case", {}, false};
   std::vector<std::size_t> at(lists.size(), 0);
   for (std::size_t number = 0; number < cells; ++number) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -91,10 +92,35 @@ class Flags {
   struct Listed {
     std::string flag;
     std::vector<std::string> values;
+    bool numbers = true; ///< false: names
   };
   /// Until it is called with null, later numbers may be given as lists: `lists` receives them, with each value checked,
   /// and a flag's place gets the first value of its list.
   void lists_into(std::vector<Listed>* lists) { lists_ = lists; }
+
+  /// A name or a file, or several with commas if lists are enabled. A file whose own name has commas is one.
+  template <class Place>
+  CLI::Option* name(const std::string& flag, Place& place, const std::string& help) {
+    return read(flag, "TEXT", help, [flag, &place, lists = lists_](std::string_view text) -> std::string {
+      std::error_code ignored;
+      place = std::string{text};
+      if (lists == nullptr || text.find(',') == std::string_view::npos || std::filesystem::exists(text, ignored))
+        return {};
+      Listed listed{flag, {}, false};
+      for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        const std::string value{text.substr(begin, end - begin)};
+        if (value.empty()) return "names with one comma between two";
+        if (std::find(listed.values.begin(), listed.values.end(), value) != listed.values.end())
+          return "each name once";
+        listed.values.push_back(value);
+        begin = end + 1;
+      }
+      place = listed.values.front();
+      lists->push_back(std::move(listed));
+      return {};
+    });
+  }
 
   /// A list of numbers, separated by commas.
   CLI::Option* numbers(const std::string& flag, std::vector<double>& place, double least, bool closed,

@@ -190,26 +190,27 @@ inline ModelShape qwen3_30b_a3b() {
           .vocabulary = 151936};
 }
 
-/// A name for `--model`, and its shape.
+/// A name for `--model`, its shape, and the Hugging Face repository whose config.json has the shape.
 struct NamedModel {
   std::string_view name;
   ModelShape (*shape)();
+  std::string_view source;
 };
 
 inline constexpr std::array<NamedModel, 13> named_models{{
-    {"llama2-7b", llama2_7b},
-    {"llama2-13b", llama2_13b},
-    {"llama2-70b", llama2_70b},
-    {"llama3-8b", llama3_8b},
-    {"llama3-70b", llama3_70b},
-    {"opt-6.7b", opt_6_7b},
-    {"opt-13b", opt_13b},
-    {"opt-30b", opt_30b},
-    {"qwen1.5-7b", qwen1_5_7b},
-    {"qwen2.5-32b", qwen2_5_32b},
-    {"mixtral-8x7b", mixtral_8x7b},
-    {"qwen3-32b", qwen3_32b},
-    {"qwen3-30b-a3b", qwen3_30b_a3b},
+    {"llama2-7b", llama2_7b, "meta-llama/Llama-2-7b-hf"},
+    {"llama2-13b", llama2_13b, "meta-llama/Llama-2-13b-hf"},
+    {"llama2-70b", llama2_70b, "meta-llama/Llama-2-70b-hf"},
+    {"llama3-8b", llama3_8b, "meta-llama/Meta-Llama-3-8B"},
+    {"llama3-70b", llama3_70b, "meta-llama/Meta-Llama-3-70B"},
+    {"opt-6.7b", opt_6_7b, "facebook/opt-6.7b"},
+    {"opt-13b", opt_13b, "facebook/opt-13b"},
+    {"opt-30b", opt_30b, "facebook/opt-30b"},
+    {"qwen1.5-7b", qwen1_5_7b, "Qwen/Qwen1.5-7B"},
+    {"qwen2.5-32b", qwen2_5_32b, "Qwen/Qwen2.5-32B"},
+    {"mixtral-8x7b", mixtral_8x7b, "mistralai/Mixtral-8x7B-v0.1"},
+    {"qwen3-32b", qwen3_32b, "Qwen/Qwen3-32B"},
+    {"qwen3-30b-a3b", qwen3_30b_a3b, "Qwen/Qwen3-30B-A3B"},
 }};
 
 /// "llama2-7b, llama2-13b, …": for help texts and errors.

@@ -222,24 +222,28 @@ inline Device rtx_pro_6000() {
           .peer = detail::pcie5_peer};
 }
 
-/// A name for `--device`, and its device.
+/// A name for `--device`, its device, and where the device's figures come from.
 struct NamedDevice {
   std::string_view name;
   Device (*device)();
+  std::string_view source;
 };
 
 inline constexpr std::array<NamedDevice, 11> named_devices{{
-    {"a5000", a5000},
-    {"a6000", a6000},
-    {"a10", a10},
-    {"a100-40", a100_40},
-    {"a100-80", a100_80},
-    {"h100", h100},
-    {"h200", h200},
-    {"gh200-96", gh200_96},
-    {"gh200-144", gh200_144},
-    {"rtx-4090", rtx_4090},
-    {"rtx-pro-6000", rtx_pro_6000},
+    {"a5000", a5000,
+     "data sheet; 65 TFLOP/s in prefill, the link with copies of one layer block and the host: OrbitFlow, section 4 "
+     "and artifact"},
+    {"a6000", a6000, "data sheet; link and host: OrbitFlow, section 4 and artifact"},
+    {"a10", a10, "data sheet; link: Select-N, section 3"},
+    {"a100-40", a100_40, "data sheet; link as the A10's, PCIe 4.0 x16"},
+    {"a100-80", a100_80, "data sheet; link as the A10's; eLLM's machine (section 6.1)"},
+    {"h100", h100, "data sheet; link: twice PCIe 4.0's; peers: NVIDIA/nccl issue 1221"},
+    {"h200", h200, "data sheet; link and peers as the H100's"},
+    {"gh200-96", gh200_96, "data sheet; link: MIRAGE, sections 3.2 and 6"},
+    {"gh200-144", gh200_144, "data sheet; link: SuperInfer, the middle of 239 and 270 GB/s"},
+    {"rtx-4090", rtx_4090, "Ada white paper, appendix A; link as the A10's"},
+    {"rtx-pro-6000", rtx_pro_6000,
+     "RTX Blackwell PRO white paper; link: twice PCIe 4.0's; peers: NVIDIA/nccl issue 1639"},
 }};
 
 /// "a5000, a6000, …": for help texts and errors.

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// devices_table: what --device and --model take by name, with the figures that decide a comparison.
+#pragma once
+
+#include <string>
+
+namespace compared {
+
+/// Two Markdown tables, which docs/devices.md quotes.
+[[nodiscard]] std::string devices_table();
+
+} // namespace compared

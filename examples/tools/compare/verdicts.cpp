@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/verdicts.hpp"
+
+#include "sluice/report/seed_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+std::string Verdicts::text(const SystemReport& row, std::size_t figure) const {
+  const auto found = of.find(&row);
+  return found == of.end() ? "-" : found->second[figure];
+}
+
+std::string Verdicts::note(const std::string& baseline) const {
+  if (of.empty()) return {};
+  std::string text = fmt::format(
+      "judged: against {} of the same comparison, seed by seed; points, or % of its mean E2E; a tie: 0 is in the 95 % "
+      "interval of the difference\n",
+      baseline.empty() ? "the best" : baseline);
+  if (alone > 0)
+    text += fmt::format(
+        "* differs in its comparison, but not among all {} of the table together (Holm): about one in 20 such differs "
+        "by chance\n",
+        all);
+  return text;
+}
+
+Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
+  struct Judged {
+    const SystemReport* row;
+    std::size_t figure;
+    Paired of;
+    double scale;
+  };
+  Verdicts verdicts;
+  std::vector<Judged> judgements;
+  std::vector<double> chances;
+  for (const Ran& ran : all) {
+    if (ran.report.workload.seeds.size() < 2) continue;
+    for (const ReportBlock& block : blocks_of(ran.report)) {
+      for (const SystemReport* row : block.rows) {
+        const SystemReport* rival = rival_of(block, *row, baseline);
+        if (rival == nullptr) {
+          if (row == reference_of(block, baseline)) verdicts.of[row].fill("reference");
+          continue;
+        }
+        for (std::size_t i = 0; i < judged_count; ++i) {
+          judgements.push_back(
+              {row, i, judged(*row, *rival, judged_figures[i]), detail::judged_scale(judged_figures[i], *rival)});
+          chances.push_back(judgements.back().of.p);
+        }
+      }
+    }
+  }
+  const std::vector<bool> held = hold_together(chances);
+  verdicts.all = judgements.size();
+  for (std::size_t i = 0; i < judgements.size(); ++i) {
+    const Judged& one = judgements[i];
+    std::string& text = verdicts.of[one.row][one.figure];
+    text = "-";
+    if (one.of.pairs() == 0) continue;
+    text = detail::signed_text(one.scale * one.of.difference.mean);
+    if (!one.of.judged()) continue;
+    const bool better = (one.of.difference.mean > 0) != judged_figures[one.figure].less;
+    text += one.of.tie() ? " tie" : better ? " better" : " worse";
+    if (one.of.tie() || held[i]) continue;
+    text += " *";
+    ++verdicts.alone;
+  }
+  return verdicts;
+}
+
+} // namespace compared

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verdicts: each row of several comparisons against the best (or the baseline) of its own comparison, seed by seed.
+#pragma once
+
+#include "sluice/report/seeds.hpp"
+
+#include "compare/columns.hpp"
+
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <span>
+#include <string>
+
+namespace compared {
+
+inline constexpr std::size_t judged_count = std::size(sluice::judged_figures);
+
+struct Verdicts {
+  /// For each figure of `judged_figures`: "+12.7 better", "-0.3 tie", with a star where a difference does not hold
+  /// among all verdicts of the table (Holm), "reference" for the row that others are compared with.
+  std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
+  std::size_t all = 0, alone = 0; ///< judged pairs; those with a star
+
+  /// The text of a row's figure; "-" for one that is not judged.
+  [[nodiscard]] std::string text(const sluice::SystemReport& row, std::size_t figure) const;
+  /// What the words mean, and the star where there is one; empty if nothing is judged.
+  [[nodiscard]] std::string note(const std::string& baseline) const;
+};
+
+/// All rows of the comparisons; empty for one seed.
+[[nodiscard]] Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline);
+
+} // namespace compared
