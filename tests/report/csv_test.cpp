@@ -111,7 +111,10 @@ TEST_CASE("docs/results.md lists the columns in their order, with units and mean
 
 TEST_CASE("datapackage.json names the program, and lists each file's columns with their units") {
   const CsvFile files[] = {{"requests", "a row for each", csv_run_columns, csv_request_columns, "a part"}};
-  const json package = json::parse(csv_package(files, {"1.2.3", "abc1234", "release"}, "sluice-compare --out x"));
+  const json package =
+      json::parse(csv_package(files, {"1.2.3", "abc1234", "release"}, "sluice-compare --out x",
+                              std::vector<std::pair<std::string, std::string>>{{"Machine", "link 8"}}));
+  CHECK(package.at("facts").at("Machine") == "link 8");
   CHECK(package.at("made_by") == "sluice 1.2.3 (commit abc1234, release build)");
   CHECK(package.at("commit") == "abc1234");
   CHECK(package.at("command") == "sluice-compare --out x");

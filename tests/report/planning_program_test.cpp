@@ -18,7 +18,7 @@ TEST_CASE("planning: an engine of one's own that says no effort is charged by it
   const Results of("sluice-deadlines", "--quiet --generate demo:requests=8 --systems Silent,OrbitFlow --deposit off");
   CHECK(of.printed.find(note + " (Silent)") != std::string::npos);
   CHECK(of.text("report.html").find(note) != std::string::npos);
-  const nlohmann::json report = of.parsed("report");
+  const nlohmann::json report = of.parsed("report.json");
   for (const nlohmann::json& row : report.at("systems")) {
     const bool silent = row.at("name") == "Silent";
     CHECK(row.at("note") == (silent ? note : ""));

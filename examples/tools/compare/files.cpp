@@ -58,6 +58,14 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
   }
 }
 
+/// What was run, and on what: a table of numbers says neither.
+std::vector<std::pair<std::string, std::string>> facts_of(const ComparisonReport& report) {
+  std::vector<std::pair<std::string, std::string>> facts = report.workload.notes;
+  if (const std::vector<ReportBlock> blocks = blocks_of(report); !blocks.empty())
+    facts.emplace(facts.begin(), "Comparison", caption_of(report.workload, blocks.front()));
+  return facts;
+}
+
 /// classes.csv: a row for each SLO class of each run.
 constexpr CsvColumn class_column{"slo_class", "string", "", "the class of these requests, by its SLO"};
 std::string classes_csv(const ComparisonReport& report, std::span<const CsvColumn> first,
@@ -210,13 +218,14 @@ Status write_files(const Asked& asked, const ComparisonReport& report, const Csv
                      .gzipped = true});
   std::string systems = csv_head(csv_run_columns, figures);
   append_systems(systems, report);
-  std::vector<NamedText> texts{{"systems.csv", std::move(systems)},
-                               {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
-                               {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
-                               {"iterations.csv", csv_head(csv_run_columns, csv_iteration_columns) + rows.iterations},
-                               {"datapackage.json", csv_package(files, report.made_by, report.workload.command)},
-                               {"report.json", report_json(report, {.wall_times = options.wall_times})},
-                               {"report.html", report_html(report)}};
+  std::vector<NamedText> texts{
+      {"systems.csv", std::move(systems)},
+      {"requests.csv", csv_head(csv_run_columns, csv_request_columns) + rows.requests},
+      {"series.csv", csv_head(csv_run_columns, csv_series_columns) + rows.series},
+      {"iterations.csv", csv_head(csv_run_columns, csv_iteration_columns) + rows.iterations},
+      {"datapackage.json", csv_package(files, report.made_by, report.workload.command, facts_of(report))},
+      {"report.json", report_json(report, {.wall_times = options.wall_times})},
+      {"report.html", report_html(report)}};
   if (!report.workload.slo_classes.empty())
     texts.emplace_back("classes.csv", classes_csv(report, class_columns, figures));
   if (options.tokens)

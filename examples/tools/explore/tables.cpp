@@ -126,7 +126,7 @@ std::vector<std::pair<std::string_view, std::string>> exploration_tables(const E
   append_choices(choices, found);
   return {{"compositions.csv", std::move(compositions)},
           {"choices.csv", std::move(choices)},
-          {"datapackage.json", csv_package(files, made_by(), found.workload.command)}};
+          {"datapackage.json", csv_package(files, made_by(), found.workload.command, found.workload.notes)}};
 }
 
 } // namespace explored

@@ -152,7 +152,7 @@ Status Tables::finish(const Told& told) {
        {"requests.csv", std::move(requests)},
        {"series.csv", std::move(series)},
        {"iterations.csv", std::move(iterations)},
-       {"datapackage.json", csv_package(files, report.made_by, report.workload.command)},
+       {"datapackage.json", csv_package(files, report.made_by, report.workload.command, report.workload.notes)},
        {"report.json", report_json(report)}}};
   if (Status status = files_.finish(texts); !status) {
     Error error = status.error();

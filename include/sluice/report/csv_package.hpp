@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -26,13 +27,21 @@ struct CsvFile {
 /// Names the program and the command that made the files, and every column with its type, unit and meaning. Rejected: a
 /// column that repeats the commit in each row, and comment lines before the first row, which readers would need an
 /// option for.
+/// `facts`: labels and texts about what was run, such as the figures of the machine and their sources.
 [[nodiscard]] inline std::string csv_package(std::span<const CsvFile> files, const MadeBy& made_by,
-                                             std::string_view command) {
+                                             std::string_view command,
+                                             std::span<const std::pair<std::string, std::string>> facts = {}) {
   std::string text;
   JsonWriter json(text);
   json.begin_object().line(2).field("name", "sluice").line(2).field("made_by", made_by.line());
   json.line(2).field("version", made_by.version).line(2).field("commit", made_by.commit);
-  json.line(2).field("command", command).line(2).key("resources").begin_array();
+  json.line(2).field("command", command);
+  if (!facts.empty()) {
+    json.line(2).key("facts").begin_object();
+    for (const auto& [label, text_of] : facts) json.line(4).field(label, text_of);
+    json.line(2).end_object();
+  }
+  json.line(2).key("resources").begin_array();
   for (const CsvFile& file : files) {
     json.line(4)
         .begin_object()

@@ -167,7 +167,7 @@ TEST_CASE("--record writes a trace that sluice-compare reads, with the same numb
   const std::string table = (files.folder.path / "table.json").string();
   const Ran compared = run_program("sluice-compare", "--trace " + files.record +
                                                          " --format vllm --model llama3-8b --device h100 --systems "
-                                                         "VllmSwap,OrbitFlow --slo-tbt 0.05 --slo-scale 1 2>&1");
+                                                         "VllmSwap,OrbitFlow 2>&1"); // with the SLOs of the record
   INFO(compared.out);
   CHECK(compared.code == 0);
   CHECK(compared.out.find("25 requests") != std::string::npos);

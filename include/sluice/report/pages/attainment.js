@@ -22,7 +22,7 @@ import {
   text,
   tipped
 } from './svg.js';
-import {deposits, distinct, scaleName, scales, systems} from './systems.js';
+import {deposits, distinct, scaleName, scales, sloText, systems} from './systems.js';
 
 const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid', 'back'];
 const scaleBar = (i, x, y, w, h) => hatched(scaleHatches[i % 6], x, y, w, h, colour(i % 6));
@@ -117,7 +117,7 @@ function attainmentRow(s, x, y, bar, label, right, width) {
 export const attainmentLegend = () => legendOf([
   ...scales.map(
       (x, i) => [swatch(scaleBar(i, 1, 1, 20, 10)),
-                 `TBT attainment, SLO ${scaleName(x)} (${tidy(time)(systems.find(s => s.scale === x).slo)} a token)`]),
+                 `TBT attainment, SLO ${scaleName(x)} (${sloText(systems.find(s => s.scale === x), tidy(time))})`]),
   [swatch(marker(3, 11, 6, 4, 'var(--fg)', true)), 'per-token attainment'],
   ...seedEntries(),
 ]);

@@ -21,6 +21,7 @@ import {
   scaleName,
   scales,
   shown,
+  sloText,
   systems
 } from './systems.js';
 import {showStretch, stretchAddress, timeCards, timeCsv, timeLegend} from './timeline.js';
@@ -47,7 +48,7 @@ const fill = (className, text) =>
 function partText() {
   const scale = scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : '';
   const deposit = chosen.deposit ? ', with token deposit' : ', without deposit';
-  return `${scale}${time((shown()[0] || {}).slo)} a token${deposits.length > 1 ? deposit : ''}`;
+  return `${scale}${sloText(shown()[0] || {}, time)}${deposits.length > 1 ? deposit : ''}`;
 }
 function draw() {
   chooseNames();

@@ -50,3 +50,5 @@ export function ranked(list) {
 
 /// Both ends of an unknown interval are null.
 export const isKnown = interval => Boolean(interval) && !absent(interval[0]);
+/// "34.6 ms a token". Where requests have several SLOs, a row has none.
+export const sloText = (s, show) => Number.isFinite(s.slo) ? `${show(s.slo)} a token` : 'each request\'s own SLO';
