@@ -13,7 +13,7 @@ const std::string note = "its placement says no effort: planning is charged what
 
 } // namespace
 
-TEST_CASE("planning: an engine of one's own that says no effort is charged by its judgements, and tables say so" *
+TEST_CASE("planning: an own engine that says no effort is charged by its judgements, and tables say so" *
           needs_program("sluice-deadlines")) {
   const Results of("sluice-deadlines", "--quiet --generate demo:requests=8 --systems Silent,OrbitFlow --deposit off");
   CHECK(of.printed.find(note + " (Silent)") != std::string::npos);
