@@ -456,22 +456,27 @@ class CapacityTable {
 
 } // namespace
 
+std::string kept_slos(const WorkloadReport& workload, const CapacityRow& row) {
+  if (!workload.slo_classes.empty()) return classes_line(workload);
+  if (std::isnan(row.slo_tbt_s) || std::isnan(row.slo_ttft_s)) return "each request's own";
+  return fmt::format("first token within {} and TPOT within {}", time_text(row.slo_ttft_s), time_text(row.slo_tbt_s));
+}
+
 std::string capacity_text(const CapacityReport& report, std::string_view style) {
   const CapacityTable table(report, style);
   if (table.raw()) return table.text(false);
   const WorkloadReport& w = report.cells.front().workload;
   const CapacityRow& row = report.cells.front().rows.front();
-  const std::string title =
-      fmt::format("Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, first token "
-                  "within {} and TPOT within {}{};\n{}, {} requests, {}; {} on {}; rates in steps of {:.2g} %, from "
-                  "{:.3g} to {:.3g} times the workload's own{}\n\n",
-                  100 * report.share, time_text(row.slo_ttft_s), time_text(row.slo_tbt_s),
-                  table.scales() || report.cells.size() > 1 ? " (of the first row)" : "", w.trace, w.requests,
-                  seeds_of(w), w.model, w.device, 100 * (report.lattice.rate(1) - 1),
-                  report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
-                  table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and the rate "
-                                  "that at least half of them sustain"
-                                : "");
+  const std::string title = fmt::format(
+      "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, {}{};\n{}, {} requests, {}; "
+      "{} on {}; rates in steps of {:.2g} %, from "
+      "{:.3g} to {:.3g} times the workload's own{}\n\n",
+      100 * report.share, kept_slos(w, row), table.scales() || report.cells.size() > 1 ? " (of the first row)" : "",
+      w.trace, w.requests, seeds_of(w), w.model, w.device, 100 * (report.lattice.rate(1) - 1),
+      report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
+      table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and the rate "
+                      "that at least half of them sustain"
+                    : "");
   return title + table.text(false) + table.text(true);
 }
 

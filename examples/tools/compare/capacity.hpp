@@ -84,6 +84,9 @@ std::string remark_of(const CapacityReport& report, const CapacityRow& row);
 /// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval.
 std::string factor_text(const sluice::Interval& geometric);
 
+/// "first token within 5 s and TPOT within 35 ms", or the SLO classes.
+std::string kept_slos(const sluice::WorkloadReport& workload, const CapacityRow& row);
+
 std::string capacity_text(const CapacityReport& report, std::string_view style);
 std::string capacity_json(const CapacityReport& report);
 std::string capacity_html(const CapacityReport& report);

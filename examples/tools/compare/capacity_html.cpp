@@ -157,10 +157,8 @@ std::string facts(const CapacityReport& report) {
   out += detail::html_fact("requests", std::to_string(w.requests)) +
          detail::html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w))) +
          detail::html_fact("model", w.model) + detail::html_fact("device", w.device) +
-         detail::html_fact("SLO: first token within", time_text(row.slo_ttft_s)) +
-         detail::html_fact("SLO: TPOT within",
-                           time_text(row.slo_tbt_s) +
-                               (report.cells.size() > 1 || varied(report).scales ? " (first row)" : "")) +
+         detail::html_fact("SLO", kept_slos(w, row) +
+                                      (report.cells.size() > 1 || varied(report).scales ? " (first row)" : "")) +
          detail::html_fact("rates",
                            fmt::format("steps of {:.2g} %, {:.3g} to {:.3g} times the workload's own",
                                        100 * (report.lattice.rate(1) - 1), report.lattice.rate(report.lattice.first()),

@@ -36,6 +36,7 @@ struct Comparison {
   std::string_view rule;        ///< transfer rule for every system; empty: its own
   sluice::Seconds base_slo{0};  ///< between tokens; of requests with several, the shortest
   sluice::Seconds slo_ttft{0};  ///< the same to the first token
+  bool several_slos = false;    ///< requests have several SLOs: no label is true of all
   std::vector<double> scales{}; ///< of the base SLO, a row each
   bool without_deposit = true, with_deposit = true;
 };

@@ -151,8 +151,12 @@ std::string facts(const Grid& grid) {
   out += detail::html_fact("device", same([](W of) { return of.device; }));
   out += detail::html_fact("token blocks of KV", same([](W of) { return std::to_string(of.budget_blocks); }));
   out += detail::html_fact("batch limit", same([](W of) { return std::to_string(of.batch_limit); }));
-  out += detail::html_fact("base SLO: a token every", same([](W of) { return time_text(of.base_slo_tbt_s); }));
-  out += detail::html_fact("SLO: first token within", same([](W of) { return time_text(of.slo_ttft_s); }));
+  if (w.slo_classes.empty()) {
+    out += detail::html_fact("base SLO: a token every", same([](W of) { return time_text(of.base_slo_tbt_s); }));
+    out += detail::html_fact("SLO: first token within", same([](W of) { return time_text(of.slo_ttft_s); }));
+  } else {
+    out += detail::html_fact("SLO", same(classes_line));
+  }
   if (!grid.note.empty()) out += detail::html_fact("note", grid.note);
   return out;
 }

@@ -58,9 +58,9 @@ int fail(const Error& error) {
 /// Prints what would be run, once all input is read.
 void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
-  fmt::print("{}{}{}, {} requests, {}; {} on {}, {}, batch {}; SLO {:.4g} s per token;", run.label,
-             run.label.empty() ? "" : ": ", w.trace, w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w),
-             w.batch_limit, w.base_slo_tbt_s);
+  fmt::print("{}{}{}, {} requests, {}; {} on {}, {}, batch {}; {};", run.label, run.label.empty() ? "" : ": ", w.trace,
+             w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w), w.batch_limit,
+             w.slo_classes.empty() ? fmt::format("SLO {:.4g} s per token", w.base_slo_tbt_s) : classes_line(w));
   for (const compared::System* system : comparison.systems) fmt::print(" {}", system->name);
   fmt::print("\n");
 }

@@ -433,6 +433,7 @@ Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Co
   c.slo_ttft = own.all_ttft ? own.shortest.ttft : Seconds{options.slo_ttft.value_or(5)}; // SuperInfer's
   c.base_slo = own.all_tbt ? own.shortest.tbt : options.slo_tbt ? Seconds{*options.slo_tbt} : computed;
   c.scales = own.all_tbt ? std::vector{1.0} : !options.slo_scales.empty() ? options.slo_scales : std::vector{1.5};
+  c.several_slos = own.classes.size() > 1 || !own.note.empty();
   if (own.classes.size() > 1) c.setup.slo_classes = c.workload.slo_classes = own.classes;
   if (!own.note.empty()) c.workload.notes.emplace_back("Requests' own SLOs", own.note);
   return {};

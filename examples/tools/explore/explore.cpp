@@ -139,6 +139,7 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   found.slo_scale = comparison.scales.front();
   const Slo slo = compared::slo_at(comparison, found.slo_scale);
   found.slo_tbt_s = slo.tbt.count();
+  if (comparison.several_slos) found.slo_tbt_s = found.workload.slo_ttft_s = Metrics::absent;
 
   std::vector<Task> tasks;
   for (const Candidate& candidate : found.space.engines)

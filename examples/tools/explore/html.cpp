@@ -179,6 +179,7 @@ std::string exploration_html(const Exploration& found) {
   SystemReport slo;
   slo.slo_scale = found.slo_scale;
   slo.slo_tbt_s = found.slo_tbt_s;
+  slo.slo_ttft_s = w.slo_ttft_s;
   slo.deposit = found.deposit;
   facts.systems.push_back(slo);
   std::size_t works = 0;

@@ -200,12 +200,13 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   std::size_t works = 0;
   for (const Combination& combination : found.space.combinations) works += combination.works ? 1 : 0;
   const std::size_t all = found.space.combinations.size(), engines = found.space.engines.size();
-  std::string out =
-      fmt::format("{}{}, {} requests, {}; {} on {}, {}; SLO {} per token (scale {}), "
-                  "first token {}; {}\n",
-                  w.trace, w.redrawn.empty() ? "" : " resampled " + w.redrawn, w.requests, seeds_of(w), w.model,
-                  w.device, kv_budget_text(w), time_text(found.slo_tbt_s), tidy_text(found.slo_scale),
-                  time_text(w.slo_ttft_s), found.deposit ? "with token deposit" : "without deposit");
+  SystemReport slo;
+  slo.slo_tbt_s = found.slo_tbt_s;
+  slo.slo_ttft_s = w.slo_ttft_s;
+  const ReportBlock block{found.deposit, found.slo_scale, {&slo}};
+  std::string out = fmt::format("{}{}, {} requests, {}; {} on {}, {}; {}; {}\n", w.trace,
+                                w.redrawn.empty() ? "" : " resampled " + w.redrawn, w.requests, seeds_of(w), w.model,
+                                w.device, kv_budget_text(w), slo_text(w, block), title_of(block));
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
   if (found.of_seeds())

@@ -114,18 +114,21 @@ struct ReportBlock {
   return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }
 
+/// "SLO by class: chat 2s/50ms (50.0 %), ..."; empty without classes.
+[[nodiscard]] inline std::string classes_line(const WorkloadReport& workload) {
+  std::string text;
+  for (const SloClass& one : workload.slo_classes) {
+    text += (text.empty() ? "SLO by class: " : ", ") + one.name;
+    if (one.name != slo_name(one.slo)) text += " " + slo_name(one.slo);
+    text += " (" + percent_text(one.share) + " %)";
+  }
+  return text;
+}
+
 /// "SLO 50 ms per token (scale 1), first token 2 s", or the classes with their shares.
 [[nodiscard]] inline std::string slo_text(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
-  if (!workload.slo_classes.empty()) {
-    std::string text;
-    for (const SloClass& one : workload.slo_classes) {
-      text += (text.empty() ? "SLO by class: " : ", ") + one.name;
-      if (one.name != slo_name(one.slo)) text += " " + slo_name(one.slo);
-      text += " (" + percent_text(one.share) + " %)";
-    }
-    return text;
-  }
+  if (!workload.slo_classes.empty()) return classes_line(workload);
   if (std::isnan(row.slo_tbt_s) || std::isnan(row.slo_ttft_s)) return "SLO: each request's own";
   return "SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " per token (scale " +
          tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
