@@ -192,6 +192,20 @@ TEST_CASE("a row with another row's figures is marked, and follows it") {
   CHECK(!same_figures(a, b));
 }
 
+TEST_CASE("a remark says where a plan takes longer than a step, or a placement says no effort") {
+  SystemReport row;
+  row.name = "A";
+  row.metrics.iterations = 100;
+  row.metrics.busy_s = 2; // 20 ms a step
+  row.metrics.bytes_moved = 1;
+  row.metrics.planning_p99_us = 19'000;
+  CHECK(remarks_of({false, 1, {&row}}).empty());
+  row.metrics.planning_p99_us = 25'700;
+  const std::vector<std::string> remarks = remarks_of({false, 1, {&row}});
+  REQUIRE(remarks.size() == 1);
+  CHECK(remarks[0] == "a plan takes longer than a step: 25.7 ms at P99, a step 20 ms on average (A)");
+}
+
 TEST_CASE("a livelocked row ranks before the control only, whatever it served, and names the cause") {
   ComparisonReport report = synthetic::report(6, {1}, false, 40);
   SystemReport* best = nullptr;

@@ -254,3 +254,30 @@ test('an exploration is saved as in its report: the ranking, the effect of each 
     }
   }
 });
+
+const other = (folder) => pathToFileURL(join(process.env.SLUICE_REPORT, folder, 'report.html')).href;
+
+test('a control that takes much longer has a time axis of its own, and the others share theirs', async () => {
+  await page.visit(other('slow'), '#time svg');
+  const cards = await page.read(`[...document.querySelectorAll('#time figure')].map(f => ({
+    head: f.querySelector('figcaption').textContent,
+    axis: [...f.querySelectorAll('svg > text.m')].map(t => t.textContent).join(' ') }))`);
+  assert.equal(cards.length, 3);
+  const [own, ...shared] = cards.sort((a, b) => b.head.includes('time axis') - a.head.includes('time axis'));
+  assert.match(own.head, /OneAtATime, on a time axis [\d.]+ times as long/);
+  shared.forEach((card) => assert.doesNotMatch(card.head, /time axis/));
+  assert.equal(shared[0].axis, shared[1].axis);
+  assert.notEqual(own.axis, shared[0].axis);
+});
+
+test('names are an axis: a marker for each, and no line between two', async () => {
+  await page.visit(other('names'), '#plots svg');
+  const shown = await page.read(`({
+    pressed: [...document.querySelectorAll('#along [aria-pressed=true]')].map(b => b.textContent),
+    texts: [...document.querySelectorAll('#plots svg text')].map(t => t.textContent),
+    desc: document.querySelector('#plots svg desc').textContent,
+    judged: [...document.querySelectorAll('th')].filter(h => h.textContent === 'judged').length })`);
+  for (const name of ['a5000', 'a10']) assert.ok(shown.texts.includes(name), shown.texts.join(' '));
+  assert.match(shown.desc, /VllmSwap: a5000: .*, a10: /);
+  assert.equal(shown.judged, 3);
+});

@@ -84,6 +84,22 @@ TEST_CASE("a few connections serve many requests, and SLO attainment is measured
   CHECK(missed.json["goodput"] == 0);
 }
 
+TEST_CASE("load: SLO classes are sent with each request, and kept or missed by class" * needs_program("sluice-load")) {
+  const ServerProcess server({"--model", "tiny"});
+  const Loaded loaded = load(server.url(), "--generate even:rate=10000,requests=40,prompt=8,output=6 "
+                                           "--slo-classes patient=0.5:600s/10s,hasty=0.5:1us/1us");
+  const nlohmann::json& classes = loaded.json["slo_classes"];
+  REQUIRE(classes.size() == 2);
+  CHECK(classes[0]["name"] == "patient");
+  CHECK(classes[0]["slo_attainment"] == 1);
+  CHECK(classes[1]["slo_attainment"] == 0);
+  CHECK(classes[0]["requests"].get<int>() + classes[1]["requests"].get<int>() == 40);
+  CHECK(loaded.json["slo_attainment"] == classes[0]["requests"].get<double>() / 40);
+  CHECK(loaded.out.find("attainment of hasty (") != std::string::npos);
+  const Ran both = run_program("sluice-load", "--generate sharegpt:requests=1 --slo-ttft 1 --slo-classes 1:1s/1s 2>&1");
+  CHECK(both.out.find("--slo-ttft: every request has the SLO of its class") != std::string::npos);
+}
+
 TEST_CASE("a closed loop sends a request when another has ended, whatever the arrival times" *
           needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100"});
