@@ -158,6 +158,16 @@ TEST_CASE("a placement that says no effort is charged what its judgements take, 
   CHECK(three.counted_plans == 0);
 }
 
+TEST_CASE("a judgement drops the run after an interrupt, and one that is dropped costs nothing") {
+  const std::int64_t before = judged_ns();
+  judge(JudgedCosts::fits, 3);
+  CHECK(judged_ns() - before == JudgedCosts::fits.call_ns + 3 * JudgedCosts::fits.request_ns);
+  interrupt_as(2);
+  CHECK_THROWS_AS(judge(JudgedCosts::fits, 3), Dropped);
+  interrupt_as(0);
+  CHECK(judged_ns() - before == JudgedCosts::fits.call_ns + 3 * JudgedCosts::fits.request_ns);
+}
+
 TEST_CASE("any assignment or addition sets an effort, and nothing else does") {
   CHECK_FALSE(Effort{}.said());
   CHECK(Effort{0}.said());

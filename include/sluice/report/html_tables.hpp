@@ -204,6 +204,9 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
              "<th scope=\"col\" data-told>from &hellip; to</th>" + html_words_head("judged", key + "_judged");
   }
   out += "</tr>\n<tr>" + html_words_head("system") + heads + "</tr></thead><tbody>\n";
+  const std::vector<bool> held = held_in(block, baseline);
+  std::size_t verdict = 0;
+  bool alone = false;
   for (const SystemReport* row : block.rows) {
     const SystemReport* rival = rival_of(block, *row, baseline);
     if (rival == nullptr) continue;
@@ -221,11 +224,16 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
              (of.judged()
                   ? signed_text(scale * of.difference.least) + " &hellip; " + signed_text(scale * of.difference.most)
                   : std::string{"&ndash;"}) +
-             "</td><td class=\"l\">" + escaped(verdict_of(of, figure.less)) + "</td>";
+             "</td><td class=\"l\">" + escaped(verdict_of(of, figure.less));
+      const bool star = of.judged() && !of.tie() && !held[verdict];
+      ++verdict;
+      alone = alone || star;
+      out += std::string{star ? " *" : ""} + "</td>";
     }
     out += "</tr>\n";
   }
-  return out + "</tbody></table></div></div>";
+  out += "</tbody></table></div>";
+  return out + (alone ? "<p class=\"sub\">" + escaped(holm_note(held.size())) + "</p>" : std::string{}) + "</div>";
 }
 
 /// What the users of each SLO class got, and its verdicts; empty for one SLO.

@@ -97,6 +97,19 @@ template <std::size_t N>
   return 100 / (figure.share ? 1.0 : std::abs(reference.metrics.*figure.figure));
 }
 
+/// Whether each verdict of a block's table, row by row and figure by figure, holds among all of them (Holm).
+[[nodiscard]] inline std::vector<bool> held_in(const ReportBlock& block, const std::string& baseline) {
+  std::vector<double> chances;
+  for (const SystemReport* row : block.rows)
+    if (const SystemReport* rival = rival_of(block, *row, baseline))
+      for (const JudgedFigure& figure : judged_figures) chances.push_back(judged(*row, *rival, figure).p);
+  return hold_together(chances);
+}
+[[nodiscard]] inline std::string holm_note(std::size_t verdicts) {
+  return "* differs in this comparison, but not among all " + std::to_string(verdicts) +
+         " of the table together (Holm): about one in 20 such differs by chance";
+}
+
 /// The systems' differences from the best (or the baseline), seed by seed. Empty if there is no reference.
 [[nodiscard]] inline std::string judgement_text(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
@@ -106,11 +119,7 @@ template <std::size_t N>
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
     for (const char* head : {"mean", "from .. to", "judged"}) heads.push_back({group, head});
   }
-  std::vector<double> chances; // of all verdicts of the table
-  for (const SystemReport* row : block.rows)
-    if (const SystemReport* rival = rival_of(block, *row, baseline))
-      for (const JudgedFigure& figure : judged_figures) chances.push_back(judged(*row, *rival, figure).p);
-  const std::vector<bool> held = hold_together(chances);
+  const std::vector<bool> held = held_in(block, baseline);
   std::size_t verdict = 0, alone = 0;
   TextTable table(std::move(heads));
   for (const SystemReport* row : block.rows) {
@@ -134,10 +143,7 @@ template <std::size_t N>
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
          ", seed by seed: differences with their 95 % interval (a tie: 0 is in it), and the seeds in which the system "
          "is better\n" +
-         table.text() +
-         (alone == 0 ? std::string{}
-                     : "* differs in this comparison, but not among all " + std::to_string(chances.size()) +
-                           " of the table together (Holm): about one in 20 such differs by chance\n");
+         table.text() + (alone == 0 ? std::string{} : holm_note(held.size()) + "\n");
 }
 
 } // namespace sluice::detail
