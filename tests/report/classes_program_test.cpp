@@ -71,6 +71,10 @@ TEST_CASE("classes: requests' own SLOs are the labels, and flags that they overr
 
 TEST_CASE("classes: tokens.csv.gz needs a folder, classes exclude what they override" * needs_program()) {
   CHECK(run("--tokens").out.find("--tokens: there is no folder to leave them in") != std::string::npos);
+  CHECK(run(small + "--tokens --batch 2,4 --out x").out.find("--tokens: a grid leaves no files of single") !=
+        std::string::npos);
+  CHECK(run(small + "--tokens --capacity 0.5 --out x").out.find("--tokens: a search for capacities") !=
+        std::string::npos);
   CHECK(run("--slo-classes 1:2s/50ms --slo-scale 2").out.find("--slo-scale: every request has an SLO of its own") !=
         std::string::npos);
   CHECK(run("--slo-classes 1:2s/50ms --tenants opt-13b@0.35,llama2-13b@0.35").out.find("--slo-classes") !=

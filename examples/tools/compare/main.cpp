@@ -115,6 +115,12 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   const Options& options = asked.options;
   if (options.cells && options.out.empty())
     return fail(compared::flag_error("--cells", "there is no folder for reports", "--out as well"));
+  for (const auto& [flag, given] : {std::pair{"--tokens", options.tokens}, {"--no-traces", options.no_traces}})
+    if (given && (options.capacity || !options.cells))
+      return fail(compared::flag_error(flag,
+                                       options.capacity ? "a search for capacities leaves no runs"
+                                                        : "a grid leaves no files of single comparisons",
+                                       options.capacity ? "no such flag" : "--cells and --out as well"));
   if (options.why)
     return fail(compared::flag_error("--why", "it is of one comparison, and this is a grid or a search",
                                      "one number a flag, and no --capacity"));

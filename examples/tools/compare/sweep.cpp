@@ -89,6 +89,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
       Options& options = cell.run.options;
       options.case_label = label;
       // A preset's cases already have folders.
+      if (!options.cells) options.tokens = options.no_traces = false; // files of single comparisons
       options.out = options.cells && !options.out.empty() ? options.out + "/" + folder : std::string{};
       sweep.cells.push_back(std::move(cell));
     }
