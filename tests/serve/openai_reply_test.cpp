@@ -96,6 +96,14 @@ TEST_CASE("a completion's top_logprobs name each text once, the likeliest of tho
   CHECK(text.substr(begin, text.find(']', begin) - begin) == "{\"a\":-0.5,\"\xEF\xBF\xBD\":-1}");
 }
 
+TEST_CASE("a completion's top_logprobs name the chosen token, too, where it is not among the likeliest") {
+  const TokenLogprob one{{"z", -9}, {{"a", -0.5}, {"b", -1}}, true, true}, none{{"z", -9}, {}, true, true};
+  const std::vector<Choice> choices{{"", FinishReason::length, {one, none}, true}};
+  const json logprobs = json::parse(completion_json(head(false), choices, {1, 1}))["choices"][0]["logprobs"];
+  CHECK(logprobs["top_logprobs"][0] == json{{"a", -0.5}, {"b", -1}, {"z", -9}});
+  CHECK(logprobs["top_logprobs"][1] == json::object()); // none was asked for
+}
+
 TEST_CASE("completion_json writes whole responses and error_response errors in the API's form") {
   const std::vector<Choice> choices{{"a", FinishReason::stop, {}, false}, {"b", FinishReason::length, {}, true}};
   const json chat = json::parse(completion_json(head(true), choices, {5, 2}));

@@ -142,6 +142,10 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
       json.key(text).value(likely.logprob);
       written.push_back(std::move(text));
     }
+    // OpenAI and vLLM name the chosen token, too, though it is not among the likeliest: clients look it up.
+    const std::string chosen = replace_broken_utf8(token.chosen.text);
+    if (!token.likeliest.empty() && std::find(written.begin(), written.end(), chosen) == written.end())
+      json.key(chosen).value(token.chosen.logprob);
     json.end_object();
   }
   json.end_array().key("text_offset").begin_array();

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <string>
 #include <thread>
 
@@ -70,16 +69,13 @@ TEST_CASE("a drain has a time limit, and a second TERM aborts it" * needs_progra
     ServerProcess server(
         {"--model", "llama3-8b", "--simulate", "h100", "--drain", again ? "600" : "0.3", "--drain-delay", "0"});
     Connection connection = streaming(server);
-    const auto began = std::chrono::steady_clock::now();
     server.signal(SIGTERM);
     CHECK(ServerProcess::eventually([&] { return !Connection(server.port()).open(); }));
     if (again) server.signal(SIGTERM);
     const std::string read = connection.rest();
-    CHECK(read.find("[DONE]") == std::string::npos);
+    CHECK(read.find("[DONE]") == std::string::npos); // without the limit the whole answer would come
     CHECK((read.find("data: {\"error\":{") != std::string::npos) == !again); // cut: it says so
     CHECK(server.wait() == (again ? 128 + SIGTERM : 0));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    CHECK(took.count() < 20); // the answer would take half a minute
   }
 }
 

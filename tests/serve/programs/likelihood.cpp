@@ -39,6 +39,12 @@ struct Likelihood {
   double sum = 0;
   bool greedy = true; ///< whether the model's likeliest tokens are this text
 };
+/// The largest of the likeliest tokens and the chosen one.
+double most_of(const json& top) {
+  double most = top.front().get<double>();
+  for (const json& one : top) most = std::max(most, one.get<double>());
+  return most;
+}
 /// Reads an answer as lm-eval does: without the context, and without the last token, which `max_tokens` made.
 Likelihood likelihood_of(const json& choice, std::size_t context) {
   const json &tokens = choice["logprobs"]["token_logprobs"], &top = choice["logprobs"]["top_logprobs"];
@@ -46,9 +52,7 @@ Likelihood likelihood_of(const json& choice, std::size_t context) {
   Likelihood likelihood;
   for (std::size_t at = context; at + 1 < tokens.size(); ++at) {
     likelihood.sum += tokens[at].get<double>();
-    double most = top[at].front().get<double>();
-    for (const json& one : top[at]) most = std::max(most, one.get<double>());
-    likelihood.greedy = likelihood.greedy && tokens[at].get<double>() == most;
+    likelihood.greedy = likelihood.greedy && tokens[at].get<double>() == most_of(top[at]);
   }
   return likelihood;
 }
@@ -61,7 +65,8 @@ Likelihood generated(const ServerProcess& server, Ids prompt, const Ids& continu
     const json got = answer(server, {{"prompt", prompt}, {"max_tokens", 1}, {"logprobs", 1}, {"logit_bias", bias}});
     const json& logprobs = got["choices"][0]["logprobs"];
     likelihood.sum += logprobs["token_logprobs"][0].get<double>();
-    likelihood.greedy = likelihood.greedy && logprobs["top_logprobs"][0].front() == logprobs["token_logprobs"][0];
+    likelihood.greedy =
+        likelihood.greedy && most_of(logprobs["top_logprobs"][0]) == logprobs["token_logprobs"][0].get<double>();
     prompt.push_back(token);
   }
   return likelihood;
