@@ -76,6 +76,9 @@ TEST_CASE("grid: every cell judges its rows against its own best, in text and on
     if (line.find(" VllmSwap ") != std::string::npos && line.find("judged:") == std::string::npos)
       CHECK(line.find("reference") != std::string::npos);
   CHECK(run(small + "--kv-blocks 300,500").out.find("judged") == std::string::npos); // one seed judges nothing
+  const Ran classes = run(small + "--seeds 1..4 --slo-classes 0.5:2s/50ms,0.5:30s/200ms --table md --columns "
+                                  "system,class,judged-slo");
+  CHECK(count_of(classes.out, "reference") == 3); // all requests, and each class
 }
 
 TEST_CASE("grid: names of devices and models, links and a policy's numbers are axes" * needs_program()) {

@@ -507,7 +507,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   else
     for (std::size_t i = 0; i < all.size(); ++i) add(all.subspan(i, 1), all[i].label);
   if (!csv)
-    for (std::string rest = verdicts.note(options.baseline); !rest.empty();) {
+    for (std::string rest = verdicts.note(options.baseline, text); !rest.empty();) {
       const std::size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
       text += comment + rest.substr(0, end);
       rest.erase(0, end);

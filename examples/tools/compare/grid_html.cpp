@@ -127,7 +127,7 @@ std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposi
     if (judged_by(figure, verdicts) < judged_count)
       heads += detail::html_words_head("judged", std::string{figure.key} + "_judged");
   }
-  std::string note = escaped(verdicts.note(grid.baseline));
+  std::string note = escaped(verdicts.note(grid.baseline, rows));
   if (!note.empty()) note = "<p class=\"sub\">" + note + "</p>\n";
   return detail::html_plain_table(
              fmt::format("<b>Every comparison, {} deposit</b>", deposit ? "with token" : "without"), heads, rows) +

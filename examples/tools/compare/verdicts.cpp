@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/verdicts.hpp"
 
+#include "sluice/report/by_class.hpp"
 #include "sluice/report/seed_tables.hpp"
 
 #include <fmt/format.h>
@@ -19,13 +20,13 @@ std::string Verdicts::text(const SystemReport& row, std::size_t figure) const {
   return found == of.end() ? "-" : found->second[figure];
 }
 
-std::string Verdicts::note(const std::string& baseline) const {
+std::string Verdicts::note(const std::string& baseline, std::string_view table) const {
   if (of.empty()) return {};
   std::string text = fmt::format(
       "judged: against {} of the same comparison, seed by seed; points, or % of its mean E2E; a tie: 0 is in the 95 % "
       "interval of the difference\n",
       baseline.empty() ? "the best" : baseline);
-  if (alone > 0)
+  if (table.find("better *") != std::string_view::npos || table.find("worse *") != std::string_view::npos)
     text += fmt::format(
         "* differs in its comparison, but not among all {} of the table together (Holm): about one in 20 such differs "
         "by chance\n",
@@ -43,21 +44,30 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
   Verdicts verdicts;
   std::vector<Judged> judgements;
   std::vector<double> chances;
-  for (const Ran& ran : all) {
-    if (ran.report.workload.seeds.size() < 2) continue;
-    for (const ReportBlock& block : blocks_of(ran.report)) {
+  // `row_of`: the row of `all` that a row of the report is about.
+  const auto judge_all = [&](const ComparisonReport& report, auto&& row_of) {
+    for (const ReportBlock& block : blocks_of(report))
       for (const SystemReport* row : block.rows) {
         const SystemReport* rival = rival_of(block, *row, baseline);
         if (rival == nullptr) {
-          if (row == reference_of(block, baseline)) verdicts.of[row].fill("reference");
+          if (row == reference_of(block, baseline)) verdicts.of[row_of(row)].fill("reference");
           continue;
         }
         for (std::size_t i = 0; i < judged_count; ++i) {
-          judgements.push_back(
-              {row, i, judged(*row, *rival, judged_figures[i]), detail::judged_scale(judged_figures[i], *rival)});
+          judgements.push_back({row_of(row), i, judged(*row, *rival, judged_figures[i]),
+                                detail::judged_scale(judged_figures[i], *rival)});
           chances.push_back(judgements.back().of.p);
         }
       }
+  };
+  for (const Ran& ran : all) {
+    if (ran.report.workload.seeds.size() < 2) continue;
+    judge_all(ran.report, [](const SystemReport* row) { return row; });
+    for (std::size_t k = 0; k < ran.report.workload.slo_classes.size(); ++k) {
+      const ComparisonReport part = class_report(ran.report, k);
+      judge_all(part, [&](const SystemReport* row) {
+        return &ran.report.systems[static_cast<std::size_t>(row - part.systems.data())].classes[k];
+      });
     }
   }
   const std::vector<bool> held = hold_together(chances);
@@ -71,9 +81,7 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
     if (!one.of.judged()) continue;
     const bool better = (one.of.difference.mean > 0) != judged_figures[one.figure].less;
     text += one.of.tie() ? " tie" : better ? " better" : " worse";
-    if (one.of.tie() || held[i]) continue;
-    text += " *";
-    ++verdicts.alone;
+    if (!one.of.tie() && !held[i]) text += " *";
   }
   return verdicts;
 }

@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace compared {
 
@@ -21,15 +22,15 @@ struct Verdicts {
   /// For each figure of `judged_figures`: "+12.7 better", "-0.3 tie", with a star where a difference does not hold
   /// among all verdicts of the table (Holm), "reference" for the row that others are compared with.
   std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
-  std::size_t all = 0, alone = 0; ///< judged pairs; those with a star
+  std::size_t all = 0; ///< judged pairs
 
   /// The text of a row's figure; "-" for one that is not judged.
   [[nodiscard]] std::string text(const sluice::SystemReport& row, std::size_t figure) const;
-  /// What the words mean, and the star where there is one; empty if nothing is judged.
-  [[nodiscard]] std::string note(const std::string& baseline) const;
+  /// What the words of `table` mean, and the star if it has one; empty if nothing is judged.
+  [[nodiscard]] std::string note(const std::string& baseline, std::string_view table) const;
 };
 
-/// All rows of the comparisons; empty for one seed.
+/// All rows of the comparisons, and of each SLO class alone; empty for one seed.
 [[nodiscard]] Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline);
 
 } // namespace compared
