@@ -30,7 +30,6 @@
 #include "sluice/report/statistics/paired.hpp"
 #include "sluice/report/statistics/student_t.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/report/observer/decision_log.hpp"
 #include "sluice/report/observer/event.hpp"
 #include "sluice/report/observer/iteration_record.hpp"

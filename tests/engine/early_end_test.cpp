@@ -109,27 +109,29 @@ TEST_CASE("an engine that uses lengths refuses a request without one") {
   CHECK(metrics.refused == 2);
 }
 
-TEST_CASE("FutureMemory learns the generated length of requests whose output is a bound") {
-  FitsFutureMemory policy;
-  FitsFutureMemory::State state;
-  std::vector<RequestRow> rows(1);
-  rows[0].phase = Phase::running;
-  rows[0].spec.output = Tokens{500};
-  rows[0].spec.output_is_bound = true;
-  rows[0].computed = rows[0].generated = Tokens{11};
-  const Slot running[] = {Slot{0}};
-  View view;
-  view.rows = rows;
-  view.running = running;
-  Ledger ledger{LayerBlocks{1000}, LayerBlocks{0}};
-  view.ledger = &ledger;
-  view.geometry.layers = 2;
-  Proposal proposal;
-  policy.propose(view, state, proposal);
-  view.running = {};
-  proposal.clear();
-  policy.propose(view, state, proposal);
-  CHECK(state.past == std::deque<std::int64_t>{12});
+TEST_CASE("the engine learns the generated length of requests whose output is a bound") {
+  using E = Engine<FitsFutureMemory, SmallCost, EndsAfter>;
+  auto engine = E::make({.limits = {.batch = 4},
+                         .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{1000},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = SmallCost{},
+                         .backend = EndsAfter{SmallCost{}, 12}});
+  REQUIRE(engine.has_value());
+  for (const std::int64_t bound : {500, 5, 500}) {
+    RequestSpec spec{.prompt = Tokens{8}, .output = Tokens{bound}, .slo = {.tbt = Seconds{1}}};
+    spec.output_is_bound = true;
+    REQUIRE(engine->submit(spec));
+    REQUIRE(
+        engine->submit({.prompt = Tokens{8}, .output = Tokens{7}, .slo = {}})); // it is cancelled: nothing is learned
+    engine->step();
+    CHECK(engine->cancel(RequestId{static_cast<std::uint32_t>(2 * engine->view().finished + 1)}).ok());
+    while (engine->step() == Stepped::ran) {
+    }
+  }
+  const auto longer = [&](std::int64_t than) { return engine->view().lengths->longer_than(Tokens{than}).size(); };
+  CHECK(engine->view().lengths->known() == 3);
+  CHECK(std::vector{longer(4), longer(5), longer(11), longer(12)} == std::vector<std::size_t>{3, 2, 2, 0});
 }
 
 TEST_CASE("a request ends when its backend says so, before its length") {

@@ -37,6 +37,8 @@ enum class Slip {
   too_large_a_batch,
   over_budget,
   brings_back,
+  presses_for_free,
+  presses_optionally,
 };
 
 /// First come, first served, with one mistake once two requests run.
@@ -62,6 +64,13 @@ struct Hasty : Fcfs {
     if (M == Slip::claims_stranger) claims.push_back({Slot{77}, Tokens{1}, Tokens{0}, false});
     if (M == Slip::lets_waiting_leave && !state.queue.empty()) proposal.leaving.push_back(state.queue.front());
     if (M == Slip::optional_first) claims.front().required = false;
+    if (M == Slip::presses_for_free || M == Slip::presses_optionally)
+      for (Claim& claim : claims)
+        if (view.row(claim.slot).phase != Phase::running) {
+          claim.required = M == Slip::presses_for_free;
+          claim.at_cost_of = claim.required ? claim.slot : claims.front().slot;
+          break;
+        }
     if (M == Slip::too_many_tokens) claims.front().tokens = Tokens{5};
     if (M == Slip::fewer_than_none) claims.front().tokens = Tokens{-1};
     if (M == Slip::too_large_a_batch)
@@ -133,6 +142,8 @@ TEST_CASE("every running request has a claim or leaves, and not both") {
 TEST_CASE("a proposal claims live requests, each once, required ones first") {
   CHECK(proposal_tells<Slip::claims_twice>("it names request 0 twice; expected each request once"));
   CHECK(proposal_tells<Slip::claims_stranger>("it names slot 77, which holds no live request"));
+  CHECK(proposal_tells<Slip::presses_for_free>("presses, or is required after one that does, in a way"));
+  CHECK(proposal_tells<Slip::presses_optionally>("presses, or is required after one that does, in a way"));
   CHECK(proposal_tells<Slip::optional_first>("comes after an optional one; expected required claims first"));
 }
 

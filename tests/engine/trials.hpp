@@ -126,6 +126,28 @@ void check_all_served(const E& engine, std::size_t requests) {
   }
 }
 
+/// What policies read of the past agrees with what an observer has counted.
+template <class E>
+void check_sums(const E& engine) {
+  ServedSums counted;
+  for (const RequestRecord& record : engine.template observed<Summary>().requests) {
+    counted.missed += record.missed;
+    counted.started += record.started() ? 1 : 0;
+    counted.late_first += record.started() && !on_time(record.ttft(), record.slo_ttft, record.first) ? 1 : 0;
+    counted.tokens += record.delivered.count();
+  }
+  const ServedSums& told = engine.view().served;
+  CHECK(told.missed == counted.missed);
+  CHECK(told.started == counted.started);
+  CHECK(told.late_first == counted.late_first);
+  CHECK(told.tokens >= counted.tokens); // a cancelled request's deposit is never delivered
+  for (const RequestRow& row : engine.view().rows)
+    if (row.phase != Phase::ended && row.generated.count() > 0) {
+      CHECK(row.first_token <= row.last_token);
+      CHECK(row.missed_by(engine.now()) >= row.missed);
+    }
+}
+
 /// The phases in which requests were cancelled.
 struct Cancelled {
   std::int64_t waiting = 0, in_prefill = 0, in_decode = 0, preempted = 0, kept_on_host = 0, copied = 0;
@@ -229,6 +251,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
         engine.idle_until(trial.requests[next].arrival);
       }
       check_ledger(engine);
+      if (engine.steps() % 16 == 0) check_sums(engine);
       if (cancels != nullptr) cancel_some(engine, users, each, *cancels);
       CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
       slots = engine.view().rows.size();
@@ -239,6 +262,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     CHECK(slots <= static_cast<std::size_t>(most_alive));
     check_all_served(engine, trial.requests.size());
     check_times(engine);
+    check_sums(engine);
     CHECK_MESSAGE(engine.template observed<Audit>().reckoning.overwritten == 0, "no other engine has its memory");
     exercised.add(engine);
   }

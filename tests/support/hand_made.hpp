@@ -22,6 +22,7 @@ struct HandMade {
   Seconds now{100};
   std::int64_t step = 50;
   std::int64_t last_finish_step = -1;
+  OutputLengths lengths;
 
   /// A row whose first `computed` tokens have KV; it is in no list.
   Slot add(Tokens prompt, Tokens output, Tokens generated, Tokens computed, Phase phase) {
@@ -57,6 +58,7 @@ struct HandMade {
     view.ledger = &ledger;
     view.plan = &plan;
     view.last_finish_step = last_finish_step;
+    view.lengths = &lengths;
     return view;
   }
 };

@@ -11,6 +11,7 @@
 #include "engines/program.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
+#include "shared/set_flag.hpp"
 #include "shared/shell_word.hpp"
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_at.hpp"
@@ -140,6 +141,7 @@ CommandLine::CommandLine()
                "DeepSpeedWeights: one in this many layers is on the host (default: 1)");
   flags_.whole("--remap-layers", options.tuning.remapped, 0, 100'000,
                "the most layers whose memory Mirage lends to KV (default: as many as computation hides)");
+  add_set_flag(app, options.tuning.set);
   app.add_option("--record", options.record,
                  "the performance record that SelectN looks up, made by sluice-profile (default: its own cost "
                  "model)");
@@ -178,7 +180,12 @@ CommandLine::CommandLine()
   app.add_option("--data", options.data,
                  "folder of the public traces that some presets read (default: data in $SLUICE_SHARED, or in shared "
                  "here or in the parent folder)");
-  app.add_flag("--list", options.list, "name the systems and the presets, and stop");
+  app.add_option_function<std::string>(
+         "--list", [this](const std::string& what) { options.list = what; },
+         "name the systems and the presets, or with \"numbers\" the numbers that --set sets, and stop")
+      ->expected(0, 1)
+      ->default_str("names")
+      ->type_name("[numbers]");
   app.add_flag("--devices", options.devices,
                "print the named devices and models, with the figures that decide and their sources, and stop");
   app.add_flag("--dry-run", options.dry_run, "read all input, print the runs that it asks for, and stop");

@@ -187,8 +187,14 @@ int program(int argc, char** argv) {
     std::fputs(compared::devices_table().c_str(), stdout);
     return 0;
   }
-  if (asked.options.list) {
-    list_names();
+  if (!asked.options.list.empty()) {
+    if (asked.options.list == "numbers")
+      std::fputs(engines::numbers_text(engines::simulated_systems()).c_str(), stdout);
+    else if (asked.options.list == "names")
+      list_names();
+    else
+      return fail(
+          compared::flag_error("--list", "it is '" + excerpt(asked.options.list) + "'", "--list, or --list numbers"));
     return 0;
   }
   crew.threads(asked.options.threads);

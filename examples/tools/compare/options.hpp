@@ -47,6 +47,7 @@ struct TuningOptions {
   std::optional<std::int64_t> plan_nodes, rotation_blocks, interval, remapped;
   std::optional<double> max_pause; ///< seconds
   std::optional<double> lag_alpha, lag_first, lag_next;
+  std::vector<std::string> set; ///< `Policy.number=value` each
 };
 
 /// Several tenants on one node.
@@ -83,7 +84,8 @@ struct Options {
   sluice::TraceAt trace_at{};
   std::optional<std::int64_t> iteration_rows; ///< rows per run in iterations.csv, at most
   std::optional<std::int64_t> threads;
-  bool list = false, devices = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
+  std::string list; ///< "names" or "numbers"; empty: not asked for
+  bool devices = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
   bool no_traces = false; ///< leave no traces in `out`
   bool tokens = false;    ///< leave a row for every token in `out`
 

@@ -174,18 +174,28 @@ Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& 
   return record;
 }
 
-/// Parameters of single policies.
-Tuned tuned_by(const TuningOptions& tuning) {
-  Tuned tuned{.alpha = tuning.alpha,
-              .plan_nodes = tuning.plan_nodes,
-              .lag_alpha = tuning.lag_alpha,
-              .lag_first = tuning.lag_first,
-              .lag_next = tuning.lag_next};
-  if (tuning.max_pause) tuned.max_wait = Seconds{*tuning.max_pause};
-  if (tuning.rotation_blocks) tuned.rotation = TokenBlocks{*tuning.rotation_blocks};
-  if (tuning.interval) tuned.interval = static_cast<int>(*tuning.interval);
-  if (tuning.remapped) tuned.remapped = static_cast<int>(*tuning.remapped);
-  return tuned;
+/// Numbers of single policies: by flags of their own, then by --set.
+Expected<std::vector<NumberSetting>> numbers_by(const TuningOptions& tuning, const std::vector<const System*>& chosen) {
+  std::vector<NumberSetting> numbers;
+  const auto set = [&numbers](const char* policy, const char* name, const auto& value) {
+    if (value) numbers.push_back({policy, name, static_cast<double>(*value)});
+  };
+  set("DistancePlacement", "alpha", std::optional{tuning.alpha});
+  set("UniformDistance", "alpha", std::optional{tuning.alpha});
+  set("DistancePlacement", "node_limit", tuning.plan_nodes);
+  set("Pause", "max_wait", tuning.max_pause);
+  set("LargestVirtualLagFirst", "rotation", tuning.rotation_blocks);
+  set("LargestVirtualLagFirst", "alpha", tuning.lag_alpha);
+  set("LargestVirtualLagFirst", "beta_first", tuning.lag_first);
+  set("LargestVirtualLagFirst", "beta_next", tuning.lag_next);
+  set("IntervalOffload", "interval", tuning.interval);
+  set("ParameterRemap", "most_layers", tuning.remapped);
+  std::vector<System> systems;
+  for (const System* system : chosen) systems.push_back(*system);
+  const Expected<std::vector<NumberSetting>> more = engines::read_settings(tuning.set, systems);
+  if (!more) return more.error();
+  numbers.insert(numbers.end(), more->begin(), more->end());
+  return numbers;
 }
 
 /// How a seed resamples the trace; empty: the trace is served as recorded.
@@ -293,7 +303,9 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   c.setup.geometry = {shape.layers, shape.layer_block_bytes(block), shape.layer_weight_bytes(),
                       shape.layer_hidden_bytes(block)};
   c.setup.device_blocks = across_layers(budget, shape.layers);
-  c.setup.tuned = tuned_by(options.tuning);
+  Expected<std::vector<NumberSetting>> numbers = numbers_by(options.tuning, c.systems);
+  if (!numbers) return numbers.error();
+  c.setup.numbers = *std::move(numbers);
   if (!options.record.empty()) {
     Expected<IntervalRecord> record = read_record(options.record, shape);
     if (!record) return record.error();
@@ -510,6 +522,7 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
     w.notes.emplace_back("DeepSpeedWeights", fmt::format("interval {}", *options.tuning.interval));
   if (options.tuning.remapped)
     w.notes.emplace_back("Mirage", fmt::format("lends {} layers at most", *options.tuning.remapped));
+  for (const std::string& setting : options.tuning.set) w.notes.emplace_back("Set", setting);
   if (!options.preset_note.empty()) w.notes.emplace_back("Preset", options.preset_note);
   if (!options.case_label.empty()) w.notes.emplace_back("Case", options.case_label);
 }

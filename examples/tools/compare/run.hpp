@@ -20,9 +20,9 @@ namespace compared {
 struct Tenants; ///< compare/tenants.hpp
 struct Wanted;  ///< compare/wanted.hpp
 
+using engines::NumberSetting;
 using engines::Requests;
 using engines::System;
-using engines::Tuned;
 
 /// The part of the setup that all systems of a comparison share.
 struct Setup : engines::Setup {

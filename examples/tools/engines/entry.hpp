@@ -165,6 +165,7 @@ template <class E, class Also = OtherRules>
 System simulated_entry(std::string_view name, std::string_view what) {
   System system{.name = name, .what = what};
   system.simulate = &detail::simulated<E, Also>;
+  system.numbers = &numbers_of<E>;
   return system;
 }
 

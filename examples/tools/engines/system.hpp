@@ -11,6 +11,7 @@
 #include "sluice/world/simulated.hpp"
 
 #include "engines/cost_choice.hpp"
+#include "engines/numbers.hpp"
 #include "engines/setup.hpp"
 #include "engines/sharing_choice.hpp"
 
@@ -22,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace engines {
 
@@ -95,6 +97,9 @@ struct System {
   /// Errors: those of `simulate`, and an unreadable trace.
   sluice::Expected<NodeEnd> (*simulate_node)(const NodeSimulation&) = nullptr;
   RealComposed (*composed)() = nullptr;
+
+  /// The numbers that its policies declare.
+  std::vector<NumberRow> (*numbers)() = nullptr;
 
   bool knows_lengths = false;   ///< its admission uses output lengths, which a server cannot know
   bool rebuilds_kv = false;     ///< it recomputes K and V, so iterations need buffers for that

@@ -12,6 +12,7 @@
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
 #include "shared/out_folder.hpp"
+#include "shared/set_flag.hpp"
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"
 #include "shared/whole_output.hpp"
@@ -144,6 +145,7 @@ int program(int argc, char** argv) {
   flags.whole(
       "--rotation-blocks", options.tuning.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
+  add_set_flag(app, options.tuning.set);
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   flags.folder("--out", options.out, "folder for explore.html, explore.json and tables as CSV");

@@ -2,8 +2,8 @@
 // The clients of sluice-load: a coroutine each, all on one thread.
 #include "load/load.hpp"
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 
 #include "load/prompts.hpp"

@@ -2,8 +2,8 @@
 // StreamCheck: one streamed answer as it comes: when its tokens came, and what the API promises of it that it breaks.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "chunk.hpp" // by its place: tests include this header without the programs' include path

@@ -4,6 +4,7 @@
 
 #include "engines/program.hpp"
 #include "shared/link_flag.hpp"
+#include "shared/set_flag.hpp"
 #include "shared/shell_word.hpp"
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_at.hpp"
@@ -69,6 +70,7 @@ void add_machine(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--system", options.system, "the system whose policies to run; --list names them")
       ->capture_default_str();
+  add_set_flag(app, options.set);
   app.add_option("--backend", options.backend,
                  "cpu, or cuda: the first GPU, in a build with CUDA; the two memories are then the GPU's "
                  "and pinned memory of the host")

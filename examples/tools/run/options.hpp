@@ -20,6 +20,7 @@ namespace running {
 
 struct Options {
   std::string model = "tiny", system = "AllResident", backend = "cpu";
+  std::vector<std::string> set;                ///< numbers of the system's policies
   std::optional<std::uint64_t> random_weights; ///< seed
   std::vector<std::string> prompts, prompt_ids;
   std::string trace, format, trace_columns;

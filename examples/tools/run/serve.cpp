@@ -204,6 +204,8 @@ Status write_files(Files& files, const Recorded& recorded, const ClockRecord& cl
 Expected<Served> serve(const Options& options) {
   const Expected<const engines::System*> system = find_system(options.system);
   if (!system) return system.error();
+  Expected<std::vector<engines::NumberSetting>> numbers = engines::read_settings(options.set, {*system, 1});
+  if (!numbers) return numbers.error();
   Expected<Computer> computer =
       Computer::open(options, !options.replay_clock.empty()); // first: without a GPU no model is read
   if (!computer) return computer.error();
@@ -243,6 +245,7 @@ Expected<Served> serve(const Options& options) {
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
   engines::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
+  engine.numbers = *std::move(numbers);
   engine.calibrates = options.calibrates();
 
   Results& results = served.results;

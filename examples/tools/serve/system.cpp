@@ -19,6 +19,7 @@
 #include "sluice/world/machine/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
+#include "engines/registry.hpp"
 #include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
@@ -179,7 +180,13 @@ Expected<Served> simulated(const Options& options) {
 } // namespace
 
 Expected<Served> set_up(const Options& options, const engines::System& system) {
-  return options.simulate.empty() ? on_machine(options, system) : simulated(options);
+  // A second engine that serves the same requests (--tee) may have other policies.
+  Expected<std::vector<engines::NumberSetting>> numbers =
+      engines::read_settings(options.run.set, engines::real_systems());
+  if (!numbers) return numbers.error();
+  Expected<Served> served = options.simulate.empty() ? on_machine(options, system) : simulated(options);
+  if (served) served->setup.numbers = *std::move(numbers);
+  return served;
 }
 
 } // namespace serving

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
@@ -91,7 +92,7 @@ class Decider {
     Proposal& proposal = draft_.proposal;
     const auto ask = [&] {
       proposal.clear();
-      asked(functions::admission_name, [&] { policies_.admission.propose(view, policies_.admission_state, proposal); });
+      asked(functions::admission_name, [&] { policies_.propose(view, proposal); });
     };
     ask();
     if (proposal.claims.empty() && core_.requests.running.empty() && !core_.requests.preempted.empty()) {
@@ -196,16 +197,15 @@ class Decider {
         decision.new_plan = verdict.feasible;
         decision.in_flight = draft_.plan.in_flight;
       }
-      if (verdict.joined > claims.size() - required) {
+      if (!keep_joined(claims, required, verdict)) {
         decision.mistake = Decision::Mistake::joined;
         return;
       }
-      if (verdict.feasible && required + verdict.joined > 0) {
-        claims.resize(required + verdict.joined); // optional claims without a place are dropped
-        break;
-      }
+      if (verdict.feasible && required + verdict.joined > 0) break;
       stale = true;
-      if (verdict.feasible || required == 0) {
+      if (!verdict.feasible && required > 0 && claims[required - 1].at_cost_of) {
+        settle_pressing(decision, required);
+      } else if (verdict.feasible || required == 0) {
         // Only optional claims were proposed and none found a place: the first one runs alone, without regard to its
         // SLO.
         claims.resize(1);
@@ -234,6 +234,46 @@ class Decider {
       }
     }
     asked(functions::admission_name, [&] { policies_.admission.settle(view, claims); });
+  }
+
+  /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.
+  static bool keep_joined(std::vector<Claim>& claims, std::size_t required, const Verdict& verdict) {
+    const std::size_t considered = required + verdict.joined + verdict.skipped.size();
+    if (considered > claims.size()) return false;
+    std::size_t before = required; // the least index that may come next
+    for (const std::size_t skipped : verdict.skipped) {
+      if (skipped < before || skipped + 1 >= considered) return false;
+      before = skipped + 1;
+    }
+    if (!verdict.feasible || considered == 0) return true;
+    claims.resize(considered);
+    for (auto skipped = verdict.skipped.rbegin(); skipped != verdict.skipped.rend(); ++skipped)
+      claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(*skipped));
+    return true;
+  }
+
+  /// There is no plan with the last pressing claim. The request that it names is preempted for it; if that has not
+  /// helped, the claim is dropped and that request runs on. Optional claims wait while a request is preempted, and are
+  /// considered again once none is: a claim that presses in vain must not keep others out.
+  void settle_pressing(Decision& decision, std::size_t& required) {
+    auto& claims = decision.claims;
+    const Slot cost = *claims[required - 1].at_cost_of;
+    const auto paid = std::find(decision.victims.begin(), decision.victims.end(), cost);
+    if (paid == decision.victims.end()) {
+      const auto at = std::find_if(claims.begin(), claims.end(), [cost](const Claim& one) { return one.slot == cost; });
+      draft_.paid = {*at, at - claims.begin()};
+      draft_.optional.assign(claims.begin() + static_cast<std::ptrdiff_t>(required), claims.end());
+      claims.resize(required);
+      claims.erase(at);
+      decision.victims.push_back(cost);
+      --required;
+    } else {
+      claims[required - 1] = draft_.paid.claim;
+      std::rotate(claims.begin() + draft_.paid.at, claims.begin() + static_cast<std::ptrdiff_t>(required) - 1,
+                  claims.begin() + static_cast<std::ptrdiff_t>(required));
+      decision.victims.erase(paid);
+      claims.insert(claims.end(), draft_.optional.begin(), draft_.optional.end());
+    }
   }
 
   void drop_victim(const View& view, Decision& decision, std::size_t& required) {

@@ -218,8 +218,7 @@ class DecidesAsync {
     View view = core.view(engine.backend.now());
     Proposal& proposal = engine.draft.proposal;
     proposal.clear();
-    asked(detail::PolicyFunctions<C>::admission_name,
-          [&] { engine.policies.admission.propose(view, engine.policies.admission_state, proposal); });
+    asked(detail::PolicyFunctions<C>::admission_name, [&] { engine.policies.propose(view, proposal); });
     view.now = since_; // when these plans were started
     for (const UnseenPlan& made : copy.draft.unseen_plans)
       engine.policies.tell(events::Planned{view, made.plan, made.wall, made.wall});

@@ -44,10 +44,19 @@ struct Policies : PolicyValues<C>, PolicyStates<C> {
   [[no_unique_address]] typename observers_type::states observer_states{};
   /// Step times of the levels among which a node chooses.
   [[no_unique_address]] std::conditional_t<streams_weights, StreamedStep, NoStep> level_times{};
+  /// What Admission may ask.
+  static const EstimateTable estimates;
   bool silent = false; ///< a copy that decides asynchronously tells observers nothing
 
   /// The planner's cost model, corrected by what it has learned.
   [[nodiscard]] decltype(auto) predictor() const { return this->cost.predictor(this->cost_state); }
+  /// Asks Admission for its claims.
+  void propose(const View& view, Proposal& proposal) {
+    if constexpr (ProposesByEstimate<typename C::admission_type>)
+      this->admission.propose(view, this->admission_state, proposal, Estimate{estimates, this, view.geometry});
+    else
+      this->admission.propose(view, this->admission_state, proposal);
+  }
   /// Whether an observer hears of such events; what only they need is computed only then.
   template <class Event>
   static constexpr bool hears = observers_type::template hears<Event>;
@@ -62,13 +71,18 @@ struct Policies : PolicyValues<C>, PolicyStates<C> {
       (std::make_index_sequence<std::tuple_size_v<typename C::observer_values>>{});
     }
   }
-  /// Delivery calls this when tokens reach their user.
-  auto delivery_sink() {
-    return [this](const RequestRow& request, Tokens count, Seconds when) {
-      tell(events::Delivered{request, count, when});
-    };
-  }
 };
+
+template <class C>
+constexpr EstimateTable Policies<C>::estimates{
+    [](const void* policies, const Work& work) -> StepTime {
+      return static_cast<const Policies*>(policies)->predictor().step(work);
+    },
+    [](const void* policies) -> LinkCost { return static_cast<const Policies*>(policies)->predictor().link(); },
+    [](const SteadyLoad& load) -> StepCost {
+      SteadyScratch<typename C::transfer_type> scratch;
+      return steady_step<typename C::transfer_type>(load, scratch);
+    }};
 
 namespace detail {
 

@@ -2,6 +2,7 @@
 // TokenAccounts: counts the tokens of an iteration that has run, delivers them, and ends requests.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
@@ -21,20 +22,18 @@ class TokenAccounts {
   /// An iteration has run: every claim's tokens now have KV, and a request with nothing pending has generated a token.
   void account(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
     ++core.step;
-    const auto sink = policies.delivery_sink();
     for (const Claim& claim : claims) {
       if (claim.tokens.count() == 0) continue;
       RequestRow& request = core.row(claim.slot);
       request.computed += claim.tokens;
       if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
       if (request.pending().count() > 0) continue;
-      generate(request, now, policies, sink);
+      generate(core, request, now, policies);
       if (has_all(request)) finished_.push_back(claim.slot);
     }
   }
   /// The same if every claim decodes. Returns how many requests open a block with their next token.
   std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
-    const auto sink = policies.delivery_sink();
     RequestRow* const rows = core.requests.rows.data();
     ++core.step;
     std::int64_t opening = 0;
@@ -43,7 +42,7 @@ class TokenAccounts {
       request.computed += Tokens{1};
       if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
       opening += request.slack.count() == 0 ? 1 : 0;
-      generate(request, now, policies, sink);
+      generate(core, request, now, policies);
       if (has_all(request)) finished_.push_back(claim.slot);
     }
     return opening;
@@ -51,9 +50,9 @@ class TokenAccounts {
   /// Deposits drain while their requests run, wait or are preempted: `advance` brings them up to date before a policy
   /// plans with them.
   static void advance(Core& core, Policies<C>& policies, Seconds now) {
-    const auto sink = policies.delivery_sink();
     for (const auto* list : {&core.requests.running, &core.requests.preempted})
-      for (const Slot slot : *list) policies.delivery.advance(core.row(slot), now, sink);
+      for (const Slot slot : *list)
+        policies.delivery.advance(core.row(slot), now, Sink{core, core.row(slot), policies});
   }
 
   /// Applies the backend's outcomes of an iteration. A request that ended early has got its last token; a request that
@@ -74,10 +73,9 @@ class TokenAccounts {
   template <class Forget>
   void end_finished(Core& core, const Draft& draft, Seconds now, Policies<C>& policies, Forget&& forget) {
     if (finished_.empty()) return;
-    const auto sink = policies.delivery_sink();
     for (const Slot slot : finished_) {
       RequestRow& request = core.row(slot);
-      policies.delivery.finish(request, now, sink);
+      policies.delivery.finish(request, now, Sink{core, request, policies});
       policies.tell(events::Ended{request, now});
       forget(slot);
       end_request(core, slot, draft);
@@ -94,11 +92,35 @@ class TokenAccounts {
  private:
   static constexpr bool finds_released = C::retention_type::finds_released;
 
-  template <class Sink>
-  static void generate(RequestRow& request, Seconds now, Policies<C>& policies, const Sink& sink) {
+  /// Delivery calls this when tokens of `row` reach their user.
+  struct Sink {
+    Core& core;
+    RequestRow& row;
+    Policies<C>& policies;
+
+    void operator()(const RequestRow& request, Tokens count, Seconds when) const {
+      if (row.last_delivery.count() >= 0 && when - row.last_delivery > row.spec.slo.tbt) miss(when);
+      row.last_delivery = when;
+      policies.tell(events::Delivered{request, count, when});
+    }
+    [[gnu::cold, gnu::noinline]] void miss(Seconds when) const {
+      const std::int64_t missed = deadlines_missed(when - row.last_delivery, row.spec.slo.tbt, when);
+      row.missed += missed;
+      core.served.missed += missed;
+    }
+  };
+
+  static void generate(Core& core, RequestRow& request, Seconds now, Policies<C>& policies) {
+    if (request.generated.count() == 0) start(core, request, now);
     request.generated += Tokens{1};
     request.last_token = now;
-    policies.delivery.generated(request, now, sink);
+    ++core.served.tokens;
+    policies.delivery.generated(request, now, Sink{core, request, policies});
+  }
+  [[gnu::noinline]] static void start(Core& core, RequestRow& request, Seconds now) {
+    request.first_token = now;
+    ++core.served.started;
+    if (!on_time(now - request.spec.arrival, request.spec.slo.ttft, now)) ++core.served.late_first;
   }
   /// Whether this token is the request's last: by its length, or because the backend said so. The backend's word counts
   /// once, for this request only.

@@ -2,8 +2,8 @@
 // SloAttainment: one request's SLO attainment while it is served.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cmath>

@@ -60,12 +60,7 @@ TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and 
     const FitsFutureMemory policy{.enough = 5, .first_guess = Tokens{between(random, 10, 80)}};
     FitsFutureMemory::State state;
     // Some have run and ended before: it has observed their lengths.
-    for (std::int64_t i = between(random, 0, 12); i > 0; --i)
-      made.decoding(Tokens{5}, Tokens{1}, Tokens{between(random, 2, 100)});
-    Proposal unused;
-    policy.propose(made.view(), state, unused);
-    const std::size_t ended = made.running.size();
-    made.running.clear();
+    for (std::int64_t i = between(random, 0, 12); i > 0; --i) made.lengths.learn(Tokens{between(random, 2, 100)});
     for (std::int64_t i = between(random, 0, 4); i > 0; --i) {
       const Tokens generated{between(random, 1, 30)};
       made.decoding(Tokens{between(random, 1, 60)}, generated, generated + Tokens{between(random, 1, 90)});
@@ -78,13 +73,12 @@ TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and 
     made.ledger = Ledger{LayerBlocks{between(random, 8, 40) * made.geometry.layers}, LayerBlocks{0}};
     Proposal proposal;
     policy.propose(made.view(), state, proposal);
-    CHECK(state.past.size() == ended);
 
     const double capacity = static_cast<double>(made.ledger.device().capacity().count() / made.geometry.layers * 16);
     std::vector<FutureClaim> claims;
     const auto future = [&](Slot slot) {
       const RequestRow& row = made.rows[index(slot)];
-      return FutureClaim{static_cast<double>(row.context().count()) + 8, policy.expected_remaining(state, row)};
+      return FutureClaim{static_cast<double>(row.context().count()) + 8, policy.expected_remaining(made.lengths, row)};
     };
     for (const Slot slot : made.running) claims.push_back(future(slot));
     std::size_t expected = made.running.size();
@@ -105,30 +99,19 @@ TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and 
 
 TEST_CASE("FitsFutureMemory expects the observed lengths that exceed the present one") {
   HandMade made;
-  const FitsFutureMemory policy{.window = 50, .enough = 1, .first_guess = Tokens{7}};
-  FitsFutureMemory::State state;
-  Proposal unused;
+  const FitsFutureMemory policy{.enough = 1, .first_guess = Tokens{7}};
   const Slot waits = made.add(Tokens{10}, Tokens{3}, Tokens{0}, Tokens{0}, Phase::waiting);
-  CHECK(policy.expected_remaining(state, made.rows[index(waits)]) == 7);
-  const auto serve = [&](int requests, std::int64_t output) {
-    for (int i = 0; i < requests; ++i) {
-      made.running.clear();
-      made.decoding(Tokens{5}, Tokens{1}, Tokens{output});
-      policy.propose(made.view(), state, unused);
-      unused.clear();
-    }
-    made.running.clear();
-    policy.propose(made.view(), state, unused); // the last has ended too
-    unused.clear();
-  };
-  serve(60, 10);
-  CHECK(policy.expected_remaining(state, made.rows[index(waits)]) == 10);
+  const auto expected = [&](const RequestRow& row) { return policy.expected_remaining(made.lengths, row); };
+  CHECK(expected(made.rows[index(waits)]) == 7);
+  for (int i = 0; i < 60; ++i) made.lengths.learn(Tokens{10});
+  CHECK(expected(made.rows[index(waits)]) == 10);
   RequestRow row = made.rows[index(waits)];
   row.generated = Tokens{9};
-  CHECK(policy.expected_remaining(state, row) == 1);
+  CHECK(expected(row) == 1);
   row.generated = Tokens{10}; // longer than all observed lengths
-  CHECK(policy.expected_remaining(state, row) == 1);
-  serve(50, 200); // the window forgets the short ones
-  CHECK(policy.expected_remaining(state, made.rows[index(waits)]) == 200);
-  CHECK(policy.expected_remaining(state, row) == 190);
+  CHECK(expected(row) == 1);
+  for (std::size_t i = 0; i < OutputLengths::window; ++i)
+    made.lengths.learn(Tokens{200}); // the short ones are forgotten
+  CHECK(expected(made.rows[index(waits)]) == 200);
+  CHECK(expected(row) == 190);
 }

@@ -99,6 +99,8 @@ struct Core {
   std::int64_t step = 0;
   std::int64_t finished = 0;
   std::int64_t last_finish_step = -1;
+  ServedSums served;
+  OutputLengths lengths;
   CarryOver carry_over;
 };
 

@@ -44,6 +44,7 @@ struct ProposalMistake {
     not_running, ///< a request leaves that does not run
     left_out,    ///< a running request has no claim and does not leave
     order,       ///< a required claim after an optional one
+    cost,        ///< it presses at the cost of no running request with a required claim of its own
     may_not,     ///< a preempted request that Relief does not let return
     tokens,      ///< more tokens than the request has to compute, or fewer than 0
     batch,       ///< more claims than a batch has requests

@@ -7,6 +7,7 @@
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct UnseenPlan {
   Seconds wall{0};
 };
 
+/// The claim of a running request that is preempted for a pressing one, and its place among the claims.
+struct Paid {
+  Claim claim;
+  std::ptrdiff_t at = 0;
+};
+
 /// The next plan, what the weights offer, and scratch memory of decisions. An engine has one draft for all decisions;
 /// it holds the content of the newest.
 struct Draft {
@@ -26,6 +33,8 @@ struct Draft {
   Proposal proposal;
   std::vector<std::uint64_t> proposed; ///< scratch: by slot, the last check that met it (proposal_check.hpp)
   std::uint64_t checks = 0;            ///< checks of proposals so far
+  Paid paid;                           ///< scratch: for the pressing claim under consideration
+  std::vector<Claim> optional;         ///< scratch: optional claims that wait meanwhile
   std::vector<LayerStream> streams;    ///< scratch: of a plan applied to claims
   /// Whether layers are fetched: by the last committed iteration, or by the plan in force when it was last applied.
   bool fetches = false;

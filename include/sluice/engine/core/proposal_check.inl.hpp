@@ -47,6 +47,19 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     (pending <= Tokens{1} ? decodes : prompts) += claim.tokens.count();
     running += request.phase == Phase::running ? 1 : 0;
   }
+  bool presses = false;
+  for (const Claim& claim : proposal.claims) {
+    if (presses && claim.required && !claim.at_cost_of) return {Kind::cost, claim.slot, 0};
+    if (!claim.at_cost_of) continue;
+    presses = true;
+    const auto pays = [&](const Claim& other) {
+      return other.slot == *claim.at_cost_of && other.required && !other.at_cost_of &&
+             core.row(other.slot).phase == Phase::running;
+    };
+    if (!claim.required || core.row(claim.slot).phase == Phase::running ||
+        std::none_of(proposal.claims.begin(), proposal.claims.end(), pays))
+      return {Kind::cost, claim.slot, 0};
+  }
   const std::int64_t most = std::max(prompts, decodes);
   if (most > core.limits.batch_tokens.count()) return {Kind::budget, {}, most};
   if (proposal.claims.size() > static_cast<std::size_t>(std::max(0, core.limits.batch)))
@@ -84,6 +97,10 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
                  "request in Proposal::leaving");
   case Kind::order:
     return error("the required claim of " + request + " comes after an optional one", "required claims first");
+  case Kind::cost:
+    return error(request + " presses, or is required after one that does, in a way that no request can pay for",
+                 "pressing claims after the other required ones, for requests that do not run, each at the cost of a "
+                 "running request that has a required claim");
   case Kind::may_not:
     return error(request + " is preempted and may not return, but has a claim",
                  "preempted requests whose row says may_return");

@@ -109,6 +109,7 @@ SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, con
 
 SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft) {
   std::erase(core.requests.running, slot);
+  core.lengths.learn(core.row(slot).generated);
   detail::release(core, slot);
   ++core.finished;
   core.last_finish_step = core.step;

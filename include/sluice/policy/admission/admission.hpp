@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/contract.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
 
@@ -19,11 +20,21 @@ concept KeepsQueue = requires(const P& policy, typename P::State& state, const R
   { policy.leave(state, slot, row) } -> std::same_as<void>;
 };
 
-/// `P` proposes scheduled requests (claims).
+/// `P` proposes scheduled requests (claims) from the view alone.
 template <class P>
-concept ProposesClaims = requires(const P& policy, typename P::State& state, const View& view, Proposal& proposal) {
+concept ProposesByView = requires(const P& policy, typename P::State& state, const View& view, Proposal& proposal) {
   { policy.propose(view, state, proposal) } -> std::same_as<void>;
 };
+/// `P` asks what an iteration would take before it proposes.
+template <class P>
+concept ProposesByEstimate = requires(const P& policy, typename P::State& state, const View& view, Proposal& proposal,
+                                      const Estimate& estimate) {
+  { policy.propose(view, state, proposal, estimate) } -> std::same_as<void>;
+};
+/// `P` proposes scheduled requests, one way or the other.
+template <class P>
+concept ProposesClaims = ProposesByView<P>
+!= ProposesByEstimate<P>;
 
 /// `P` may lower the tokens of accepted claims.
 template <class P>
@@ -49,7 +60,8 @@ concept StatesLengths = requires {
 ///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
 ///  2. `enter(state, slot, row)`: a request arrived. `leave(state, slot, row)`: it no longer waits.
 ///  3. `propose(view, state, proposal)` fills an empty proposal: required claims first. It never proposes more than
-///     `view.limits` allow, and no preempted request unless its row says `may_return`.
+///     `view.limits` allow, and no preempted request unless its row says `may_return`. With a fourth argument, `const
+///     Estimate&`, it may ask what an iteration would take.
 ///  4. `settle(view, accepted)` may lower the tokens of accepted claims, to 0 at the least, and never raises them.
 ///  5. `P::steady`: true promises that the same batch of decodes is claimed again until a request arrives, ends, is
 ///     preempted or may return. False if the order changes with time (rotation); the engine then asks in every step.
@@ -76,7 +88,8 @@ struct Contract<roles::Admission> {
       static_assert(KeepsQueue<P>, "sluice: this Admission policy needs `void enter(State&, Slot, const RequestRow&) "
                                    "const` and `void leave(State&, Slot, const RequestRow&) const`");
       static_assert(ProposesClaims<P>,
-                    "sluice: this Admission policy needs `void propose(const View&, State&, Proposal&) const`");
+                    "sluice: this Admission policy needs `void propose(const View&, State&, Proposal&) const`, or the "
+                    "same with a fourth argument, `const Estimate&`");
       static_assert(SettlesClaims<P>,
                     "sluice: this Admission policy needs `void settle(const View&, std::span<Claim>) const` "
                     "(an empty body keeps every claim as proposed)");

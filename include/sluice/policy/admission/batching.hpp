@@ -26,13 +26,15 @@ enum class Newcomers : std::uint8_t {
 
 /// Turns orders into claims. All admission policies share it, so they differ only in their order.
 ///
-/// `view.limits.batch_tokens` is an iteration's token budget, `view.limits.batch` its largest batch. A running request
-/// that the budget does not reach claims 0 tokens and keeps its place in the batch.
+/// `view.limits.batch_tokens` is an iteration's token budget, unless the policy states a smaller one, and
+/// `view.limits.batch` its largest batch. A running request that the budget does not reach claims 0 tokens and keeps
+/// its place in the batch.
 template <Batching B, Newcomers N>
 class ClaimBuilder {
  public:
-  ClaimBuilder(const View& view, Proposal& proposal)
-      : view_(view), proposal_(proposal), budget_(view.limits.batch_tokens.count()) {}
+  ClaimBuilder(const View& view, Proposal& proposal) : ClaimBuilder(view, proposal, view.limits.batch_tokens) {}
+  ClaimBuilder(const View& view, Proposal& proposal, Tokens budget)
+      : view_(view), proposal_(proposal), budget_(std::min(budget, view.limits.batch_tokens).count()) {}
 
   [[nodiscard]] bool full() const {
     return static_cast<int>(proposal_.claims.size()) >= view_.limits.batch || budget_ <= 0;
@@ -54,6 +56,14 @@ class ClaimBuilder {
       if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
     }
     proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, required});
+    return true;
+  }
+
+  /// A pressing claim (`Claim::at_cost_of`) for a request that does not run. Call it after every `keep`, and before
+  /// optional claims.
+  bool press(Slot slot, Slot at_cost_of) {
+    if (!join(slot, true)) return false;
+    proposal_.claims.back().at_cost_of = at_cost_of;
     return true;
   }
 

@@ -3,6 +3,7 @@
 // (LightLLM).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
@@ -41,9 +42,9 @@ struct FutureClaim {
 /// First come, first served, limited by the expected peak instead of the memory that is free now. Requests are
 /// preempted only if the expectation was wrong, and the batch is as large as the expectation allows.
 ///
-/// Expected output lengths come from the last `window` requests that ended. Each request gets one quantile for life;
-/// its expected length is that quantile of all outputs longer than what it has generated. Until enough requests have
-/// ended, the length is `first_guess`. Blocks are counted as tokens plus half a block per request.
+/// Expected output lengths come from the last requests that ended (`View::lengths`). Each request gets one quantile for
+/// life; its expected length is that quantile of all outputs longer than what it has generated. Until `enough` requests
+/// have ended, the length is `first_guess`. Blocks are counted as tokens plus half a block per request.
 template <Batching B = Batching::chunked>
 struct BasicFitsFutureMemory {
   using role = roles::Admission;
@@ -51,22 +52,18 @@ struct BasicFitsFutureMemory {
   static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
 
-  std::size_t window = 1000;
   std::size_t enough = 20;
   Tokens first_guess{1024};
   std::uint64_t seed = 1;
+  static constexpr auto numbers =
+      Numbers{"FitsFutureMemory",
+              Number{"enough", &BasicFitsFutureMemory::enough, 0, 1000, "ended requests before their lengths are used"},
+              Number{"first_guess", &BasicFitsFutureMemory::first_guess, 1, 1 << 20, "tokens expected until then"},
+              Number{"seed", &BasicFitsFutureMemory::seed, 0, 1 << 30, "of the requests' quantiles"}};
 
-  struct Active {
-    RequestId id{};
-    Tokens output{0};
-  };
   struct State {
     std::deque<Slot> queue;
-    std::deque<std::int64_t> past;    ///< output lengths of requests that ended, the oldest first
-    std::vector<std::int64_t> sorted; ///< the same, by length
-    std::vector<Active> active;       ///< requests that ran or were preempted at the last proposal
-    std::vector<RequestId> present;   ///< scratch
-    std::vector<FutureClaim> claims;  ///< scratch: the longest remaining first
+    std::vector<FutureClaim> claims; ///< scratch: the longest remaining first
   };
 
   void enter(State& state, Slot slot, const RequestRow& /*row*/) const { state.queue.push_back(slot); }
@@ -76,29 +73,24 @@ struct BasicFitsFutureMemory {
   }
 
   /// Tokens that the request in `row` is expected to generate, at least 1.
-  [[nodiscard]] double expected_remaining(const State& state, const RequestRow& row) const {
-    const std::int64_t generated = row.generated.count();
-    const auto longer = std::upper_bound(state.sorted.begin(), state.sorted.end(), generated);
-    if (state.sorted.size() < enough || longer == state.sorted.end())
-      return static_cast<double>(std::max<std::int64_t>(1, first_guess.count() - generated));
-    const auto count = static_cast<double>(state.sorted.end() - longer);
+  [[nodiscard]] double expected_remaining(const OutputLengths& lengths, const RequestRow& row) const {
     Random random(seed + 0x9e3779b97f4a7c15u * (index(row.id) + 1));
-    return static_cast<double>(longer[static_cast<std::ptrdiff_t>(random.uniform() * count)] - generated);
+    const auto guess = static_cast<double>(std::max<std::int64_t>(1, (first_guess - row.generated).count()));
+    return lengths.remaining(row.generated, random.uniform(), enough, guess);
   }
 
   void propose(const View& view, State& state, Proposal& proposal) const {
-    learn(view, state);
     Builder claims(view, proposal);
     state.claims.clear();
     for (const Slot slot : view.running) {
       claims.keep(slot);
-      state.claims.push_back(future(view, state, slot));
+      state.claims.push_back(future(view, slot));
     }
     std::sort(state.claims.begin(), state.claims.end(), longest_first);
     const std::int64_t blocks = view.ledger->device().capacity().count() / view.geometry.layers;
     const auto capacity = static_cast<double>(blocks * view.limits.block_tokens.count());
     const auto join = [&](Slot slot) {
-      const FutureClaim claim = future(view, state, slot);
+      const FutureClaim claim = future(view, slot);
       const auto place = std::upper_bound(state.claims.begin(), state.claims.end(), claim, longest_first);
       const auto inserted = state.claims.insert(place, claim);
       // A request alone always joins: an expectation must not starve it.
@@ -121,38 +113,10 @@ struct BasicFitsFutureMemory {
 
   static bool longest_first(const FutureClaim& a, const FutureClaim& b) { return a.remaining > b.remaining; }
 
-  [[nodiscard]] FutureClaim future(const View& view, const State& state, Slot slot) const {
+  [[nodiscard]] FutureClaim future(const View& view, Slot slot) const {
     const RequestRow& row = view.row(slot);
     return {static_cast<double>(row.context().count()) + 0.5 * static_cast<double>(view.limits.block_tokens.count()),
-            expected_remaining(state, row)};
-  }
-
-  /// Learns the output length of each request that ran or was preempted at the last proposal, and now is neither: it
-  /// ended.
-  void learn(const View& view, State& state) const {
-    state.present.clear();
-    for (const std::span<const Slot> list : {view.running, view.preempted})
-      for (const Slot slot : list) state.present.push_back(view.row(slot).id);
-    std::sort(state.present.begin(), state.present.end());
-    for (const Active& one : state.active)
-      if (!std::binary_search(state.present.begin(), state.present.end(), one.id)) remember(state, one.output.count());
-    state.active.clear();
-    for (const std::span<const Slot> list : {view.running, view.preempted})
-      for (const Slot slot : list) {
-        const RequestRow& row = view.row(slot);
-        // If the output is a bound, the tokens generated are the length to learn. If the next token is not the last
-        // one, the next proposal corrects it.
-        state.active.push_back({row.id, row.spec.output_is_bound ? row.generated + Tokens{1} : row.spec.output});
-      }
-  }
-
-  void remember(State& state, std::int64_t output) const {
-    if (state.past.size() == window) {
-      state.sorted.erase(std::lower_bound(state.sorted.begin(), state.sorted.end(), state.past.front()));
-      state.past.pop_front();
-    }
-    state.past.push_back(output);
-    state.sorted.insert(std::upper_bound(state.sorted.begin(), state.sorted.end(), output), output);
+            expected_remaining(*view.lengths, row)};
   }
 };
 

@@ -2,6 +2,7 @@
 // LargestVirtualLagFirst: requests take turns on the device, by how far they lag behind their SLO (SuperInfer).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 
@@ -43,6 +44,14 @@ struct BasicLargestVirtualLagFirst {
   Seconds first_token{5};
   Seconds next_token{0.1};
   TokenBlocks rotation{2400}; ///< blocks of all layers that one decision may move beyond the free ones
+  static constexpr auto numbers = Numbers{
+      "LargestVirtualLagFirst",
+      Number{"alpha", &BasicLargestVirtualLagFirst::alpha, 0, 1e9, "weight of a rotated request's lag"},
+      Number{"beta_first", &BasicLargestVirtualLagFirst::beta_first, 0, 1e9,
+             "share of the first token's SLO after which waiting is lag"},
+      Number{"beta_next", &BasicLargestVirtualLagFirst::beta_next, 0, 1e9,
+             "share of the next token's SLO after which a rotated request lags"},
+      Number{"rotation", &BasicLargestVirtualLagFirst::rotation, 0, 1e9, "token blocks moved beyond the free ones"}};
 
   struct Entry {
     double lag = 0;

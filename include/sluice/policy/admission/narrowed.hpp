@@ -11,7 +11,7 @@ namespace sluice {
 
 /// `Base` with a batch limit below the engine's.
 template <Admission Base, int Width>
-  requires(Width >= 1)
+  requires(Width >= 1 && ProposesByView<Base>)
 struct Narrowed {
   using role = roles::Admission;
   using State = typename Base::State;

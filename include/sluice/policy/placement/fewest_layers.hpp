@@ -3,6 +3,7 @@
 // FlexGen+).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/placement/uniform_trial.hpp"
 #include "sluice/state/plan/space.hpp"
 
@@ -32,6 +33,9 @@ struct BasicFewestLayers {
 
   /// `ever_worst`: token blocks of the worst batch. 0: the batch limit times the longest accepted context.
   TokenBlocks worst_batch{0};
+  static constexpr auto numbers =
+      Numbers{"FewestLayers", Number{"worst_batch", &BasicFewestLayers::worst_batch, 0, 1e9,
+                                     "token blocks of the worst batch (FlexGen); 0: of the limits"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 

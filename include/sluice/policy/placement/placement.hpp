@@ -41,13 +41,21 @@ struct PlacementTask {
   bool enforce_slo = true;             ///< false: one request is left, and runs without regard to its SLO
   std::int64_t depleted_preempted = 0; ///< preempted requests with an empty deposit, which miss their SLO now
   WeightStream weights{};              ///< streamed with any KV plan
+  Tokens ahead{0};                     ///< judge the claims at this many tokens beyond their present contexts
 
+  /// The same problem `more` tokens later: each of the claims has generated so many, and what judges a plan (`blocks`,
+  /// `steady_decode`, the trials) judges that batch.
+  [[nodiscard]] PlacementTask after(Tokens more) const {
+    PlacementTask later = *this;
+    later.ahead += more;
+    return later;
+  }
   /// The model's layers.
   [[nodiscard]] int layers() const { return view.geometry.layers; }
 
   /// Blocks per layer of a claim after it has joined and generated `steps` more tokens.
   [[nodiscard]] TokenBlocks blocks(const Claim& claim, std::int64_t steps = 0) const {
-    const Tokens tokens = std::max(claim.tokens, claim.reserve) + Tokens{steps};
+    const Tokens tokens = std::max(claim.tokens, claim.reserve) + ahead + Tokens{steps};
     return view.row(claim.slot).blocks_after(tokens, view.limits.block_tokens);
   }
   /// The room that `blocks` of a request take in both memories with this residency, in the engine's layout.
@@ -61,7 +69,7 @@ struct PlacementTask {
     Work work;
     for (const Claim& claim : claims.first(count)) {
       ++work.decodes;
-      work.decode_context += view.row(claim.slot).context() + Tokens{1};
+      work.decode_context += view.row(claim.slot).context() + ahead + Tokens{1};
     }
     work.samples = work.decodes;
     return work;
@@ -73,10 +81,13 @@ struct PlacementTask {
 /// A placement's answer besides the plan.
 struct Verdict {
   bool feasible = false;  ///< the required claims have a plan; otherwise Relief makes room and the task comes back
-  std::size_t joined = 0; ///< how many optional claims have a place: the first ones
+  std::size_t joined = 0; ///< how many optional claims have a place: the first ones that are not skipped
   Binding binding = Binding::none; ///< what prevented feasibility or a better plan
+  /// Optional claims that have no place although later ones do (backfilling): indices into `task.claims`, ascending,
+  /// all before the last claim that joins. The memory is the policy's, and must last until its next answer.
+  std::span<const std::size_t> skipped{};
 
-  static constexpr Verdict infeasible(Binding why) { return {false, 0, why}; }
+  static constexpr Verdict infeasible(Binding why) { return {false, 0, why, {}}; }
 };
 
 using PlacementTaskArchetype = PlacementTask<CostArchetype, DeadlinePool, PerLayer>;

@@ -57,7 +57,7 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
   for (const Claim& claim : task.claims.first(count)) {
     const RequestRow& row = view.row(claim.slot);
     InstanceRequest request;
-    request.tokens = row.context();
+    request.tokens = row.context() + task.ahead;
     request.deposit = row.deposit().count();
     if (Bound == SloBound::enforced && task.enforce_slo) request.slo_s = row.spec.slo.tbt.count();
     instance.requests.push_back(request);

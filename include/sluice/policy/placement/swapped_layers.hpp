@@ -2,8 +2,9 @@
 // SwappedLayers: offloads the KV of as few layers as possible, as long as computation hides the transfers.
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/placement/placement.hpp"
-#include "sluice/policy/transfer/evaluate_link.hpp"
+#include "sluice/policy/transfer/steady_step.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,15 +47,15 @@ struct BasicSwappedLayers {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
   template <class Transfer>
-  struct State {
-    typename Transfer::State link;
-    LayerArray compute{};
-  };
+  struct State : SteadyScratch<Transfer> {};
 
   /// One block per request: otherwise the plan would change with almost every token of a large batch, and prefetched
   /// blocks would be discarded each time.
   std::int64_t growth = 16;
   bool only_hidden = true; ///< false: offload as many layers as needed, even if their transfers stall
+  static constexpr auto numbers =
+      Numbers{"SwappedLayers", Number{"growth", &BasicSwappedLayers::growth, 0, 1e6, "tokens that a plan lasts"},
+              Number{"only_hidden", &BasicSwappedLayers::only_hidden, 0, 1, "0: transfers may stall"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return held(LayerSet::all(layers)); }
 
@@ -72,9 +73,6 @@ struct BasicSwappedLayers {
   }
 
  private:
-  /// Iterations after which they repeat: the blocks prefetched for the first one have been used by then.
-  static constexpr int repeats_after = 4;
-
   [[nodiscard]] static constexpr Holding held(LayerSet set) {
     Holding holding;
     holding.host = set;
@@ -98,7 +96,7 @@ struct BasicSwappedLayers {
     plan.in_flight = in_flight(task, now);
     plan.binding = chosen.out == 0 ? Binding::none : waits(chosen.step) ? Binding::link : Binding::device_memory;
     const Footprint room = footprint(task, count, holding, 0);
-    const StepCost step = steady_step(task, state, count, now, task.device_budget - room.device);
+    const StepCost step = step_of(task, state, count, now, task.device_budget - room.device);
     plan.predicted_step = plan.lower_bound = Seconds{step.step_s};
     plan.requests.clear();
     for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, holding});
@@ -123,7 +121,7 @@ struct BasicSwappedLayers {
         if (best.out < 0) plan.binding = Binding::host_memory;
         break;
       }
-      const StepCost step = steady_step(task, state, count, stream, task.device_budget - room.device);
+      const StepCost step = step_of(task, state, count, stream, task.device_budget - room.device);
       ++plan.effort;
       // In the long run, too: a pool that started full takes a while to run empty.
       const double link_s = link_time(task, stream);
@@ -159,8 +157,7 @@ struct BasicSwappedLayers {
     return room;
   }
 
-  /// One stream for all requests: they move the same layers, and each layer waits for the sum of its transfers however
-  /// the link is divided.
+  /// One stream for all requests: they move the same layers.
   template <class Task>
   [[nodiscard]] static LayerStream stream_of(const Task& task, std::size_t count, const Holding& holding,
                                              std::int64_t steps) {
@@ -180,25 +177,12 @@ struct BasicSwappedLayers {
 
   /// The time of a decode of all claims once it repeats.
   template <class Task, class S>
-  [[nodiscard]] static StepCost steady_step(const Task& task, S& state, std::size_t count, const LayerStream& stream,
-                                            LayerBlocks room) {
-    const StepTime time = task.cost.step(task.steady_decode(count));
-    if (stream.layers.empty() && task.weights.empty()) return {time.total(task.layers()).count(), 0};
-    std::fill_n(state.compute.begin(), task.layers(), time.layer.count());
-    Pipeline pipeline;
-    pipeline.compute_s = {state.compute.data(), static_cast<std::size_t>(task.layers())};
-    pipeline.before_s = time.before.count();
-    pipeline.after_s = time.after.count();
-    pipeline.on_link = time.on_link;
-    pipeline.link = task.block_link();
-    if (!stream.layers.empty()) pipeline.streams = {&stream, 1};
-    pipeline.weights = task.weights;
-    pipeline.room_blocks = static_cast<double>(room.count());
-    state.link.clear();
-    StepCost cost;
-    for (int token = 0; token < repeats_after; ++token)
-      cost = evaluate_link<typename Task::transfer_type>(pipeline, state.link);
-    return cost;
+  [[nodiscard]] static StepCost step_of(const Task& task, S& state, std::size_t count, const LayerStream& stream,
+                                        LayerBlocks room) {
+    return steady_step<typename Task::transfer_type>({task.cost.step(task.steady_decode(count)), task.layers(),
+                                                      task.block_link(), stream, task.weights,
+                                                      static_cast<double>(room.count())},
+                                                     state);
   }
 };
 

@@ -2,6 +2,7 @@
 // Pause: one request is preempted until a running one has ended (OrbitFlow, section 3.4).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/policy/relief/relief.hpp"
 
@@ -34,6 +35,8 @@ struct BasicPause {
   static constexpr Parting parting = Parting::preempt;
 
   Seconds max_wait{std::numeric_limits<double>::infinity()};
+  static constexpr auto numbers = Numbers{
+      "Pause", Number{"max_wait", &BasicPause::max_wait, 0, 1e9, "seconds after which a paused request may return"}};
 
   std::size_t choose(const View& view, State& state, std::span<const Claim> candidates) const {
     if constexpr (V == Victim::random) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/retention/retention.hpp"
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct EagerCopy {
   /// The share of the outbound lane's idle time that copies use. DuplexKV uses all of it, although prefetches are
   /// slower by the link's mix loss while both lanes are active.
   double share = 1;
+  static constexpr auto numbers =
+      Numbers{"EagerCopy", Number{"share", &EagerCopy::share, 0, 1, "of the idle link that copies ahead may take"}};
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::host; }

@@ -2,6 +2,7 @@
 // IntervalOffload: the last layer of every interval of layers streams its weights from the host (Select-N, DeepSpeed).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
 #include <vector>
@@ -27,6 +28,8 @@ struct IntervalOffload {
   struct State {};
 
   int interval = 1; ///< at least 1
+  static constexpr auto numbers = Numbers{"IntervalOffload", Number{"interval", &IntervalOffload::interval, 1, 1e5,
+                                                                    "one in so many layers is on the host"}};
 
   template <class Task>
   void offer(const Task& task, State& /*state*/, std::vector<WeightsLevel>& levels) const {

@@ -2,6 +2,7 @@
 // ParameterRemap: when KV runs out, the memory of some layers' weights becomes KV blocks (MIRAGE).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/weights/streamed_step.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
@@ -56,6 +57,11 @@ struct BasicParameterRemap {
   int most_layers = 1'000; ///< cap, so that a model can still start; above the number of layers: all but two
   bool revert = Reverts;   ///< dynamic reversion
   bool only_hidden = true; ///< false: as many layers as the demand needs, even if their transfers stall
+  static constexpr auto numbers =
+      Numbers{"ParameterRemap",
+              Number{"most_layers", &BasicParameterRemap::most_layers, 0, 1e5, "layers whose memory is lent, at most"},
+              Number{"revert", &BasicParameterRemap::revert, 0, 1, "whether memory returns when the demand falls"},
+              Number{"only_hidden", &BasicParameterRemap::only_hidden, 0, 1, "0: transfers may stall"}};
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {

@@ -2,6 +2,7 @@
 // SloInterval: the smallest interval that meets the SLO, by the evaluator or by a performance record (Select-N).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/weights/interval_source.hpp"
 #include "sluice/policy/weights/slo_refusal.hpp"
 
@@ -56,6 +57,8 @@ struct BasicSloInterval {
   Source source{};
   InferencePhase phase = InferencePhase::decode;
   bool refuses = true; ///< false: requests whose SLO cannot be met are served as well as possible
+  static constexpr auto numbers = Numbers{"SloInterval", Number{"refuses", &BasicSloInterval::refuses, 0, 1,
+                                                                "0: a request whose SLO cannot be met is served"}};
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {

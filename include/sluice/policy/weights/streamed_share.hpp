@@ -3,6 +3,7 @@
 // it).
 #pragma once
 
+#include "sluice/core/numbers.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/weights/streamed_step.hpp"
 
@@ -32,6 +33,9 @@ struct BasicStreamedShare {
 
   std::optional<Peak> peak{}; ///< the cost model of the estimate; without it, the planner's own
   int engines_on_bus = 1;     ///< each engine gets an equal share of the link's rate
+  static constexpr auto numbers =
+      Numbers{"StreamedShare", Number{"engines_on_bus", &BasicStreamedShare::engines_on_bus, 1, 1000,
+                                      "engines among which the link's rate is divided"}};
 
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {

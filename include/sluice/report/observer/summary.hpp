@@ -2,7 +2,7 @@
 // Summary: the observer that records the metrics' inputs: one record per request, and the grouped gaps.
 #pragma once
 
-#include "sluice/report/observer/deadlines.hpp"
+#include "sluice/core/deadlines.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/quantile.hpp"
 

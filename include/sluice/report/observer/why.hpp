@@ -2,8 +2,8 @@
 // Why: the observer that attributes every request's time and missed deadlines to causes.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/time_spent.hpp"
 

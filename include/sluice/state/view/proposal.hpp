@@ -5,6 +5,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -20,6 +21,10 @@ struct Claim {
   Tokens reserve{0};
   /// Only Relief takes a *required* claim out; an *optional* claim joins if there is room.
   bool required = false;
+  /// A *pressing* claim: it joins, at most at the cost of this one running request, which is preempted if there is no
+  /// plan with both. If there is none without it either, the claim does not join and the request stays. A pressing
+  /// claim is required, and comes after the required claims that do not press.
+  std::optional<Slot> at_cost_of{};
 };
 
 /// The claims in order of precedence, required ones first; and the requests that leave on purpose (rotation).

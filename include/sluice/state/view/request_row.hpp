@@ -2,6 +2,7 @@
 // RequestRow: what the engine knows about one live request. Only the engine writes it; every policy may read it.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
@@ -25,7 +26,6 @@ enum class Phase : std::uint8_t {
 /// The *context* is prompt + generated: the tokens that exist. `computed` of them have KV. The others are `pending`:
 /// the prompt at first, one token while it decodes, everything again after a drop. A token is generated whenever an
 /// iteration ends with nothing pending.
-/// whenever an iteration ends with nothing pending.
 struct RequestRow {
   RequestId id{};                   ///< one per submission, never reused
   Phase phase = Phase::waiting;     ///< waiting, running, preempted or ended
@@ -41,6 +41,7 @@ struct RequestRow {
   std::uint32_t plan_serial = 0;    ///< of the last plan that named the request
   std::int32_t resident_layers = 0; ///< layers - |holding.away()|, stored because every step needs it
 
+  Seconds first_token{0};              ///< when the first token was generated (undefined before)
   Seconds last_token{0};               ///< when the newest token was generated (undefined before the first)
   Seconds running_since{0};            ///< when it last joined the batch
   Seconds preempted_since{0};          ///< when it was last preempted (undefined if never)
@@ -50,6 +51,10 @@ struct RequestRow {
   Tokens delivered{0}; ///< tokens that have reached the user
   Seconds due{0};      ///< when the next token is due (TokenDeposit)
 
+  // Written by the engine at each delivery.
+  Seconds last_delivery{-1}; ///< when a token last reached the user; below 0: none has
+  std::int64_t missed = 0;   ///< TBT deadlines missed by the tokens that have reached the user (docs/metrics.md)
+
   /// The number of tokens that exist: prompt and generated.
   [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
   /// How many of them have no KV.
@@ -58,6 +63,10 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
   /// Tokens still to generate. Only an oracle knows it: only policies that say so may use it.
   [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }
+  /// TBT deadlines missed by `now`: by the delivered tokens, and since the last delivery by a token that has not come.
+  [[nodiscard]] std::int64_t missed_by(Seconds now) const {
+    return missed + (last_delivery.count() < 0 ? 0 : deadlines_passed(last_delivery, now, spec.slo.tbt));
+  }
   /// Blocks after `tokens` more tokens have been computed.
   [[nodiscard]] constexpr TokenBlocks blocks_after(Tokens tokens, Tokens block_tokens) const {
     return tokens <= slack ? blocks : blocks + blocks_for(tokens - slack, block_tokens);

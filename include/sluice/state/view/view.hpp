@@ -7,6 +7,7 @@
 #include "sluice/state/memory/ledger.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/plan/weight_stream.hpp"
+#include "sluice/state/view/output_lengths.hpp"
 #include "sluice/state/view/request_row.hpp"
 
 #include <cstdint>
@@ -47,6 +48,14 @@ struct Geometry {
   }
 };
 
+/// Sums over all requests so far, those that have ended too.
+struct ServedSums {
+  std::int64_t tokens = 0;     ///< tokens generated
+  std::int64_t started = 0;    ///< requests with a first token
+  std::int64_t late_first = 0; ///< those among them whose first token was generated after its SLO
+  std::int64_t missed = 0;     ///< TBT deadlines missed by delivered tokens: the sum of `RequestRow::missed`
+};
+
 /// One snapshot. `now` and the rows are for the time at which the decision applies: the present, or with `OneStepAhead`
 /// the predicted end of the running iteration.
 struct View {
@@ -60,9 +69,11 @@ struct View {
   std::span<const Slot> preempted;  ///< by arrival
   std::int64_t waiting = 0;         ///< how many requests wait; Admission keeps their order
 
-  const Ledger* ledger = nullptr;     ///< both memories: capacity, used, peak, in layer blocks
-  const Plan* plan = nullptr;         ///< the plan in force
-  std::int64_t finished = 0;          ///< requests ended so far
+  const Ledger* ledger = nullptr;         ///< both memories: capacity, used, peak, in layer blocks
+  const Plan* plan = nullptr;             ///< the plan in force
+  std::int64_t finished = 0;              ///< requests ended so far
+  ServedSums served;                      ///< what all requests have got so far
+  const OutputLengths* lengths = nullptr; ///< of requests that ended: what a server can know about lengths
   std::int64_t last_finish_step = -1; ///< a state, not an event: "a request has finished" survives a discarded decision
 
   /// The request in a slot that one of this view's lists, or a claim, names.

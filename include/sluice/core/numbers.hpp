@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers: a policy's parameters by name, with bounds, so that programs can list, check and set them.
+#pragma once
+
+#include "sluice/core/units.hpp"
+
+#include <concepts>
+#include <functional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+namespace sluice {
+
+namespace detail {
+
+template <class T>
+concept HasCount = requires(const T& value) {
+  value.count();
+};
+/// The plain number behind a member: of a unit its count.
+template <class T>
+constexpr double plain(const T& value) {
+  if constexpr (HasCount<T>)
+    return static_cast<double>(value.count());
+  else
+    return static_cast<double>(value);
+}
+template <class T>
+constexpr T from_plain(double value) {
+  if constexpr (HasCount<T>)
+    return T{static_cast<std::remove_cvref_t<decltype(T{}.count())>>(value)};
+  else
+    return static_cast<T>(value);
+}
+template <class T>
+constexpr bool is_whole() {
+  if constexpr (HasCount<T>)
+    return std::is_integral_v<std::remove_cvref_t<decltype(T{}.count())>>;
+  else
+    return std::is_integral_v<T>;
+}
+
+} // namespace detail
+
+/// One parameter of a policy, a number, a unit or a bool (0 or 1), and its bounds, which belong to it. `Of` is a
+/// pointer to the member, or a function that returns a reference to it for a member of a member. `what` says what it
+/// is, in a list.
+template <class Of>
+struct Number {
+  std::string_view name;
+  Of of;
+  double least, most;
+  std::string_view what;
+
+  constexpr Number(std::string_view named, Of member, double from, double to, std::string_view means)
+      : name(named), of(member), least(from), most(to), what(means) {}
+
+  template <class P>
+  using value_type = std::remove_cvref_t<std::invoke_result_t<Of, P&>>;
+  template <class P>
+  static constexpr bool whole = detail::is_whole<value_type<P>>();
+  template <class P>
+  [[nodiscard]] constexpr double get(const P& policy) const {
+    return detail::plain(std::invoke(of, policy));
+  }
+  template <class P>
+  constexpr void set(P& policy, double value) const {
+    std::invoke(of, policy) = detail::from_plain<value_type<P>>(value);
+  }
+};
+
+/// A policy's parameters, under the name by which a program sets them: `--set SlackFirst.share=0.8`.
+///
+///     struct SlackFirst {
+///       double share = 0.9;
+///       static constexpr auto numbers = Numbers{"SlackFirst", Number{"share", &SlackFirst::share, 0, 1, "of the
+///       SLO"}};
+///
+/// The name is written out because a template's type name has arguments that no user would type, and so that a program
+/// sets only what a policy of that name declares. Rejected: a program that sets every member with a known name; another
+/// policy's member of that name was overwritten silently.
+template <class... Each>
+struct Numbers {
+  std::string_view policy;
+  std::tuple<Each...> each;
+
+  constexpr explicit Numbers(std::string_view name, Each... numbers) : policy(name), each(numbers...) {}
+  /// Calls `visit(number)` for each.
+  template <class Visit>
+  constexpr void for_each(Visit&& visit) const {
+    std::apply([&](const Each&... number) { (visit(number), ...); }, each);
+  }
+};
+
+/// `P` declares parameters.
+template <class P>
+concept HasNumbers = requires {
+  { P::numbers.policy } -> std::convertible_to<std::string_view>;
+};
+
+/// The name under which `P` declares its parameters; empty without any.
+template <class P>
+constexpr std::string_view numbers_name() {
+  if constexpr (HasNumbers<P>)
+    return P::numbers.policy;
+  else
+    return {};
+}
+
+} // namespace sluice
