@@ -24,9 +24,9 @@ serve: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-serve
 	$(RELEASE)/bin/sluice-serve --model demo --system $(SYSTEM) $(FLAGS)
 
-## bench: what a step, a policy asked, a plan and a copy cost, in one table; about two minutes
+## bench: what a step, a policy asked, a plan, a copy and a machine's host cost, in one table; about two minutes
 bench: $(RELEASE)/build.ninja
-	@cmake --build --preset release -j$(JOBS) --target bench_engine --target bench_placement --target bench_copy
+	@cmake --build --preset release -j$(JOBS) --target bench_engine --target bench_placement --target bench_copy --target bench_host
 	@bench/table.py $(RELEASE)/bin
 
 ## reproductions: write the tables of docs/reproductions.md and docs/reproductions/ anew; NAMES="superinfer mirage-c1" for some

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One table of the costs of a step, a policy call, a plan and a copy, each with a plain twin. `make bench` runs it.
+"""One table of the costs of a step, a policy call, a plan, a copy and a machine's host, each with a plain twin. `make bench` runs it.
 
-usage: table.py FOLDER      FOLDER: that of bench_engine, bench_placement and bench_copy
+usage: table.py FOLDER      FOLDER: that of bench_engine, bench_placement, bench_copy and bench_host
 """
 import json
 import pathlib
@@ -67,12 +67,31 @@ def copy_rows(folder):
                f"memcpy: {rate['memcpy']:.2f} GB/s", rate["to device"] / rate["memcpy"])
 
 
+HOST = {  # benchmark of bench_host: what its step does, and the counter that is its result
+    "resident/requests:64/context:8192/iterations:200": ("host of a decode step, 64 x 8,192 tokens resident", "step_us", "us"),
+    "fourth/requests:64/context:8192/iterations:20": ("the same, every fourth layer on the host", "step_us", "us"),
+    "streamed/requests:4/context:1024/iterations:5": ("host of a 64 KiB block over the link, 4 requests", "ns_per_block", "ns"),
+    "streamed/requests:256/context:1024/iterations:5": ("the same, 256 requests", "ns_per_block", "ns"),
+}
+
+
+def host_rows(folder):
+    """Processor time; the twin is a loop without any account that gives the null device the same copies."""
+    names = "|".join(re.escape(name) for name in HOST)
+    ran = json.loads(run(folder, "bench_host", f"--benchmark_filter=^({names})$", "--benchmark_repetitions=3",
+                         "--benchmark_report_aggregates_only=true", "--benchmark_format=json"))
+    medians = {row["run_name"]: row for row in ran["benchmarks"] if row["aggregate_name"] == "median"}
+    for name, (does, counter, unit) in HOST.items():
+        row = medians[name]
+        yield does, f"{row[counter]:.0f} {unit}", f"loop by hand: {row[counter] / row['x_by_hand']:.3g} {unit}", row["x_by_hand"]
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__.strip())
     folder = pathlib.Path(sys.argv[1])
     table = [("medians", "ours", "plain twin", "ours / twin"), ("---", "--:", "--:", "--:")]
-    for rows in (step_rows, plan_rows, copy_rows):
+    for rows in (step_rows, plan_rows, copy_rows, host_rows):
         table += [(*row, "" if ratio is None else f"{ratio:.3g}") for *row, ratio in rows(folder)]
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     for row in table:

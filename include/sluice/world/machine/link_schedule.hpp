@@ -8,6 +8,7 @@
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/fault.hpp"
+#include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/layer_room.hpp"
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -31,22 +31,6 @@
 
 namespace sluice {
 
-/// KV or hidden states of one layer of one sequence that must be on the device before that layer computes.
-struct KvNeed {
-  std::uint32_t slot = 0;
-  std::uint64_t generation = 0;
-  int layer = 0;           ///< as in a BlockRef: L more for hidden states
-  int position = 0;        ///< the layer; L more for the next token's layer
-  int number = 0;          ///< in the order of the batch
-  int previous = -1;       ///< position of the sequence's previous offloaded layer; -1: none
-  bool first = false;      ///< before any other need, and before the first layer starts
-  bool passing = true;     ///< for this iteration only; false: it stays
-  bool idle = false;       ///< no layer of this iteration reads it
-  std::int64_t copies = 0; ///< of KV that stays: how many of its oldest blocks keep their copy on the host
-  std::vector<std::int32_t> blocks;
-  std::size_t next = 0; ///< index in `blocks` of the first that has not begun
-};
-
 /// A run of consecutive copies to the device; times are the monotonic clock's.
 struct LinkSpan {
   using Time = std::chrono::steady_clock::time_point;
@@ -59,6 +43,12 @@ struct LinkSpan {
 /// When blocks change hands: when a copy begins, if a device's lanes wait for each other by tickets, since the device
 /// orders the block's next use behind the copy; when the copy has ended, on other devices and wherever copies may fail.
 enum class CopiesCount : std::uint8_t { when_begun, when_ended };
+
+/// How much looking the choice of copies takes: for benchmarks, and for tests of how it grows.
+struct ScheduleLooks {
+  std::int64_t needs = 0;  ///< looked at, over all choices of a copy to the device
+  std::int64_t copies = 0; ///< chosen
+};
 
 /// The link's work during an iteration and in the background after it: needs in the order of a transfer rule
 /// (`TransferOrder`), KV that iterations write out, evictions, early copies. The lanes of a link ask for one copy after
@@ -81,6 +71,7 @@ class LinkSchedule {
         each_way_(each_way),
         count_(count),
         drawn_(faults.reorders ? std::optional{Random{faults.seed}} : std::nullopt),
+        needs_(layers),
         room_(layers),
         passages_(weights, layers) {}
 
@@ -143,40 +134,34 @@ class LinkSchedule {
     const std::int64_t block = store_->shape().bytes().count();
     return (weights_->to_take().count() + block - 1) / block;
   }
-  /// An iteration begins: its needs, in no particular order. Needs of the previous iteration that have not begun are
-  /// forgotten.
-  void begin(TransferOrder order, std::vector<KvNeed>& needs, std::vector<WeightNeed>& weights) {
+  /// An iteration begins. `needs`: first the `firsts` that come before any other, then the rest by position; they are
+  /// exchanged for an earlier iteration's, whose memory the caller may use again. Needs of the previous iteration that
+  /// have not begun are forgotten.
+  void begin(TransferOrder order, std::vector<KvNeed>& needs, std::size_t firsts, std::vector<WeightNeed>& weights) {
     order_ = order;
-    needs_.swap(needs);
-    std::sort(needs_.begin(), needs_.end(), [](const KvNeed& a, const KvNeed& b) { // a stable sort allocates
-      return a.first != b.first ? a.first : a.position != b.position ? a.position < b.position : a.number < b.number;
-    });
-    std::size_t copies = spans_.size(); // each may become a span of its own
-    for (const KvNeed& need : needs_) copies += need.blocks.size();
-    spans_.reserve(std::bit_ceil(copies + 1));
+    needs_.begin(needs, firsts, order.start);
     RingQueue<Flight>& under_way = flights(Way::to_device);
     for (std::size_t i = 0; i < under_way.size(); ++i)
       if (under_way[i].weights) passages_.turn(under_way[i].piece);
     passages_.begin(weights);
     at_ = {};
-    computed_ = 0;
     turn_ = 0;
     ++version_;
   }
   /// The device was given the layer, of which no more blocks are fetched.
   void launched(int layer) {
     at_.launched = layer + 1;
-    ++version_;
+    reach();
   }
   /// The device computes the layer now. Layers before it have been computed.
   void computes(int layer) {
     at_.computing = layer;
-    computed_ = std::max(computed_, layer);
-    ++version_;
+    at_.computed = std::max(at_.computed, layer);
+    reach();
   }
   void computed(int layer) {
-    computed_ = layer + 1;
-    ++version_;
+    at_.computed = layer + 1;
+    reach();
   }
   [[nodiscard]] LayerRoom& room() { return room_; }
   /// Whether everything that a layer needs is on the device.
@@ -185,7 +170,7 @@ class LinkSchedule {
   void freed() { ++version_; }
   /// Forgets the previous iteration's needs that no lane has begun.
   void forget_needs() {
-    for (KvNeed& need : needs_) need.next = need.blocks.size(); // keeps their lists for reuse
+    needs_.forget();
     passages_.forget();
     room_.forget();
     ++version_;
@@ -223,7 +208,7 @@ class LinkSchedule {
   [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
   /// Whether nothing moves, and nothing can move before another call changes something.
   [[nodiscard]] bool stuck() const {
-    return in_flight_ == 0 && computed_ >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
+    return in_flight_ == 0 && at_.computed >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
   }
   /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights is about to change.
   void halt_weights(std::unique_lock<std::mutex>& lock) {
@@ -235,6 +220,7 @@ class LinkSchedule {
   /// Whether a transfer of a layer's weights has failed twice since `forgive_weights`.
   [[nodiscard]] bool weights_failed() const { return passages_.failed(); }
   void forgive_weights() { passages_.forgive(); }
+  [[nodiscard]] const ScheduleLooks& looks() const { return looks_; }
 
  private:
   /// A copy that has begun, and its purpose.
@@ -253,40 +239,28 @@ class LinkSchedule {
     if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
   }
 
-  [[nodiscard]] bool may_start(const KvNeed& need) const {
-    if (need.position >= layers_ && at_.launched <= need.position - layers_)
-      return false; // the current token still uses it
-    switch (order_.start) {
-    case TransferOrder::Start::room:
-      return true;
-    case TransferOrder::Start::previous_layer_starts:
-      return need.position == 0 || at_.computing >= need.position - 1;
-    case TransferOrder::Start::previous_own_layer_ends:
-      return need.previous < 0 || computed_ > need.previous;
-    }
-    return true;
+  void reach() {
+    needs_.reach(at_);
+    ++version_;
   }
-  /// The first block of a need that could be fetched now, or the end of its list.
-  std::size_t fetchable(KvNeed& need) {
-    if (need.position < layers_ && at_.launched > need.position)
-      need.next = need.blocks.size(); // the layer's blocks have gone back
+  /// The first block of a need that could be fetched now, or the end of its blocks.
+  std::int32_t fetchable(KvNeed& need) {
+    if (need.position < layers_ && at_.launched > need.position) need.next = need.end; // its blocks have gone back
     // Hidden states that the layer has already read are on the host again, and not needed any more.
     const bool once = need.layer >= layers_ && need.position < layers_;
-    const auto block_of = [&](std::size_t i) -> const KvBlock* {
-      const KvBlock* entry = sequences_->find({need.slot, need.layer, need.blocks[i], need.generation});
-      return entry != nullptr && once && !entry->awaited ? nullptr : entry;
+    const auto block_of = [&](std::int32_t block) -> const KvBlock* {
+      const KvBlock* entry = sequences_->find({need.slot, need.layer, block, need.generation});
+      return entry == nullptr || !entry->exists() || (once && !entry->awaited) ? nullptr : entry;
     };
-    while (need.next < need.blocks.size()) { // skips blocks that are on the device already, or gone
+    for (; !need.done(); ++need.next) { // skips blocks that are on the device already, or gone
       const KvBlock* entry = block_of(need.next);
       if (entry != nullptr && (!entry->on_device() || entry->leaves)) break; // on the host, or will be
-      if (entry != nullptr && need.position >= layers_) break; // on the device, and leaves after this token
-      ++need.next;
     }
-    for (std::size_t i = need.next; i < need.blocks.size(); ++i) {
-      const KvBlock* entry = block_of(i);
-      if (entry != nullptr && entry->on_host() && !store_->host_busy(*entry)) return i;
+    for (std::int32_t block = need.next; block < need.end; ++block) {
+      const KvBlock* entry = block_of(block);
+      if (entry != nullptr && entry->on_host() && !store_->host_busy(*entry)) return block;
     }
-    return need.blocks.size();
+    return need.end;
   }
   [[nodiscard]] bool has_room(const KvNeed& need) const {
     // Hidden states that the next layer reads give their blocks back before the layer takes any.
@@ -306,23 +280,9 @@ class LinkSchedule {
     while (!written_.empty() && !is_queued(written_.front())) written_.pop_front();
     if (!each_way_ && last_ == Way::to_device && !written_.empty()) return std::nullopt;
     constexpr int never = std::numeric_limits<int>::max();
-    int nearest = never;
-    std::size_t chosen = needs_.size();
-    std::size_t chosen_block = 0;
-    if (drawn_ && !needs_.empty()) turn_ = drawn_->below(needs_.size());
-    const bool equal = order_.share == TransferOrder::Share::equal || drawn_;
-    for (std::size_t k = 0; k < needs_.size(); ++k) {
-      const std::size_t at = equal ? (turn_ + k) % needs_.size() : k;
-      KvNeed& need = needs_[at];
-      if (need.next >= need.blocks.size() || !(need.first || may_start(need))) continue;
-      if (chosen < needs_.size() && !need.first) continue;
-      const std::size_t block = fetchable(need);
-      if (block == need.blocks.size() || !has_room(need)) continue;
-      nearest = need.first ? -1 : need.position;
-      chosen = at;
-      chosen_block = block;
-      if (need.first || !equal) break;
-    }
+    std::int32_t block = 0;
+    const std::size_t chosen = choose(block);
+    const int nearest = chosen == needs_.size() ? never : needs_[chosen].first ? -1 : needs_[chosen].position;
     if (const std::optional<PlacedCopy> copy = passages_.next(nearest, at_, order_, flight.piece)) {
       flight.weights = true;
       flight.position = flight.piece.position;
@@ -330,14 +290,47 @@ class LinkSchedule {
       return copy;
     }
     if (chosen == needs_.size()) return std::nullopt;
-    if (equal) turn_ = chosen + 1;
-    return fetch(needs_[chosen], chosen_block, flight);
+    turn_ = chosen + 1;
+    return fetch(needs_[chosen], block, flight);
   }
-  std::optional<PlacedCopy> fetch(KvNeed& need, std::size_t i, Flight& flight) {
-    const BlockRef ref{need.slot, need.layer, need.blocks[i], need.generation};
+  /// The open need that is served next, and its block; the number of needs if there is nothing to fetch, or no room.
+  std::size_t choose(std::int32_t& block) {
+    const std::size_t none = needs_.size();
+    if (none == 0) return none;
+    if (drawn_) turn_ = drawn_->below(none);
+    for (std::size_t i = needs_.open_from(0); i < needs_.firsts(); i = needs_.open_from(i + 1))
+      if (look(i, block) == Look::serves) return i;
+    // From where one position has no room, no later one has any: needed_before grows with the position.
+    std::size_t end = none;
+    const auto search = [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = needs_.open_from(from); i < std::min(to, end); i = needs_.open_from(i + 1)) {
+        const Look seen = look(i, block);
+        if (seen == Look::serves) return i;
+        // Hidden states that the next layer reads follow their own rule.
+        if (seen == Look::no_room && needs_[i].position > at_.launched) end = needs_.first_at(needs_[i].position);
+      }
+      return none;
+    };
+    const bool equal = order_.share == TransferOrder::Share::equal || drawn_;
+    const std::size_t turn = equal ? std::max(turn_, needs_.firsts()) : needs_.firsts();
+    const std::size_t found = search(turn, none);
+    return found < none ? found : search(needs_.firsts(), turn);
+  }
+  enum class Look : std::uint8_t { serves, waits, no_room };
+  Look look(std::size_t i, std::int32_t& block) {
+    ++looks_.needs;
+    KvNeed& need = needs_[i];
+    block = fetchable(need);
+    if (need.done()) needs_.close(i);
+    if (block == need.end) return Look::waits;
+    return has_room(need) ? Look::serves : Look::no_room;
+  }
+  std::optional<PlacedCopy> fetch(const KvNeed& need, std::int32_t block, Flight& flight) {
+    const BlockRef ref{need.slot, need.layer, block, need.generation};
     KvBlock& entry = *sequences_->find(ref);
     const std::optional<PlacedCopy> copy = store_->fetch(entry);
     if (!copy) return std::nullopt;
+    ++looks_.copies;
     entry.passing = need.passing;
     flight.ref = ref;
     flight.position = need.position;
@@ -464,18 +457,18 @@ class LinkSchedule {
   std::optional<Random> drawn_; ///< set if the order is a fault
   TransferOrder order_;
 
-  std::vector<KvNeed> needs_; ///< by position
-  std::size_t turn_ = 0;      ///< the need whose turn it is, under equal shares
+  KvNeeds needs_;
+  std::size_t turn_ = 0; ///< the need whose turn it is, under equal shares
   LayerRoom room_;
   WeightPassages passages_;
   RingQueue<BlockRef> written_, evicted_, copies_;
   std::array<RingQueue<Flight>, 2> flights_; ///< by way: begun, and not ended
 
-  WeightPassages::Progress at_;
-  int computed_ = 0;
+  IterationProgress at_;
   int waiting_layer_ = -1; ///< what the computing thread waits for
   bool waiting_room_ = false;
   std::vector<LinkSpan> spans_;
+  ScheduleLooks looks_;
   int in_flight_ = 0;
   Way last_ = Way::to_host;
   std::uint64_t version_ = 1;

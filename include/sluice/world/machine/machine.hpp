@@ -79,6 +79,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
   [[nodiscard]] std::optional<GraphCounts> graphs() const override { return runner_->graphs(); }
   [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
+  [[nodiscard]] const ScheduleLooks& schedule_looks() const { return core_.schedule.looks(); }
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
   void idle_until(Seconds when) override {

@@ -4,11 +4,11 @@
 
 #include "sluice/core/ids.hpp"
 #include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,18 +20,20 @@ namespace sluice {
 class BlockNeeds {
  public:
   void collect(MachineCore& core) {
-    kv_.clear();
+    firsts_.clear();
+    others_.clear();
     weights_.clear();
-    for (const ScheduledRequest& scheduled : core.batch.requests()) {
-      int previous = -1;
-      for (int layer = 0; layer < core.layers; ++layer) {
-        int with_kv = previous, with_hidden = previous; // within one layer neither waits for the other
-        need_layer(core, scheduled, layer, with_kv);
-        need_hidden(core, scheduled, layer, with_hidden);
-        previous = std::max(with_kv, with_hidden);
+    previous_.assign(core.batch.size(), -1);
+    for (int layer = 0; layer < core.layers; ++layer)
+      for (std::size_t i = 0; i < core.batch.size(); ++i) {
+        int with_kv = previous_[i], with_hidden = previous_[i]; // within one layer neither waits for the other
+        need_layer(core, core.batch[i], layer, with_kv);
+        need_hidden(core, core.batch[i], layer, with_hidden);
+        previous_[i] = std::max(with_kv, with_hidden);
       }
-      if (scheduled.fresh > 0) need_next_token(core, scheduled, previous);
-    }
+    for (int layer = 0; layer < core.layers; ++layer)
+      for (std::size_t i = 0; i < core.batch.size(); ++i)
+        if (core.batch[i].fresh > 0) need_next_token(core, core.batch[i], layer, previous_[i]);
     for (int layer = 0; layer < core.layers; ++layer) {
       if (core.weights.missing(layer) > 0) weights_.push_back({layer, true});
       if (core.weights.streams(layer) && !core.weights.is_coming(layer)) weights_.push_back({layer, false});
@@ -39,55 +41,48 @@ class BlockNeeds {
     for (int layer = 0; layer < core.layers; ++layer)
       if (core.weights.streams(layer)) weights_.push_back({layer + core.layers, false});
   }
-  /// Hands the needs over; the schedule returns the previous iteration's lists for reuse.
+  /// Hands the needs over; the schedule returns the memory of an earlier iteration's lists.
   void begin(LinkSchedule& schedule, TransferOrder order) {
-    schedule.begin(order, kv_, weights_);
-    for (KvNeed& used : kv_) spare_.push_back(std::move(used.blocks));
+    const std::size_t firsts = firsts_.size();
+    firsts_.insert(firsts_.end(), others_.begin(), others_.end());
+    schedule.begin(order, firsts_, firsts, weights_);
   }
 
  private:
-  KvNeed need_of(const MachineCore& core, const ScheduledRequest& scheduled, int layer, int position, int previous) {
+  static KvNeed need_of(const MachineCore& core, const ScheduledRequest& scheduled, int layer, int position,
+                        int previous) {
     KvNeed need;
     need.slot = index(scheduled.slot);
     need.generation = core.sequences.generation(scheduled.slot);
     need.layer = layer;
     need.position = position;
     need.previous = previous;
-    if (!spare_.empty()) {
-      need.blocks = std::move(spare_.back());
-      need.blocks.clear();
-      spare_.pop_back();
-    }
-    need.blocks.reserve(
-        std::bit_ceil(static_cast<std::size_t>(scheduled.blocks))); // grows a few times in a sequence's life
     return need;
   }
-  void put(KvNeed& need, int& previous) {
-    if (need.blocks.empty()) {
-      spare_.push_back(std::move(need.blocks));
-      return;
-    }
+  void put(const KvNeed& need, int& previous) {
+    if (need.done()) return;
     previous = need.position;
-    need.number = static_cast<int>(kv_.size());
-    kv_.push_back(std::move(need));
+    (need.first ? firsts_ : others_).push_back(need);
+  }
+  /// The need covers this block, and those between the blocks so far and this one.
+  static void cover(KvNeed& need, std::int64_t block) {
+    if (need.done()) need.next = static_cast<std::int32_t>(block);
+    need.end = static_cast<std::int32_t>(block + 1);
   }
 
-  /// Requests the blocks that only passed in this iteration again, for the next token.
-  void need_next_token(MachineCore& core, const ScheduledRequest& scheduled, int& previous) {
-    for (int layer = 0; layer < core.layers; ++layer) {
-      if (!scheduled.row->holding.host.contains(layer)) continue;
-      KvNeed next = need_of(core, scheduled, layer, layer + core.layers, previous);
-      for (std::int64_t block = 0; block < std::min(scheduled.head, scheduled.blocks); ++block)
-        next.blocks.push_back(static_cast<std::int32_t>(block));
-      previous = layer + core.layers;
-      next.number = static_cast<int>(kv_.size());
-      kv_.push_back(std::move(next));
+  /// Requests a layer's blocks that only passed in this iteration again, for the next token.
+  void need_next_token(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    const int position = layer + core.layers;
+    const int before = previous;
+    if (scheduled.row->holding.host.contains(layer)) {
+      KvNeed next = need_of(core, scheduled, layer, position, before);
+      next.end = static_cast<std::int32_t>(std::min(scheduled.head, scheduled.blocks));
+      others_.push_back(next);
+      previous = position;
     }
-    for (int layer = 0; layer < core.layers; ++layer) {
-      if (!scheduled.row->holding.hidden.contains(layer)) continue;
-      KvNeed next = need_of(core, scheduled, core.layers + layer, layer + core.layers, previous);
-      const auto blocks = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
-      for (std::int32_t block = 0; block < blocks; ++block) next.blocks.push_back(block);
+    if (scheduled.row->holding.hidden.contains(layer)) {
+      KvNeed next = need_of(core, scheduled, core.layers + layer, position, before);
+      next.end = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
       put(next, previous);
     }
   }
@@ -106,7 +101,7 @@ class BlockNeeds {
         entry.awaited = true;
         ++room.missing(layer);
         if (entry.on_device() && !leaving) continue; // arriving already
-        need.blocks.push_back(static_cast<std::int32_t>(block));
+        cover(need, block);
         ++room.reserved(layer, true);
       }
       put(need, previous);
@@ -141,7 +136,7 @@ class BlockNeeds {
       if (!arriving) {
         if (!scheduled.uses(layer) && where != KvPlace::device)
           continue; // the layer does not read it, so it stays where it is
-        need.blocks.push_back(static_cast<std::int32_t>(block));
+        cover(need, block);
       }
       if (!scheduled.uses(layer)) {
         if (!arriving) ++room.reserved_idle();
@@ -159,9 +154,9 @@ class BlockNeeds {
     put(passes, previous);
   }
 
-  std::vector<KvNeed> kv_;
+  std::vector<KvNeed> firsts_, others_;
   std::vector<WeightNeed> weights_;
-  std::vector<std::vector<std::int32_t>> spare_; ///< lists of blocks, for reuse
+  std::vector<int> previous_; ///< by scheduled request: position of its last need so far
 };
 
 } // namespace sluice

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/world/machine/copy.hpp"
+#include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 
 #include <cstddef>
@@ -33,12 +34,6 @@ class WeightPassages {
     bool returns = false;
     bool ahead = false; ///< begun in the iteration before the one that needs it
   };
-  /// How far an iteration has come.
-  struct Progress {
-    int launched = 0;   ///< layers that the device has been given
-    int computing = -1; ///< the layer that computes now
-  };
-
   WeightPassages(WeightStore& weights, int layers) : weights_(&weights), layers_(layers) {}
 
   /// An iteration begins with these needs. Needs of the previous iteration that have not begun are forgotten; its
@@ -59,7 +54,7 @@ class WeightPassages {
 
   /// Returns the next piece, and describes it in `piece`. Weights come before KV that is needed no earlier than the end
   /// of their layer, and after KV of their own layer: `kv_position` is where KV is needed next.
-  std::optional<PlacedCopy> next(int kv_position, const Progress& at, TransferOrder order, Piece& piece) {
+  std::optional<PlacedCopy> next(int kv_position, const IterationProgress& at, TransferOrder order, Piece& piece) {
     if (!passage_) {
       if (next_need_ >= needs_.size()) return std::nullopt;
       const WeightNeed& need = needs_[next_need_];

@@ -121,12 +121,7 @@ class WeightStore {
   }
 
   /// Device memory that the plan in force will still take, for returning weights and for slots.
-  [[nodiscard]] Bytes to_take() const {
-    std::int64_t bytes = 0;
-    for (const Layer& layer : layers_) bytes += std::max<std::int64_t>(0, rounded(layer.wanted) - rounded(layer.held));
-    for (const Slot& slot : slots_) bytes += slot.held ? 0 : rounded(slot_bytes_);
-    return Bytes{bytes};
-  }
+  [[nodiscard]] Bytes to_take() const { return Bytes{to_take_}; }
   /// Bytes of a layer that should stay on the device under the plan and have not arrived.
   [[nodiscard]] std::int64_t missing(int layer) const { return at(layer).wanted - at(layer).here; }
   /// Begins to bring back a part that stays, if there is room.
@@ -136,6 +131,7 @@ class WeightStore {
       const Taken taken = take(home_of(layer), one.held, one.wanted);
       if (taken == Taken::none) return std::nullopt;
       one.held = one.wanted;
+      count_to_take();
       if (taken == Taken::anew) one.here = 0;
     }
     return Passage{layer, one.here, one.wanted, home_of(layer), one.here};
@@ -157,6 +153,7 @@ class WeightStore {
     if (!slot.held) {
       if (take(place, 0, slot_bytes_) == Taken::none) return std::nullopt;
       slot.held = true;
+      count_to_take();
     }
     slot.layer = layer;
     slot.ready = false;
@@ -244,8 +241,15 @@ class WeightStore {
   }
   void make_slots() {
     slot_bytes_ = plan_.streamed.empty() ? 0 : layer_bytes().count() - host_.layout.cut(plan_.share);
-    if (slot_bytes_ == 0) return;
-    slots_.resize(static_cast<std::size_t>(std::clamp(plan_.slots, 1, plan_.streamed.count())));
+    if (slot_bytes_ > 0) slots_.resize(static_cast<std::size_t>(std::clamp(plan_.slots, 1, plan_.streamed.count())));
+    count_to_take();
+  }
+  /// A sum, because the schedule asks for it before every copy.
+  void count_to_take() {
+    to_take_ = 0;
+    for (const Layer& layer : layers_)
+      to_take_ += std::max<std::int64_t>(0, rounded(layer.wanted) - rounded(layer.held));
+    for (const Slot& slot : slots_) to_take_ += slot.held ? 0 : rounded(slot_bytes_);
   }
 
   [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const {
@@ -274,6 +278,7 @@ class WeightStore {
   std::vector<Layer> layers_;
   std::vector<Slot> slots_;
   std::int64_t slot_bytes_ = 0; ///< of each
+  std::int64_t to_take_ = 0;
 };
 
 } // namespace sluice

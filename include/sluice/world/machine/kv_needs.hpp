@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvNeed, KvNeeds: what must be on the device before a layer computes, in the order in which it is fetched.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// KV or hidden states of one layer of one sequence that must be on the device before that layer computes: those of the
+/// table's blocks `next` .. `end` - 1 that only the host has.
+struct KvNeed {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+  int layer = 0;           ///< as in a BlockRef: L more for hidden states
+  int position = 0;        ///< the layer; L more for the next token's layer
+  int previous = -1;       ///< position of the sequence's previous offloaded layer; -1: none
+  bool first = false;      ///< before any other need, and before the first layer starts
+  bool passing = true;     ///< for this iteration only; false: it stays
+  bool idle = false;       ///< no layer of this iteration reads it
+  std::int64_t copies = 0; ///< of KV that stays: how many of its oldest blocks keep their copy on the host
+  std::int32_t next = 0;   ///< the first block that has not begun
+  std::int32_t end = 0;
+  std::int32_t waiting = -1; ///< the next need that waits for the same progress (KvNeeds)
+
+  [[nodiscard]] bool done() const { return next >= end; }
+};
+
+/// How far an iteration has come.
+struct IterationProgress {
+  int launched = 0;   ///< layers that the device has been given
+  int computing = -1; ///< the layer that computes now
+  int computed = 0;   ///< layers that have been computed, all before it included
+};
+
+/// An iteration's needs, first those that come before any other, then by position. A need is *open* from the moment at
+/// which the transfer rule lets it start until it is done. Each need waits in a list for the one event that opens it,
+/// and open needs are bits of a set: choosing the next copy costs the same for one request and for hundreds.
+class KvNeeds {
+ public:
+  explicit KvNeeds(int layers) : layers_(layers) {
+    for (std::vector<std::int32_t>& lists : waiting_) lists.resize(static_cast<std::size_t>(layers) + 1);
+  }
+
+  /// Takes the needs of an iteration, and returns the previous ones' memory. `firsts`: how many come before any other;
+  /// the rest is in the order of its positions.
+  void begin(std::vector<KvNeed>& needs, std::size_t firsts, TransferOrder::Start start) {
+    needs_.swap(needs);
+    firsts_ = firsts;
+    start_ = start;
+    open_.assign((needs_.size() + word_bits - 1) / word_bits, 0);
+    lowest_ = open_.size();
+    for (std::vector<std::int32_t>& lists : waiting_) std::fill(lists.begin(), lists.end(), -1);
+    first_at_.assign(2 * static_cast<std::size_t>(layers_) + 1, needs_.size());
+    at_ = {};
+    for (std::size_t i = needs_.size(); i-- > 0;) {
+      KvNeed& need = needs_[i];
+      if (i >= firsts_) {
+        SLUICE_ASSERT(i + 1 == needs_.size() || need.position <= needs_[i + 1].position, "in the order of positions");
+        first_at_[static_cast<std::size_t>(need.position)] = i;
+      }
+      if (!need.done()) file(i);
+    }
+    for (std::size_t position = first_at_.size() - 1; position-- > 0;)
+      first_at_[position] = std::min(first_at_[position], first_at_[position + 1]);
+  }
+  void forget() {
+    needs_.clear();
+    open_.clear();
+    firsts_ = lowest_ = 0;
+    for (std::vector<std::int32_t>& lists : waiting_) std::fill(lists.begin(), lists.end(), -1);
+  }
+  /// Opens what waited for this.
+  void reach(const IterationProgress& at) {
+    wake(Awaits::launch, at_.launched, at.launched);
+    wake(Awaits::computing, at_.computing + 1, at.computing + 1);
+    wake(Awaits::computed, at_.computed, at.computed);
+  }
+
+  [[nodiscard]] KvNeed& operator[](std::size_t i) { return needs_[i]; }
+  [[nodiscard]] std::size_t size() const { return needs_.size(); }
+  /// How many come before any other.
+  [[nodiscard]] std::size_t firsts() const { return firsts_; }
+  /// The first need of a position or of a later one, those that come before any other left out.
+  [[nodiscard]] std::size_t first_at(int position) const { return first_at_[static_cast<std::size_t>(position)]; }
+  /// The first open need from `i` on; `size()` if there is none.
+  [[nodiscard]] std::size_t open_from(std::size_t i) {
+    while (lowest_ < open_.size() && open_[lowest_] == 0) ++lowest_;
+    std::size_t word = std::max(i / word_bits, lowest_);
+    if (word >= open_.size()) return needs_.size();
+    std::uint64_t bits = open_[word];
+    if (word == i / word_bits) bits &= ~std::uint64_t{0} << (i % word_bits);
+    while (bits == 0) {
+      if (++word == open_.size()) return needs_.size();
+      bits = open_[word];
+    }
+    return word * word_bits + static_cast<std::size_t>(std::countr_zero(bits));
+  }
+  /// The need has nothing left to fetch.
+  void close(std::size_t i) { open_[i / word_bits] &= ~(std::uint64_t{1} << (i % word_bits)); }
+
+ private:
+  enum class Awaits : std::uint8_t { launch, computing, computed };
+  static constexpr std::size_t word_bits = 64;
+
+  /// Opens the need, or lets it wait for the next event without which it cannot start.
+  void file(std::size_t i) {
+    const KvNeed& need = needs_[i];
+    if (!need.first) {
+      // The current token still uses its blocks.
+      if (need.position >= layers_ && !await(i, Awaits::launch, need.position - layers_ + 1, at_.launched)) return;
+      if (start_ == TransferOrder::Start::previous_layer_starts && need.position > 0 &&
+          !await(i, Awaits::computing, need.position, at_.computing + 1))
+        return;
+      if (start_ == TransferOrder::Start::previous_own_layer_ends && need.previous >= 0 &&
+          !await(i, Awaits::computed, need.previous + 1, at_.computed))
+        return;
+    }
+    open_[i / word_bits] |= std::uint64_t{1} << (i % word_bits);
+    lowest_ = std::min(lowest_, i / word_bits);
+  }
+  /// Whether `now` has reached `value`; otherwise the need waits for it, or is never opened in this iteration.
+  bool await(std::size_t i, Awaits what, int value, int now) {
+    if (now >= value) return true;
+    if (value <= layers_) {
+      std::int32_t& list = waiting_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)];
+      needs_[i].waiting = list;
+      list = static_cast<std::int32_t>(i);
+    }
+    return false;
+  }
+  void wake(Awaits what, int from, int to) {
+    if (to <= from) return;
+    switch (what) {
+    case Awaits::launch:
+      at_.launched = to;
+      break;
+    case Awaits::computing:
+      at_.computing = to - 1;
+      break;
+    case Awaits::computed:
+      at_.computed = to;
+      break;
+    }
+    for (int value = from + 1; value <= to; ++value) {
+      std::int32_t& list = waiting_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)];
+      for (std::int32_t i = list, next = -1; i >= 0; i = next) {
+        next = needs_[static_cast<std::size_t>(i)].waiting;
+        file(static_cast<std::size_t>(i));
+      }
+      list = -1;
+    }
+  }
+
+  int layers_;
+  TransferOrder::Start start_ = TransferOrder::Start::room;
+  std::vector<KvNeed> needs_;
+  std::size_t firsts_ = 0;
+  std::vector<std::size_t> first_at_;                ///< by position
+  std::vector<std::uint64_t> open_;                  ///< a bit per need
+  std::size_t lowest_ = 0;                           ///< no word before it has a bit
+  std::array<std::vector<std::int32_t>, 3> waiting_; ///< by what is awaited and its value: the first need of a list
+  IterationProgress at_;
+};
+
+} // namespace sluice

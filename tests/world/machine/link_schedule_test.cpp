@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/units.hpp"
+#include "sluice/world/machine/link_schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr KvBlockShape shape{4, 32, 4};
+constexpr int layers = 8;
+
+/// One iteration in which every layer's KV crosses the link, through room for two layers.
+class Streamed {
+ public:
+  Streamed(int requests, int blocks)
+      : requests_(requests),
+        blocks_(blocks),
+        device_(shape.bytes() * (2 * std::int64_t{requests} * blocks)),
+        store_(shape, device_, LayerBlocks{std::int64_t{layers} * requests * blocks},
+               2 * std::int64_t{requests} * blocks),
+        sequences_(store_, layers),
+        weights_(ModelWeights{}, device_, Bytes{0}, Bytes{1}),
+        schedule_(store_, sequences_, weights_, layers, true, CopiesCount::when_begun) {
+    for (int layer = 0; layer < layers; ++layer)
+      for (int request = 0; request < requests_; ++request)
+        for (int block = 0; block < blocks_; ++block) fill(request, layer, block);
+  }
+
+  /// How many needs the schedule looks at per block. Layers compute as soon as their blocks have arrived.
+  double looks_per_block(TransferOrder order) {
+    std::vector<KvNeed> needs;
+    for (int layer = 0; layer < layers; ++layer) {
+      schedule_.room().reserved(layer, true) = schedule_.room().missing(layer) = std::int64_t{requests_} * blocks_;
+      for (int request = 0; request < requests_; ++request)
+        for (int block = 0; block < blocks_; ++block) entry(request, layer, block).awaited = true;
+    }
+    for (int position = 0; position < 2 * layers; ++position)
+      for (int request = 0; request < requests_; ++request) {
+        KvNeed need;
+        need.slot = static_cast<std::uint32_t>(request);
+        need.generation = sequences_.generation(slot(request));
+        need.layer = position % layers;
+        need.position = position;
+        need.previous = position - 1;
+        need.end = blocks_;
+        needs.push_back(need);
+      }
+    std::vector<WeightNeed> no_weights;
+    schedule_.begin(order, needs, 0, no_weights);
+    const std::int64_t before = schedule_.looks().needs;
+    std::int64_t arrived = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+      while (schedule_.next(Way::to_device)) {
+        schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
+        ++arrived;
+      }
+      CHECK(arrived >= std::int64_t{requests_} * blocks_ * (layer + 1));
+      schedule_.computes(layer);
+      for (int request = 0; request < requests_; ++request)
+        for (int block = 0; block < blocks_; ++block) leave(request, layer, block);
+      schedule_.launched(layer);
+      schedule_.computed(layer);
+    }
+    return static_cast<double>(schedule_.looks().needs - before) / static_cast<double>(arrived);
+  }
+
+ private:
+  static Slot slot(int request) { return Slot{static_cast<std::uint32_t>(request)}; }
+  KvBlock& entry(int request, int layer, int block) {
+    auto& table = sequences_.of(slot(request), RequestId{static_cast<std::uint32_t>(request)})
+                      .tables[static_cast<std::size_t>(layer)];
+    table.resize(static_cast<std::size_t>(blocks_));
+    return table[static_cast<std::size_t>(block)];
+  }
+  void fill(int request, int layer, int block) {
+    KvBlock& one = entry(request, layer, block);
+    REQUIRE(store_.take(one));
+    one.tokens = 4;
+    std::optional<PlacedCopy> copy;
+    REQUIRE(store_.send(one, true, copy));
+    REQUIRE(store_.sent(one));
+  }
+  void leave(int request, int layer, int block) {
+    std::optional<PlacedCopy> copy;
+    REQUIRE(store_.send(entry(request, layer, block), true, copy));
+  }
+
+  int requests_, blocks_;
+  DeviceMemory device_;
+  KvStore store_;
+  KvSequences sequences_;
+  WeightStore weights_;
+  LinkSchedule schedule_;
+};
+
+} // namespace
+
+TEST_CASE("choosing a copy costs no more for many requests than for few") {
+  for (const TransferOrder::Start start : {TransferOrder::Start::room, TransferOrder::Start::previous_layer_starts,
+                                           TransferOrder::Start::previous_own_layer_ends})
+    for (const TransferOrder::Share share : {TransferOrder::Share::equal, TransferOrder::Share::nearest}) {
+      CAPTURE(static_cast<int>(start));
+      CAPTURE(static_cast<int>(share));
+      Streamed few(4, 64), many(64, 4); // the same bytes
+      const double of_few = few.looks_per_block({start, share}), of_many = many.looks_per_block({start, share});
+      CHECK(of_many <= 1.5 * of_few);
+      CHECK(of_many <= 2);
+    }
+}
+
+} // namespace sluice
