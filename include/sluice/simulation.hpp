@@ -7,14 +7,20 @@
 
 // In the order of the layers, which the formatter would sort away.
 // clang-format off
+#include "sluice/workload/content.hpp"
 #include "sluice/workload/distributions.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/keyed_request.hpp"
+#include "sluice/workload/open_sessions.hpp"
 #include "sluice/workload/orbitflow_header.hpp"
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
+#include "sluice/workload/session_generator.hpp"
+#include "sluice/workload/session_queue.hpp"
+#include "sluice/workload/session_spec.hpp"
 #include "sluice/workload/slo_classes.hpp"
 #include "sluice/workload/timestamp.hpp"
 #include "sluice/workload/workload.hpp"
@@ -47,6 +53,7 @@
 #include "sluice/report/observer/timeline_sink.hpp"
 #include "sluice/report/observer/why.hpp"
 #include "sluice/engine/simulate.hpp"
+#include "sluice/engine/closed_loop.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/node/bus.hpp"
 #include "sluice/engine/node/bus_coordinator.hpp"

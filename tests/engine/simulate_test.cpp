@@ -3,13 +3,16 @@
 #include "sluice/core/judged_time.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/report/observer/summary.hpp"
 #include "sluice/state/plan/space.hpp"
 #include "sluice/workload/generator.hpp"
+#include "sluice/workload/session_spec.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -18,6 +21,8 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -318,4 +323,114 @@ TEST_CASE("serve equals make, simulate and measure, with any observers") {
   const Expected<Metrics> refused = serve<Engine<>>(tiny, Generator{few, 3});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::bad_input);
+}
+
+namespace {
+
+/// Sessions of small requests, for the engine of `engine_of`.
+SessionGenerator small_sessions(std::uint64_t seed) {
+  return {*parse_sessions(
+              "sessions:rate=3,sessions=25,turns=uniform(1,5),system=20,first=uniform(30,120),growth=uniform(5,60),"
+              "output=uniform(1,30),user=lognormal(0.3,1),longest=400"),
+          seed};
+}
+
+/// The arrival, the end and the outcome of each request, by session and turn.
+struct Turns {
+  using role = roles::Observer;
+  using hears = Events<events::Submitted, events::Refused, events::Ended>;
+  static constexpr bool wants_timeline = false;
+  struct Turn {
+    RequestSpec spec;
+    double end = 0;
+    bool refused = false;
+  };
+  struct State {
+    std::map<std::pair<std::uint32_t, std::int32_t>, Turn> turns;
+  };
+  void on(State& state, const events::Submitted& event) const { at(state, event.row.spec); }
+  void on(State& state, const events::Refused& event) const {
+    Turn& turn = at(state, event.spec);
+    turn.end = event.now.count();
+    turn.refused = true;
+  }
+  void on(State& state, const events::Ended& event) const { at(state, event.row.spec).end = event.now.count(); }
+  static Turn& at(State& state, const RequestSpec& spec) {
+    Turn& turn = state.turns[{spec.session, spec.turn}];
+    turn.spec = spec;
+    return turn;
+  }
+};
+
+} // namespace
+
+TEST_CASE("in a session a request arrives when the one before it is answered or refused and its delay is over") {
+  const auto check = [](auto policies, Tokens longest) {
+    using E = With<typename decltype(policies)::type, SmallCost, BasicSimulated<SmallCost>, Turns>;
+    E engine = *E::make({.limits = {.batch = 8, .batch_tokens = Tokens{256}, .max_context = longest},
+                         .geometry = {4, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{4 * 60},
+                         .host_blocks = LayerBlocks{100'000},
+                         .cost = SmallCost{},
+                         .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+    SessionGenerator source = small_sessions(3);
+    const std::vector<RequestSpec> all = *read_all(source);
+    SessionGenerator again = small_sessions(3);
+    const Status status = simulate(engine, again);
+    REQUIRE(status);
+    const auto& turns = engine.template observed<Turns>().turns;
+    REQUIRE(turns.size() == all.size()); // none is lost, whatever was refused
+    std::int64_t refused = 0;
+    for (const RequestSpec& spec : all) {
+      const Turns::Turn& turn = turns.at({spec.session, spec.turn});
+      refused += turn.refused ? 1 : 0;
+      if (!spec.follows) {
+        CHECK(turn.spec.arrival == spec.arrival);
+        continue;
+      }
+      const double before = turns.at({spec.session, spec.turn - 1}).end;
+      CHECK(turn.spec.arrival.count() == doctest::Approx(before + spec.delay.count()).epsilon(1e-12));
+      CHECK(turn.end >= turn.spec.arrival.count());
+    }
+    return refused;
+  };
+  CHECK(check(std::type_identity<Engine<>>{}, Tokens{512}) == 0);
+  CHECK(check(std::type_identity<DynamicHeuristic>{}, Tokens{512}) == 0);
+  CHECK(check(std::type_identity<Engine<OneStepAhead>>{}, Tokens{512}) == 0);
+  CHECK(check(std::type_identity<Engine<>>{}, Tokens{150}) > 0); // long turns are refused, and their sessions go on
+}
+
+TEST_CASE("a later turn finds the prompt and the answer before it, and a job is served from arrival to last token") {
+  using E = With<VllmPrefixCaching, SmallCost, BasicSimulated<SmallCost>, Summary>;
+  E engine = engine_of<E>(LayerBlocks{4 * 400});
+  SessionGenerator source = small_sessions(5);
+  const std::vector<RequestSpec> all = *read_all(source);
+  SessionGenerator again = small_sessions(5);
+  REQUIRE(simulate(engine, again));
+  const auto& records = engine.observed<Summary>().requests;
+  REQUIRE(records.size() == all.size());
+  std::map<std::pair<std::uint32_t, std::int32_t>, const RequestRecord*> by_turn;
+  for (const RequestRecord& record : records) by_turn[{record.session, record.turn}] = &record;
+  std::map<std::uint32_t, double> jobs;
+  Tokens prompts{0}, found{0};
+  for (const RequestSpec& spec : all) {
+    const RequestRecord& record = *by_turn.at({spec.session, spec.turn});
+    prompts += record.prompt;
+    found += record.found;
+    jobs[spec.session] = record.last.count() - by_turn.at({spec.session, 0})->arrival.count();
+    if (!spec.follows) continue;
+    // With room for all: the blocks of the prompt before and of its answer but the last token, which has no KV.
+    const RequestRecord& before = *by_turn.at({spec.session, spec.turn - 1});
+    if (spec.prompt < before.prompt) continue; // compacted
+    CHECK(record.found == Tokens{(before.prompt + before.output - Tokens{1}).count() / 16 * 16});
+  }
+  const Metrics metrics = measure(engine.observed<Summary>(), engine.now());
+  CHECK(metrics.sessions == 25);
+  CHECK(metrics.sessions_served == 25);
+  double sum = 0;
+  for (const auto& [session, seconds] : jobs) sum += seconds;
+  CHECK(metrics.mean_job_s == doctest::Approx(sum / 25));
+  CHECK(metrics.found_share ==
+        doctest::Approx(static_cast<double>(found.count()) / static_cast<double>(prompts.count())));
+  CHECK(metrics.mean_ttft_later_turns_s < metrics.mean_ttft_first_turn_s);
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -203,7 +204,7 @@ TEST_CASE("an option out of range is reported with its flag") {
 
 TEST_CASE("an unreadable file is reported in one line, in every format") {
   const std::string folder = std::filesystem::temp_directory_path().string();
-  for (const char* text : {"azure", "mooncake", "orbitflow", "vllm", "csv"}) {
+  for (const char* text : {"azure", "mooncake", "orbitflow", "vllm", "tokens", "csv"}) {
     const Expected<TraceFormat> format = find_format(text);
     REQUIRE(format);
     CHECK(name(*format) == text);
@@ -217,7 +218,8 @@ TEST_CASE("an unreadable file is reported in one line, in every format") {
   const Expected<TraceFormat> unknown = find_format("cvs");
   REQUIRE(!unknown);
   CHECK(unknown.error().line() ==
-        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm or csv");
+        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm, "
+        "tokens, agents or csv");
   const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
   REQUIRE(!steps);
   CHECK(steps.error().line().find("engine steps") != std::string::npos);
@@ -323,4 +325,43 @@ TEST_CASE("totals") {
   CHECK(sum.gap_cv == doctest::Approx(0.5)); // gaps 1 and 3: mean 2, deviation 1
   CHECK(totals({}).requests == 0);
   CHECK(totals(std::span{requests}.first(1)).rate == 0.0);
+}
+
+TEST_CASE("a folder of sessions: requests follow each other, hashes are a session's own, and answers are known") {
+  const sluice_test::TemporaryFolder folder;
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path / file) << text; };
+  const std::string one = R"({"block_size": 64, "hash_id_scope": "local", "requests": [
+    {"t": 5, "in": 100, "out": 40, "api_time": 2.5, "hash_ids": [1, 2]},
+    {"t": 10, "in": 200, "out": 0, "api_time": 1, "hash_ids": [1, 3, 4, 5]},
+    {"t": 500, "in": 70, "out": 5}]})";
+  write("b.json", one);
+  write("a.json", one);
+  write("ignored.txt", "x");
+  const auto file = find_trace(folder.path.string());
+  REQUIRE(file);
+  CHECK(file->format == TraceFormat::agents);
+  auto trace = open_trace(*file, {});
+  REQUIRE(trace);
+  std::vector<RequestSpec> requests;
+  std::vector<std::vector<ContentPiece>> contents;
+  REQUIRE(read_all_with_content(*trace, requests, contents));
+  REQUIRE(requests.size() == 6);
+  CHECK(requests[0].arrival == Seconds{0});
+  CHECK_FALSE(requests[0].follows);
+  CHECK(requests[1].delay == Seconds{2.5}); // 10 - (5 + 2.5)
+  CHECK(requests[2].delay == Seconds{60});  // at most
+  CHECK(requests[1].output == Tokens{1});
+  CHECK(requests[3].arrival == Seconds{10}); // the second session
+  CHECK(requests[3].session == 2);
+  // The full block of the prompt, then the next prompt from there on to the end of the answer.
+  REQUIRE(contents[0].size() == 3);
+  CHECK(contents[0][0] == contents[1][0]);
+  CHECK(contents[0][1] == contents[1][1]);
+  CHECK(contents[0][2] == ContentPiece{contents[1][2].id, Tokens{12}});
+  CHECK(contents[2].empty());
+  CHECK(contents[3][0].id != contents[0][0].id);
+  write("a.json", R"({"block_size": 64, "requests": [{"t": 5, "in": 0, "out": 1}]})");
+  const auto wrong = open_trace(*file, {});
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().line().find("a.json: request 1: in") != std::string::npos);
 }

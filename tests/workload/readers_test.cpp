@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
+#include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include "workload/trace_text.hpp"
@@ -143,6 +144,45 @@ TEST_CASE("Mooncake: milliseconds become seconds since the first request") {
   CHECK((*requests)[1] == RequestSpec{Seconds{1.5}, Tokens{7}, Tokens{1}, {}});
 }
 
+TEST_CASE("Mooncake: hash_ids name the prompt's blocks of 512 tokens, the last one what is left") {
+  auto reader =
+      reader_of<MooncakeReader>(R"({"timestamp": 0, "input_length": 1030, "output_length": 3, "hash_ids": [4, 9, 2]})"
+                                "\n"
+                                R"({"timestamp": 1, "input_length": 7, "output_length": 3})");
+  REQUIRE(reader.next());
+  const std::vector<ContentPiece> content(reader.content().begin(), reader.content().end());
+  CHECK(content == std::vector<ContentPiece>{{4, Tokens{512}}, {9, Tokens{512}}, {2, Tokens{6}}});
+  REQUIRE(reader.next());
+  CHECK(reader.content().empty());
+}
+
+TEST_CASE("token ids: a request's content is its prompt, then its answer") {
+  auto reader = reader_of<TokenIdsReader>(
+      R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 2000000000, "input_tok_ids": [7, 8], "output_tok_ids": [9]})"
+      "\n"
+      R"({"input_toks": 1, "output_toks": 4, "arrival_time_ns": 3500000000, "input_tok_ids": [7]})");
+  const auto first = reader.next();
+  REQUIRE(first);
+  CHECK((*first)->arrival == Seconds{0});
+  const std::vector<ContentPiece> content(reader.content().begin(), reader.content().end());
+  CHECK(content == std::vector<ContentPiece>{{7, Tokens{1}}, {8, Tokens{1}}, {9, Tokens{1}}});
+  const auto second = reader.next();
+  REQUIRE(second);
+  CHECK((*second)->arrival == Seconds{1.5});
+  CHECK((*second)->output == Tokens{4});
+  CHECK(reader.content().size() == 1);
+}
+
+TEST_CASE("token ids: each malformed line is reported in one line with its place") {
+  const std::string head = R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 5, )";
+  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("x": 1})")) ==
+        "trace:1: input_tok_ids is missing or no list; expected a list of 2 token ids");
+  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("input_tok_ids": [1]})")) ==
+        "trace:1: input_tok_ids has 1 ids; expected a list of 2 token ids");
+  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("input_tok_ids": [1, -2]})")) ==
+        "trace:1: input_tok_ids holds something else than whole numbers from 0; expected a list of 2 token ids");
+}
+
 TEST_CASE("Mooncake: each malformed line is reported in one line with its place") {
   const std::vector<BadText> rows = {
       {"", "trace: the trace holds no request"},
@@ -162,6 +202,12 @@ TEST_CASE("Mooncake: each malformed line is reported in one line with its place"
        "trace:1: input_length is 1e+20"},
       {good_mooncake + R"({"timestamp": 4, "input_length": 7, "output_length": 1})", "trace:2: the request arrives"},
       {good_mooncake + std::string("\xff\xfe\x00", 3), "trace:2: this is not JSON"},
+      {good_mooncake + R"({"timestamp": 6, "input_length": 7, "output_length": 1, "hash_ids": 3})",
+       "trace:2: hash_ids is no list"},
+      {good_mooncake + R"({"timestamp": 6, "input_length": 513, "output_length": 1, "hash_ids": [1, 2, 3]})",
+       "trace:2: hash_ids has 3 numbers for 513 prompt tokens"},
+      {good_mooncake + R"({"timestamp": 6, "input_length": 7, "output_length": 1, "hash_ids": [1.5]})",
+       "trace:2: hash_ids holds something else"},
   };
   for (const BadText& row : rows)
     CHECK(error_of(reader_of<MooncakeReader>(row.text)).substr(0, row.line.size()) == row.line);

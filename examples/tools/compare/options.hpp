@@ -21,6 +21,7 @@ struct WorkloadOptions {
   std::string lengths; ///< a trace file whose lengths replace those of `trace`
   std::optional<std::int64_t> limit;
   double rate_scale = 1;
+  std::string sessions = "closed"; ///< or "open"
   std::uint64_t seed = 1;
   bool seed_stated = false;            ///< by the user: it then draws a trace again, too
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed

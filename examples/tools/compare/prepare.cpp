@@ -222,6 +222,8 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
+  if (options.workload.sessions != "closed" && options.workload.sessions != "open")
+    return flag_error("--sessions", fmt::format("it is '{}'", excerpt(options.workload.sessions)), "closed or open");
   if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
   if (options.slo_tbt && Seconds{*options.slo_tbt} > slowest_tbt)
@@ -330,6 +332,14 @@ struct Openers {
   std::function<Expected<Requests>(Slo)> requests; ///< the same, resampled with --resample
 };
 
+/// The same requests at their recorded arrivals: none waits for another's answer.
+Expected<Requests> opened_sessions(Expected<Requests> of) {
+  if (!of) return of;
+  const auto source = std::make_shared<Requests>(*std::move(of));
+  const auto merge = std::make_shared<OpenSessions>();
+  return Requests{[source, merge] { return merge->next(*source); }, [merge] { return merge->content(); }};
+}
+
 Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
                              Seconds full_step) {
   std::optional<GeneratorSpec> lengths;
@@ -357,25 +367,35 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     if (!opened) return opened.error();
     std::shared_ptr<Generator> drawn;
     if (lengths) drawn = std::make_shared<Generator>(*lengths, seed);
-    return Requests{
-        [trace = std::make_shared<Trace>(*std::move(opened)), drawn]() -> Expected<std::optional<RequestSpec>> {
-          Expected<std::optional<RequestSpec>> request = trace->next();
-          if (!drawn || !request || !*request) return request;
-          const Expected<std::optional<RequestSpec>> other = drawn->next();
-          if (!other) return other.error();
-          (*request)->prompt = (*other)->prompt;
-          (*request)->output = (*other)->output;
-          return request;
-        }};
+    const auto trace = std::make_shared<Trace>(*std::move(opened));
+    if (!lengths) return Requests{[trace] { return trace->next(); }, [trace] { return trace->content(); }};
+    // Other lengths: what is known of the content is not of these requests.
+    return Requests{[trace, drawn]() -> Expected<std::optional<RequestSpec>> {
+      Expected<std::optional<RequestSpec>> request = trace->next();
+      if (!request || !*request) return request;
+      const Expected<std::optional<RequestSpec>> other = drawn->next();
+      if (!other) return other.error();
+      (*request)->prompt = (*other)->prompt;
+      (*request)->output = (*other)->output;
+      return request;
+    }};
   };
-  if (!resampling) return Openers{open, as_recorded, as_recorded};
-  return Openers{open, as_recorded, [as_recorded, how = *resampling, seed](Slo slo) -> Expected<Requests> {
+  const auto opened = [as_recorded, open_sessions = options.workload.sessions == "open"](Slo slo) {
+    return open_sessions ? opened_sessions(as_recorded(slo)) : as_recorded(slo);
+  };
+  if (!resampling) return Openers{open, opened, opened};
+  // Sessions are resampled whole, then opened.
+  return Openers{open, opened,
+                 [as_recorded, how = *resampling, seed,
+                  open_sessions = options.workload.sessions == "open"](Slo slo) -> Expected<Requests> {
                    Expected<Requests> reader = as_recorded(slo);
                    if (!reader) return reader.error();
-                   Expected<std::vector<RequestSpec>> all = sluice::read_all(*reader);
-                   if (!all) return all.error();
-                   return Requests{
-                       [again = std::make_shared<Resampled>(*std::move(all), how, seed)] { return again->next(); }};
+                   std::vector<RequestSpec> all;
+                   std::vector<std::vector<ContentPiece>> contents;
+                   if (Status status = read_all_with_content(*reader, all, contents); !status) return status.error();
+                   const auto again = std::make_shared<Resampled>(std::move(all), how, seed, std::move(contents));
+                   Requests resampled{[again] { return again->next(); }, [again] { return again->content(); }};
+                   return open_sessions ? opened_sessions(std::move(resampled)) : resampled;
                  }};
 }
 
@@ -383,9 +403,16 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
 Status check_count(const WorkloadOptions& workload) {
   constexpr std::int64_t most = 20'000'000; // 2 GB of records for each run
   if (!workload.generate) return {};
-  const Expected<GeneratorSpec> spec = parse_generator(*workload.generate);
-  if (!spec) return spec.error();
-  const std::int64_t asked = std::min(spec->requests, workload.limit.value_or(spec->requests));
+  std::int64_t asked = 0;
+  if (describes_sessions(*workload.generate)) {
+    const Expected<SessionSpec> spec = parse_sessions(*workload.generate);
+    if (!spec) return spec.error();
+    asked = std::min(spec->sessions, workload.limit.value_or(spec->sessions)); // each has at least one request
+  } else {
+    const Expected<GeneratorSpec> spec = parse_generator(*workload.generate);
+    if (!spec) return spec.error();
+    asked = std::min(spec->requests, workload.limit.value_or(spec->requests));
+  }
   if (asked <= most) return {};
   return flag_error("--generate",
                     fmt::format("it has {} requests, and each takes about 100 bytes of every run's records", asked),

@@ -44,7 +44,8 @@ Expected<TenantFlag> read_tenant(const std::string& text) {
                     "a model and its share of the device's memory, weights and KV, such as opt-13b@0.35");
 }
 
-/// One tenant's requests from a shared stream: each request goes to one tenant, at random with equal probability.
+/// One tenant's requests from a shared stream: each request, or whole session, goes to one tenant, at random with equal
+/// probability.
 class Dealt {
  public:
   Dealt(Requests all, std::size_t tenant, std::size_t tenants, std::uint64_t seed)
@@ -52,13 +53,17 @@ class Dealt {
   Expected<std::optional<RequestSpec>> next() {
     for (;;) {
       Expected<std::optional<RequestSpec>> request = all_.next();
-      if (!request || !*request || random_.below(tenants_) == tenant_) return request;
+      if (!request || !*request) return request;
+      if (!(*request)->follows) dealt_ = random_.below(tenants_);
+      if (dealt_ == tenant_) return request;
     }
   }
+  [[nodiscard]] std::span<const ContentPiece> content() const { return all_.content(); }
 
  private:
   Requests all_;
   std::size_t tenant_, tenants_;
+  std::size_t dealt_ = 0; ///< to whom the last request went
   Random random_;
 };
 
@@ -252,8 +257,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
                            seed = options.workload.seed](Slo slo) -> Expected<Requests> {
         Expected<Requests> stream = open(slo);
         if (!stream) return stream.error();
-        return Requests{
-            [dealt = std::make_shared<Dealt>(*std::move(stream), i, count, seed + 77)] { return dealt->next(); }};
+        const auto dealt = std::make_shared<Dealt>(*std::move(stream), i, count, seed + 77);
+        return Requests{[dealt] { return dealt->next(); }, [dealt] { return dealt->content(); }};
       };
       requests = prepared->workload.requests;
     } else {

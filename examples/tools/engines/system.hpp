@@ -62,6 +62,10 @@ struct Simulated {
 /// A workload, one request at a time: a TraceReader.
 struct Requests {
   std::function<sluice::Expected<std::optional<sluice::RequestSpec>>()> next;
+  std::function<std::span<const sluice::ContentPiece>()> known{}; ///< empty: no request's content is known
+  [[nodiscard]] std::span<const sluice::ContentPiece> content() const {
+    return known ? known() : std::span<const sluice::ContentPiece>{};
+  }
 };
 
 /// Several tenants in one node, each with an engine of the system's type.

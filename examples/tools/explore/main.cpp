@@ -117,6 +117,10 @@ int program(int argc, char** argv) {
   flags.whole("--limit", options.workload.limit, 0, std::numeric_limits<std::int64_t>::max(),
               "serve the first N requests only");
   flags.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  app.add_option(
+      "--sessions", options.workload.sessions,
+      "closed: a session's next request arrives when the one before is answered and its delay is over; open: "
+      "at its recorded time (default: closed)");
   app.add_option("--model", options.machine.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{default_model} + ")");

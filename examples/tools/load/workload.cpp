@@ -21,7 +21,8 @@ Expected<Trace> open(const Options& options) {
                          .rate_scale = options.rate_scale.value_or(1),
                          .slo = options.slo(),
                          .slo_classes = options.slo_classes,
-                         .class_seed = static_cast<std::uint64_t>(options.seed)};
+                         .class_seed = static_cast<std::uint64_t>(options.seed),
+                         .open_sessions = true}; // as recorded: this program has no closed loop
   if (!options.generate.empty())
     return open_generator(options.generate, static_cast<std::uint64_t>(options.seed), read);
   const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);

@@ -111,7 +111,8 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
                          .rate_scale = options.rate_scale.value_or(1),
                          .slo = {Seconds{options.slo_ttft}, Seconds{options.slo_tbt}},
                          .slo_classes = options.slo_classes,
-                         .class_seed = options.sampling.seed};
+                         .class_seed = options.sampling.seed,
+                         .open_sessions = true}; // as recorded: this program has no closed loop
   if (Status status = check(read); !status) return status.error();
   const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
   if (!file) return file.error();

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -46,7 +48,10 @@ class AnyEngine {
   [[nodiscard]] AnyEngine fork(Backend backend, observer_values observers) const {
     return AnyEngine{engine_->fork(std::move(backend), std::move(observers))};
   }
-  Expected<RequestId> submit(const RequestSpec& spec) { return engine_->submit(spec); }
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {}) {
+    return engine_->submit(spec, prompt_keys);
+  }
+  void take_answers(std::vector<Answered>& answers) { engine_->take_answers(answers); }
   Status cancel(RequestId id) { return engine_->cancel(id); }
   Stepped step() { return engine_->step(); }
   Begun begin() { return engine_->begin(); }
@@ -76,7 +81,8 @@ class AnyEngine {
 
     virtual Status load() = 0;
     [[nodiscard]] virtual std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const = 0;
-    virtual Expected<RequestId> submit(const RequestSpec& spec) = 0;
+    virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) = 0;
+    virtual void take_answers(std::vector<Answered>& answers) = 0;
     virtual Status cancel(RequestId id) = 0;
     virtual Stepped step() = 0;
     virtual Begun begin() = 0;
@@ -103,7 +109,10 @@ class AnyEngine {
     std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const override {
       return std::make_unique<Model>(engine.fork(std::move(backend), std::move(observers)));
     }
-    Expected<RequestId> submit(const RequestSpec& spec) override { return engine.submit(spec); }
+    Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) override {
+      return engine.submit(spec, prompt_keys);
+    }
+    void take_answers(std::vector<Answered>& answers) override { engine.take_answers(answers); }
     Status cancel(RequestId id) override { return engine.cancel(id); }
     Stepped step() override { return engine.step(); }
     Begun begin() override { return engine.begin(); }

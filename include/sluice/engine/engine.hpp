@@ -20,6 +20,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -66,8 +67,13 @@ class BasicEngine : public C {
   [[nodiscard]] BasicEngine fork(backend_type backend, Observers observers) const;
   /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could not be placed even
   /// alone, or if the weights cannot guarantee its SLO. `prompt_keys` names the full blocks of its prompt, for engines
-  /// that find released blocks; without keys the prompt shares no prefix.
+  /// that find released blocks; without keys the prompt shares no prefix. Further keys name the blocks of its answer,
+  /// so that a later request finds them.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that
+  /// ended, and of requests that were refused later than by `submit`.
+  void take_answers(std::vector<Answered>& answers) { sluice::take_answers(core_, answers); }
+  [[nodiscard]] bool has_answers() const { return !core_.requests.answers.empty(); }
   /// Ends a live request that its user has given up, in any phase. Called between steps. Its memory is free at once,
   /// and no decision made ahead runs it. Error: no live request has this id (it may have ended).
   [[gnu::cold]] Status cancel(RequestId id);

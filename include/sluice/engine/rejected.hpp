@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
@@ -68,6 +69,8 @@ struct RejectedEngine : detail::RejectedComposition {
   Status load();
   [[nodiscard]] RejectedEngine fork(const detail::Anything& backend, const detail::Anything& observers) const;
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  void take_answers(std::vector<Answered>& answers);
+  [[nodiscard]] bool has_answers() const;
   Status cancel(RequestId id);
   Stepped step();
   Begun begin();

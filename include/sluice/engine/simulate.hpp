@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/engine/closed_loop.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/workload/reader.hpp"
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -22,7 +24,8 @@ struct SimulationProgress {
 };
 
 /// Runs the requests of `reader` through `engine`. Each is submitted when the engine's clock has reached its arrival;
-/// the engine idles while no request can run. The trace is read on demand, one request ahead.
+/// the engine idles while no request can run. The trace is read on demand, one request ahead. In a session, a request
+/// arrives when the one before it has been answered and its delay is over.
 ///
 /// A refused request is no error; observers see it. Errors: an unreadable trace, a policy's impossible answer
 /// (`BasicEngine::status`), and an engine without progress (`ErrorCode::livelocked`); observers keep what was served
@@ -33,21 +36,25 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
   std::int64_t submitted = 0;
   const auto progress = [&] { return SimulationProgress{submitted, engine.alive(), engine.steps(), engine.now()}; };
   ProgressWatch watch;
-  Expected<std::optional<RequestSpec>> next = reader.next();
+  ClosedLoop<Reader> loop(reader, engine.view().limits.block_tokens);
+  if (Status status = loop.start(); !status) return status;
+  std::vector<Answered> answers;
   for (;;) {
-    if (!next) return next.error();
-    while (*next && (*next)->arrival <= engine.now()) {
-      (void)engine.submit(**next);
+    for (std::optional<Seconds> next = loop.next(); next && *next <= engine.now(); next = loop.next()) {
+      const Expected<KeyedRequest> request = loop.take();
+      if (!request) return request.error();
+      if (!engine.submit(request->spec, request->keys)) loop.answered({request->spec.session, engine.now()});
       ++submitted;
-      next = reader.next();
-      if (!next) return next.error();
     }
     const Stepped stepped = engine.step();
     if (stepped == Stepped::failed) return engine.status();
     if (Status status = watch.check(engine); !status) return status;
-    if (stepped == Stepped::idle) {
-      if (!*next) break;
-      engine.idle_until((*next)->arrival);
+    engine.take_answers(answers);
+    for (const Answered& answer : answers) loop.answered(answer);
+    if (stepped == Stepped::idle && answers.empty()) {
+      const std::optional<Seconds> next = loop.next();
+      if (!next) break;
+      engine.idle_until(*next);
     }
     if (engine.steps() % tell_every == 0 && !tell(progress())) return {};
   }

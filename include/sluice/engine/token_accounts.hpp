@@ -78,7 +78,7 @@ class TokenAccounts {
       policies.delivery.finish(request, now, Sink{core, request, policies});
       policies.tell(events::Ended{request, now});
       forget(slot);
-      end_request(core, slot, draft);
+      end_request(core, slot, draft, now);
     }
     finished_.clear();
   }

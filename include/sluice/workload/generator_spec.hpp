@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/generator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -21,7 +22,8 @@ inline constexpr std::string_view generator_help =
     "demo | sharegpt | leval | poisson | gamma | lognormal | even, then :key=value,... with rate (requests/s), "
     "requests, "
     "cv, prompt, output, longest; lengths as 512, uniform(96,144), lognormal(mean,cv) or "
-    "bins(weight:least-most;weight:least-most)";
+    "bins(weight:least-most;weight:least-most); or sessions | chat | agents, then :key=value,... with rate "
+    "(sessions/s), sessions, turns, first, growth, output, system, systems, tool, user, tools, compact, cv, longest";
 
 namespace detail {
 
@@ -148,6 +150,29 @@ inline std::optional<GeneratorKind> find_generator_kind(std::string_view name) {
   return std::nullopt;
 }
 
+/// Calls `apply(key, value)` for each `key=value` of a list, until one is wrong. A key may appear once.
+template <class Apply>
+Status parse_generator_keys(std::string_view list, std::vector<std::string_view>& given, Apply&& apply) {
+  for (const std::string_view part : split_outside_parentheses(list, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string_view key = part.substr(0, equals);
+    if (equals == std::string_view::npos) return generator_error("'" + excerpt(part) + "' has no value", "key=value");
+    if (std::find(given.begin(), given.end(), key) != given.end())
+      return generator_error(excerpt(key) + " appears twice", "every key once");
+    if (Status status = apply(key, part.substr(equals + 1)); !status) return status;
+    given.push_back(key);
+  }
+  return {};
+}
+
+/// Parses into `value`, which keeps its value if the text is wrong.
+template <class Value>
+Status parse_into(Value& value, Expected<Value> parsed) {
+  if (!parsed) return parsed.error();
+  value = *std::move(parsed);
+  return {};
+}
+
 } // namespace detail
 
 /// The workload that a text describes: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
@@ -160,48 +185,34 @@ inline Expected<GeneratorSpec> parse_generator(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   std::optional<detail::GeneratorKind> kind = detail::find_generator_kind(name);
   if (!kind) {
-    constexpr std::array<std::string_view, 7> kinds{"demo",  "sharegpt",  "leval", "poisson",
-                                                    "gamma", "lognormal", "even"};
+    constexpr std::array<std::string_view, 10> kinds{"demo",      "sharegpt", "leval",    "poisson", "gamma",
+                                                     "lognormal", "even",     "sessions", "chat",    "agents"};
     return detail::generator_error("there is no generator '" + excerpt(name) + "'" + did_you_mean(name, kinds),
                                    std::string{generator_help});
   }
   GeneratorSpec& spec = kind->spec;
   std::vector<std::string_view> given;
-  const auto has = [&given](std::string_view key) {
-    for (const std::string_view other : given) {
-      if (other == key) return true;
-    }
-    return false;
-  };
+  const auto has = [&given](std::string_view key) { return std::find(given.begin(), given.end(), key) != given.end(); };
   if (colon != std::string_view::npos) {
-    for (const std::string_view part : detail::split_outside_parentheses(text.substr(colon + 1), ',')) {
-      const std::size_t equals = part.find('=');
-      const std::string_view key = part.substr(0, equals);
-      if (equals == std::string_view::npos) {
-        return detail::generator_error("'" + excerpt(part) + "' has no value", "key=value");
-      }
-      if (has(key)) return detail::generator_error(excerpt(key) + " appears twice", "every key once");
-      const std::string_view value = part.substr(equals + 1);
-      if (key == "rate" || key == "cv") {
-        const Expected<double> number = detail::generator_number(key, value);
-        if (!number) return number.error();
-        (key == "rate" ? spec.arrivals.rate : spec.arrivals.cv) = *number;
-      } else if (key == "requests" || key == "longest") {
-        const Expected<std::int64_t> number = detail::generator_whole(key, value);
-        if (!number) return number.error();
-        if (key == "requests") spec.requests = *number;
-        if (key == "longest") spec.longest = Tokens{*number};
-      } else if (key == "prompt" || key == "output") {
-        const Expected<LengthDistribution> lengths = detail::parse_lengths(key, value);
-        if (!lengths) return lengths.error();
-        (key == "prompt" ? spec.prompt : spec.output) = *lengths;
-      } else {
-        constexpr std::array<std::string_view, 6> keys{"rate", "requests", "cv", "prompt", "output", "longest"};
-        return detail::generator_error("there is no key '" + excerpt(key) + "'" + did_you_mean(key, keys),
-                                       "rate, requests, cv, prompt, output or longest");
-      }
-      given.push_back(key);
-    }
+    const Status parsed = detail::parse_generator_keys(
+        text.substr(colon + 1), given, [&](std::string_view key, std::string_view value) -> Status {
+          if (key == "rate" || key == "cv")
+            return detail::parse_into(key == "rate" ? spec.arrivals.rate : spec.arrivals.cv,
+                                      detail::generator_number(key, value));
+          if (key == "requests") return detail::parse_into(spec.requests, detail::generator_whole(key, value));
+          if (key == "longest") {
+            const Expected<std::int64_t> tokens = detail::generator_whole(key, value);
+            if (!tokens) return tokens.error();
+            spec.longest = Tokens{*tokens};
+            return {};
+          }
+          if (key == "prompt" || key == "output")
+            return detail::parse_into(key == "prompt" ? spec.prompt : spec.output, detail::parse_lengths(key, value));
+          constexpr std::array<std::string_view, 6> keys{"rate", "requests", "cv", "prompt", "output", "longest"};
+          return detail::generator_error("there is no key '" + excerpt(key) + "'" + did_you_mean(key, keys),
+                                         "rate, requests, cv, prompt, output or longest");
+        });
+    if (!parsed) return parsed.error();
   }
 
   const ArrivalKind arrivals = spec.arrivals.kind;

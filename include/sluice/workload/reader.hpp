@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/workload/content.hpp"
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
@@ -10,6 +11,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +25,8 @@ inline constexpr std::int64_t max_request_tokens = std::int64_t{1} << 28;
 /// A source of requests.
 ///
 /// 1. `next()` returns the next request, an empty optional at the end, or an Error with its place.
-/// 2. Arrivals start at 0 and never decrease; both lengths are from 1 to `max_request_tokens`.
+/// 2. Arrivals start at 0 and never decrease; both lengths are from 1 to `max_request_tokens`. A request that `follows`
+///    another comes directly after it, and its arrival is the recorded one, which may be later than the next request's.
 /// 3. Memory does not grow with the number of requests.
 /// 4. A source without any request is an error, not an end.
 ///
@@ -33,6 +36,22 @@ concept TraceReader = requires(Reader& reader) {
   { reader.next() } -> std::same_as<Expected<std::optional<RequestSpec>>>;
 };
 
+/// A source that knows what its requests contain: `content()` is the content of the request that `next` returned last,
+/// prompt and as much of the answer as is known; valid until the next call of `next`. Empty if it is unknown.
+template <class Reader>
+concept KnowsContent = requires(const Reader& reader) {
+  { reader.content() } -> std::same_as<std::span<const ContentPiece>>;
+};
+
+/// The content of the reader's last request; empty for readers that know none.
+template <class Reader>
+[[nodiscard]] std::span<const ContentPiece> content_of([[maybe_unused]] const Reader& reader) {
+  if constexpr (KnowsContent<Reader>)
+    return reader.content();
+  else
+    return {};
+}
+
 /// Options for workloads of every format.
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most so many requests
@@ -40,6 +59,7 @@ struct ReadOptions {
   Slo slo{};                           ///< for requests without an SLO of their own or of a class
   std::vector<SloClass> slo_classes{}; ///< classes that requests without an SLO of their own are drawn from
   std::uint64_t class_seed = 1;        ///< of these draws
+  bool open_sessions = false;          ///< requests of sessions arrive as recorded, whenever the others are answered
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
@@ -93,6 +113,7 @@ class Shaped {
     return request;
   }
 
+  [[nodiscard]] std::span<const ContentPiece> content() const { return content_of(reader_); }
   [[nodiscard]] const Reader& reader() const { return reader_; }
   [[nodiscard]] const ReadOptions& options() const { return options_; }
 
@@ -117,6 +138,24 @@ Expected<std::vector<RequestSpec>> read_all(Reader& reader) {
 template <TraceReader Reader>
 Expected<std::vector<RequestSpec>> read_all(Reader&& reader) {
   return read_all(reader);
+}
+
+/// The same, with each request's content; `contents` stays empty if no request's is known.
+template <TraceReader Reader>
+Status read_all_with_content(Reader& reader, std::vector<RequestSpec>& requests,
+                             std::vector<std::vector<ContentPiece>>& contents) {
+  bool known = false;
+  for (;;) {
+    Expected<std::optional<RequestSpec>> request = reader.next();
+    if (!request) return request.error();
+    if (!*request) break;
+    requests.push_back(**request);
+    const std::span<const ContentPiece> content = content_of(reader);
+    contents.emplace_back(content.begin(), content.end());
+    known = known || !content.empty();
+  }
+  if (!known) contents.clear();
+  return {};
 }
 
 namespace detail {

@@ -17,7 +17,8 @@ struct Slo {
   friend constexpr bool operator==(const Slo&, const Slo&) = default;
 };
 
-/// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system.
+/// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system,
+/// except for a request that `follows` another: its arrival depends on when the system has answered that one.
 ///
 /// Both lengths are at least 1. The request *will* generate its output length: the engine ends it there, and only
 /// policies that declare it (oracles such as ShortestRemainingFirst) may read it beforehand. With `output_is_bound` (a
@@ -31,7 +32,18 @@ struct RequestSpec {
   bool output_is_bound = false; ///< `output` is the maximum, and the backend ends the request
   std::int32_t priority = 0;    ///< lower first (vLLM); only some policies use it, as PriorityFirst
 
+  std::uint32_t session = 0; ///< requests of one session have its number; 0: the request is of no session
+  std::int32_t turn = 0;     ///< its place in the session, from 0
+  bool follows = false;      ///< arrives `delay` after the session's request before it has its last token
+  Seconds delay{0};          ///< from that answer's end to this arrival: a tool's or a user's time
+
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
+};
+
+/// An answer's end: the request of this session has its last token, or was refused.
+struct Answered {
+  std::uint32_t session = 0;
+  Seconds when{0};
 };
 
 } // namespace sluice

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -36,6 +37,8 @@ struct WorkloadTotals {
   Seconds span{0};     ///< first arrival to last
   double rate = 0.0;   ///< requests per second over the span: (requests - 1) / span, 0 if the span is 0
   double gap_cv = 0.0; ///< coefficient of variation of the gaps, 0 below two gaps
+  // The span, and what follows from it, are of requests that follow none: the others' arrivals depend on the system.
+  std::int64_t sessions = 0; ///< how many sessions there are
 
   friend constexpr bool operator==(const WorkloadTotals&, const WorkloadTotals&) = default;
 };
@@ -49,16 +52,21 @@ inline WorkloadTotals totals(std::span<const RequestSpec> requests) {
     sum.output += request.output;
     sum.longest = std::max(sum.longest, request.prompt + request.output);
   }
-  if (requests.size() < 2) return sum;
-  sum.span = requests.back().arrival - requests.front().arrival;
-  const auto gaps = static_cast<double>(requests.size() - 1);
+  std::vector<Seconds> arrivals;
+  for (const RequestSpec& request : requests) {
+    if (!request.follows) arrivals.push_back(request.arrival);
+    sum.sessions += request.session != 0 && request.turn == 0 ? 1 : 0;
+  }
+  if (arrivals.size() < 2) return sum;
+  sum.span = arrivals.back() - arrivals.front();
+  const auto gaps = static_cast<double>(arrivals.size() - 1);
   if (sum.span.count() <= 0.0) return sum;
   sum.rate = gaps / sum.span.count();
-  if (requests.size() < 3) return sum;
+  if (arrivals.size() < 3) return sum;
   const double mean = sum.span.count() / gaps;
   double squares = 0.0;
-  for (std::size_t i = 1; i < requests.size(); ++i) {
-    const double off = (requests[i].arrival - requests[i - 1].arrival).count() - mean;
+  for (std::size_t i = 1; i < arrivals.size(); ++i) {
+    const double off = (arrivals[i] - arrivals[i - 1]).count() - mean;
     squares += off * off;
   }
   sum.gap_cv = std::sqrt(squares / gaps) / mean;

@@ -13,6 +13,7 @@
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/request_row.hpp"
 #include "sluice/state/view/view.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +31,7 @@ struct RequestTable {
   std::int64_t waiting = 0;     ///< how many requests wait; Admission keeps their order
   std::int64_t alive = 0;
   std::uint32_t next_id = 0;
+  std::vector<Answered> answers; ///< of requests of sessions, until `take_answers`
 
   RequestRow& row(Slot slot) { return rows[index(slot)]; }
   [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }

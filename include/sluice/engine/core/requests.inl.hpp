@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -27,6 +29,7 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
   if (request.phase == Phase::waiting) {
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
+    if (request.times_preempted == 0) request.found = request.computed;
   } else {
     std::erase(core.requests.preempted, slot);
     policies.table.tell(policies.policies, events::Resumed{request, now});
@@ -45,6 +48,11 @@ SLUICE_INLINE void leave_list(Core& core, Slot slot, const PolicyCalls& policies
   } else {
     std::erase(request.phase == Phase::running ? core.requests.running : core.requests.preempted, slot);
   }
+}
+
+/// The session's next request may come.
+SLUICE_INLINE void answer(Core& core, const RequestRow& request, Seconds now) {
+  if (request.spec.session != 0) core.requests.answers.push_back({request.spec.session, now});
 }
 
 /// Frees the row's memory and its slot.
@@ -90,6 +98,7 @@ SLUICE_INLINE void refuse_request(Core& core, Slot slot, std::string_view why, c
   const RequestRow& request = core.row(slot);
   detail::leave_list(core, slot, policies);
   policies.table.tell(policies.policies, events::Refused{request.id, request.spec, now, why});
+  detail::answer(core, request, now);
   detail::release(core, slot);
 }
 
@@ -107,13 +116,19 @@ SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, con
   core.carry_over.request_left(draft.fetches);
 }
 
-SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft) {
+SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Seconds now) {
+  detail::answer(core, core.row(slot), now);
   std::erase(core.requests.running, slot);
   core.lengths.learn(core.row(slot).generated);
   detail::release(core, slot);
   ++core.finished;
   core.last_finish_step = core.step;
   core.carry_over.request_left(draft.fetches);
+}
+
+SLUICE_INLINE void take_answers(Core& core, std::vector<Answered>& answers) {
+  answers.clear();
+  std::swap(answers, core.requests.answers);
 }
 
 SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening, Moves& moves) {

@@ -67,7 +67,9 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
 /// Ends a request that its user has given up, in any phase.
 [[gnu::cold]] void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies);
 /// Ends a running request that has all its tokens.
-void end_request(Core& core, Slot slot, const Draft& draft);
+void end_request(Core& core, Slot slot, const Draft& draft, Seconds now);
+/// Moves the answers of sessions since the last call into `answers`.
+void take_answers(Core& core, std::vector<Answered>& answers);
 
 // For a node (lending.hpp) ------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 #include "sluice/engine/node/bus.hpp"
 #include "sluice/engine/node/coordinator.hpp"
 #include "sluice/engine/node/sharing.hpp"
-#include "sluice/workload/request.hpp"
+#include "sluice/workload/keyed_request.hpp"
 
 #include <algorithm>
 #include <array>
@@ -112,12 +112,26 @@ class BasicNode {
   }
 
   /// A request for one of the engines arrives now. If the engine refuses it, only its observers see that.
-  void submit(std::size_t engine, const RequestSpec& spec) {
+  void submit(std::size_t engine, KeyedRequest request) {
     SLUICE_ASSERT(engine < count, "an engine of this node");
-    waiting_[engine].push_back(spec);
+    waiting_[engine].push_back(std::move(request));
     with(engine, [&]<std::size_t I>() {
       if (!bus_[I].under_way()) hand_over<I>();
     });
+  }
+  void submit(std::size_t engine, const RequestSpec& spec) { submit(engine, KeyedRequest{spec, {}}); }
+  /// Moves the answers of an engine's sessions since the last call into `answers`.
+  void take_answers(std::size_t engine, std::vector<Answered>& answers) {
+    with(engine, [&]<std::size_t I>() {
+      std::get<I>(engines_).take_answers(answers);
+      answers.insert(answers.end(), refused_[I].begin(), refused_[I].end());
+      refused_[I].clear();
+    });
+  }
+  [[nodiscard]] bool has_answers() const {
+    bool any = false;
+    each([&]<std::size_t I>() { any = any || std::get<I>(engines_).has_answers() || !refused_[I].empty(); });
+    return any;
   }
 
   /// Ok, or the mistake of an engine's policy that ended the run (`BasicEngine::status`).
@@ -170,7 +184,9 @@ class BasicNode {
     auto& engine = std::get<I>(engines_);
     if (waiting_[I].empty()) return;
     engine.idle_until(at_);
-    for (const RequestSpec& spec : waiting_[I]) (void)engine.submit(spec);
+    for (const KeyedRequest& request : waiting_[I])
+      if (!engine.submit(request.spec, request.keys) && request.spec.session != 0)
+        refused_[I].push_back({request.spec.session, at_});
     waiting_[I].clear();
   }
 
@@ -302,7 +318,8 @@ class BasicNode {
   typename SharingP::State sharing_;
   Occupancy now_;
   Seconds at_{0};
-  std::array<std::vector<RequestSpec>, count> waiting_;
+  std::array<std::vector<KeyedRequest>, count> waiting_;
+  std::array<std::vector<Answered>, count> refused_; ///< requests of sessions that were refused when they arrived
   std::array<Seconds, count> active_until_{};
   std::array<std::array<int, count>, count> lent_{}; ///< [borrower][lender], layers
   std::array<int, count> wanted_{};                  ///< of `lent_`, by the decision in progress

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/engine/closed_loop.hpp"
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/simulate.hpp"
@@ -13,6 +14,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -25,26 +28,27 @@ template <class N, class Reader, class Tell>
   requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers, Tell&& tell,
                                                     std::int64_t tell_every = 4096) {
     std::int64_t submitted = 0;
-    std::array<std::optional<RequestSpec>, N::count> next;
-    const auto read = [&](std::size_t i) -> Status {
-      Expected<std::optional<RequestSpec>> request = readers[i].next();
-      if (!request) return request.error();
-      next[i] = *request;
-      return {};
-    };
+    std::vector<ClosedLoop<Reader>> loops;
+    node.for_each_engine(
+        [&](std::size_t i, const auto& engine) { loops.emplace_back(readers[i], engine.view().limits.block_tokens); });
+    std::vector<Answered> answers;
     std::array<ProgressWatch, N::count> watches;
     const auto progress = [&] { return SimulationProgress{submitted, node.alive(), node.steps(), node.now()}; };
-    for (std::size_t i = 0; i < N::count; ++i)
-      if (Status status = read(i); !status) return status;
+    for (auto& loop : loops)
+      if (Status status = loop.start(); !status) return status;
     for (std::int64_t events = 1;; ++events) {
       Seconds arrival{std::numeric_limits<double>::infinity()};
       for (std::size_t i = 0; i < N::count; ++i) {
-        while (next[i] && next[i]->arrival <= node.now()) {
-          node.submit(i, *next[i]);
+        node.take_answers(i, answers);
+        for (const Answered& answer : answers) loops[i].answered(answer);
+        std::optional<Seconds> next = loops[i].next();
+        for (; next && *next <= node.now(); next = loops[i].next()) {
+          Expected<KeyedRequest> request = loops[i].take();
+          if (!request) return request.error();
+          node.submit(i, *std::move(request));
           ++submitted;
-          if (Status status = read(i); !status) return status;
         }
-        if (next[i]) arrival = std::min(arrival, next[i]->arrival);
+        if (next) arrival = std::min(arrival, *next);
       }
       node.launch();
       if (!node.status().ok()) return node.status();
@@ -53,6 +57,7 @@ template <class N, class Reader, class Tell>
         if (Status status = watches[i].check(engine); !status && moves.ok()) moves = status;
       });
       if (!moves.ok()) return moves;
+      if (node.has_answers()) continue; // a refusal may bring the next request of its session
       const Seconds event = std::min(arrival, node.next_event());
       if (event == Seconds{std::numeric_limits<double>::infinity()}) break;
       node.advance(event);

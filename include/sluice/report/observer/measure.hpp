@@ -5,7 +5,10 @@
 #include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/observer/summary.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -131,6 +134,51 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
 
 } // namespace detail
 
+namespace detail {
+
+/// What concerns sessions: jobs, TTFT by turn, and which share of the prompts was found.
+inline void count_sessions(const Summary::State& state, Metrics& m) {
+  struct Job {
+    std::uint32_t session;
+    double begin, end;
+    bool served;
+  };
+  std::vector<Job> turns;
+  std::vector<WeightedSample> first, later, jobs;
+  std::int64_t prompt = 0, found = 0;
+  for (const RequestRecord& request : state.requests) {
+    if (!request.known) continue;
+    if (request.outcome == Outcome::served) {
+      prompt += request.prompt.count();
+      found += request.found.count();
+    }
+    if (request.session == 0) continue;
+    if (request.started()) (request.turn == 0 ? first : later).push_back({request.ttft().count(), 1});
+    turns.push_back({request.session, request.arrival.count(), request.last.count(),
+                     request.outcome == Outcome::served && request.started()});
+  }
+  m.found_share = share(found, prompt);
+  std::sort(turns.begin(), turns.end(), [](const Job& a, const Job& b) { return a.session < b.session; });
+  for (std::size_t i = 0; i < turns.size();) {
+    Job job = turns[i];
+    for (; i < turns.size() && turns[i].session == job.session; ++i) {
+      job.begin = std::min(job.begin, turns[i].begin);
+      job.end = std::max(job.end, turns[i].end);
+      job.served = job.served && turns[i].served;
+    }
+    ++m.sessions;
+    if (!job.served) continue;
+    ++m.sessions_served;
+    jobs.push_back({job.end - job.begin, 1});
+  }
+  double ignored = 0;
+  set_quantiles(Distribution{std::move(jobs)}, m.mean_job_s, m.p50_job_s, m.p95_job_s, m.p99_job_s);
+  set_quantiles(Distribution{std::move(first)}, m.mean_ttft_first_turn_s, ignored, ignored, m.p99_ttft_first_turn_s);
+  set_quantiles(Distribution{std::move(later)}, m.mean_ttft_later_turns_s, ignored, ignored, m.p99_ttft_later_turns_s);
+}
+
+} // namespace detail
+
 /// The metrics of a run. `end`: its end, for requests that were still owed tokens then; `of`: `latencies(state)`.
 [[nodiscard]] inline Metrics measure(const Summary::State& state, Seconds end, const LatencyDistributions& of) {
   Metrics m;
@@ -187,6 +235,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
   m.iterations = state.iterations;
   m.repeated_iterations = state.repeated;
   m.end_s = end.count();
+  detail::count_sessions(state, m);
   return m;
 }
 

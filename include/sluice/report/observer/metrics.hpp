@@ -70,6 +70,13 @@ struct Metrics {
   std::int64_t deadlines_missed = 0; ///< for TBT attainment
   std::int64_t deadlines_missed_undelivered = 0; ///< the part for tokens that were never delivered
   double end_s = absent;                         ///< end of the run
+
+  std::int64_t sessions = 0;
+  std::int64_t sessions_served = 0; ///< whose requests were all served
+  double mean_job_s = absent, p50_job_s = absent, p95_job_s = absent, p99_job_s = absent; ///< of served sessions
+  double mean_ttft_first_turn_s = absent, mean_ttft_later_turns_s = absent;
+  double p99_ttft_first_turn_s = absent, p99_ttft_later_turns_s = absent;
+  double found_share = absent; ///< of the served requests' prompt tokens, those whose KV was found
 };
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a
@@ -137,6 +144,17 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("deadlines_missed", m.deadlines_missed);
   visit("deadlines_missed_undelivered", m.deadlines_missed_undelivered);
   visit("end_s", m.end_s);
+  visit("sessions", m.sessions);
+  visit("sessions_served", m.sessions_served);
+  visit("mean_job_s", m.mean_job_s);
+  visit("p50_job_s", m.p50_job_s);
+  visit("p95_job_s", m.p95_job_s);
+  visit("p99_job_s", m.p99_job_s);
+  visit("mean_ttft_first_turn_s", m.mean_ttft_first_turn_s);
+  visit("p99_ttft_first_turn_s", m.p99_ttft_first_turn_s);
+  visit("mean_ttft_later_turns_s", m.mean_ttft_later_turns_s);
+  visit("p99_ttft_later_turns_s", m.p99_ttft_later_turns_s);
+  visit("found_share", m.found_share);
 }
 
 } // namespace sluice

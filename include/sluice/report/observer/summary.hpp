@@ -38,7 +38,10 @@ struct RequestRecord {
   Tokens prompt{0};
   Tokens output{0};
   std::int32_t times_preempted = 0;
-  std::int32_t reason = -1; ///< index into `reasons`, of a refused one
+  std::int32_t reason = -1;  ///< index into `reasons`, of a refused one
+  std::uint32_t session = 0; ///< 0: of no session
+  std::int32_t turn = 0;
+  Tokens found{0}; ///< prompt tokens whose KV was found when it first joined
   Outcome outcome = Outcome::unfinished;
   bool known = false; ///< false for an id that no event named
 
@@ -53,7 +56,7 @@ struct RequestRecord {
 
 /// Collects the data from which `measure` (report/observer/measure.hpp) computes metrics.
 ///
-/// Memory: 104 bytes per request, 16 bytes per run of equal gaps (one or two per iteration), and at least 12 bytes per
+/// Memory: 120 bytes per request, 16 bytes per run of equal gaps (one or two per iteration), and at least 12 bytes per
 /// plan. Only these vectors grow; `State::reserve` allocates them before the run.
 struct Summary {
   using role = roles::Observer;
@@ -106,6 +109,8 @@ struct Summary {
         record.output = spec.output;
         record.slo_tbt = spec.slo.tbt;
         record.slo_ttft = spec.slo.ttft;
+        record.session = spec.session;
+        record.turn = spec.turn;
       }
       return record;
     }
@@ -142,6 +147,7 @@ struct Summary {
     const RequestRow& row = event.row;
     RequestRecord& record = state.record(row.id, row.spec);
     record.outcome = Outcome::served;
+    record.found = row.found;
     if (row.generated.count() > 0) record.output = row.generated;
     state.last_event = std::max(state.last_event, event.now);
   }

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/workload/content.hpp"
 
 #include <bit>
 #include <cstddef>
@@ -13,18 +14,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// Identifies the content of a block: its tokens and all tokens before them. Equal keys mean equal KV.
-enum class BlockKey : std::uint64_t {};
-
-/// The key of the block with content `content` after the block `before` (0 for the first): splitmix64's finaliser over
-/// both. Content that no other request shares, such as an unknown token, is identified by request and position.
-constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
-  std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return BlockKey{z ^ (z >> 31)};
-}
 
 /// The device's token blocks by content, as in vLLM's automatic prefix caching: a released block can be found by its
 /// key while it is in the queue of free blocks, and is forgotten when another request takes it.

@@ -35,6 +35,7 @@ struct RequestRow {
   RequestSpec spec;                 ///< the user's request
   Tokens computed{0};               ///< how many of its oldest context tokens have KV
   Tokens generated{0};              ///< tokens that exist beyond the prompt
+  Tokens found{0};                  ///< prompt tokens whose KV was found when it first joined (prefix caching)
   Tokens slack{0};                  ///< free places for tokens in its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
   Holding holding;                  ///< where those blocks are

@@ -4,19 +4,22 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/hash_ids.hpp"
 #include "sluice/workload/nlohmann/slo_fields.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
 /// Mooncake's traces (Qin et al., FAST 2025): one JSON object per line, `timestamp` in milliseconds, `input_length` and
 /// `output_length` in tokens; `slo_ttft_s` and `slo_tbt_s`, which the release does not have, are a request's own SLO in
-/// seconds. `hash_ids`, the hashes of the prompt's 512-token blocks, are ignored:
-/// simulated prompts share no prefix.
+/// seconds. `hash_ids`, which a line may lack, has one number per started block of 512 prompt tokens: equal numbers
+/// mean equal blocks after equal prompts. The release says nothing of the answers' content.
 class MooncakeReader {
  public:
   explicit MooncakeReader(LineReader lines) : lines_(std::move(lines)) {}
@@ -48,15 +51,25 @@ class MooncakeReader {
     if (!arrival) return arrival.error();
     const Expected<Slo> slo = read_slo(fields);
     if (!slo) return slo.error();
+    if (Status status = read_content(*object, Tokens{*prompt}); !status) return status.error();
     return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo}};
   }
 
+  [[nodiscard]] std::span<const ContentPiece> content() const { return content_; }
+
  private:
+  static constexpr Tokens hashed{512}; ///< per number of `hash_ids`
+
+  Status read_content(const nlohmann::json& object, Tokens prompt) {
+    return read_hash_ids(object, {.block = hashed, .prompt = prompt, .salt = 0}, lines_.where(), content_);
+  }
+
   LineReader lines_;
+  std::vector<ContentPiece> content_; ///< of the last request
   detail::ArrivalClock clock_;
   bool any_ = false;
 };
 
-static_assert(TraceReader<MooncakeReader>);
+static_assert(TraceReader<MooncakeReader> && KnowsContent<MooncakeReader>);
 
 } // namespace sluice

@@ -7,9 +7,13 @@
 #include "sluice/workload/csv.hpp"
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/agent_sessions.hpp"
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
+#include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
+#include "sluice/workload/open_sessions.hpp"
+#include "sluice/workload/session_spec.hpp"
 #include "sluice/workload/workload.hpp"
 
 #include <algorithm>
@@ -18,8 +22,10 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -28,7 +34,7 @@
 namespace sluice {
 
 /// The formats of `--format`.
-enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm, csv };
+enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm, tokens, agents, csv };
 
 constexpr std::string_view name(TraceFormat format) {
   switch (format) {
@@ -40,6 +46,10 @@ constexpr std::string_view name(TraceFormat format) {
     return "orbitflow";
   case TraceFormat::vllm:
     return "vllm";
+  case TraceFormat::tokens:
+    return "tokens";
+  case TraceFormat::agents:
+    return "agents";
   case TraceFormat::csv:
     break;
   }
@@ -47,9 +57,10 @@ constexpr std::string_view name(TraceFormat format) {
 }
 
 inline constexpr std::array trace_formats{TraceFormat::azure, TraceFormat::mooncake, TraceFormat::orbitflow,
-                                          TraceFormat::vllm, TraceFormat::csv};
+                                          TraceFormat::vllm,  TraceFormat::tokens,   TraceFormat::agents,
+                                          TraceFormat::csv};
 /// For help texts and errors.
-inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm or csv";
+inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm, tokens, agents or csv";
 
 inline Expected<TraceFormat> find_format(std::string_view text) {
   std::vector<std::string_view> names;
@@ -77,6 +88,12 @@ inline std::optional<std::vector<std::string>> csv_header(const std::string& pat
 /// a program without `--format` can then report that format's error. Nothing if the line reveals no format (an
 /// OrbitFlow trace of several lines) or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
+    const std::filesystem::directory_iterator files(path, ignored);
+    const bool sessions =
+        std::any_of(begin(files), end(files), [](const auto& file) { return file.path().extension() == ".json"; });
+    return sessions ? std::optional{TraceFormat::agents} : std::nullopt;
+  }
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
   const Expected<std::optional<std::string_view>> line = lines->next();
@@ -96,9 +113,13 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
     if (has(CsvColumns{}, same)) return TraceFormat::csv;
     return std::nullopt;
   }
+  // A session of kv-cache-tester is one object of several megabytes, which need not be parsed to be recognised.
+  const std::string_view begin = (*line)->substr(0, 4096);
+  if (begin.find("\"hash_id_scope\"") != std::string_view::npos) return TraceFormat::agents;
   const nlohmann::json object = nlohmann::json::parse(**line, nullptr, false);
   if (!object.is_object()) return std::nullopt;
   if (object.contains("requests")) return TraceFormat::orbitflow;
+  if (object.contains("arrival_time_ns")) return TraceFormat::tokens;
   if (object.contains("input_toks") || object.contains("queued_ts")) return TraceFormat::vllm;
   if (object.contains("timestamp") || object.contains("input_length")) return TraceFormat::mooncake;
   return std::nullopt;
@@ -110,22 +131,38 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
 /// format at compile time uses the reader.
 class Trace {
  public:
-  using Reader = std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>, Shaped<CsvReader>,
-                              Shaped<Generator>>;
+  using Reader =
+      std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>, Shaped<CsvReader>,
+                   Shaped<Generator>, Shaped<TokenIdsReader>, Shaped<AgentSessionsReader>, Shaped<SessionGenerator>>;
 
-  Trace(Reader reader, Workload workload) : reader_(std::move(reader)), workload_(std::move(workload)) {}
+  Trace(Reader reader, Workload workload) : reader_{std::move(reader)}, workload_(std::move(workload)) {}
 
   Expected<std::optional<RequestSpec>> next() {
-    return std::visit([](auto& reader) { return reader.next(); }, reader_);
+    if (workload_.options.open_sessions) return open_.next(reader_);
+    return reader_.next();
+  }
+  [[nodiscard]] std::span<const ContentPiece> content() const {
+    return workload_.options.open_sessions ? open_.content() : reader_.content();
   }
   [[nodiscard]] const Workload& workload() const { return workload_; }
 
  private:
-  Reader reader_;
+  struct Source {
+    Reader any;
+    Expected<std::optional<RequestSpec>> next() {
+      return std::visit([](auto& reader) { return reader.next(); }, any);
+    }
+    [[nodiscard]] std::span<const ContentPiece> content() const {
+      return std::visit([](const auto& reader) { return content_of(reader); }, any);
+    }
+  };
+
+  Source reader_;
   Workload workload_;
+  OpenSessions open_; ///< used if sessions are open
 };
 
-static_assert(TraceReader<Trace>);
+static_assert(TraceReader<Trace> && KnowsContent<Trace>);
 
 /// Opens a trace file and reads at most its header. Only `orbitflow` needs `step_time`, since its arrivals count engine
 /// steps (see `read_orbitflow_header`); only `csv` needs `columns`.
@@ -148,6 +185,10 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
     return shaped(MooncakeReader::open(path));
   case TraceFormat::vllm:
     return shaped(VllmRunReader::open(path));
+  case TraceFormat::tokens:
+    return shaped(TokenIdsReader::open(path));
+  case TraceFormat::agents:
+    return shaped(AgentSessionsReader::open(path));
   case TraceFormat::csv:
     return shaped(CsvReader::open(path, columns));
   case TraceFormat::orbitflow:
@@ -195,11 +236,11 @@ inline Expected<TraceFile> find_trace(const std::string& path, std::string_view 
     file.format = *found;
     return file;
   }
-  if (Expected<LineReader> lines = LineReader::open(path); !lines) return lines.error();
   if (const std::optional<TraceFormat> told = told_format(path)) {
     file.format = *told;
     return file;
   }
+  if (Expected<LineReader> lines = LineReader::open(path); !lines) return lines.error();
   for (const TraceFormat one : trace_formats) {
     Expected<Trace> trace = open_trace(path, one, {.limit = 1}, Seconds{1});
     if (!trace || !read_all(*trace)) continue;
@@ -219,6 +260,12 @@ inline Expected<TraceFile> find_trace(const std::string& path, std::string_view 
 /// Opens a generator by its text (see `parse_generator`).
 inline Expected<Trace> open_generator(const std::string& text, std::uint64_t seed, const ReadOptions& options) {
   if (Status status = check(options); !status) return status.error();
+  if (describes_sessions(text)) {
+    Expected<SessionSpec> sessions = parse_sessions(text);
+    if (!sessions) return sessions.error();
+    Workload workload{.name = sessions->name, .format = "generated", .source = text, .seed = seed, .options = options};
+    return Trace{Shaped<SessionGenerator>{SessionGenerator{std::move(*sessions), seed}, options}, std::move(workload)};
+  }
   Expected<GeneratorSpec> spec = parse_generator(text);
   if (!spec) return spec.error();
   Workload workload{.name = spec->name, .format = "generated", .source = text, .seed = seed, .options = options};

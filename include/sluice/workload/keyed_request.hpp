@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// KeyedRequest: a request with the keys of its blocks.
+#pragma once
+
+#include "sluice/workload/content.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <vector>
+
+namespace sluice {
+
+/// A request as an engine takes it: the keys name the full blocks of its prompt and, as far as they are known, of its
+/// answer.
+struct KeyedRequest {
+  RequestSpec spec;
+  std::vector<BlockKey> keys;
+};
+
+} // namespace sluice

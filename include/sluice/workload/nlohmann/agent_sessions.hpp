@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentSessionsReader: recorded sessions of coding agents, one file each.
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/workload/nlohmann/hash_ids.hpp"
+#include "sluice/workload/reader.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The traces of kv-cache-tester (callanjfox, Apache-2.0): a session per file, or a folder of such files, which are
+/// sessions in the order of their names. A file has `block_size` and `requests`; a request has `t` (seconds from the
+/// session's start), `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, of this session
+/// only) and `api_time`, how long its answer took.
+///
+/// A request follows the one before it, after the recorded time between that one's end and its own start (`think_time`
+/// in the file, recomputed from `t` and `api_time`; at most `longest_delay`, as the tool itself replays them). Requests
+/// that overlap in the record (of subagents) follow without delay. An answer's content is what the next prompt holds in
+/// its place. Files do not say when sessions start: one starts every `between`.
+class AgentSessionsReader {
+ public:
+  static constexpr Seconds between{10};
+  static constexpr Seconds longest_delay{60};
+  static constexpr std::size_t longest_file = std::size_t{256} << 20;
+
+  static Expected<AgentSessionsReader> open(const std::string& path) {
+    AgentSessionsReader reader;
+    std::error_code failed;
+    if (!std::filesystem::is_directory(path, failed)) {
+      reader.files_.push_back(path);
+    } else {
+      for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+        if (at->path().extension() == ".json") reader.files_.push_back(at->path().string());
+      if (failed) return Error{ErrorCode::not_found, path, "the folder cannot be read", "a readable folder"};
+      if (reader.files_.empty())
+        return Error{ErrorCode::bad_input, path, "the folder has no .json file", "one file per session"};
+      std::sort(reader.files_.begin(), reader.files_.end());
+    }
+    if (Status status = reader.read_session(); !status) return status.error();
+    return reader;
+  }
+
+  Expected<std::optional<RequestSpec>> next() {
+    if (turn_ == turns_.size()) {
+      if (session_ == files_.size()) return std::optional<RequestSpec>{};
+      if (Status status = read_session(); !status) return status.error();
+    }
+    return std::optional{turns_[turn_++].spec};
+  }
+  [[nodiscard]] std::span<const ContentPiece> content() const { return turns_[turn_ - 1].content; }
+
+ private:
+  struct Turn {
+    RequestSpec spec;
+    std::vector<ContentPiece> content;
+  };
+
+  AgentSessionsReader() = default;
+
+  Status read_session() {
+    const std::string& path = files_[session_];
+    const Expected<nlohmann::json> file = read_json_object(path, longest_file);
+    if (!file) return file.error();
+    const JsonFields fields(*file, path);
+    const Expected<std::int64_t> block = fields.whole("block_size", 1, max_request_tokens);
+    if (!block) return block.error();
+    const auto requests = file->find("requests");
+    if (requests == file->end() || !requests->is_array() || requests->empty())
+      return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
+    const Seconds start = between * static_cast<double>(session_);
+    ++session_;
+    turns_.clear();
+    turn_ = 0;
+    double first = 0, before = 0, answered = 0;
+    for (const nlohmann::json& request : *requests) {
+      const std::string where = path + ": request " + std::to_string(turns_.size() + 1);
+      if (!request.is_object()) return Error{ErrorCode::bad_input, where, "this is no object", "{\"t\":…}"};
+      const JsonFields of(request, where);
+      const Expected<double> t = of.number("t", 0.0, 1e9, "seconds, 0 or more");
+      if (!t) return t.error();
+      const Expected<std::int64_t> prompt = of.whole("in", 1, max_request_tokens);
+      if (!prompt) return prompt.error();
+      const Expected<std::int64_t> output = of.whole("out", 0, max_request_tokens);
+      if (!output) return output.error();
+      double took = 0;
+      if (of.has("api_time")) {
+        const Expected<double> time = of.number("api_time", 0.0, 1e9, "seconds, 0 or more");
+        if (!time) return time.error();
+        took = *time;
+      }
+      if (turns_.empty()) first = before = *t;
+      if (*t < before)
+        return Error{ErrorCode::bad_input, where, "it starts before the one above it", "requests in order of `t`"};
+      before = *t;
+      Turn turn;
+      turn.spec.arrival = start + Seconds{*t - first};
+      turn.spec.prompt = Tokens{*prompt};
+      turn.spec.output = Tokens{std::max<std::int64_t>(1, *output)}; // an aborted answer of no token is one of one
+      turn.spec.session = static_cast<std::uint32_t>(session_);
+      turn.spec.turn = static_cast<std::int32_t>(turns_.size());
+      turn.spec.follows = !turns_.empty();
+      if (turn.spec.follows) turn.spec.delay = std::clamp(Seconds{*t - answered}, Seconds{0}, longest_delay);
+      answered = *t + took;
+      const HashedPrompt hashed{Tokens{*block}, turn.spec.prompt, static_cast<std::uint64_t>(session_)};
+      if (Status status = read_hash_ids(request, hashed, where, turn.content); !status) return status.error();
+      turns_.push_back(std::move(turn));
+    }
+    for (std::size_t i = 0; i + 1 < turns_.size(); ++i) add_answer(turns_[i], turns_[i + 1].content);
+    return {};
+  }
+
+  /// Appends to a turn's content what the next prompt has behind the turn's prompt, if it continues that prompt.
+  static void add_answer(Turn& turn, std::span<const ContentPiece> next) {
+    std::vector<ContentPiece>& own = turn.content;
+    std::size_t same = 0;
+    while (same < own.size() && same < next.size() && own[same] == next[same]) ++same;
+    if (own.empty() || same + 1 < own.size()) return; // the last piece of the prompt may be a part of the next one's
+    own.resize(same);
+    Tokens left = turn.spec.prompt + turn.spec.output;
+    for (const ContentPiece& piece : own) left -= piece.tokens;
+    for (; same < next.size() && left.count() > 0; ++same) {
+      own.push_back({next[same].id, std::min(left, next[same].tokens)});
+      left -= own.back().tokens;
+    }
+  }
+
+  std::vector<std::string> files_;
+  std::size_t session_ = 0; ///< sessions read
+  std::vector<Turn> turns_; ///< of the last session read
+  std::size_t turn_ = 0;    ///< turns of it that were returned
+};
+
+static_assert(TraceReader<AgentSessionsReader> && KnowsContent<AgentSessionsReader>);
+
+} // namespace sluice

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
+
+#include "fuzz/fuzz_support.hpp"
+#include "workload/trace_text.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto reader = sluice_test::reader_of<sluice::TokenIdsReader>(sluice_test::text_of(data, size));
+  sluice_test::drain(reader);
+  return 0;
+}
