@@ -25,8 +25,13 @@ struct Policy {
       Numbers{"Policy", Number{"share", &Policy::share, 0, 1, "a share"}, Number{"turn", &Policy::turn, 1, 9, "a turn"},
               Number{"last", &Policy::last, 0, 1, "a switch"}, Number{"wait", &Policy::wait, 0, 60, "seconds"},
               Number{"chunk", &Policy::chunk, 1, 100, "tokens"},
-              Number{"alpha", [](auto& policy) -> auto& { return policy.options.alpha; }, 0, 2, "a member's member"}};
-};
+              Number{"alpha", [](auto& policy) -> auto& {return policy.options.alpha;
+}, 0, 2, "a member's member"
+} // namespace
+}
+;
+}
+;
 struct Plain {
   double share = 0.5;
 };
@@ -63,6 +68,7 @@ TEST_CASE("whole numbers and switches are known as such") {
   std::map<std::string, bool> whole;
   Policy::numbers.for_each(
       [&](const auto& number) { whole[std::string{number.name}] = number.template whole<Policy>; });
-  CHECK(whole == std::map<std::string, bool>{
-                     {"share", false}, {"turn", true}, {"last", true}, {"wait", false}, {"chunk", true}, {"alpha", false}});
+  CHECK(whole ==
+        std::map<std::string, bool>{
+            {"share", false}, {"turn", true}, {"last", true}, {"wait", false}, {"chunk", true}, {"alpha", false}});
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // OutputLengths: the last lengths, against a plain list of them.
+#include "sluice/core/random.hpp"
 #include "sluice/state/view/output_lengths.hpp"
 
-#include "sluice/core/random.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -123,7 +123,7 @@ TEST_CASE("the presets have the medians that were measured") {
       else
         growth.push_back((now.prompt - drawn.requests[i - 1].prompt).count());
     }
-    // A prompt holds the system's and the answer before it, which moves the medians of what is drawn.
+    // A prompt holds the system's and the answer before it, so its median is above the drawn one.
     CHECK(static_cast<double>(median(first)) == doctest::Approx(row.first).epsilon(0.25));
     CHECK(static_cast<double>(median(growth)) == doctest::Approx(row.growth).epsilon(0.4));
     CHECK(static_cast<double>(median(output)) == doctest::Approx(row.output).epsilon(0.1));

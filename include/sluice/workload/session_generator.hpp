@@ -26,13 +26,14 @@ struct DelayDistribution {
 /// The sessions to generate. Lengths are tokens.
 struct SessionSpec {
   std::string name = "sessions";
-  ArrivalProcess arrivals;                   ///< of sessions
+  ArrivalProcess arrivals; ///< of sessions
   std::int64_t sessions = 1;
   LengthDistribution turns = FixedLength{};  ///< requests per session
   std::int64_t systems = 1;                  ///< system prompts; each session has one of them, with equal probability
   LengthDistribution system = FixedLength{}; ///< a system prompt, with its tools
   LengthDistribution first = FixedLength{};  ///< a session's whole first prompt, at least one token beside the system's
-  LengthDistribution growth = FixedLength{}; ///< by how much a prompt is longer than the one before, the answer included
+  LengthDistribution growth =
+      FixedLength{}; ///< by how much a prompt is longer than the one before, the answer included
   LengthDistribution output = FixedLength{};
   DelayDistribution tool;  ///< answer to next turn, if a tool runs in between
   DelayDistribution user;  ///< the same, if a user answers
@@ -60,8 +61,10 @@ inline Status check(const SessionSpec& spec, const std::string& where) {
     const char* name;
     const LengthDistribution* lengths;
     Tokens longest;
-  } lengths[] = {{" turns", &spec.turns, Tokens{10'000}},       {" system", &spec.system, spec.longest - Tokens{2}},
-                 {" first", &spec.first, spec.longest - Tokens{1}},         {" growth", &spec.growth, spec.longest},
+  } lengths[] = {{" turns", &spec.turns, Tokens{10'000}},
+                 {" system", &spec.system, spec.longest - Tokens{2}},
+                 {" first", &spec.first, spec.longest - Tokens{1}},
+                 {" growth", &spec.growth, spec.longest},
                  {" output", &spec.output, spec.longest}};
   for (const auto& one : lengths)
     if (Status status = check(*one.lengths, one.longest, where + one.name); !status) return status;
@@ -80,8 +83,8 @@ inline Status check(const SessionSpec& spec, const std::string& where) {
 ///
 /// A prompt is the system prompt, then the session's own tokens: every prompt begins with the prompt and the answer
 /// before it. A compacted prompt keeps the system prompt and a fifth of the session's own tokens, as new content; a
-/// prompt that would reach `longest` is compacted as well, and an answer that would exceed it ends there. The recorded arrival, for open mode, assumes that answers
-/// take no time.
+/// prompt that would reach `longest` is compacted as well, and an answer that would exceed it ends there. The recorded
+/// arrival, for open mode, assumes that answers take no time.
 ///
 /// Each session has a generator of its own with a seed from one draw, so that a change of the rate changes no length,
 /// and more sessions change none of the first ones.
@@ -186,9 +189,9 @@ inline SessionSpec chat_sessions() {
   return {.name = "chat",
           .arrivals = {ArrivalKind::gamma, 0.5, 3.0},
           .sessions = 200,
-          .turns = BinnedLength{{{0.75, {Tokens{1}, Tokens{1}}},
-                                 {0.17, {Tokens{2}, Tokens{2}}},
-                                 {0.08, {Tokens{3}, Tokens{8}}}}},
+          .turns =
+              BinnedLength{
+                  {{0.75, {Tokens{1}, Tokens{1}}}, {0.17, {Tokens{2}, Tokens{2}}}, {0.08, {Tokens{3}, Tokens{8}}}}},
           .systems = 1,
           .system = FixedLength{Tokens{512}},
           .first = LognormalLength{11'630.0, 1.69},

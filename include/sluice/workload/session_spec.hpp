@@ -58,10 +58,8 @@ inline Expected<SessionSpec> parse_sessions(std::string_view text) {
   if (colon != std::string_view::npos) {
     const auto apply = [&](std::string_view key, std::string_view value) -> Status {
       using namespace detail;
-      const std::pair<std::string_view, double*> numbers[] = {{"rate", &spec.arrivals.rate},
-                                                              {"cv", &spec.arrivals.cv},
-                                                              {"tools", &spec.tools},
-                                                              {"compact", &spec.compact}};
+      const std::pair<std::string_view, double*> numbers[] = {
+          {"rate", &spec.arrivals.rate}, {"cv", &spec.arrivals.cv}, {"tools", &spec.tools}, {"compact", &spec.compact}};
       for (const auto& [name, number] : numbers)
         if (key == name) return parse_into(*number, generator_number(key, value));
       const std::pair<std::string_view, LengthDistribution*> lengths[] = {{"turns", &spec.turns},
@@ -81,8 +79,8 @@ inline Expected<SessionSpec> parse_sessions(std::string_view text) {
         spec.longest = Tokens{*tokens};
         return {};
       }
-      constexpr std::array<std::string_view, 14> keys{"rate",   "sessions", "cv",     "turns", "first",
-                                                      "growth", "output",   "system", "systems", "tool",
+      constexpr std::array<std::string_view, 14> keys{"rate",   "sessions", "cv",      "turns",   "first",
+                                                      "growth", "output",   "system",  "systems", "tool",
                                                       "user",   "tools",    "compact", "longest"};
       return generator_error("there is no key '" + excerpt(key) + "'" + did_you_mean(key, keys),
                              "rate, sessions, cv, turns, first, growth, output, system, systems, tool, user, tools, "
@@ -91,9 +89,7 @@ inline Expected<SessionSpec> parse_sessions(std::string_view text) {
     if (Status parsed = detail::parse_generator_keys(text.substr(colon + 1), given, apply); !parsed)
       return parsed.error();
   }
-  const auto has = [&given](std::string_view key) {
-    return std::find(given.begin(), given.end(), key) != given.end();
-  };
+  const auto has = [&given](std::string_view key) { return std::find(given.begin(), given.end(), key) != given.end(); };
   if (has("cv")) spec.arrivals.kind = ArrivalKind::gamma;
   if (kind == "sessions")
     for (const std::string_view key : {"rate", "sessions", "turns", "first", "growth", "output"})

@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-/// LLMServingSim's data sets (branch `ispass26-artifact`): one JSON object per line, `arrival_time_ns`, `input_toks` and
-/// `output_toks` in tokens, and `input_tok_ids` and `output_tok_ids`, the ids themselves. Without `output_tok_ids` the
-/// answer is unknown content.
+/// LLMServingSim's data sets (branch `ispass26-artifact`): one JSON object per line, `arrival_time_ns`, `input_toks`
+/// and `output_toks` in tokens, and `input_tok_ids` and `output_tok_ids`, the ids themselves. Without `output_tok_ids`
+/// the answer is unknown content.
 class TokenIdsReader {
  public:
   explicit TokenIdsReader(LineReader lines) : lines_(std::move(lines)) {}
