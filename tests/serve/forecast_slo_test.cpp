@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate's admitted requests meet their SLO, its refusals are necessary, and its retry times are right.
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/serve/forecast_slo.hpp"
 
@@ -222,6 +223,47 @@ TEST_CASE("ForecastSlo leaves the engine its time, though each forecast costs ti
 }
 TEST_CASE("ForecastSlo leaves the engine its time, though each forecast costs time: OrbitFlow") {
   check_not_starved<OrbitFlow>();
+}
+
+namespace {
+
+/// The promises of docs/serving.md on the virtual clock, which charges forecasts what they cost: bench_promises with
+/// fewer clients. The load is the same for all systems: twice what VllmSwap can serve.
+template <class System>
+void check_promises(double jitter) {
+  const Server server = small_server();
+  Case twice{server, 1, jitter, 1, clients(200, 2 * capacity<VllmSwap>(server, usual_slo), usual_slo, 3)};
+  twice.charge_s = forecast_step_s;
+  const Served none = serve_clients<System>(twice, open_to_all());
+  LettingIn gate;
+  gate.gate.mode = ForecastMode::soft;
+  const Served soft = serve_clients<System>(twice, gate);
+  CHECK(soft.admitted() == 200);
+  CHECK(soft.end.count() <= 1.03 * none.end.count());
+  CHECK(soft.mean_ttft() <= 1.03 * none.mean_ttft());
+  gate.gate.mode = ForecastMode::hard;
+  const Served hard = serve_clients<System>(twice, gate);
+  CHECK(hard.share_kept() >= 0.97);
+  CHECK(hard.goodput() >= 3 * none.goodput());
+#if !defined(SLUICE_SANITIZED) // thirty times slower
+  const Replayed replayed = replay_refusals<System>(twice, gate, hard, 3);
+  CHECK(replayed.refusals >= 20);
+  CHECK(20 * replayed.wrong <= replayed.refusals);
+#endif
+}
+
+} // namespace
+
+TEST_CASE("ForecastSlo, hard: 97 % kept, thrice the goodput, refusals right, forecasts charged: VllmSwap") {
+  check_promises<VllmSwap>(0);
+  check_promises<VllmSwap>(0.3);
+}
+TEST_CASE("ForecastSlo, hard: 97 % kept, thrice the goodput, refusals right, forecasts charged: OrbitFlow") {
+  check_promises<OrbitFlow>(0);
+  check_promises<OrbitFlow>(0.3);
+}
+TEST_CASE("ForecastSlo, hard: 97 % kept, thrice the goodput, refusals right, forecasts charged: SuperInfer") {
+  check_promises<SuperInfer>(0);
 }
 
 TEST_CASE("ForecastSlo refuses permanently an SLO that this engine can never meet") {

@@ -67,6 +67,7 @@ struct Became {
   std::string forecast;     ///< of an admission
   ApiError error;           ///< of a refusal
   Seconds ttft{-1};
+  Seconds longest{0}; ///< gap between two tokens
 };
 
 struct Served {
@@ -104,17 +105,19 @@ struct LettingIn {
   }
 };
 
-/// Passes the engine's events to the loop, and records SLO attainment by arrival time.
+/// Passes the engine's events to the loop, and records SLO attainment by arrival time, against the clients' own SLOs.
 class Keeping final : public EventListener {
  public:
+  explicit Keeping(const std::vector<Sent>& sent) {
+    for (const Sent& one : sent)
+      of.try_emplace(one.at.count(), SloAttainment{.slo = one.generation.slo, .arrival = one.at});
+  }
   EventListener* loop = nullptr;
   std::map<double, SloAttainment> of;
 
   void hear(const AnyEvent& event) override {
     if (const auto* delivered = event.get<events::Delivered>()) {
-      const RequestSpec& spec = delivered->row.spec;
-      auto& attainment = of.try_emplace(spec.arrival.count(), SloAttainment{spec.slo, spec.arrival}).first->second;
-      (void)attainment.release(delivered->count.count(), delivered->when);
+      (void)of.at(delivered->row.spec.arrival.count()).release(delivered->count.count(), delivered->when);
     }
     loop->hear(event);
   }
@@ -209,7 +212,7 @@ Served serve_clients(const Case& of, LettingIn gate) {
   DrawnTokens tokens({1, 2, 3});
   Answers answers;
   answers.of.resize(of.sent.size());
-  Keeping keeping;
+  Keeping keeping(of.sent);
   double looked_s = 0; // forecasts read their clock at each step
   if (of.charge_s > 0) gate.gate.clock = [&looked_s, &of] { return looked_s += of.charge_s; };
   EngineLoop<E, LettingIn> loop(tokens, answers, std::move(gate));
@@ -248,10 +251,10 @@ Served serve_clients(const Case& of, LettingIn gate) {
   }
   Served served{std::move(answers.of), loop.engine().now(), metrics_text(loop.figures())};
   for (std::size_t i = 0; i < served.of.size(); ++i) {
-    const auto found = keeping.of.find(of.sent[i].at.count());
-    if (found == keeping.of.end()) continue;
-    const SloAttainment& attainment = found->second;
+    const SloAttainment& attainment = keeping.of.at(of.sent[i].at.count());
+    if (!attainment.started()) continue;
     served.of[i].ttft = attainment.first - attainment.arrival;
+    served.of[i].longest = attainment.longest;
     served.of[i].kept = attainment.verdict(attainment.last) == SloAttainment::Verdict::met;
   }
   return served;

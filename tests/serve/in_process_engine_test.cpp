@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/tokenizer/bytes.hpp"
+#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/in_process_engine.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -124,7 +127,8 @@ struct ThreadedWorld {
   }
   [[nodiscard]] const Witness::State& witness() const { return engine.engine().template observed<Witness>(); }
 
-  InProcess transport;
+  std::function<double()> late; ///< seconds by which the transport's timers fire late; empty: they are punctual
+  InProcess transport{[this] { return late ? late() : 0; }};
   ByteTokenizer tokenizer;
   DrawnTokens tokens;
   InProcessEngine<E, Gates...> engine;
@@ -143,6 +147,8 @@ std::vector<double> times_of(const InProcessReply& reply) {
     }
   return times;
 }
+/// Whether a gap that ended at `when` is within the TBT.
+bool on_time_by(double gap, double when) { return on_time(Seconds{gap}, Seconds{tbt}, Seconds{when}); }
 /// /metrics without the times of planning and delivery, which are on the wall clock.
 std::string without_wall_time(std::string text) {
   for (const char* name : {"\nsluice:planning_seconds_total", "\nsluice:delivery_seconds"})
@@ -282,6 +288,43 @@ TEST_CASE("InProcessEngine: a token of the deposit follows its predecessor withi
     }
   }
   CHECK(pauses > 0);
+}
+
+TEST_CASE("InProcessEngine: a slow delivery breaks the TBT of the first answer, and is paced ahead for the next ones") {
+  ThreadedWorld<Deposits> world(machine());
+  Random random(3);
+  world.late = [&] { return 0.005 * random.uniform(); };
+  std::vector<InProcess::Reply> replies;
+  for (int i = 0; i < 12; ++i) replies.push_back(world.ask(100 * i, 500, 300)); // one after another
+  world.engine.run();
+  std::int64_t on_time = 0, missed = 0, first_missed = 0, kept = 0;
+  for (const InProcess::Reply& reply : replies) {
+    const std::vector<double> times = times_of(*reply);
+    REQUIRE(times.size() == 300);
+    std::int64_t late = 0;
+    for (std::size_t i = 1; i < times.size(); ++i) late += on_time_by(times[i] - times[i - 1], times[i]) ? 0 : 1;
+    CHECK(times.front() - reply->sent < 5);
+    kept += late == 0 ? 1 : 0;
+    on_time += 299 - late;
+    missed += late; // none is late by a TBT
+    if (reply == replies.front()) first_missed = late;
+  }
+  CHECK(first_missed > 20);
+  CHECK(missed <= first_missed + 5);
+  CHECK(kept >= 9);
+  // The server counts what its clients see.
+  const auto metrics = world.transport.send(2000, {"GET", "/metrics", {}, {}});
+  world.engine.run();
+  const std::string text = metrics->body();
+  const auto metric = [&](const std::string& name) {
+    const std::size_t at = text.find("\n" + name);
+    REQUIRE(at != std::string::npos);
+    return std::stod(text.substr(text.find(' ', at + name.size())));
+  };
+  CHECK(metric("sluice:tokens_on_time_total") == static_cast<double>(on_time));
+  CHECK(metric("sluice:deadlines_missed_total") == static_cast<double>(missed));
+  CHECK(metric(R"(sluice:slo_answers_total{model_name="llama3-8b",engine="0",ttft="5",tbt="0.06",met="true"})") ==
+        static_cast<double>(kept));
 }
 
 TEST_CASE("InProcessEngine: the blocks of a client that leaves are free at once, whatever its request's state") {

@@ -49,3 +49,16 @@ TEST_CASE("MeasuredPace learns only from iterations that ran as predicted") {
   }
   CHECK(pace.slowdown() == doctest::Approx(0.5).epsilon(0.01));
 }
+
+TEST_CASE("MeasuredPace adds the time between two iterations of a busy engine") {
+  MeasuredPace pace;
+  pace.stepped(0.02, -1); // it was idle before
+  CHECK(pace.slowdown() == 1);
+  for (int step = 0; step < 1000; ++step) pace.stepped(0.02, step % 4 == 0 ? 0.004 : 0); // a forecast now and then
+  CHECK(pace.slowdown() == doctest::Approx(1.05).epsilon(0.001));
+  pace.foresee(ForeseenStep{1, 10, 2, Seconds{1}});
+  pace.ran(record(1, 10, 2, 1.2));
+  CHECK(pace.slowdown() == doctest::Approx(1.2 * 1.05).epsilon(0.001));
+  for (int step = 0; step < 3000; ++step) pace.stepped(0.02, 0);
+  CHECK(pace.slowdown() == doctest::Approx(1.2).epsilon(0.001));
+}

@@ -90,6 +90,26 @@ TEST_CASE("Pacer passes on events without hold at once, and the others when they
   CHECK(heard.all[2].first == doctest::Approx(0.5));
 }
 
+TEST_CASE("Pacer notes when each event was due, also of those that were late already, and holds none of these") {
+  ManualTransport transport;
+  transport.now = 100;
+  Heard heard(transport);
+  Pacer pacer(transport, [&] { return transport.now; });
+  pacer.tell(heard);
+  pacer.happened({token(1, 10, -0.25), token(2, 20, 0)});
+  REQUIRE(heard.all.size() == 2);
+  CHECK(heard.all[0].second.due_s == doctest::Approx(99.75));
+  CHECK(heard.all[1].second.due_s == doctest::Approx(100));
+  pacer.happened({token(2, 21, 0.5), token(1, 11, -0.1), token(2, 22, 0.2)});
+  transport.run_until(102);
+  REQUIRE(heard.all.size() == 5);
+  CHECK(heard.all[2].second.tokens.front() == 11);
+  CHECK(heard.all[2].second.due_s == doctest::Approx(99.9));
+  CHECK(heard.all[3].second.due_s == doctest::Approx(100.5));
+  CHECK(heard.all[4].second.due_s == doctest::Approx(100.2)); // it waits for the one before it
+  CHECK(heard.all[4].first == doctest::Approx(100.5));
+}
+
 TEST_CASE(
     "Pacer keeps each generation's order on a late thread: no event overtakes, no end comes before a held token") {
   Random random(3);

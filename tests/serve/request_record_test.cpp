@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
 #include "sluice/serve/request_record.hpp"
+#include "sluice/serve/slo_lead.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include <doctest/doctest.h>
@@ -25,9 +26,11 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     one.spec.arrival = Seconds{3.0 + 0.1 * i + 0.05 * random.uniform()};
     one.spec.prompt = Tokens{1 + static_cast<std::int64_t>(random.below(1000))};
     one.spec.output = Tokens{500};
-    one.spec.slo = {Seconds{random.below(3) == 0 ? never : 0.5 + random.uniform()},
+    const Slo asked{Seconds{random.below(3) == 0 ? never : 0.5 + random.uniform()},
                     Seconds{random.below(3) == 0 ? never : 0.05 + random.uniform()}};
-    one.kept = {.slo = one.spec.slo, .arrival = one.spec.arrival};
+    const SloLead lead{Seconds{0.1 * random.uniform()}, Seconds{0.01 * random.uniform()}};
+    one.spec.slo = random.below(2) == 0 ? asked : ahead_of(asked, lead);
+    one.kept = {.slo = asked, .arrival = one.spec.arrival};
     one.generated = Tokens{static_cast<std::int64_t>(random.below(50))};
     Seconds now = one.spec.arrival + Seconds{random.uniform()};
     if (random.below(4) > 0)
@@ -55,6 +58,9 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     CHECK(read.arrival.count() == doctest::Approx((all[i].spec.arrival - all[0].spec.arrival).count()));
     CHECK(read.prompt == all[i].spec.prompt);
     CHECK(read.output == std::max(Tokens{1}, all[i].generated));
-    CHECK(read.slo == all[i].spec.slo); // to the bit
+    CHECK(read.slo == all[i].kept.slo); // to the bit
   }
+  // For a replay: what the engine was given.
+  VllmRunReader again(LineReader(std::make_unique<std::istringstream>(text), "record"));
+  for (const ServedRequest& one : all) CHECK((**again.next_record()).engine_slo == one.spec.slo);
 }

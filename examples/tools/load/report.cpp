@@ -64,7 +64,8 @@ void SloTally::add(const Slo& slo, Seconds ttft, Seconds tpot, Seconds latency, 
   owed += has_ttft || has_tbt ? 1 : 0;
   met_ttft += has_ttft && first ? 1 : 0;
   met_tpot += has_tbt && rest ? 1 : 0;
-  met += (has_ttft || has_tbt) && first && rest ? 1 : 0;
+  met += (has_ttft || has_tbt) && first && (!has_tbt || check.deadlines_missed() == 0) ? 1 : 0;
+  met_mean += (has_ttft || has_tbt) && first && rest ? 1 : 0;
   if (!has_tbt) return;
   on_time += check.gaps_on_time();
   missed += check.deadlines_missed();
@@ -130,7 +131,8 @@ std::string report_json(const Options& options, const LoadReport& report) {
   json.key("request_throughput").value(a_second(static_cast<double>(report.completed), report));
   const Attainments met = attainments(report.all);
   const double goodput = std::isnan(met.both) ? met.both : a_second(static_cast<double>(report.all.met), report);
-  json.key("request_goodput").value(goodput);
+  json.key("request_goodput")
+      .value(std::isnan(met.both) ? met.both : a_second(static_cast<double>(report.all.met_mean), report));
   json.key("output_throughput").value(a_second(static_cast<double>(report.output), report));
   json.key("total_token_throughput").value(a_second(static_cast<double>(report.input + report.output), report));
   std::int64_t most = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
+#include "sluice/serve/forecast_errors.hpp"
 #include "sluice/serve/live_json.hpp"
 #include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
@@ -35,10 +36,15 @@ class EngineFigures {
 
   // ---- on the engine's thread
 
-  /// `predicted_ttft`: a gate's forecast; below 0: none.
-  void entered(RequestId id, const RequestSpec& spec, Seconds predicted_ttft = Seconds{-1}) {
-    const SloAttainment attainment{.slo = spec.slo, .arrival = spec.arrival};
-    notes_.insert_or_assign(index(id), Note{attainment, predicted_ttft});
+  /// An SLO as its client asked, and what delivery takes of it.
+  struct Asked {
+    Slo slo;
+    SloLead lead{};
+  };
+  /// `spec`: with the SLO that the engine is to keep. `predicted_ttft`: a gate's forecast; below 0: none.
+  void entered(RequestId id, const RequestSpec& spec, const Asked& asked, Seconds predicted_ttft = Seconds{-1}) {
+    const SloAttainment attainment{.slo = asked.slo, .arrival = spec.arrival};
+    notes_.insert_or_assign(index(id), Note{attainment, ahead_of(asked.slo, asked.lead), predicted_ttft});
     queue_.push_back({index(id), spec.prompt.count(), attainment});
   }
   /// Counts an event of the engine.
@@ -55,12 +61,8 @@ class EngineFigures {
     if (found == notes_.end() || count < 1) return;
     Note& note = found->second;
     const SloAttainment::Counted counted = note.attainment.release(count, when);
-    state_.on_time += counted.on_time;
     state_.missed += counted.missed;
-    if (!counted.first) return;
-    if (!std::isinf(note.attainment.slo.ttft.count()))
-      (note.attainment.first_is_late(when) ? state_.first_late : state_.first_in_time) += 1;
-    if (note.predicted_ttft.count() < 0) return;
+    if (!counted.first || note.predicted_ttft.count() < 0) return;
     ++state_.forecast_first_tokens;
     state_.forecast_error_s += std::abs((when - note.attainment.arrival - note.predicted_ttft).count());
   }
@@ -109,6 +111,11 @@ class EngineFigures {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? nullptr : &found->second.attainment;
   }
+  /// What the engine must keep for a live request's client to get the SLO that it asked for.
+  [[nodiscard]] Slo firm(RequestId id) const {
+    const auto found = notes_.find(index(id));
+    return found == notes_.end() ? Slo{} : found->second.firm;
+  }
   void on(const events::Planned& event) {
     const View& view = event.view;
     const Plan& plan = event.plan;
@@ -134,6 +141,15 @@ class EngineFigures {
     shown.effort = plan.effort;
     shown.wall = event.wall_time;
     state_.recent_plans.add(shown);
+  }
+  /// The errors of forecasts, of which copies are published when there are new ones.
+  void forecast_errors(const ForecastErrors& errors) {
+    if (errors.measured() == state_.forecast_errors_measured) return;
+    state_.forecast_errors_measured = errors.measured();
+    state_.forecast_errors.clear();
+    errors.each([&](const SloClassName& name, const ForecastErrorsOfClass& of) {
+      state_.forecast_errors.push_back({name, ForecastErrorQuantiles::of(of.ttft), ForecastErrorQuantiles::of(of.gap)});
+    });
   }
   /// `slowdown`: measured over predicted iteration time.
   void slowed(double slowdown) { state_.forecast_slowdown = slowdown; }
@@ -216,11 +232,6 @@ class EngineFigures {
     to.counter("sluice:planning_seconds_total", "Wall time of planning.", s.planning_s);
     to.counter("sluice:tokens_released_total", "Tokens that the engine has handed over.", whole(s.released));
     to.gauge("sluice:deposit_tokens", "Tokens made and held back.", whole(s.held));
-    to.counter("sluice:tokens_on_time_total", "Tokens that followed another within the SLO.", whole(s.on_time));
-    to.counter("sluice:deadlines_missed_total", "Deadlines for a token that passed without one.", whole(s.missed));
-    to.counter("sluice:first_tokens_total", "First tokens that were promised, by whether in time.",
-               whole(s.first_in_time), {{"in_time", "true"}});
-    to.counter("sluice:first_tokens_total", "", whole(s.first_late), {{"in_time", "false"}});
     to.counter("sluice:forecasts_total", "Newcomers for whom a gate looked ahead.", whole(s.forecasts));
     to.counter("sluice:forecast_refused_total", "Of them, refused because a promise would break.",
                whole(s.forecast_refused));
@@ -236,6 +247,7 @@ class EngineFigures {
                whole(s.forecast_first_tokens));
     to.counter("sluice:forecast_ttft_error_seconds_total", "Sum of how far they were from the prediction.",
                s.forecast_error_s);
+    write_errors(to, s);
     to.counter("sluice:ended_total", "Requests that ended by themselves.", whole(s.ended));
     to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
   }
@@ -256,12 +268,27 @@ class EngineFigures {
 
  private:
   struct Note {
-    SloAttainment attainment;
+    SloAttainment attainment;   ///< against the SLO that the client asked for
+    Slo firm;                   ///< that SLO, less what delivery takes
     Seconds predicted_ttft{-1}; ///< below 0: not predicted
     bool waits = true;          ///< it has never run
     Seconds scheduled{-1};      ///< when its first iteration began; below 0: unknown
   };
 
+  static void write_errors(PrometheusWriter& to, const LiveState& state) {
+    static constexpr const char* name = "sluice:forecast_error_seconds";
+    static constexpr const char* help = "TTFT and longest gap of the newest requests, measured less foretold, by SLO "
+                                        "class. The quantile 0.99 is the margin of forecasts.";
+    for (const auto& of : state.forecast_errors)
+      for (const auto& [what, errors] : {std::pair{"ttft", &of.ttft}, {"gap", &of.gap}})
+        if (errors->count > 0)
+          for (std::size_t at = 0; at < ForecastErrorQuantiles::shares.size(); ++at)
+            to.gauge(name, help, errors->seconds[at],
+                     {{"ttft", of.name.ttft},
+                      {"tbt", of.name.tbt},
+                      {"of", what},
+                      {"quantile", ForecastErrorQuantiles::names[at]}});
+  }
   void publish() {
     const Clock::time_point at = Clock::now();
     const std::lock_guard lock{mutex_};

@@ -7,6 +7,7 @@
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/serve/engine_figures.hpp"
+#include "sluice/serve/forecast_errors.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/generation_feed.hpp"
@@ -74,9 +75,11 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
-    const RequestSpec spec = spec_of(generation, arrival);
-    const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, figures_, ahead_, *observers_,
-                             relay_, steps_);
+    const SloLead margin = errors_.margin(generation.slo);
+    const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
+                             *observers_, relay_, steps_);
+    Slo kept = ahead_of(generation.slo, generation.lead); // by the engine
+    std::vector<Foretold> foretold;
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
@@ -87,6 +90,8 @@ class EngineLoop final : private EventListener {
         predicted_ttft = answer.foresight->ttft;
         figures_.forecast(answer.foresight->took_s);
         pace_.foresee(answer.foresight->next);
+        foretold = std::move(answer.foresight->foretold);
+        if (answer.foresight->keep) kept = *answer.foresight->keep;
       }
       if (answer.unlooked) figures_.unlooked(answer.admit);
       return answer.admit;
@@ -94,6 +99,7 @@ class EngineLoop final : private EventListener {
     if (!std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_))
       return refuse(id, std::move(answer.error), answer.retry_after_s,
                     answer.foresight.has_value() && !answer.unlooked);
+    const RequestSpec spec = spec_of(generation, arrival, kept);
     const Expected<RequestId> entered = engine_->submit(spec);
     if (!entered) {
       ApiError error;
@@ -103,7 +109,9 @@ class EngineLoop final : private EventListener {
       return refuse(id, std::move(error), 0);
     }
     tokens_->enter(*entered, generation);
-    figures_.entered(*entered, spec, predicted_ttft);
+    figures_.entered(*entered, spec, {generation.slo, generation.lead}, predicted_ttft);
+    errors_.entered(*entered, generation.slo);
+    errors_.foretell(foretold);
     alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0});
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
@@ -115,6 +123,7 @@ class EngineLoop final : private EventListener {
     const auto found = requests_.find(id);
     if (found == requests_.end()) return; // it has ended or was refused
     const RequestId request = found->second;
+    errors_.left(request);
     (void)engine_->cancel(request); // cannot fail: requests that end leave the table
     forget(request, id);
   }
@@ -122,23 +131,24 @@ class EngineLoop final : private EventListener {
   Stepped step() {
     const Seconds began = engine_->now();
     // A long step must not delay tokens of the deposit: those due during the step are released before it, to be held
-    // until they are due. The step's length is estimated by the longest recent step, which decays slowly.
-    engine_->release_due(real_time ? began + longest_ : began);
+    // until they are due. The step's length is estimated by the longest recent step.
+    engine_->release_due(real_time ? began + Seconds{steps_.longest_s()} : began);
     if constexpr (real_time) tell(began);
     const Stepped stepped = engine_->step();
     // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
     if constexpr (!real_time) engine_->release_due(engine_->now());
     if (stepped == Stepped::ran) {
-      longest_ = std::max(engine_->now() - began, longest_ * 0.99);
+      pace_.stepped((engine_->now() - began).count(), ended_ ? (began - *ended_).count() : -1);
       steps_.ran((engine_->now() - began).count());
     }
+    ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
   }
   /// Passes events to the listener. `present`: now, on the engine's clock.
   void tell(Seconds present) {
     if (events_.empty()) return;
-    for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = std::max(0.0, (times_[i] - present).count());
+    for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = (times_[i] - present).count();
     times_.clear();
     listener_->happened(std::exchange(events_, {}));
   }
@@ -210,6 +220,7 @@ class EngineLoop final : private EventListener {
   }
   void on(const events::Delivered& event) {
     const RequestRow& row = event.row;
+    errors_.delivered(row.id, event.when);
     const auto found = alive_.find(index(row.id));
     if (found == alive_.end()) return;
     Alive& alive = found->second;
@@ -233,6 +244,8 @@ class EngineLoop final : private EventListener {
   }
   void on(const events::Ended& event) {
     lengths_.ended(event.row);
+    errors_.ended(event.row.id);
+    figures_.forecast_errors(errors_);
     const auto found = alive_.find(index(event.row.id));
     if (found == alive_.end()) return;
     GenerationEvent told = event_of(found->second.id, GenerationEvent::Kind::ended);
@@ -241,6 +254,7 @@ class EngineLoop final : private EventListener {
     forget(event.row.id, found->second.id);
   }
   void on(const events::Refused& event) {
+    errors_.left(event.id);
     const auto found = alive_.find(index(event.id));
     if (found == alive_.end()) return; // at submission: `enter` has reported it
     add(failure(found->second.id, std::string{event.reason}));
@@ -260,12 +274,13 @@ class EngineLoop final : private EventListener {
   WorldAhead<E> ahead_;
   MeasuredPace pace_;
   MeasuredLengths lengths_;
+  ForecastErrors errors_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< of live generations
   std::vector<GenerationEvent> events_;
-  std::vector<Seconds> times_; ///< of each event
-  StepPace steps_;             ///< for gates that look ahead
-  Seconds longest_{0};         ///< longest recent step
+  std::vector<Seconds> times_;   ///< of each event
+  StepPace steps_;               ///< for gates that look ahead
+  std::optional<Seconds> ended_; ///< the last step, if requests were left
   EngineFigures figures_;
   std::string failed_; ///< why the run ended
 };

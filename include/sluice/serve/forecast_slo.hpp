@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -41,15 +42,18 @@ class Forecasting;
 /// Delivery.
 ///
 /// Future arrivals and answer lengths are unknown. Later arrivals pass this gate too, which keeps them from breaking an
-/// SLO that was accepted. Answers are assumed to reach the measured share of `max_tokens`, if the copies' world can end
-/// them early (`Correction`).
+/// SLO that was accepted. A forecast keeps a margin from the SLO: what delivery takes (`Generation::lead`), and in
+/// `hard` the errors that forecasts have had (`ForecastErrors`). The engine is given that tighter SLO, so a policy that
+/// paces by the SLO paces ahead by the margin. Answers are assumed to reach the measured share of `max_tokens`, if the
+/// copies' world can end them early (`Correction`).
 ///
 /// The engine's thread and all its streams wait for the forecast, so forecasts get a share of the time of the engine's
-/// steps (`LookBudget`); `most_s` bounds all forecasts between two steps, `most_steps` bounds each copy. Without a look
-/// to the end, `soft` admits a newcomer, and `hard` refuses it unless the engine is empty: a promise that was not
-/// checked is none. The share of `soft` is small because its forecasts only inform: under overload a queue makes of
-/// each percent of lost throughput four percent of TTFT. Rejected: a thread for forecasts. It would need copies of the
-/// engine sent to it, and its answers would be about an engine that has since run on.
+/// steps (`LookBudget`), but no time that would break a running stream's TBT; `most_s` bounds all forecasts between two
+/// steps, `most_steps` bounds each copy. Without a look to the end, `soft` admits a newcomer, and `hard` refuses it
+/// unless the engine is empty: a promise that was not checked is none. The share of `soft` is small because its
+/// forecasts only inform: under overload a queue makes of each percent of lost throughput four percent of TTFT.
+/// Rejected: a thread for forecasts. It would need copies of the engine sent to it, and its answers would be about an
+/// engine that has since run on.
 struct ForecastSlo {
   ForecastMode mode = ForecastMode::soft;
   std::int64_t most_steps = 8192; ///< per copy
@@ -86,7 +90,9 @@ struct Foreseen {
   Seconds ttft{-1};     ///< below 0: no first token as far as the copy ran
   Seconds longest{0};   ///< longest gap between two tokens
   Seconds looked{0};    ///< how far the copy ran
+  Slo kept;             ///< the SLO that it was judged by, with a margin
   std::optional<ForeseenStep> next;
+  std::vector<Foretold> foretold; ///< of it and the others; of `soft` of it alone
 
   [[nodiscard]] bool good() const { return keeps && !harms; }
 };
@@ -105,9 +111,14 @@ struct Foreseen {
     text = "TTFT " + seconds_text(seen.ttft) + " s predicted";
   else
     text = "TTFT above " + seconds_text(seen.looked) + " s predicted";
-  if (!std::isinf(slo.ttft.count())) text += ", " + seconds_text(slo.ttft) + " asked";
+  const auto asked = [](Seconds limit, Seconds kept) {
+    const Seconds margin = limit - kept;
+    return ", " + seconds_text(limit) + " asked" +
+           (margin.count() > 1e-3 ? " with a margin of " + seconds_text(margin) : std::string{});
+  };
+  if (!std::isinf(slo.ttft.count())) text += asked(slo.ttft, seen.kept.ttft);
   if (seen.longest.count() > 0 && !std::isinf(slo.tbt.count()))
-    text += "; longest gap " + seconds_text(seen.longest) + " s predicted, " + seconds_text(slo.tbt) + " asked";
+    text += "; longest gap " + seconds_text(seen.longest) + " s predicted" + asked(slo.tbt, seen.kept.tbt);
   if (seen.harms) text += "; another request would miss its SLO";
   if (seen.good() && !seen.all) text += "; looked " + seconds_text(seen.looked) + " s ahead";
   return text;
@@ -121,7 +132,7 @@ class Forecasting {
       : gate_(&gate), newcomer_(&newcomer), outlook_(&outlook), until_(until), start_(outlook.engine().now()) {}
 
   /// The outcome if the newcomer enters now.
-  [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_), outlook_->arrival()); }
+  [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_, pause()), outlook_->arrival()); }
 
   /// After what time the newcomer could enter without any SLO violation. Infinite: never, because its SLO cannot be met
   /// even in an empty engine. None: not found.
@@ -132,7 +143,7 @@ class Forecasting {
     if (late()) return std::nullopt;
     if (!last.good() && end.alive() > 0) return std::nullopt; // the copy did not run until the engine was empty
     if (!last.good()) return Seconds{std::numeric_limits<double>::infinity()};
-    auto bad = std::make_unique<LookAhead<E>>(*outlook_);
+    auto bad = std::make_unique<LookAhead<E>>(*outlook_, pause());
     Seconds good = end.now();
     for (int probe = 0; probe < gate_->probes; ++probe) {
       const Seconds middle = (bad->now() + good) * 0.5;
@@ -159,6 +170,8 @@ class Forecasting {
   }
 
  private:
+  /// For which the engine waits for this forecast, by those before it.
+  [[nodiscard]] Seconds pause() const { return Seconds{outlook_->engine().alive() > 0 ? gate_->budget.usual_s() : 0}; }
   [[nodiscard]] LookBound bounded() const { return {gate_->most_steps, until_, gate_->clock}; }
   [[nodiscard]] bool late() const { return gate_->clock() > until_; }
 
@@ -167,8 +180,10 @@ class Forecasting {
     LookAhead<E> copy(from);
     SloReading& reading = copy.reading();
     const std::size_t before = reading.missed().size();
-    const Expected<RequestId> id = copy.enter(*newcomer_, arrival);
+    const SloReading::Limits limits = limits_in(copy);
+    const Expected<RequestId> id = copy.enter(*newcomer_, arrival, limits);
     Foreseen seen;
+    seen.kept = limits.keep;
     if (!id) {
       seen.possible = false; // the engine reports why when the newcomer is submitted
       return seen;
@@ -180,10 +195,10 @@ class Forecasting {
       if (!ran || seen.all) reading.look_at(copy.now());
       const SloReading::Followed& own = reading.of(*id);
       const bool served = own.attainment.started();
-      seen.keeps = !own.missed(copy.now()) && (served || !own.over);
+      seen.keeps = !own.missed(SloReading::Limit::keep, copy.now()) && (served || !own.over);
       if (gate_->mode == ForecastMode::hard)
         for (; looked_at < reading.missed().size() && !seen.harms; ++looked_at)
-          seen.harms = reading.missed()[looked_at] != *id && kept_without(reading.missed()[looked_at]);
+          seen.harms = reading.missed()[looked_at].id != *id && kept_without(reading.missed()[looked_at]);
       // After a late first token the copy runs on until the token comes, because the forecast states the TTFT.
       const bool decided = seen.harms || (!seen.keeps && (served || own.over));
       const bool done = !ran || seen.all || (gate_->mode == ForecastMode::soft && own.over);
@@ -195,13 +210,24 @@ class Forecasting {
     seen.next = copy.first_step();
     seen.looked = copy.now() - arrival;
     seen.all = seen.all || own.over;
+    if (!seen.good() || !seen.all) return seen;
+    seen.foretold = reading.foretold(copy.now());
+    if (gate_->mode == ForecastMode::soft)
+      std::erase_if(seen.foretold, [&](const Foretold& one) { return one.id != *id; });
     return seen;
+  }
+  /// What the newcomer must keep in this copy. An empty engine serves as well as it ever will: there the errors of
+  /// forecasts refuse nobody.
+  [[nodiscard]] SloReading::Limits limits_in(const LookAhead<E>& copy) const {
+    const SloLead& lead = newcomer_->lead;
+    const bool with_margin = gate_->mode == ForecastMode::hard && copy.alive() > 0;
+    return {ahead_of(newcomer_->slo, with_margin ? lead + outlook_->margin() : lead), ahead_of(newcomer_->slo, lead)};
   }
 
   enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
   /// The copy without the newcomer, run until all requests with an SLO have ended, or until all requests have.
   const LookAhead<E>& without(Until until) {
-    if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_);
+    if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_, pause());
     LookAhead<E>& copy = *without_;
     LookBound bound = bounded();
     while ((until == Until::all_have_ended ? copy.alive() : copy.reading().left()) > 0 && copy.step(bound)) {
@@ -210,10 +236,10 @@ class Forecasting {
     cut_ = copy.reading().left() > 0;
     return copy;
   }
-  /// Whether the request meets its SLO without the newcomer; false in doubt, because a refusal must be justified.
-  [[nodiscard]] bool kept_without(RequestId id) {
+  /// Whether the limit is kept without the newcomer; false in doubt, because a refusal must be justified.
+  [[nodiscard]] bool kept_without(const SloReading::Miss& one) {
     const LookAhead<E>& end = without(Until::slos_are_decided);
-    return !cut_ && !end.reading().misses(id);
+    return !cut_ && !end.reading().misses(one);
   }
 
   const ForecastSlo* gate_;
@@ -270,14 +296,15 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const bool idle = outlook.engine().alive() == 0;
   const double most = std::max(most_s, outlook.pace().mean_s());
   budget.earn(outlook.pace(), share(), most);
-  const double left_s = idle ? most : budget.left_s();
-  if (!idle && !budget.allows(most)) { // running streams have waited long enough
+  const double spare_s = idle ? most : outlook.spare_s();
+  const double left_s = idle ? most : std::min(budget.left_s(), spare_s);
+  if (!idle && (!budget.allows(most) || spare_s < budget.usual_s())) { // running streams have waited long enough
     without_look(answer, "not looked at: forecasts have had their share of the engine's time", most);
     return answer;
   }
   const double began = clock();
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
-  const detail::Foreseen seen = forecasting.now();
+  detail::Foreseen seen = forecasting.now();
   const double decided = clock();
   if (!seen.possible) {
     budget.spend(decided - began, 0, idle);
@@ -293,7 +320,14 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   budget.spend(decided - began, ended - decided, idle);
   if (mode == ForecastMode::hard && seen.good() && !seen.all && !idle)
     without_look(answer, "not looked at to the end: forecasts have had their share of the engine's time", most);
-  answer.foresight = Foresight{seen.ttft, ended - began, answer.admit ? seen.next : forecasting.next_without()};
+  answer.foresight = Foresight{.ttft = seen.ttft,
+                               .took_s = ended - began,
+                               .next = answer.admit ? seen.next : forecasting.next_without(),
+                               .foretold = {},
+                               .keep = {}};
+  if (!answer.admit) return answer;
+  answer.foresight->foretold = std::move(seen.foretold);
+  answer.foresight->keep = seen.kept;
   return answer;
 }
 

@@ -2,6 +2,7 @@
 // Gate: admission control, which admits or refuses a newcomer before the engine sees it.
 #pragma once
 
+#include "sluice/serve/forecast_errors.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -20,6 +22,8 @@ struct Foresight {
   Seconds ttft{-1};                 ///< the newcomer's TTFT if it is admitted now; below 0: not predicted
   double took_s = 0;                ///< time of the engine's thread
   std::optional<ForeseenStep> next; ///< the engine's next iteration after this answer; none: not predicted
+  std::vector<Foretold> foretold;   ///< of an admission: of the newcomer and of the requests that were followed
+  std::optional<Slo> keep;          ///< of an admission: what the engine is to keep; none: the SLO less delivery's lead
 };
 
 /// A gate's answer about a newcomer.

@@ -7,6 +7,7 @@
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/prometheus.hpp"
+#include "sluice/serve/slo_lead.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>
@@ -29,16 +30,17 @@ struct Generation {
   int logprobs = -1;          ///< log-probabilities of each token and this many alternatives; below 0: none
   std::shared_ptr<const LogitRules> rules; ///< null: none
   bool scores_prompt = false; ///< the first `tokens` event has log-probabilities of the prompt's tokens too
-  Slo slo;
+  Slo slo;                    ///< as the client asked
+  SloLead lead;               ///< how much earlier the engine must be, because delivery takes that long
   int priority = 0;
 };
 
-/// The engine's request for a generation that arrived at `arrival`.
-[[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival) {
+/// The engine's request for a generation that arrived at `arrival`. `slo`: what the engine is to keep.
+[[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival, const Slo& slo) {
   return {.arrival = arrival,
           .prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())},
           .output = Tokens{generation.max_tokens},
-          .slo = generation.slo,
+          .slo = slo,
           .output_is_bound = true,
           .priority = generation.priority};
 }
@@ -64,7 +66,8 @@ struct GenerationEvent {
   ApiError error;                           ///< of `refused` and `failed`
   double retry_after_s = 0;                 ///< of `refused`: above 0 if waiting helps
   std::string forecast;                     ///< of `accepted`: the gate's prediction, for a header; may be empty
-  double hold_s = 0; ///< how long the listener must hold the event, which is delivered before it is due
+  double hold_s = 0; ///< how long the listener must hold the event, which comes before it is due; below 0: it is late
+  double due_s = -1; ///< when it was due, on the application's clock, as Pacer notes it; below 0: when it came
 };
 
 /// Called on the engine's thread, once per step with all its events. Must not block.

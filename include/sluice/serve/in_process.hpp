@@ -52,6 +52,10 @@ class InProcess final : public HttpTransport {
   using Reply = std::shared_ptr<const InProcessReply>;
   static constexpr double never = std::numeric_limits<double>::infinity();
 
+  InProcess() = default;
+  /// `late`: seconds by which the next timer fires later than it is due, as on a busy machine.
+  explicit InProcess(std::function<double()> late) : late_(std::move(late)) {}
+
   /// Sends requests to `app`, which must outlive them.
   void serve(HttpApp& app) { app_ = &app; }
 
@@ -70,7 +74,9 @@ class InProcess final : public HttpTransport {
   }
 
   void post(std::function<void()> work) override { at(now_, std::move(work)); }
-  void after(double seconds, std::function<void()> work) override { at(now_ + seconds, std::move(work)); }
+  void after(double seconds, std::function<void()> work) override {
+    at(now_ + seconds + (late_ ? late_() : 0), std::move(work));
+  }
   /// Runs `work` at `when`, or now if that has passed.
   void at(double when, std::function<void()> work) {
     work_.emplace(std::pair{when > now_ ? when : now_, order_++}, std::move(work));
@@ -153,6 +159,7 @@ class InProcess final : public HttpTransport {
   };
 
   HttpApp* app_ = nullptr;
+  std::function<double()> late_; ///< empty: timers are punctual
   double now_ = 0;
   std::uint64_t order_ = 0;
   std::map<std::pair<double, std::uint64_t>, std::function<void()>> work_; ///< by time, then by order

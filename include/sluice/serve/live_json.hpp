@@ -163,10 +163,7 @@ inline void write_live(std::string& to, const LiveState& state, double age_s) {
           {"weight_bytes", state.weights},
           {"released", state.released},
           {"held", state.held},
-          {"on_time", state.on_time},
           {"missed", state.missed},
-          {"first_in_time", state.first_in_time},
-          {"first_late", state.first_late},
           {"last_tokens", state.last_tokens}});
   json.key("busy_s").value(state.busy_s).key("stall_s").value(state.stall_s);
   json.key("planning_s").value(state.planning_s).key("paused_s").value(state.paused_s);

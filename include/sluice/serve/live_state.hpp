@@ -6,6 +6,7 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/retention/retention.hpp"
+#include "sluice/serve/forecast_errors.hpp"
 #include "sluice/serve/live_history.hpp"
 #include "sluice/serve/slo_attainment.hpp"
 #include "sluice/state/memory/holding.hpp"
@@ -113,13 +114,14 @@ struct LiveState {
   std::int64_t unlooked_admitted = 0, unlooked_refused = 0; ///< newcomers without a forecast, for lack of time
   double forecasting_s = 0, forecast_error_s = 0; ///< time of the engine's thread; sum of TTFT prediction errors
   double forecast_slowdown = 1;
+  std::int64_t forecast_errors_measured = 0;
+  std::vector<ForecastErrorsShown> forecast_errors; ///< by SLO class
   std::int64_t running = 0, waiting = 0, preempted = 0;
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0, host_capacity = 0; ///< layer blocks
   std::int64_t to_device = 0, to_host = 0, weights = 0;                                ///< counters; weights in bytes
   double busy_s = 0, stall_s = 0, planning_s = 0, paused_s = 0;                        ///< counters
   std::int64_t released = 0, held = 0; ///< tokens delivered, a counter; tokens held back now
-  std::int64_t on_time = 0, missed = 0;
-  std::int64_t first_in_time = 0, first_late = 0; ///< first tokens of requests with a TTFT SLO
+  std::int64_t missed = 0;             ///< deadlines, on the engine's clock
 
   double last_step_s = 0, last_stall_s = 0;
   std::int64_t last_tokens = 0; ///< tokens computed in the last step

@@ -40,14 +40,16 @@ class LookBound {
 template <class E>
 class LookAhead {
  public:
-  /// Copies the engine in its current state. `outlook` must outlive this.
-  explicit LookAhead(const Outlook<E>& outlook) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
+  /// Copies the engine in its current state, which is to run on after `pause`. `outlook` must outlive this.
+  LookAhead(const Outlook<E>& outlook, Seconds pause) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
+    engine_.idle_until(engine_.now() + pause);
     const View view = engine_.view();
     for (const RequestRow& row : view.rows) {
       if (row.phase == Phase::ended) continue;
       const SloAttainment* const so_far = outlook.attainment(row.id);
-      if (so_far != nullptr && so_far->verdict(view.now) == SloAttainment::Verdict::met)
-        reading_.follow(row.id, *so_far);
+      if (so_far == nullptr || !so_far->has_slo()) continue;
+      const SloReading::Limits limits{row.spec.slo, outlook.firm(row.id)};
+      if (!so_far->misses(limits.firm, view.now)) reading_.follow(row.id, *so_far, limits);
     }
   }
   /// Copies another copy in its current state.
@@ -69,10 +71,11 @@ class LookAhead {
   [[nodiscard]] const SloReading& reading() const { return reading_; }
 
   /// Submits the newcomer, which arrived at `arrival`. Error: the engine would refuse it.
-  [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival) {
-    const RequestSpec spec = spec_of(newcomer, arrival);
+  [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival,
+                                          const SloReading::Limits& limits) {
+    const RequestSpec spec = spec_of(newcomer, arrival, limits.keep);
     Expected<RequestId> id = engine_.submit(spec);
-    if (id) reading_.follow(*id, {.slo = spec.slo, .arrival = spec.arrival});
+    if (id) reading_.follow(*id, {.slo = newcomer.slo, .arrival = spec.arrival}, limits);
     return id;
   }
   /// Runs one iteration. False: there is nothing to run, or `bound` allows no step.

@@ -2,6 +2,8 @@
 // LookBudget: bounds the time that forecasts take from an engine's steps.
 #pragma once
 
+#include "sluice/serve/recent_quantile.hpp"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -14,15 +16,23 @@ class StepPace {
   void ran(double seconds) {
     ++steps_;
     mean_s_ += (seconds - mean_s_) / static_cast<double>(std::min(steps_, window));
+    longest_s_ = std::max(seconds, longest_s_ * 0.99);
+    recent_.add(seconds);
   }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   /// Seconds: the mean of about the last fifty steps.
   [[nodiscard]] double mean_s() const { return mean_s_; }
+  /// Seconds: the longest recent step; one is forgotten slowly, by a hundredth a step.
+  [[nodiscard]] double longest_s() const { return longest_s_; }
+  /// Seconds: the P99 of about the last five hundred steps, prompts included.
+  [[nodiscard]] double slow_s() const { return recent_.quantile(0.99); }
 
  private:
   static constexpr std::int64_t window = 50;
   std::int64_t steps_ = 0;
   double mean_s_ = 0;
+  double longest_s_ = 0;
+  RecentQuantile recent_{512};
 };
 
 /// Seconds that forecasts may take: each step earns a share of the mean step. What is left is carried over, up to a

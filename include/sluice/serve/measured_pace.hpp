@@ -18,17 +18,26 @@ struct ForeseenStep {
 };
 
 /// Compares a predicted iteration with the one that ran, if it had the same requests and tokens; averages about the
-/// last twenty. Without this correction, a cost model with an error of 10 % makes the gate admit requests half of which
-/// then miss their SLO.
+/// last twenty. Adds the time between iterations, in which no copy of the engine spends any: forecasts themselves, and
+/// what the server does. Without this correction, a cost model with an error of 10 % makes the gate admit requests half
+/// of which then miss their SLO.
 ///
 /// Rejected: comparing predicted TTFTs with measured ones, which later requests delay in ways that no forecast covers.
 class MeasuredPace {
  public:
-  /// Measured time over the cost model's.
-  [[nodiscard]] double slowdown() const { return slowdown_; }
+  /// Measured time over the cost model's, with the time between iterations.
+  [[nodiscard]] double slowdown() const { return slowdown_ * (1 + between_); }
 
   /// The prediction for the next iteration; none: there is none.
   void foresee(const std::optional<ForeseenStep>& next) { next_ = next; }
+  /// An iteration took `seconds`, and began `after` the one before it; below 0: the engine was idle between them.
+  void stepped(double seconds, double after) {
+    if (after < 0 || seconds <= 0) return;
+    steps_ = std::min(steps_ + 1, window);
+    seconds_ += (seconds - seconds_) / steps_;
+    after_ += (after - after_) / steps_;
+    between_ = after_ / seconds_;
+  }
   void ran(const IterationRecord& record) {
     const std::optional<ForeseenStep> next = std::exchange(next_, std::nullopt);
     if (!next || next->step != record.step || next->tokens != record.tokens.count() ||
@@ -41,8 +50,12 @@ class MeasuredPace {
 
  private:
   std::optional<ForeseenStep> next_;
+  static constexpr int window = 200; ///< iterations: a forecast stands between a few of them alone
   double slowdown_ = 1;
   int samples_ = 0;
+  double seconds_ = 0, after_ = 0; ///< mean iteration, and mean time before one
+  double between_ = 0;
+  int steps_ = 0;
 };
 
 } // namespace sluice

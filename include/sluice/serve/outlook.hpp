@@ -7,8 +7,11 @@
 #include "sluice/serve/generation_feed.hpp"
 #include "sluice/serve/look_budget.hpp"
 #include "sluice/serve/slo_attainment.hpp"
+#include "sluice/serve/slo_lead.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 
 namespace sluice {
 
@@ -30,11 +33,14 @@ class Outlook {
   using Observers = typename E::observer_values;
 
   /// `arrival`: of the newcomer. `observers`: of copies; their events go to `relay`.
-  Outlook(const E& engine, Seconds arrival, const Correction& correction, const EngineFigures& figures,
-          const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay, const StepPace& pace)
+  /// `margin`: of the newcomer's SLO class.
+  Outlook(const E& engine, Seconds arrival, const Correction& correction, const SloLead& margin,
+          const EngineFigures& figures, const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay,
+          const StepPace& pace)
       : engine_(&engine),
         arrival_(arrival),
         correction_(correction),
+        margin_(margin),
         figures_(&figures),
         world_(&world),
         observers_(&observers),
@@ -45,13 +51,33 @@ class Outlook {
   [[nodiscard]] const E& engine() const { return *engine_; }
   /// When the newcomer arrived, possibly during the last step.
   [[nodiscard]] Seconds arrival() const { return arrival_; }
-  /// A live request's attainment so far; null: unknown.
+  /// A live request's attainment so far, on the engine's clock; null: unknown.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const { return figures_->attainment(id); }
+  /// The SLO that such a request must be given for its client's to be met: less what delivery takes.
+  [[nodiscard]] Slo firm(RequestId id) const { return figures_->firm(id); }
+  /// How far a forecast must keep from the newcomer's SLO, as its errors so far say.
+  [[nodiscard]] const SloLead& margin() const { return margin_; }
 
   [[nodiscard]] const Correction& correction() const { return correction_; }
 
   /// How long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
   [[nodiscard]] const StepPace& pace() const { return *pace_; }
+  /// Seconds for which all running streams can wait before the next step, if that is a slow one: until the first would
+  /// miss a deadline. Infinite without such streams.
+  [[nodiscard]] double spare_s() const {
+    const View view = engine_->view();
+    double spare = std::numeric_limits<double>::infinity();
+    for (const Slot slot : view.running) {
+      const RequestRow& row = view.row(slot);
+      const SloAttainment* const so_far = attainment(row.id);
+      if (so_far == nullptr || !so_far->started()) continue;
+      const Slo slo = firm(row.id);
+      if (so_far->misses(slo, view.now)) continue;
+      const double waits = static_cast<double>(row.deposit().count() + 1); // tokens that are held bridge the wait
+      spare = std::min(spare, (so_far->last + slo.tbt * waits - view.now).count());
+    }
+    return spare - pace_->slow_s();
+  }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// A copy of `from`, the engine or a copy of it, in a world of its own.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
@@ -62,6 +88,7 @@ class Outlook {
   const E* engine_;
   Seconds arrival_;
   Correction correction_;
+  SloLead margin_;
   const EngineFigures* figures_;
   const WorldAhead<E>* world_;
   const Observers* observers_;

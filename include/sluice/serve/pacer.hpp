@@ -24,6 +24,9 @@ namespace sluice {
 /// the transport. Events of one generation keep their order, however late the transport's thread is. Without held
 /// events, everything is passed on at once.
 ///
+/// Rejected: holding a token less long because delivery is slow. The engine's delivery, which paces, must know, or its
+/// forecasts are wrong: `Generation::lead` tightens the SLO that the engine is given.
+///
 /// The application is constructed after the engine, to which it submits: `tell` sets it before the first submission.
 ///
 /// One queue on the application's thread keeps the order: all events go through it while it has any. Rejected:
@@ -31,7 +34,8 @@ namespace sluice {
 /// and a later one would overtake it.
 class Pacer final : public GenerationListener {
  public:
-  /// `clock`: seconds, on the clock of the transport's timers. `transport` runs posted work in the order in which a
+  /// `clock`: seconds, at the pace of the transport's timers, from any thread: the application's clock, which measures
+  /// delivery from when an event was due. `transport` runs posted work in the order in which a
   /// thread posts it.
   explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady)
       : transport_(&transport), clock_(std::move(clock)) {}
@@ -40,10 +44,12 @@ class Pacer final : public GenerationListener {
 
   void happened(std::vector<GenerationEvent> events) override {
     if (to_ == nullptr || events.empty()) return;
+    const double told = clock_();
+    for (GenerationEvent& event : events) event.due_s = told + event.hold_s;
     const bool held = std::any_of(events.begin(), events.end(), [](const auto& event) { return event.hold_s > 0; });
     if (!held && on_their_way_.load(std::memory_order_acquire) == 0) return to_->happened(std::move(events));
     on_their_way_.fetch_add(static_cast<std::int64_t>(events.size()), std::memory_order_relaxed);
-    transport_->post([this, told = clock_(), events = std::move(events)]() mutable { queue(told, std::move(events)); });
+    transport_->post([this, events = std::move(events)]() mutable { queue(std::move(events)); });
   }
   void stopped(const std::string& why) override {
     if (to_ != nullptr) to_->stopped(why);
@@ -62,10 +68,10 @@ class Pacer final : public GenerationListener {
 
   // ---- on the application's thread
 
-  void queue(double told, std::vector<GenerationEvent> events) {
+  void queue(std::vector<GenerationEvent> events) {
     for (GenerationEvent& event : events) {
       Queued& of = of_[event.id];
-      of.last_due = of.events > 0 ? std::max(of.last_due, told + event.hold_s) : told + event.hold_s;
+      of.last_due = of.events > 0 ? std::max(of.last_due, event.due_s) : event.due_s;
       ++of.events;
       held_.emplace(of.last_due, std::move(event)); // after all others due at the same time
     }

@@ -13,8 +13,9 @@
 
 namespace sluice {
 
-/// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with three more fields:
-/// `slo_ttft_s` and `slo_tbt_s`, absent without an SLO, and `max_tokens`, the bound that the engine knew.
+/// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with more fields: `slo_ttft_s`
+/// and `slo_tbt_s`, absent without an SLO; `engine_slo_ttft_s` and `engine_slo_tbt_s`, the tighter SLO that the engine
+/// was given, where it differs; and `max_tokens`, the bound that the engine knew.
 ///
 /// Of the four trace formats, this one has a time for each event of a request, and only its lines need not be in order
 /// of arrival. So a line can be written when its request ends, and a server that is killed loses only requests under
@@ -32,8 +33,11 @@ inline void write_request(std::string& to, const ServedRequest& request) {
   json.key("queued_ts").value(kept.arrival.count()).key("scheduled_ts").value(scheduled.count());
   json.key("first_token_ts").value(first.count()).key("last_token_ts").value(last.count());
   json.key("max_tokens").value(request.spec.output.count());
+  const Slo& given = request.spec.slo;
   for (const auto& [name, limit] : {std::pair{"slo_ttft_s", kept.slo.ttft}, {"slo_tbt_s", kept.slo.tbt}})
     if (!std::isinf(limit.count())) json.key(name).value(limit.count());
+  if (given.ttft < kept.slo.ttft) json.key("engine_slo_ttft_s").value(given.ttft.count());
+  if (given.tbt < kept.slo.tbt) json.key("engine_slo_tbt_s").value(given.tbt.count());
   json.key("cancelled").value(request.cancelled).end_object();
   to += '\n';
 }

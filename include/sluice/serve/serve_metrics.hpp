@@ -4,6 +4,7 @@
 
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/prometheus.hpp"
+#include "sluice/serve/written_slos.hpp"
 
 #include <array>
 #include <cstdint>
@@ -42,11 +43,12 @@ struct ServeMetrics {
   PrometheusHistogram ttft{detail::ttft_bounds};
   PrometheusHistogram itl{detail::itl_bounds};
   PrometheusHistogram e2e{detail::e2e_bounds};
-  PrometheusHistogram delivery{detail::delivery_bounds}; ///< per token: from the end of its step until it was sent
-  PrometheusHistogram prompts{detail::token_bounds};     ///< tokens, of answers that ended by themselves
-  PrometheusHistogram lengths{detail::token_bounds};     ///< the same, generated
-  PrometheusHistogram most{detail::token_bounds};        ///< the same, max_tokens
-  PrometheusHistogram choices{detail::choice_bounds};    ///< the same, n
+  PrometheusHistogram delivery{detail::delivery_bounds}; ///< per token: from when it was due until it was written
+  WrittenSlos slos;
+  PrometheusHistogram prompts{detail::token_bounds};  ///< tokens, of answers that ended by themselves
+  PrometheusHistogram lengths{detail::token_bounds};  ///< the same, generated
+  PrometheusHistogram most{detail::token_bounds};     ///< the same, max_tokens
+  PrometheusHistogram choices{detail::choice_bounds}; ///< the same, n
   std::int64_t requests = 0;
   std::int64_t stopped = 0, cut = 0; ///< answers that ended by a stop, or at their maximum length
   std::int64_t left = 0;             ///< requests whose client left
@@ -78,7 +80,7 @@ struct ServeMetrics {
                  "Histogram of maximum number of requested generation tokens.", lengths);
     to.histogram("vllm:request_params_max_tokens", "Histogram of the max_tokens request parameter.", most);
     to.histogram("vllm:request_params_n", "Histogram of the n request parameter.", choices);
-    to.histogram("sluice:delivery_seconds", "Time from the end of a token's step to when it was sent.", delivery);
+    to.histogram("sluice:delivery_seconds", "Time from when a token was due to when it was written.", delivery);
     to.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", whole(prompt_tokens));
     to.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", whole(generation_tokens));
     to.counter("vllm:request_success_total", "Count of successfully processed requests.", whole(stopped),
@@ -86,6 +88,7 @@ struct ServeMetrics {
     to.counter("vllm:request_success_total", "", whole(cut), {{"finished_reason", "length"}});
     to.counter("vllm:request_success_total", "", whole(left), {{"finished_reason", "abort"}});
     to.counter("vllm:request_success_total", "", whole(failed), {{"finished_reason", "error"}});
+    slos.write(to);
     to.counter("sluice:requests_total", "Requests that an engine was asked for.", whole(requests));
     to.counter("sluice:refused_total", "Requests that a gate or the engine refused.", whole(refused));
     to.counter("sluice:rate_limited_total", "Requests refused by their key's limits.", whole(over_requests),

@@ -12,9 +12,9 @@ namespace sluice {
 /// Times are on the engine's clock. Contains neither text nor tokens.
 struct ServedRequest {
   RequestId id{};
-  RequestSpec spec;     ///< as submitted: `output` is the bound
+  RequestSpec spec;     ///< as submitted: `output` is the bound, `slo` what the engine was given
   Tokens generated{0};  ///< actual length
-  SloAttainment kept;   ///< as its user saw it
+  SloAttainment kept;   ///< against the SLO that its user asked for, on the engine's clock
   Seconds scheduled{0}; ///< when its first iteration began; below 0: unknown
   Seconds ended{0};
   bool cancelled = false; ///< by its client's leaving or a stop string

@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/workload/request.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -16,8 +17,9 @@ namespace sluice {
 struct SloAttainment {
   Slo slo;
   Seconds arrival{0};
-  Seconds first{-1}; ///< when the first token was delivered; below 0: not yet
-  Seconds last{0};   ///< when the newest token was delivered
+  Seconds first{-1};  ///< when the first token was delivered; below 0: not yet
+  Seconds last{0};    ///< when the newest token was delivered
+  Seconds longest{0}; ///< longest gap between two tokens
   std::int64_t on_time = 0, missed = 0;
 
   enum class Verdict : std::uint8_t { none, met, missed };
@@ -40,13 +42,23 @@ struct SloAttainment {
     if (!has_slo()) return Verdict::none;
     return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
   }
+  /// Whether the same deliveries miss another SLO.
+  [[nodiscard]] bool misses(const Slo& by, Seconds now) const {
+    const Seconds since = started() ? last : arrival;
+    if (!started()) return !sluice::on_time(now - since, by.ttft, now);
+    return !sluice::on_time(first - arrival, by.ttft, first) || !sluice::on_time(longest, by.tbt, last) ||
+           !sluice::on_time(now - since, by.tbt, now);
+  }
   /// `count` tokens, at least one, reach the user together.
   Counted release(std::int64_t count, Seconds when) {
     Counted now{.on_time = count - 1}; // tokens released together have no gap between them
     if (!started()) {
       now.first = true;
       first = when;
-    } else if (paces()) {
+    } else {
+      longest = std::max(longest, when - last);
+    }
+    if (!now.first && paces()) {
       now.missed = deadlines_missed(when - last, slo.tbt, when);
       if (sluice::on_time(when - last, slo.tbt, when)) ++now.on_time;
     }

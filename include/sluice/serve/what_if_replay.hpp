@@ -64,6 +64,7 @@ struct WhatIfRequests {
     if (all.replayed.empty()) begin = spec.arrival;
     end = std::max(end, request.ended);
     spec.arrival = spec.arrival - begin;
+    spec.slo = request.kept.slo; // without the margins of this server
     spec.output = std::max(Tokens{1}, request.generated);
     spec.output_is_bound = false;
     all.replayed.push_back(spec);

@@ -31,9 +31,9 @@ function showFacts(e, s) {
   fact('KV on the host', blocks(e.host_used), `of ${blocks(e.host_capacity)}`);
   fact('stalled', shareText(e.stall_s, e.busy_s), `${duration(e.stall_s)} of ${duration(e.busy_s)} in steps`);
   fact('tokens handed over', grouped(e.released), `${grouped(e.held)} held back now`);
-  fact('TBT attainment', shareText(e.on_time, e.on_time + e.missed), `${many(e.missed, 'deadline')} missed`);
-  fact('first token in time', shareText(e.first_in_time, e.first_in_time + e.first_late),
-       `${grouped(e.first_late)} late`);
+  fact('TBT attainment', shareText(s.on_time, s.on_time + s.missed), `${many(s.missed, 'deadline')} missed`);
+  fact('first token in time', shareText(s.first_in_time, s.first_in_time + s.first_late),
+       `${grouped(s.first_late)} late`);
   fact('mean time to first token', duration(ttft), `of ${many(s.ttft_count, 'answer')}, as sent`);
   fact('ended', grouped(e.ended), 'by themselves');
   fact('left and refused', `${grouped(e.cancelled)}, ${grouped(s.refused)}`, refusal);

@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -58,7 +57,7 @@ struct OpenAiSetup {
   std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
   std::function<std::int64_t()> now_ms;                  ///< the same in milliseconds, for the log; empty: of `now_s`
-  std::function<double()> clock;                         ///< seconds, for latencies
+  std::function<double()> clock;                         ///< seconds, for latencies; called from any thread
   std::function<std::uint64_t()> random;                 ///< for ids, and for seeds of requests without one
   std::function<void(std::string)> log;                  ///< called with one JSON object per event; may be empty
   std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
@@ -144,7 +143,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// Called on the engine's thread.
   void happened(std::vector<GenerationEvent> events) override {
-    transport_->post([this, events = std::move(events), told = Clock::now()] { take(events, told); });
+    transport_->post([this, events = std::move(events), told = setup_.clock()] { take(events, told); });
   }
 
   void stopped(const std::string& why) override {
@@ -177,6 +176,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       event.retry_after_s = 1;
       metrics_.failed += 1;
       note_end(job, "drain", job.job.begun() ? 200 : event.error.status);
+      for (const GenerationId id : job.ids) metrics_.slos.fail(id);
       job.job.take(0, event);
       job.job.flush();
       settle(found);
@@ -192,10 +192,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Most bytes of a text for /tokenize, which take 0.2 s while all streams wait.
   static constexpr std::size_t most_tokenized = std::size_t{1} << 20;
 
-  /// Requests per measurement of delivery time: all get the time of the last.
+  /// Requests per reading of the clock after their tokens were written: all get the time of the last.
   static constexpr std::size_t timed_together = 32;
 
-  using Clock = std::chrono::steady_clock;
+  /// What was passed to the transport of one answer.
+  struct Passed {
+    GenerationId id{};
+    std::int64_t tokens = 0;
+    double due = 0; ///< on the clock
+    bool ends = false;
+  };
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
     std::string_view method;
@@ -232,6 +238,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
     std::vector<AnsweredLength> lengths; ///< of each answer
     double begun;                        ///< when the request came
+    Slo slo;                             ///< as it asked
     std::size_t accepted = 0;            ///< answers that the engine accepted
     std::string name;                    ///< its id, for the log
     std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
@@ -309,9 +316,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- events
 
-  void take(const std::vector<GenerationEvent>& events, Clock::time_point told) {
+  /// `told`: when the engine passed on the events.
+  void take(const std::vector<GenerationEvent>& events, double told) {
     const double now = setup_.clock();
-    std::vector<std::pair<std::uint64_t, std::int64_t>> touched; // requests, and how many tokens each got
+    std::vector<Passed> passed;
+    std::vector<std::pair<std::uint64_t, std::size_t>> touched; // requests, and where what each got ends in `passed`
     for (const GenerationEvent& event : events) {
       const auto found = where_.find(event.id);
       if (found == where_.end()) continue; // the client has left
@@ -320,28 +329,38 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       const std::int64_t before = job.job.usage().completion;
       const bool was_over = job.job.over() || job.job.stopped(at);
       job.job.take(at, event);
-      if (!was_over) count(job, at, event, job.job.usage().completion - before, now);
+      const std::int64_t tokens = job.job.usage().completion - before;
+      if (!was_over) {
+        count(job, at, event, tokens, now);
+        const bool ends = event.kind == GenerationEvent::Kind::ended || job.job.stopped(at);
+        if (tokens > 0 || ends) passed.push_back({event.id, tokens, event.due_s < 0 ? told : event.due_s, ends});
+      }
       if (touched.empty() || touched.back().first != key) touched.emplace_back(key, 0);
-      touched.back().second += static_cast<std::int64_t>(event.tokens.size());
+      touched.back().second = passed.size();
     }
-    std::int64_t tokens = 0;
+    auto begin = passed.begin();
     for (std::size_t i = 0; i < touched.size(); ++i) {
       const auto found = jobs_.find(touched[i].first);
       if (found != jobs_.end()) {
         found->second.job.flush();
         settle(found);
       }
-      tokens += touched[i].second;
-      if (i % timed_together == timed_together - 1 || i + 1 == touched.size())
-        time_delivery(std::exchange(tokens, 0), told);
+      if (i % timed_together != timed_together - 1 && i + 1 != touched.size()) continue;
+      const auto end = passed.begin() + static_cast<std::ptrdiff_t>(touched[i].second);
+      time_delivery({begin, end});
+      begin = end;
     }
   }
-  /// Measures the delivery time of `tokens`, passed to the transport since the last call: it sends them before it runs
-  /// later posted work.
-  void time_delivery(std::int64_t tokens, Clock::time_point told) {
-    if (tokens == 0) return;
-    transport_->post([this, tokens, told] {
-      metrics_.delivery.observe(std::chrono::duration<double>(Clock::now() - told).count(), tokens);
+  /// Counts what was passed to the transport since the last call, which writes it before it runs later posted work.
+  void time_delivery(std::vector<Passed> passed) {
+    if (passed.empty()) return;
+    transport_->post([this, passed = std::move(passed)] {
+      const double now = setup_.clock();
+      for (const Passed& one : passed) {
+        if (one.tokens > 0) metrics_.delivery.observe(std::max(0.0, now - one.due), one.tokens);
+        metrics_.slos.written(one.id, one.tokens, one.due, now);
+        if (one.ends) metrics_.slos.end(one.id);
+      }
     });
   }
 
@@ -349,18 +368,21 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// string.
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
     switch (event.kind) {
-    case GenerationEvent::Kind::accepted: // counted once all are accepted: one refusal refuses the request
-      if (++job.accepted == job.ids.size()) {
+    case GenerationEvent::Kind::accepted:
+      metrics_.slos.begin(event.id, job.slo, job.begun);
+      if (++job.accepted == job.ids.size()) { // one refusal refuses the request
         metrics_.prompt_tokens += job.job.usage().prompt;
         if (job.account) job.account->take_tokens(job.job.usage().prompt, now);
       }
       break;
     case GenerationEvent::Kind::refused:
       metrics_.refused += 1;
+      for (const GenerationId id : job.ids) metrics_.slos.forget(id);
       note_end(job, "refused", event.error.status);
       break;
     case GenerationEvent::Kind::failed:
       metrics_.failed += 1;
+      for (const GenerationId id : job.ids) metrics_.slos.fail(id);
       note_end(job, "error", job.job.begun() ? 200 : event.error.status);
       break;
     case GenerationEvent::Kind::ended:
@@ -409,6 +431,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (found == jobs_.end()) return;
     metrics_.left += 1;
     if (found->second.accepted < found->second.ids.size()) metrics_.prompt_tokens += found->second.job.usage().prompt;
+    for (const GenerationId id : found->second.ids) metrics_.slos.leave(id, setup_.clock());
     note_end(found->second, "abort", found->second.job.begun() ? 200 : AnswerLog::client_left);
     found->second.job.abandon();
     // The caller is the exchange, which the job owns: the job must not end before this call returns.

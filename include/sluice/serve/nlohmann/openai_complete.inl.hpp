@@ -35,6 +35,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
   const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
   const std::uint64_t key = ++last_job_;
   const int choices = wanted.choices;
+  const Slo slo = wanted.slo;
   const std::shared_ptr<const LogitRules> rules =
       wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
   std::vector<Generation> generations;
@@ -52,6 +53,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       generation.scores_prompt = wanted.scores_prompt();
       generation.rules = rules;
       generation.slo = wanted.slo;
+      generation.lead = metrics_.slos.lead();
       generation.priority = wanted.priority;
       generations.push_back(std::move(generation));
     }
@@ -64,6 +66,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       setup_.clock());
   Job& job = placed.first->second;
   job.name = std::move(name);
+  job.slo = slo;
   job.account = account_of(request);
   job.asked = asked_of(request, request_id_);
   job.last.assign(generations.size(), -1);

@@ -97,6 +97,9 @@ inline void OpenAiApp::live_state(const HttpRequest& /*request*/, std::unique_pt
   json.key("stopped").value(metrics_.stopped).key("cut").value(metrics_.cut);
   json.key("prompt_tokens").value(metrics_.prompt_tokens);
   json.key("generation_tokens").value(metrics_.generation_tokens);
+  const WrittenSlos& slos = metrics_.slos;
+  json.key("on_time").value(slos.on_time()).key("missed").value(slos.missed());
+  json.key("first_in_time").value(slos.first_in_time()).key("first_late").value(slos.first_late());
   json.key("ttft_sum_s").value(metrics_.ttft.sum()).key("ttft_count").value(metrics_.ttft.count());
   json.key("itl_sum_s").value(metrics_.itl.sum()).key("itl_count").value(metrics_.itl.count()).end_object();
   response.body += ",\"engine\":" + engine_->live() + "}";

@@ -10,10 +10,11 @@
 
 namespace sluice {
 
-/// `slo_ttft_s` and `slo_tbt_s`, in seconds; infinite where a field is not there.
-[[nodiscard]] inline Expected<Slo> read_slo(const JsonFields& fields) {
+/// `slo_ttft_s` and `slo_tbt_s`, or the fields of these names, in seconds; infinite where a field is not there.
+[[nodiscard]] inline Expected<Slo> read_slo(const JsonFields& fields, const char* ttft = "slo_ttft_s",
+                                            const char* tbt = "slo_tbt_s") {
   Slo slo;
-  for (const auto& [name, time] : {std::pair{"slo_ttft_s", &slo.ttft}, {"slo_tbt_s", &slo.tbt}}) {
+  for (const auto& [name, time] : {std::pair{ttft, &slo.ttft}, {tbt, &slo.tbt}}) {
     if (!fields.has(name)) continue;
     const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0, or no such field");
     if (!value) return value.error();

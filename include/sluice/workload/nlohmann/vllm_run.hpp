@@ -26,6 +26,7 @@ struct VllmRunRecord {
   Seconds last_token{0};  ///< `last_token_ts`
   Tokens bound{0};        ///< `max_tokens` if the server wrote it, else 0
   Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
+  Slo engine_slo{};       ///< `engine_slo_…`: the tighter SLO that the engine was given; `slo` if there is none
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };
@@ -140,6 +141,9 @@ class VllmRunReader {
     const Expected<Slo> slo = read_slo(fields);
     if (!slo) return slo.error();
     record.slo = *slo;
+    const Expected<Slo> given = read_slo(fields, "engine_slo_ttft_s", "engine_slo_tbt_s");
+    if (!given) return given.error();
+    record.engine_slo = {std::min(record.slo.ttft, given->ttft), std::min(record.slo.tbt, given->tbt)};
     waiting_.push_back({std::move(record), lines_.number()});
     std::push_heap(waiting_.begin(), waiting_.end(), later);
     return {};

@@ -58,7 +58,7 @@ class OpenAiServer {
   static constexpr double longest_drain = 86'400;
 
   explicit OpenAiServer(OpenAiServerConfig config)
-      : config_(std::move(config)), http_(config_.limits, config_.connection), pacer_(http_) {
+      : config_(std::move(config)), http_(config_.limits, config_.connection), pacer_(http_, config_.api.clock) {
     config_.api.transport_metrics = [this](PrometheusWriter& to) { write_metrics(to); };
     if (config_.what_if.empty()) return;
     what_if_.emplace(served_, std::move(config_.what_if));

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// ForecastErrors: how far forecasts were off, and the margin that this calls for.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/serve/recent_quantile.hpp"
+#include "sluice/serve/slo_class_table.hpp"
+#include "sluice/serve/slo_lead.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What a forecast says of one request.
+struct Foretold {
+  RequestId id{};
+  Seconds first{-1};  ///< when its first token comes, on the engine's clock; below 0: it has come, or was not reached
+  Seconds longest{0}; ///< longest gap between two tokens from now on; 0: none was reached
+};
+
+/// The measured errors of one SLO class.
+struct ForecastErrorsOfClass {
+  static constexpr std::size_t window = 256;
+  RecentQuantile ttft{window}, gap{window}; ///< seconds, measured less foretold: above 0 where a forecast was too early
+};
+
+/// A gate promises a request its SLO by a forecast, and affirms that at each later admission by a new one. A request's
+/// error is its measured TTFT (longest gap) less the largest that a forecast has foretold it: what none of them saw.
+/// The margin of an SLO class is the quantile `share` of the errors of its newest requests: a forecast must keep so far
+/// from the SLO. Errors are on the engine's clock; delivery is measured apart (WrittenSlos).
+///
+/// Rejected: the error of the first forecast. Later newcomers delay a request up to its SLO, which is no error. The
+/// error of the last forecast: it looked ahead for the shortest time. A margin that is a share of the forecast: an
+/// SLO's slack does not grow with it.
+class ForecastErrors {
+ public:
+  /// Of the admitted, one in a hundred may break its TTFT by an error of the forecast, and one in a hundred its TBT.
+  static constexpr double share = 0.99;
+  static constexpr std::size_t few = 20; ///< with fewer errors than that, a class uses those of all classes
+
+  /// A request with this SLO has entered.
+  void entered(RequestId id, const Slo& slo) { live_.insert_or_assign(index(id), Live{.slo = slo}); }
+  /// A newcomer was admitted because of a forecast that says this of the live requests, the newcomer included.
+  void foretell(const std::vector<Foretold>& all) {
+    for (const Foretold& one : all) {
+      const auto found = live_.find(index(one.id));
+      if (found == live_.end()) continue;
+      found->second.first = std::max(found->second.first, one.first);
+      found->second.longest = std::max(found->second.longest, one.longest);
+    }
+  }
+  void delivered(RequestId id, Seconds when) {
+    const auto found = live_.find(index(id));
+    if (found == live_.end()) return;
+    Live& live = found->second;
+    const Seconds last = std::exchange(live.last, when);
+    if (last.count() >= 0)
+      live.measured = std::max(live.measured, when - last);
+    else if (live.first.count() >= 0 && !std::isinf(live.slo.ttft.count()))
+      add(live.slo, &ForecastErrorsOfClass::ttft, when - live.first);
+  }
+  /// The request has ended by itself.
+  void ended(RequestId id) {
+    const auto found = live_.find(index(id));
+    if (found == live_.end()) return;
+    const Live& live = found->second;
+    if (live.longest.count() > 0 && live.measured.count() > 0 && !std::isinf(live.slo.tbt.count()))
+      add(live.slo, &ForecastErrorsOfClass::gap, live.measured - live.longest);
+    live_.erase(found);
+  }
+  /// It was cancelled or refused: how it would have gone on is unknown.
+  void left(RequestId id) { live_.erase(index(id)); }
+
+  /// Seconds that a forecast must keep from this SLO.
+  [[nodiscard]] SloLead margin(const Slo& slo) {
+    ForecastErrorsOfClass& own = classes_.of(slo);
+    return {margin(own.ttft.size() < few ? all_.ttft : own.ttft), margin(own.gap.size() < few ? all_.gap : own.gap)};
+  }
+  /// Calls `visit(class name, errors)` for each class.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    classes_.each(visit);
+  }
+  /// Errors measured so far: when it changes, margins may.
+  [[nodiscard]] std::int64_t measured() const { return measured_; }
+
+ private:
+  struct Live {
+    Slo slo;
+    Seconds first{-1};   ///< the latest foretold; below 0: none
+    Seconds longest{0};  ///< the longest gap foretold
+    Seconds measured{0}; ///< the same as it came
+    Seconds last{-1};    ///< when the newest token came; below 0: none has
+  };
+  static Seconds margin(const RecentQuantile& errors) { return Seconds{std::max(0.0, errors.quantile(share))}; }
+  void add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of, Seconds error) {
+    (classes_.of(slo).*of).add(error.count());
+    (all_.*of).add(error.count());
+    ++measured_;
+  }
+
+  SloClassTable<ForecastErrorsOfClass> classes_;
+  ForecastErrorsOfClass all_;
+  std::unordered_map<std::uint32_t, Live> live_;
+  std::int64_t measured_ = 0;
+};
+
+/// Of one SLO class's newest requests, for /metrics.
+struct ForecastErrorQuantiles {
+  static constexpr std::array<double, 3> shares{0.5, 0.9, ForecastErrors::share};
+  static constexpr std::array<const char*, 3> names{"0.5", "0.9", "0.99"};
+  std::size_t count = 0;
+  std::array<double, 3> seconds{};
+
+  [[nodiscard]] static ForecastErrorQuantiles of(const RecentQuantile& errors) {
+    ForecastErrorQuantiles all{.count = errors.size()};
+    for (std::size_t at = 0; at < shares.size(); ++at) all.seconds[at] = errors.quantile(shares[at]);
+    return all;
+  }
+};
+struct ForecastErrorsShown {
+  SloClassName name;
+  ForecastErrorQuantiles ttft, gap;
+};
+
+} // namespace sluice

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SloLead: how much earlier than its SLO a request must be served.
+#pragma once
+
+#include "sluice/workload/request.hpp"
+
+#include <algorithm>
+
+namespace sluice {
+
+/// Seconds by which an engine must be earlier than a client's SLO, for the first token and for each later one.
+struct SloLead {
+  Seconds ttft{0}, tbt{0};
+
+  friend SloLead operator+(const SloLead& a, const SloLead& b) { return {a.ttft + b.ttft, a.tbt + b.tbt}; }
+  friend bool operator==(const SloLead&, const SloLead&) = default;
+};
+
+/// The SLO less the lead, but never less than half of the SLO: an engine that is twice as fast as asked gains nothing
+/// from being faster, if delivery takes the other half. No SLO stays none.
+[[nodiscard]] inline Slo ahead_of(const Slo& slo, const SloLead& lead) {
+  const auto less = [](Seconds limit, Seconds by) { return std::max(limit - std::max(by, Seconds{0}), limit * 0.5); };
+  return {less(slo.ttft, lead.ttft), less(slo.tbt, lead.tbt)};
+}
+
+} // namespace sluice
