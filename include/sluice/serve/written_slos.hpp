@@ -22,8 +22,8 @@ namespace sluice {
 /// Measures delivery: from when a token was due until it was written.
 ///
 /// `lead` is how much earlier than its SLO an engine must serve a request so that delivery does not break it: the P99,
-/// over the newest answers, of an answer's slowest delivery. One late token breaks an answer's SLO, so the P99 of single
-/// tokens would break nearly every long answer.
+/// over the newest answers, of an answer's slowest delivery. One late token breaks an answer's SLO, so the P99 of
+/// single tokens would break nearly every long answer.
 class WrittenSlos {
  public:
   /// An answer that the engine has accepted; its request came at `arrival`.

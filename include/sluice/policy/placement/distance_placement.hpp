@@ -32,61 +32,53 @@ struct BasicDistancePlacement {
 
   PlanningOptions options{};
   static constexpr auto numbers =
-      Numbers{"DistancePlacement", Number{"alpha", [](auto& policy) -> auto& {return policy.options.alpha;
-}, 0, 1e9, "misses per step that a plan may accept"
-} // namespace sluice
-, Number {
-  "node_limit", [](auto& policy) -> auto& { return policy.options.node_limit; }
-  , 1, 1e9, "placements that the search evaluates at most"
-}
-}
-;
+      Numbers{"DistancePlacement", Number{"alpha", detail::alpha_of, 0, 1e9, "misses per step that a plan may accept"},
+              Number{"node_limit", detail::node_limit_of, 1, 1e9, "placements that the search evaluates at most"}};
 
-[[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
-template <class Task, class S>
-Verdict solve(const Task& task, S& state, Plan& plan) const {
-  plan.effort = 0;
-  Binding binding = Binding::none;
-  // `plan` keeps the last feasible answer: the last call of `longest_prefix` is for the prefix that it returns.
-  const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
-  if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
-  if (task.claims.size() == task.required) return Verdict::infeasible(binding);
-  if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
-  const std::size_t joined = longest_prefix(task.required, task.claims.size() - 1, feasible);
-  return {true, joined, task.required + joined > 0 ? plan.binding : binding};
-}
-
-private:
-template <class Task, class S>
-bool plan_for(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
-  planning_instance<Bound>(task, count, options, state.instance);
-  state.hint.clear();
-  for (const Claim& claim : task.claims.first(count)) state.hint.push_back(task.view.row(claim.slot).holding.host);
-  const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
-  plan.effort += solution.nodes;
-  if (!solution.feasible) {
-    binding = solution.binding;
-    return false;
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.effort = 0;
+    Binding binding = Binding::none;
+    // `plan` keeps the last feasible answer: the last call of `longest_prefix` is for the prefix that it returns.
+    const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
+    if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
+    if (task.claims.size() == task.required) return Verdict::infeasible(binding);
+    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size() - 1, feasible);
+    return {true, joined, task.required + joined > 0 ? plan.binding : binding};
   }
-  const auto holding_of = [&](std::size_t i) { return Holding{all_tokens, solution.offloaded[i], {}}; };
-  if (host_blocks(task, count, holding_of) > task.host_budget) {
-    binding = Binding::host_memory;
-    return false;
+
+ private:
+  template <class Task, class S>
+  bool plan_for(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
+    planning_instance<Bound>(task, count, options, state.instance);
+    state.hint.clear();
+    for (const Claim& claim : task.claims.first(count)) state.hint.push_back(task.view.row(claim.slot).holding.host);
+    const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
+    plan.effort += solution.nodes;
+    if (!solution.feasible) {
+      binding = solution.binding;
+      return false;
+    }
+    const auto holding_of = [&](std::size_t i) { return Holding{all_tokens, solution.offloaded[i], {}}; };
+    if (host_blocks(task, count, holding_of) > task.host_budget) {
+      binding = Binding::host_memory;
+      return false;
+    }
+    plan.requests.clear();
+    plan.covers_unseen = false;
+    for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
+    plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
+    plan.predicted_step = Seconds{solution.step_s};
+    plan.lower_bound = Seconds{solution.lower_bound_s};
+    plan.proven_optimal = solution.proven_optimal;
+    plan.binding = solution.binding;
+    plan.expires_at_step = task.view.step + solution.window;
+    return true;
   }
-  plan.requests.clear();
-  plan.covers_unseen = false;
-  for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
-  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
-  plan.predicted_step = Seconds{solution.step_s};
-  plan.lower_bound = Seconds{solution.lower_bound_s};
-  plan.proven_optimal = solution.proven_optimal;
-  plan.binding = solution.binding;
-  plan.expires_at_step = task.view.step + solution.window;
-  return true;
-}
-}
-;
+};
 
 using DistancePlacement = BasicDistancePlacement<>;
 using EvenPlacement = BasicDistancePlacement<EvenSpace>;

@@ -26,56 +26,51 @@ struct BasicUniformDistance {
 
   PlanningOptions options{};
   static constexpr auto numbers =
-      Numbers{"UniformDistance", Number{"alpha", [](auto& policy) -> auto& {return policy.options.alpha;
-}, 0, 1e9, "misses per step that a plan may accept"
-} // namespace sluice
-}
-;
+      Numbers{"UniformDistance", Number{"alpha", detail::alpha_of, 0, 1e9, "misses per step that a plan may accept"}};
 
-[[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
-template <class Task, class S>
-Verdict solve(const Task& task, S& state, Plan& plan) const {
-  Binding binding = Binding::device_memory;
-  const auto feasible = [&](std::size_t count) { return best(task, state, count, plan, binding); };
-  if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
-  const std::size_t joined = longest_prefix(task.required, task.claims.size(), feasible);
-  feasible(task.required + joined);
-  return {true, joined, plan.binding};
-}
-
-private:
-template <class Task, class S>
-bool best(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
-  DistanceSpace::candidates(task.layers(), state.space);
-  bool found = false;
-  for (const LayerSet set : state.space) {
-    ++plan.effort;
-    Plan& tried = state.tried;
-    offload_alike(task, count, set, tried);
-    if (!state.trial.fits(task, tried)) {
-      if (tried.binding == Binding::host_memory) binding = tried.binding;
-      continue;
-    }
-    const Seconds step = state.trial.step(task, tried, options);
-    if (found && step >= plan.predicted_step) continue;
-    const bool waits = tried.binding == Binding::link;
-    if (!state.trial.within_slo(task, tried, options)) {
-      binding = tried.binding;
-      continue;
-    }
-    found = true;
-    plan.requests = tried.requests;
-    plan.covers_unseen = false;
-    plan.in_flight = tried.in_flight;
-    plan.predicted_step = plan.lower_bound = step;
-    plan.expires_at_step = tried.expires_at_step;
-    plan.binding = set.empty() ? Binding::none : waits ? Binding::link : Binding::device_memory;
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    Binding binding = Binding::device_memory;
+    const auto feasible = [&](std::size_t count) { return best(task, state, count, plan, binding); };
+    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
+    const std::size_t joined = longest_prefix(task.required, task.claims.size(), feasible);
+    feasible(task.required + joined);
+    return {true, joined, plan.binding};
   }
-  return found;
-}
-}
-;
+
+ private:
+  template <class Task, class S>
+  bool best(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
+    DistanceSpace::candidates(task.layers(), state.space);
+    bool found = false;
+    for (const LayerSet set : state.space) {
+      ++plan.effort;
+      Plan& tried = state.tried;
+      offload_alike(task, count, set, tried);
+      if (!state.trial.fits(task, tried)) {
+        if (tried.binding == Binding::host_memory) binding = tried.binding;
+        continue;
+      }
+      const Seconds step = state.trial.step(task, tried, options);
+      if (found && step >= plan.predicted_step) continue;
+      const bool waits = tried.binding == Binding::link;
+      if (!state.trial.within_slo(task, tried, options)) {
+        binding = tried.binding;
+        continue;
+      }
+      found = true;
+      plan.requests = tried.requests;
+      plan.covers_unseen = false;
+      plan.in_flight = tried.in_flight;
+      plan.predicted_step = plan.lower_bound = step;
+      plan.expires_at_step = tried.expires_at_step;
+      plan.binding = set.empty() ? Binding::none : waits ? Binding::link : Binding::device_memory;
+    }
+    return found;
+  }
+};
 
 using UniformDistance = BasicUniformDistance<>;
 
