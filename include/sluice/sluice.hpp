@@ -153,6 +153,7 @@
 #include "sluice/policy/lookahead/lookahead.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/input_batch.hpp"
 #include "sluice/world/simulated.hpp"
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/compose.hpp"

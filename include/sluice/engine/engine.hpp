@@ -85,6 +85,8 @@ class BasicEngine : public C {
   /// nothing.
   template <class Sink>
   [[nodiscard]] Seconds predict(const Surroundings& around, Sink&& sink) requires Predicts<typename C::backend_type>;
+  /// What the iteration under way computes; valid until `finish`. A group in lock step needs the work of all.
+  [[nodiscard]] const Work& work_under_way() const { return prepared_.work; }
   /// Runs the iteration under way and counts its tokens.
   void finish(const Surroundings& around = {});
   /// When the next token that Delivery holds back is due; `never_due` if there is none.

@@ -50,6 +50,13 @@ struct Iteration {
   double returned_blocks = 0;   ///< part of `streams`: weights that return to the device for good
   Surroundings around{};
 
+  /// The same iteration with another description of its work, which must outlive it.
+  [[nodiscard]] Iteration with(const Work& other) const {
+    return {view,           other,           batch,        streams,           weights,
+            room_blocks,    urgent_blocks,   first_blocks, urgent_out_blocks, background_blocks,
+            written_blocks, returned_blocks, around};
+  }
+
   /// The fraction of the blocks on the link that is not weights.
   [[nodiscard]] double kv_share() const {
     if (weights.empty() && returned_blocks <= 0) return 1;

@@ -4,11 +4,34 @@
 
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/input_batch.hpp"
 
 #include <concepts>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
+
+namespace detail {
+
+/// The batch in the order of a server's rows, and the contexts of its decodes.
+struct OrderedBatch {
+  InputBatch rows;
+  std::vector<Tokens> contexts;
+
+  /// `work` with the contexts of its decodes.
+  Work with_contexts(const Iteration& iteration) {
+    rows.update(iteration.view, iteration.batch); // has no effect if the iteration is looked at twice
+    rows.contexts(iteration.view, iteration.batch, contexts);
+    Work work = iteration.work;
+    work.contexts = contexts;
+    return work;
+  }
+};
+struct NoOrder {};
+
+} // namespace detail
 
 /// Runs an iteration with the evaluator and the *world's* cost model. That is another object than the planner's cost
 /// model, so the two can differ, and a planner that calibrates learns from the world and not from itself.
@@ -37,7 +60,8 @@ class BasicSimulated {
   void launch(const Iteration& /*iteration*/) {}
   template <class Transfer>
   IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
-    const IterationCost cost = evaluate<Transfer>(iteration, world_, compute_, state);
+    const IterationCost cost = in_order(
+        iteration, [&](const Iteration& ordered) { return evaluate<Transfer>(ordered, world_, compute_, state); });
     now_ += cost.duration;
     return cost;
   }
@@ -45,23 +69,39 @@ class BasicSimulated {
   /// For a node whose engines share a bus.
   template <class Transfer, class Sink>
   IterationCost predict(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
-    if (iteration.computes_only() && state.background_blocks <= 0)
-      return evaluate<Transfer>(iteration, world_, compute_, state);
-    const StepCost cost = evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
-    return {Seconds{cost.step_s}, Seconds{cost.stall_s}};
+    return in_order(iteration, [&](const Iteration& ordered) -> IterationCost {
+      if (ordered.computes_only() && state.background_blocks <= 0)
+        return evaluate<Transfer>(ordered, world_, compute_, state);
+      const StepCost cost = evaluate_link<Transfer>(pipeline_of(ordered, world_, compute_), state, sink);
+      return {Seconds{cost.step_s}, Seconds{cost.stall_s}};
+    });
   }
 
   template <class Transfer, class Sink>
   void replay(const Iteration& iteration, typename Transfer::State& state, Sink&& sink) {
-    evaluate_link<Transfer>(pipeline_of(iteration, world_, compute_), state, sink);
+    in_order(iteration, [&](const Iteration& ordered) {
+      evaluate_link<Transfer>(pipeline_of(ordered, world_, compute_), state, sink);
+    });
   }
 
   [[nodiscard]] const World& world() const { return world_; }
 
  private:
+  /// Calls `run` with the iteration, and with the contexts of its decodes if the world reads them.
+  template <class Run>
+  auto in_order(const Iteration& iteration, Run&& run) {
+    if constexpr (ReadsContexts<World>) {
+      const Work work = order_.with_contexts(iteration);
+      return run(iteration.with(work));
+    } else {
+      return run(iteration);
+    }
+  }
+
   World world_;
   Seconds now_{0};
   LayerArray compute_{};
+  [[no_unique_address]] std::conditional_t<ReadsContexts<World>, detail::OrderedBatch, detail::NoOrder> order_;
 };
 
 using Simulated = BasicSimulated<Roofline>;

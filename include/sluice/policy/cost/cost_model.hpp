@@ -35,6 +35,13 @@ concept KnowsLink = requires(const P& model) {
   { model.link() } -> std::same_as<LinkCost>;
 };
 
+/// `P` reads `Work::contexts`. A world with such a model keeps the batch in the order of a server's rows, for O(batch)
+/// in every iteration; planners have no contexts, and such a model then counts every decode at the mean.
+template <class P>
+concept ReadsContexts = requires {
+  requires P::reads_contexts;
+};
+
 /// What judges a placement: predictions of computation and of the link, with nothing left to learn.
 template <class P>
 concept Predictor = PredictsStep<P> && KnowsLink<P>;

@@ -158,7 +158,27 @@ class AttentionGrid {
   /// Seconds of the nearly empty kernel: the shortest chunk with nothing before it.
   [[nodiscard]] double floor() const { return chunks_[1].decodes.front().pasts.front().contexts.front().seconds; }
 
+  /// Tokens that one decode or chunk reads per second: the slope of the shortest chunk alone over its past. 0 if the
+  /// grid has one past, or no rise.
+  [[nodiscard]] double block_rate() const {
+    const std::vector<Past>& pasts = chunks_[1].decodes.front().pasts;
+    if (pasts.size() < 2) return 0;
+    const Past& first = pasts[pasts.size() > 2 ? 1 : 0]; // 0 tokens is another kernel: nothing is read
+    return rate(static_cast<double>(pasts.back().tokens - first.tokens),
+                pasts.back().contexts.front().seconds - first.contexts.front().seconds);
+  }
+  /// Tokens that all decodes together read per second: the slope of the largest batch of decodes over its context.
+  [[nodiscard]] double memory_rate() const {
+    const Decodes& largest = chunks_.front().decodes.back();
+    const std::vector<Context>& contexts = largest.pasts.front().contexts;
+    if (contexts.size() < 2) return 0;
+    const Context& first = contexts[contexts.size() > 2 ? 1 : 0];
+    return rate(static_cast<double>(largest.count) * static_cast<double>(contexts.back().tokens - first.tokens),
+                contexts.back().seconds - first.seconds);
+  }
+
  private:
+  static double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0.0; }
   template <class Node>
   static double tokens_of(const Node& node) {
     return static_cast<double>(node.tokens);

@@ -108,9 +108,10 @@ class ProfileCsv {
 
 using MeasuredLines = std::map<std::string, std::vector<MeasuredLine::Point>, std::less<>>;
 
-/// Reads named lines, ascending; `per_sequence` selects the known kernels that the file may hold.
+/// Reads named lines, ascending; `per_sequence` selects the known kernels that the file may hold. With `experts` the
+/// MLP's kernels are missing.
 inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, std::string_view header,
-                                                   bool per_sequence) {
+                                                   bool per_sequence, bool experts = false) {
   Expected<ProfileCsv> csv = ProfileCsv::open(std::move(file), header, 1);
   if (!csv) return csv.error();
   const auto belongs = [&](const KernelName& kernel) {
@@ -148,6 +149,7 @@ inline Expected<MeasuredLines> read_measured_lines(Expected<LineReader> file, st
                    "the kernel " + std::string{kernel.name} + " is part of whole_layer", "one of the two"};
     }
     if (whole && (within || kernel.place == KernelPlace::after)) continue;
+    if (experts && kernel.part_of_mlp) continue;
     if (belongs(kernel) && kernel.required && !found) {
       return Error{ErrorCode::bad_input, csv->file_name(), "the kernel " + std::string{kernel.name} + " is missing",
                    "its measured times"};
@@ -169,6 +171,14 @@ inline TabulatedLine tabulate(const MeasuredLines& lines, KernelPlace place) {
     last = std::max(last, line->second.back().at);
   }
   return TabulatedLine(held, times, last);
+}
+
+/// How many kernels of one place a bundle has, each as often as it runs.
+inline int launches(const MeasuredLines& lines, KernelPlace place) {
+  int sum = 0;
+  for (const KernelName& kernel : profiled_kernels)
+    if (kernel.place == place && lines.find(kernel.name) != lines.end()) sum += kernel.times;
+  return sum;
 }
 
 /// Reads the points of attention.csv in any order; they may form any grid.
@@ -214,11 +224,12 @@ inline Expected<AttentionGrid> read_attention_grid(Expected<LineReader> file) {
 } // namespace detail
 
 /// Reads a bundle from its three files: kernels by tokens, output head and sampler by sequences, and attention; all in
-/// microseconds of one layer on one device.
+/// microseconds of one layer on one device. With `experts` the MLP's kernels may be missing.
 inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens, Expected<LineReader> by_sequences,
-                                                 Expected<LineReader> attention_file, LinkCost link) {
+                                                 Expected<LineReader> attention_file, LinkCost link,
+                                                 bool experts = false) {
   const Expected<detail::MeasuredLines> dense =
-      detail::read_measured_lines(std::move(by_tokens), "layer,tokens,time_us", false);
+      detail::read_measured_lines(std::move(by_tokens), "layer,tokens,time_us", false, experts);
   if (!dense) return dense.error();
   const Expected<detail::MeasuredLines> head =
       detail::read_measured_lines(std::move(by_sequences), "layer,sequences,time_us", true);
@@ -231,24 +242,35 @@ inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens,
   times.after = detail::tabulate(*dense, KernelPlace::after);
   times.per_sequence = detail::tabulate(*head, KernelPlace::per_sequence);
   times.attention = std::move(*attention);
+  times.layer_launches = detail::launches(*dense, KernelPlace::layer);
   return TableProfile(std::move(times), link);
+}
+
+/// The folder of a bundle's files for a device of a group of `devices`: its `tpN`, or the bundle's own folder if it has
+/// the files itself.
+inline std::filesystem::path bundle_folder(const std::string& bundle, int devices = 1) {
+  std::error_code ignored;
+  const std::filesystem::path whole(bundle), part = whole / ("tp" + std::to_string(devices));
+  return !std::filesystem::exists(whole / "dense.csv", ignored) && std::filesystem::exists(part / "dense.csv", ignored)
+             ? part
+             : whole;
 }
 
 /// Reads the bundle in `folder` (or in its `tp1`): dense.csv (kernels by tokens), per_sequence.csv (output head and
 /// sampler by sequences) and attention.csv, all in microseconds of one layer on one device. The bundle has no link
-/// measurements: `link` is the device's.
-inline Expected<TableProfile> read_table_profile(const std::string& folder, LinkCost link) {
-  namespace fs = std::filesystem;
+/// measurements: `link` is the device's. `devices`: read the share of a device of a tensor-parallel group, `tpN`. A
+/// mixture of experts has its experts in another table: it is refused unless `experts` says that the caller adds it.
+inline Expected<TableProfile> read_table_profile(const std::string& folder, LinkCost link, int devices = 1,
+                                                 bool experts = false) {
   std::error_code ignored;
-  fs::path place(folder);
-  if (!fs::exists(place / "dense.csv", ignored) && fs::exists(place / "tp1" / "dense.csv", ignored)) place /= "tp1";
-  if (fs::exists(place / "moe.csv", ignored)) {
+  const std::filesystem::path place = bundle_folder(folder, devices);
+  if (!experts && std::filesystem::exists(place / "moe.csv", ignored)) {
     return Error{ErrorCode::unsupported, (place / "moe.csv").string(), "the profile is of a mixture of experts",
                  "a dense model's profile"};
   }
   return read_table_profile(LineReader::open((place / "dense.csv").string()),
                             LineReader::open((place / "per_sequence.csv").string()),
-                            LineReader::open((place / "attention.csv").string()), link);
+                            LineReader::open((place / "attention.csv").string()), link, experts);
 }
 
 } // namespace sluice

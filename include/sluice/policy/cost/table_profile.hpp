@@ -22,6 +22,7 @@ struct KernelName {
   KernelPlace place = KernelPlace::layer;
   int times = 1; ///< per layer, or per iteration
   bool required = true;
+  bool part_of_mlp = false; ///< missing from the profile of a mixture of experts
 };
 
 /// The kernels of a Llama- or Qwen3-like decoder, by the names of LLMServingSim 2.0's profiles. A layer normalises
@@ -38,9 +39,9 @@ inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", Kern
                                                               {"qk_norm", KernelPlace::layer, 2, false},
                                                               {"rotary_emb", KernelPlace::layer},
                                                               {"o_proj", KernelPlace::layer},
-                                                              {"gate_up_proj", KernelPlace::layer},
-                                                              {"act_fn", KernelPlace::layer},
-                                                              {"down_proj", KernelPlace::layer},
+                                                              {"gate_up_proj", KernelPlace::layer, 1, true, true},
+                                                              {"act_fn", KernelPlace::layer, 1, true, true},
+                                                              {"down_proj", KernelPlace::layer, 1, true, true},
                                                               {"final_layernorm", KernelPlace::after},
                                                               {"lm_head", KernelPlace::per_sequence},
                                                               {"sampler", KernelPlace::per_sequence}}};
@@ -52,6 +53,7 @@ struct KernelTimes {
   TabulatedLine after;        ///< by tokens
   TabulatedLine per_sequence; ///< by sequences in the batch
   AttentionGrid attention;
+  int layer_launches = 0; ///< kernels of `layer`, which are launched one after the other
 };
 
 /// An iteration is the sum of its kernels, back to back: a serving engine that schedules a step ahead keeps the device
@@ -61,8 +63,8 @@ struct KernelTimes {
 /// largest is looked up with the decodes, and each other chunk adds its time alone beyond an empty kernel. (Looking up
 /// one chunk of all their tokens would let every prompt attend to the others: a third too much for two of 1,024.)
 /// Decodes are looked up at their mean context, because attention reads KV in proportion to the sum of the contexts.
-/// This ignores that the longest decode outlives the others. Rejected for now: distributing thread blocks, which models
-/// the kernel correctly but leaves an offsetting effect open (docs/fidelity.md).
+/// This ignores that the longest decode outlives the others, that a server pads a batch, and that it replays graphs:
+/// `ServedProfile` adds what a server does (docs/fidelity.md).
 class TableProfile {
  public:
   using role = roles::Cost;
@@ -70,11 +72,12 @@ class TableProfile {
 
   TableProfile(KernelTimes times, LinkCost link) : times_(std::move(times)), link_(link) {}
 
-  [[nodiscard]] StepTime step(const Work& work) const {
-    const std::int64_t tokens = work.tokens().count();
+  [[nodiscard]] StepTime step(const Work& work) const { return step_of(work, work.tokens().count()); }
+  /// The same for a batch whose kernels, except attention and head, run on `tokens` tokens because it is padded.
+  [[nodiscard]] StepTime step_of(const Work& work, std::int64_t tokens) const {
     if (tokens == 0) return {};
     // The table has whole layers only: tokens that need just K and V pass through the whole layer too.
-    const Tokens through = work.tokens() + std::max(work.rebuilt.projected, work.rebuilt.passed);
+    const Tokens through = Tokens{tokens} + std::max(work.rebuilt.projected, work.rebuilt.passed);
     // Every sequence has a row in the output head, even a chunk that is not its prompt's last: vLLM computes the logits
     // of each sequence's last token and drops those that yield none.
     const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
@@ -84,6 +87,7 @@ class TableProfile {
   [[nodiscard]] LinkCost link() const { return link_; }
   [[nodiscard]] const TableProfile& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
+  [[nodiscard]] const KernelTimes& times() const { return times_; }
 
  private:
   [[nodiscard]] double attention(const Work& work) const {

@@ -29,6 +29,7 @@ class TensorParallel {
  public:
   using role = roles::Cost;
   using base_type = Base;
+  static constexpr bool reads_contexts = ReadsContexts<Base>;
   /// The model learns nothing: `Calibrated<TensorParallel<Base>>` does, and corrects the group's times as a whole.
   struct State {};
 

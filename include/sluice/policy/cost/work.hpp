@@ -43,6 +43,9 @@ struct Work {
   Tokens decode_context{0};          ///< sum over the decodes of the tokens whose KV they read, including the fresh one
   std::span<const ChunkWork> chunks; ///< all other parts
   std::int64_t samples = 0;          ///< sequences that yield a token: rows of the output head
+  /// Tokens whose KV each decode reads, including the fresh one, in the order of the rows of the server's input batch.
+  /// Only a world whose cost model has `reads_contexts` fills it; otherwise it is empty, and costs nothing.
+  std::span<const Tokens> contexts;
   std::span<const RebuiltWork> rebuilds; ///< requests that also rebuild K and V; each layer does its own share
   /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Empty, except when `layer_times`
   /// (policy/cost/rebuild.hpp) asks for the layers one by one.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// LockStep: engines whose iterations begin and end together.
+#include "sluice/engine/node/lock_step.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/report/observer/summary.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+/// A step takes a second for each decode and each chunk's token.
+struct SecondPerToken {
+  using role = roles::Cost;
+  struct State {};
+  [[nodiscard]] StepTime step(const Work& work) const {
+    return {Seconds{static_cast<double>(work.tokens().count())}, Seconds{0}, Seconds{0}};
+  }
+  [[nodiscard]] LinkCost link() const { return {}; }
+  [[nodiscard]] const SecondPerToken& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+};
+
+/// The group takes as long as its slowest engine, and a second more for each engine that takes part.
+struct SlowestAndOne {
+  [[nodiscard]] Seconds joint(std::span<const RankWork> ranks) const {
+    Seconds slowest{0};
+    for (const RankWork& rank : ranks) slowest = std::max(slowest, rank.alone);
+    return slowest + Seconds{static_cast<double>(ranks.size())};
+  }
+};
+static_assert(JoinsSteps<SlowestAndOne> && JoinsSteps<ExpertParallel>);
+
+using Rank = With<VllmRecompute, BasicSimulated<SecondPerToken>, SecondPerToken, Summary>;
+
+LockStep<Rank, SlowestAndOne> two_engines() {
+  std::vector<Rank> ranks;
+  for (int i = 0; i < 2; ++i) {
+    Rank::Config config;
+    config.geometry = {1, Bytes{1}, Bytes{1}};
+    config.device_blocks = LayerBlocks{1000};
+    Expected<Rank> rank = Rank::make(std::move(config));
+    REQUIRE(rank);
+    ranks.push_back(std::move(*rank));
+  }
+  return {std::move(ranks), {}};
+}
+
+RequestRecord record(const LockStep<Rank, SlowestAndOne>& group, std::size_t rank, std::size_t request) {
+  return group.rank(rank).observed<Summary>().requests[request];
+}
+
+} // namespace
+
+TEST_CASE("the faster engine waits for the slower one") {
+  auto group = two_engines();
+  REQUIRE(group.submit(0, {Seconds{0}, Tokens{3}, Tokens{2}, {}}));
+  REQUIRE(group.submit(1, {Seconds{0}, Tokens{5}, Tokens{3}, {}}));
+  REQUIRE(group.step() == Stepped::ran); // 3 and 5 tokens: 5 + 2 s
+  CHECK(group.now().count() == doctest::Approx(7));
+  CHECK(record(group, 0, 0).first.count() == doctest::Approx(7));
+  CHECK(record(group, 1, 0).first.count() == doctest::Approx(7));
+  REQUIRE(group.step() == Stepped::ran); // one token each: 1 + 2 s
+  CHECK(record(group, 0, 0).last.count() == doctest::Approx(10));
+  CHECK(group.alive() == 1);
+  REQUIRE(group.step() == Stepped::ran); // the idle engine takes part
+  CHECK(record(group, 1, 0).last.count() == doctest::Approx(13));
+  CHECK(group.rank(0).now() == group.rank(1).now());
+  CHECK(group.step() == Stepped::idle);
+  group.idle_until(Seconds{20});
+  CHECK(group.rank(0).now() == Seconds{20});
+}
+
+TEST_CASE("the front end chooses the least loaded engine by the last report and its own requests") {
+  auto group = two_engines();
+  LeastLoaded balance(Seconds{100});
+  CHECK(balance.choose(group) == 0); // equal: the first, which then has one more waiting
+  CHECK(balance.choose(group) == 1);
+  CHECK(balance.choose(group) == 0);
+  // A report after an iteration: two requests run in engine 0 and none in engine 1, which gets the next two.
+  LeastLoaded fresh(Seconds{1});
+  for (int i = 0; i < 2; ++i) REQUIRE(group.submit(0, {Seconds{0}, Tokens{4}, Tokens{9}, {}}));
+  REQUIRE(group.step() == Stepped::ran);
+  CHECK(fresh.choose(group) == 1); // 2 to 0
+  CHECK(fresh.choose(group) == 0); // 2 to 4: its own request counts as waiting
+}
