@@ -33,6 +33,7 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/state/memory/block_states.hpp"
 #include "sluice/state/memory/holding.hpp"
+#include "sluice/state/memory/key_index.hpp"
 #include "sluice/state/memory/ledger.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
 #include "sluice/state/plan/effort.hpp"

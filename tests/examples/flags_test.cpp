@@ -87,6 +87,7 @@ TEST_CASE("every program suggests the flag for a misspelt one" * needs_program("
                                                {"sluice-run", "--pormpt hello", "--prompt"},
                                                {"sluice-run", "--systems OrbitFlow --prompt a", "--system"},
                                                {"sluice-serve", "--prot 1", "--port"},
+                                               {"sluice-tiers", "--bloks 3", "--blocks"},
                                                {"sluice-train", "--text a --out b --setps 3", "--steps"},
                                                {"sluice-train", "--txt a --out b", "--text"},
                                                {"sluice-validate", "--porfile x", "--profile"}}) {
@@ -167,7 +168,7 @@ TEST_CASE("a flag of several programs has one kind and one unit" * needs_program
   std::map<std::string, std::pair<std::string, Told>> first;
   std::size_t shared = 0;
   for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-load", "sluice-plan", "sluice-profile",
-                                    "sluice-run", "sluice-serve", "sluice-train", "sluice-validate"}) {
+                                    "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train", "sluice-validate"}) {
     if (!built(program)) continue;
     const std::map<std::string, Told> flags = told(program);
     CHECK_FALSE(flags.empty());

@@ -21,7 +21,7 @@ using sluice_test::TemporaryFolder;
 TEST_CASE("every program reports that its output cannot be written" * needs_program("sluice-compare")) {
   std::error_code ignored;
   for (const std::string name :
-       {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
+       {"compare", "explore", "load", "plan", "profile", "run", "serve", "tiers", "train", "validate"}) {
     CAPTURE(name);
     const std::string program = "sluice-" + name;
     if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // a library for it is missing
@@ -57,7 +57,7 @@ TEST_CASE("a reader that closes the pipe ends every program; if SIGPIPE is ignor
   const std::string gone = "{ { (trap '' PIPE; while echo; do :; done) 2>/dev/null; ", told = "; } | true; } 3>&1";
   std::error_code ignored;
   for (const std::string name :
-       {"compare", "explore", "load", "plan", "profile", "run", "serve", "train", "validate"}) {
+       {"compare", "explore", "load", "plan", "profile", "run", "serve", "tiers", "train", "validate"}) {
     CAPTURE(name);
     const std::string program = "sluice-" + name;
     if (!fs::exists(sluice_test::program_path(program), ignored)) continue; // a library for it is missing

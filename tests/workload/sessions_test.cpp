@@ -110,7 +110,7 @@ TEST_CASE("a seed gives the same sessions, whatever the rate, and more sessions 
 TEST_CASE("the presets have the medians that were measured") {
   const struct {
     const char* text;
-    std::int64_t first, growth, output;
+    double first, growth, output;
   } rows[] = {{"chat:sessions=4000", 5'933, 474, 350}, {"agents:sessions=600", 24'500, 655, 216}};
   for (const auto& row : rows) {
     const Drawn drawn = draw(row.text, 1);
@@ -123,7 +123,7 @@ TEST_CASE("the presets have the medians that were measured") {
       else
         growth.push_back((now.prompt - drawn.requests[i - 1].prompt).count());
     }
-    // A prompt holds the system's and the answer before it, so its median is above the drawn one.
+    // Prompts include the system prompt and the last answer, so their medians exceed those of the distributions.
     CHECK(static_cast<double>(median(first)) == doctest::Approx(row.first).epsilon(0.25));
     CHECK(static_cast<double>(median(growth)) == doctest::Approx(row.growth).epsilon(0.4));
     CHECK(static_cast<double>(median(output)) == doctest::Approx(row.output).epsilon(0.1));
@@ -191,7 +191,7 @@ TEST_CASE("sessions are resampled whole, and one that is drawn again shares the 
         CHECK(now.session == session);
         CHECK(now.turn == again.requests[i - 1].turn + 1);
         CHECK((now.arrival - start).count() ==
-              doctest::Approx((now.arrival - again.requests[i - now.turn].arrival).count()));
+              doctest::Approx((now.arrival - again.requests[i - static_cast<std::size_t>(now.turn)].arrival).count()));
       }
       CHECK(again.contents[i][0] == of.contents[0][0]);
       sessions_of[again.contents[i][1].id].insert(now.session);

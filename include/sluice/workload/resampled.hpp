@@ -110,7 +110,7 @@ class Resampled {
     std::vector<std::uint64_t> ids;
     std::size_t with_content = 0;
     for (const std::vector<ContentPiece>& content : contents_) {
-      with_content += content.empty() ? 0 : 1;
+      with_content += content.empty() ? 0u : 1u;
       std::vector<std::uint64_t> own;
       for (const ContentPiece& piece : content) own.push_back(piece.id);
       std::sort(own.begin(), own.end());

@@ -4,12 +4,11 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/memory/key_index.hpp"
 #include "sluice/workload/content.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -43,7 +42,7 @@ class PrefixCache {
       blocks_[i].after = i == count ? 0 : i + 1;
       blocks_[i].before = i == 0 ? count : i - 1;
     }
-    index_.resize(std::bit_ceil(blocks_.size() * 2), nobody);
+    index_ = KeyIndex(blocks_.size());
   }
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
@@ -51,13 +50,13 @@ class PrefixCache {
   /// How many of `keys`, from the first on, can be found.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
     std::size_t found = 0;
-    while (found < keys.size() && index_[place_of(keys[found])] != nobody) ++found;
+    while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
     return found;
   }
   /// How many of `keys`, which can all be found, name a block that a request holds, and so take no room.
   [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
     std::size_t count = 0;
-    for (const BlockKey key : keys) count += blocks_[index_[place_of(key)]].holders > 0 ? 1u : 0u;
+    for (const BlockKey key : keys) count += blocks_[block_of(key)].holders > 0 ? 1u : 0u;
     return count;
   }
 
@@ -65,7 +64,7 @@ class PrefixCache {
   void attach(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
     for (const BlockKey key : keys) {
-      const std::uint32_t block = index_[place_of(key)];
+      const std::uint32_t block = block_of(key);
       SLUICE_ASSERT(block != nobody, "a key that can be found");
       if (blocks_[block].holders++ == 0) unlink(block);
       table.blocks.push_back(block);
@@ -88,10 +87,9 @@ class PrefixCache {
   void seal(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
     for (; table.sealed < keys.size(); ++table.sealed) {
-      const std::size_t place = place_of(keys[table.sealed]);
       Block& block = blocks_[table.blocks[table.sealed]];
-      if (index_[place] != nobody || block.findable) continue;
-      index_[place] = table.blocks[table.sealed];
+      if (block.findable || block_of(keys[table.sealed]) != nobody) continue;
+      index_.add(keys[table.sealed], table.blocks[table.sealed]);
       block.key = keys[table.sealed];
       block.findable = true;
     }
@@ -108,7 +106,7 @@ class PrefixCache {
   }
 
  private:
-  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t nobody = KeyIndex::nobody;
 
   struct Block {
     std::uint32_t before = 0; ///< in the queue of free blocks, a ring through `ends()`
@@ -134,32 +132,17 @@ class PrefixCache {
     ++free_;
   }
 
-  // An open-addressed index of the findable blocks, at most half full. Rejected: std::unordered_map, which allocates a
-  // node per block taken and released in every step.
-  [[nodiscard]] std::size_t home_of(BlockKey key) const { return static_cast<std::size_t>(key) & (index_.size() - 1); }
-  /// The key's place, or the place to insert it.
-  [[nodiscard]] std::size_t place_of(BlockKey key) const {
-    std::size_t place = home_of(key);
-    while (index_[place] != nobody && blocks_[index_[place]].key != key) place = (place + 1) & (index_.size() - 1);
-    return place;
+  [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
+    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
   }
   void forget(std::uint32_t block) {
     if (!blocks_[block].findable) return;
     blocks_[block].findable = false;
-    // Entries behind the hole move up, unless that would put them before their home place (Knuth, 6.4, algorithm R).
-    const std::size_t mask = index_.size() - 1;
-    std::size_t hole = place_of(blocks_[block].key);
-    for (std::size_t next = (hole + 1) & mask; index_[next] != nobody; next = (next + 1) & mask) {
-      const std::size_t home = home_of(blocks_[index_[next]].key);
-      if (((next - home) & mask) < ((next - hole) & mask)) continue;
-      index_[hole] = index_[next];
-      hole = next;
-    }
-    index_[hole] = nobody;
+    index_.remove(blocks_[block].key, block);
   }
 
   std::vector<Block> blocks_;
-  std::vector<std::uint32_t> index_;
+  KeyIndex index_; ///< of the findable blocks
   std::int64_t free_ = 0;
 };
 

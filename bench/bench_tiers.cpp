@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_tiers: what a block in a full tier of a million blocks costs: to look up, and to write while another is
+// evicted; and the memory that a block takes. Requests have 64 blocks.
+#include "sluice/core/random.hpp"
+#include "sluice/state/memory/tier_store.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+using namespace sluice;
+
+constexpr std::size_t blocks = 1'000'000, path = 64;
+
+std::vector<BlockKey> keys_of(std::uint64_t request) {
+  std::vector<BlockKey> keys;
+  BlockKey key{};
+  for (std::size_t i = 0; i < path; ++i) keys.push_back(key = next_key(key, (request << 8) + i));
+  return keys;
+}
+double worth(std::size_t /*i*/) { return 1; }
+
+/// A twin of `least_recent` from the standard library, as one would write it first.
+class ListStore {
+ public:
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
+    std::size_t found = 0;
+    while (found < keys.size() && places_.count(static_cast<std::uint64_t>(keys[found])) > 0) ++found;
+    return found;
+  }
+  void store(std::span<const BlockKey> keys) {
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      const auto [place, added] = places_.try_emplace(static_cast<std::uint64_t>(keys[i]));
+      if (!added) list_.erase(place->second);
+      list_.push_back(static_cast<std::uint64_t>(keys[i]));
+      place->second = std::prev(list_.end());
+      if (list_.size() <= blocks) continue;
+      places_.erase(list_.front());
+      list_.pop_front();
+    }
+  }
+
+ private:
+  std::list<std::uint64_t> list_;
+  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> places_;
+};
+
+template <class Store, class Put>
+void write_and_evict(benchmark::State& state, Store& store, Put put) {
+  std::uint64_t request = 0;
+  for (; request < blocks / path; ++request) put(store, keys_of(request));
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::vector<std::vector<BlockKey>> next;
+    for (int i = 0; i < 1000; ++i) next.push_back(keys_of(request++));
+    state.ResumeTiming();
+    for (const std::vector<BlockKey>& keys : next) put(store, keys);
+  }
+  state.counters["ns/block"] =
+      benchmark::Counter(static_cast<double>(1000 * path) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+template <class Store, class Put>
+void look_up(benchmark::State& state, Store& store, Put put) {
+  Random random(1);
+  for (std::uint64_t request = 0; request < blocks / path; ++request) put(store, keys_of(request));
+  std::size_t found = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::vector<std::vector<BlockKey>> next;
+    for (int i = 0; i < 1000; ++i) next.push_back(keys_of(random.below(blocks / path)));
+    state.ResumeTiming();
+    for (const std::vector<BlockKey>& keys : next) found += store.find(keys);
+  }
+  benchmark::DoNotOptimize(found);
+  state.counters["ns/block"] =
+      benchmark::Counter(static_cast<double>(1000 * path) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void put_keys(TierStore& store, const std::vector<BlockKey>& keys) { store.store(keys, TierStore::Forget{}, worth); }
+
+void write_tier(benchmark::State& state) {
+  TierStore store(TokenBlocks{static_cast<std::int64_t>(blocks)}, static_cast<Replacement>(state.range(0)));
+  write_and_evict(state, store, put_keys);
+  state.counters["bytes/block"] = static_cast<double>(store.bytes()) / static_cast<double>(blocks);
+  state.SetLabel(std::string{name(store.replacement())});
+}
+void look_up_tier(benchmark::State& state) {
+  TierStore store(TokenBlocks{static_cast<std::int64_t>(blocks)}, static_cast<Replacement>(state.range(0)));
+  look_up(state, store, put_keys);
+  state.SetLabel(std::string{name(store.replacement())});
+}
+void write_lists(benchmark::State& state) {
+  ListStore store;
+  write_and_evict(state, store, [](ListStore& to, const std::vector<BlockKey>& keys) { to.store(keys); });
+}
+void look_up_lists(benchmark::State& state) {
+  ListStore store;
+  look_up(state, store, [](ListStore& to, const std::vector<BlockKey>& keys) { to.store(keys); });
+}
+
+BENCHMARK(write_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+BENCHMARK(write_lists)->Unit(benchmark::kMillisecond);
+BENCHMARK(look_up_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+BENCHMARK(look_up_lists)->Unit(benchmark::kMillisecond);
+
+} // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+// TierStore: the blocks that one tier of memory keeps after their requests, and which of them leave first.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/state/memory/key_index.hpp"
+#include "sluice/workload/content.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Which blocks leave a full tier first.
+enum class Replacement : std::uint8_t {
+  least_recent,   ///< LRU
+  least_frequent, ///< LFU: the least used block; among equals the least recent. Evicted blocks' uses are forgotten
+  adaptive,       ///< ARC (Megiddo and Modha, FAST 2003), as vLLM's offloading manager has it
+  least_worth, ///< the leaf of the prefix tree with the lowest worth that a caller gives; among equals the least recent
+};
+
+constexpr std::string_view name(Replacement replacement) {
+  constexpr std::string_view names[] = {"LRU", "LFU", "ARC", "worth"};
+  return names[static_cast<std::size_t>(replacement)];
+}
+
+/// The keys of blocks in one tier: no data, no time. Simulated tiers and real ones have the same.
+///
+/// - `store` takes the blocks of one request in order. They are touched last first, so that the beginning of a request
+///   is more recent than what follows it: with LRU it survives longest, and only leaves of the prefix tree leave.
+/// - LRU first touches what it holds and then evicts; LFU goes block by block, as LMCache does; ARC evicts for all new
+///   blocks of a request or stores none of them, as vLLM does. Each keeps its own request's blocks where its source
+///   does, so the figures are those of the sources.
+/// - If the blocks of a request exceed the tier, its first ones are kept (LRU, LFU, worth), or none (ARC).
+///
+/// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
+/// construction nothing allocates but LFU's list of frequencies. Memory: 36 bytes a block, 60 with worth; ARC also
+/// remembers up to as many evicted blocks in each of its two lists, 108 bytes a block if both are full.
+class TierStore {
+ public:
+  /// Nothing is done with evicted blocks.
+  struct Forget {
+    void operator()(BlockKey /*key*/) const {}
+  };
+
+  TierStore() = default;
+  TierStore(TokenBlocks capacity, Replacement replacement)
+      : capacity_(static_cast<std::size_t>(capacity.count())), replacement_(replacement) {
+    SLUICE_ASSERT(capacity.count() >= 0, "no negative number of blocks");
+    // ARC's two lists of evicted blocks are as long as the tier.
+    const std::size_t most = replacement == Replacement::adaptive ? 3 * capacity_ : capacity_;
+    blocks_.reserve(most);
+    index_ = KeyIndex(most);
+    lists_.resize(replacement == Replacement::adaptive ? 4 : 1);
+    if (replacement == Replacement::least_worth) {
+      worth_.reserve(most);
+      heap_.reserve(most);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  [[nodiscard]] Replacement replacement() const { return replacement_; }
+  [[nodiscard]] bool holds(BlockKey key) const {
+    const std::uint32_t block = block_of(key);
+    return block != nobody && !is_ghost(block);
+  }
+  /// How many of `keys`, from the first on, are held.
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
+    std::size_t found = 0;
+    for (; found < keys.size(); ++found) {
+      if (found + ahead < keys.size()) index_.prefetch(keys[found + ahead]);
+      if (!holds(keys[found])) break;
+    }
+    return found;
+  }
+  /// A request uses these blocks: the held ones are touched, the last first.
+  void touch(std::span<const BlockKey> keys) {
+    ++time_;
+    touch_held(keys);
+  }
+  /// A request's blocks `keys`, from its first one on, are used: held ones are touched, the others stored, for which
+  /// others are evicted: `evicted(key)` for each. `worth_of(i)`: of block i, if that is the replacement. Returns how
+  /// many were stored (written); with LFU a block may be stored and evicted again by the same request.
+  template <class Evicted = Forget, class WorthOf = double (*)(std::size_t)>
+  std::size_t store(std::span<const BlockKey> keys, Evicted&& evicted = {}, WorthOf&& worth_of = no_worth) {
+    ++time_;
+    if (replacement_ == Replacement::least_frequent) return store_each(keys.first(fitting(keys)), evicted);
+    if (replacement_ == Replacement::adaptive) return store_or_none(keys, evicted);
+    if (replacement_ == Replacement::least_worth) return store_by_worth(keys, evicted, worth_of);
+    return store_recent(keys.first(fitting(keys)), evicted);
+  }
+  /// Stores one block on its own, as one that another tier evicts. Returns whether it was not held before; if it was,
+  /// it is touched only if `touched`.
+  template <class Evicted = Forget>
+  bool store_one(BlockKey key, bool touched, Evicted&& evicted = {}) {
+    if (!touched && holds(key)) return false;
+    return store(std::span<const BlockKey>(&key, 1), evicted) > 0;
+  }
+  /// Removes those of `keys` that are held, as when they move to another tier. Not for `least_worth`, whose tree would
+  /// lose an inner block.
+  void remove(std::span<const BlockKey> keys) {
+    SLUICE_ASSERT(replacement_ != Replacement::least_worth, "a store without a tree");
+    for (const BlockKey key : keys)
+      if (const std::uint32_t block = block_of(key); block != nobody && !is_ghost(block)) erase(block);
+  }
+  /// Memory for all blocks, in bytes.
+  [[nodiscard]] std::size_t bytes() const {
+    return blocks_.capacity() * sizeof(Block) + index_.bytes() + lists_.capacity() * sizeof(List) +
+           worth_.capacity() * sizeof(double) + heap_.capacity() * sizeof(Leaf);
+  }
+
+ private:
+  static constexpr std::uint32_t nobody = KeyIndex::nobody;
+  static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
+  /// ARC's lists: used once or more often, held or only remembered.
+  enum : std::uint32_t { once = 0, often = 1, once_gone = 2, often_gone = 3 };
+
+  struct Block {
+    BlockKey key{};
+    std::uint32_t older = nobody; ///< in its list; with worth: its place in the heap
+    std::uint32_t newer = nobody; ///< in its list; with worth: the request that used it last
+    std::uint32_t list = 0;       ///< with worth: the block before it in the tree
+    std::uint32_t uses = 0;       ///< with worth: how many held blocks follow it
+  };
+  /// Blocks from the least to the most recent. LFU has one per number of uses, linked in ascending order.
+  struct List {
+    std::uint32_t oldest = nobody, newest = nobody;
+    std::size_t count = 0;
+    std::uint32_t uses = 0, lower = nobody, higher = nobody;
+  };
+
+  /// A leaf of the tree in the heap, with what orders it, so that no other memory is read.
+  struct Leaf {
+    double worth = 0;
+    std::uint32_t time = 0;
+    std::uint32_t block = nobody;
+  };
+
+  static double no_worth(std::size_t /*i*/) { return 0; }
+  [[nodiscard]] std::size_t fitting(std::span<const BlockKey> keys) const { return std::min(keys.size(), capacity_); }
+  [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
+    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
+  }
+  [[nodiscard]] bool is_ghost(std::uint32_t block) const {
+    return replacement_ == Replacement::adaptive && blocks_[block].list >= once_gone;
+  }
+
+  // Lists -------------------------------------------------------------------------------------------------------------
+
+  void unlink(std::uint32_t block) {
+    const Block& of = blocks_[block];
+    List& list = lists_[of.list];
+    (of.older == nobody ? list.oldest : blocks_[of.older].newer) = of.newer;
+    (of.newer == nobody ? list.newest : blocks_[of.newer].older) = of.older;
+    --list.count;
+  }
+  void append(std::uint32_t block, std::uint32_t to) {
+    List& list = lists_[to];
+    Block& of = blocks_[block];
+    of.list = to;
+    of.older = list.newest;
+    of.newer = nobody;
+    (list.newest == nobody ? list.oldest : blocks_[list.newest].newer) = block;
+    list.newest = block;
+    ++list.count;
+  }
+  void move(std::uint32_t block, std::uint32_t to) {
+    unlink(block);
+    append(block, to);
+  }
+  std::uint32_t new_block(BlockKey key) {
+    std::uint32_t block = free_;
+    if (block != nobody) {
+      free_ = blocks_[block].newer;
+    } else {
+      block = static_cast<std::uint32_t>(blocks_.size());
+      blocks_.emplace_back();
+    }
+    blocks_[block] = {};
+    blocks_[block].key = key;
+    index_.add(key, block);
+    return block;
+  }
+  void free_block(std::uint32_t block) {
+    index_.remove(blocks_[block].key, block);
+    blocks_[block].newer = free_;
+    free_ = block;
+  }
+  std::uint32_t insert(BlockKey key, std::uint32_t list) {
+    const std::uint32_t block = new_block(key);
+    append(block, list);
+    ++size_;
+    return block;
+  }
+  void erase(std::uint32_t block) {
+    const std::uint32_t list = blocks_[block].list;
+    unlink(block);
+    if (replacement_ == Replacement::least_frequent) drop_if_empty(list);
+    free_block(block);
+    --size_;
+  }
+  template <class Evicted>
+  void evict(std::uint32_t block, Evicted& evicted) {
+    const BlockKey key = blocks_[block].key;
+    // The index is in no cache where the next blocks to be evicted have their places.
+    std::uint32_t coming = block;
+    for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].newer;
+    if (coming != nobody) index_.prefetch(blocks_[coming].key);
+    erase(block);
+    evicted(key);
+  }
+  void touch_held(std::span<const BlockKey> keys) {
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      if (i >= ahead) index_.prefetch(keys[i - ahead]);
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody) touch_block(block);
+    }
+  }
+  void touch_block(std::uint32_t block) {
+    switch (replacement_) {
+    case Replacement::least_recent:
+      return move(block, 0);
+    case Replacement::least_frequent:
+      return use_once_more(block);
+    case Replacement::adaptive:
+      return touch_adaptive(block);
+    case Replacement::least_worth:
+      return;
+    }
+  }
+
+  // LRU ---------------------------------------------------------------------------------------------------------------
+
+  template <class Evicted>
+  std::size_t store_recent(std::span<const BlockKey> keys, Evicted& evicted) {
+    if (size_ + keys.size() > capacity_) { // first the held blocks become recent, so that others are evicted
+      std::size_t wanted = keys.size();
+      for (std::size_t i = keys.size(); i-- > 0;) {
+        if (i >= ahead) index_.prefetch(keys[i - ahead]);
+        if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
+          move(block, 0);
+          --wanted;
+        }
+      }
+      while (size_ + wanted > capacity_) evict(lists_[0].oldest, evicted);
+      if (wanted == 0) return 0;
+    }
+    std::size_t stored = 0;
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      if (i >= ahead) index_.prefetch(keys[i - ahead]);
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
+        move(block, 0);
+        continue;
+      }
+      insert(keys[i], 0);
+      ++stored;
+    }
+    return stored;
+  }
+
+  // LFU ---------------------------------------------------------------------------------------------------------------
+
+  template <class Evicted>
+  std::size_t store_each(std::span<const BlockKey> keys, Evicted& evicted) {
+    std::size_t stored = 0;
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      if (i >= ahead) index_.prefetch(keys[i - ahead]);
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
+        use_once_more(block);
+        continue;
+      }
+      if (size_ == capacity_) evict(lists_[lowest_].oldest, evicted);
+      if (lowest_ == nobody || lists_[lowest_].uses != 1) lowest_ = new_list(1, nobody, lowest_);
+      insert(keys[i], lowest_);
+      ++stored;
+    }
+    return stored;
+  }
+  void use_once_more(std::uint32_t block) {
+    const std::uint32_t from = blocks_[block].list;
+    const std::uint32_t uses = lists_[from].uses + 1;
+    std::uint32_t to = lists_[from].higher;
+    if (to == nobody || lists_[to].uses != uses) to = new_list(uses, from, to);
+    move(block, to);
+    drop_if_empty(from);
+  }
+  std::uint32_t new_list(std::uint32_t uses, std::uint32_t lower, std::uint32_t higher) {
+    std::uint32_t list = free_list_;
+    if (list != nobody) {
+      free_list_ = lists_[list].higher;
+    } else {
+      list = static_cast<std::uint32_t>(lists_.size());
+      lists_.emplace_back();
+    }
+    lists_[list] = {nobody, nobody, 0, uses, lower, higher};
+    if (lower != nobody) lists_[lower].higher = list;
+    if (higher != nobody) lists_[higher].lower = list;
+    return list;
+  }
+  void drop_if_empty(std::uint32_t list) {
+    const List of = lists_[list];
+    if (of.count > 0) return;
+    (of.lower == nobody ? lowest_ : lists_[of.lower].higher) = of.higher;
+    if (of.higher != nobody) lists_[of.higher].lower = of.lower;
+    lists_[list].higher = free_list_;
+    free_list_ = list;
+  }
+
+  // ARC ---------------------------------------------------------------------------------------------------------------
+
+  void touch_adaptive(std::uint32_t block) {
+    const auto gone_once = static_cast<double>(lists_[once_gone].count);
+    const auto gone_often = static_cast<double>(lists_[often_gone].count);
+    switch (blocks_[block].list) {
+    case once_gone: // more room for blocks that are used once would have kept it
+      target_ = std::min(target_ + std::max(1.0, gone_often / gone_once), static_cast<double>(capacity_));
+      return move(block, once_gone);
+    case often_gone:
+      target_ = std::max(target_ - std::max(1.0, gone_once / gone_often), 0.0);
+      return move(block, often_gone);
+    default:
+      return move(block, often);
+    }
+  }
+  template <class Evicted>
+  std::size_t store_or_none(std::span<const BlockKey> keys, Evicted& evicted) {
+    touch_held(keys);
+    std::size_t wanted = 0;
+    for (const BlockKey key : keys) wanted += holds(key) ? 0u : 1u;
+    // This request's blocks stay: they are the most recent of the second list, since they have just been touched.
+    const std::size_t held = keys.size() - wanted;
+    const std::size_t missing = size_ + wanted > capacity_ ? size_ + wanted - capacity_ : 0;
+    const auto target = static_cast<std::size_t>(target_);
+    const std::size_t from_once =
+        lists_[once].count >= target
+            ? std::min(lists_[once].count, lists_[once].count - target + (target > 0 ? 1u : 0u))
+            : 0;
+    if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return trim(), 0;
+    for (std::size_t i = 0; i < missing; ++i) {
+      const bool first = lists_[once].count > 0 && lists_[once].count >= target;
+      const std::uint32_t block = lists_[first ? once : often].oldest;
+      move(block, first ? once_gone : often_gone);
+      --size_;
+      evicted(blocks_[block].key);
+    }
+    trim();
+    for (const BlockKey key : keys) {
+      if (const std::uint32_t block = block_of(key); block == nobody)
+        insert(key, once);
+      else if (is_ghost(block)) {
+        move(block, once);
+        ++size_;
+      }
+    }
+    return wanted;
+  }
+  void trim() {
+    for (const std::uint32_t list : {once_gone, often_gone})
+      while (lists_[list].count > capacity_) {
+        const std::uint32_t block = lists_[list].oldest;
+        unlink(block);
+        free_block(block);
+      }
+  }
+
+  // Worth: a heap of the leaves, the least worthy on top
+  // ----------------------------------------------------------------
+
+  std::uint32_t& place(std::uint32_t block) { return blocks_[block].older; }
+  [[nodiscard]] static bool before(const Leaf& a, const Leaf& b) {
+    return a.worth != b.worth ? a.worth < b.worth : a.time < b.time;
+  }
+  void set(std::size_t at, const Leaf& leaf) {
+    heap_[at] = leaf;
+    place(leaf.block) = static_cast<std::uint32_t>(at);
+  }
+  [[nodiscard]] Leaf leaf_of(std::uint32_t block) const { return {worth_[block], blocks_[block].newer, block}; }
+  /// Moves a leaf from `at` to its place.
+  void sift(std::size_t at, const Leaf leaf) {
+    for (; at > 0 && before(leaf, heap_[(at - 1) / 2]); at = (at - 1) / 2) set(at, heap_[(at - 1) / 2]);
+    for (;;) {
+      std::size_t child = 2 * at + 1;
+      if (child >= heap_.size()) break;
+      if (child + 1 < heap_.size() && before(heap_[child + 1], heap_[child])) ++child;
+      if (!before(heap_[child], leaf)) break;
+      set(at, heap_[child]);
+      at = child;
+    }
+    set(at, leaf);
+  }
+  void add_leaf(std::uint32_t block) {
+    heap_.emplace_back();
+    sift(heap_.size() - 1, leaf_of(block));
+  }
+  void remove_leaf(std::uint32_t block) {
+    const std::size_t at = place(block);
+    const Leaf last = heap_.back();
+    heap_.pop_back();
+    place(block) = nobody;
+    if (last.block != block) sift(at, last);
+  }
+  /// A leaf's neighbour in the tree takes its place: they are about as worthy, so that little moves.
+  void replace_leaf(std::uint32_t leaf, std::uint32_t by) {
+    const std::size_t at = place(leaf);
+    place(leaf) = nobody;
+    sift(at, leaf_of(by));
+  }
+  template <class Evicted, class WorthOf>
+  std::size_t store_by_worth(std::span<const BlockKey> keys, Evicted& evicted, WorthOf& worth_of) {
+    std::size_t stored = 0;
+    std::uint32_t parent = nobody;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i + ahead < keys.size()) index_.prefetch(keys[i + ahead]);
+      std::uint32_t block = block_of(keys[i]);
+      const bool is_new = block == nobody;
+      if (is_new) {
+        if (size_ == capacity_ && !make_room(parent, worth_of(i), evicted)) break; // nothing worth less is left
+        block = new_block(keys[i]);
+        worth_.resize(blocks_.size());
+        blocks_[block].list = parent;
+        ++size_;
+        ++stored;
+      }
+      worth_[block] = worth_of(i);
+      blocks_[block].newer = time_;
+      if (is_new && parent != nobody && blocks_[parent].uses++ == 0)
+        replace_leaf(parent, block);
+      else if (is_new)
+        add_leaf(block);
+      else if (place(block) != nobody)
+        sift(place(block), leaf_of(block));
+      parent = block;
+    }
+    return stored;
+  }
+  /// Evicts the least worthy leaf, unless it is `keep` (the block before the new one) or worth more than the new block.
+  template <class Evicted>
+  bool make_room(std::uint32_t keep, double worth, Evicted& evicted) {
+    if (heap_.empty()) return false;
+    std::size_t top = 0;
+    if (heap_.front().block == keep) { // the next least, below the top
+      if (heap_.size() == 1) return false;
+      top = heap_.size() > 2 && before(heap_[2], heap_[1]) ? 2 : 1;
+    }
+    if (heap_[top].worth > worth) return false;
+    const std::uint32_t least = heap_[top].block;
+    const std::uint32_t parent = blocks_[least].list;
+    const BlockKey key = blocks_[least].key;
+    std::uint32_t coming = parent; // most likely the next to be evicted, as in `evict`
+    for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].list;
+    if (coming != nobody) index_.prefetch(blocks_[coming].key);
+    if (parent != nobody && --blocks_[parent].uses == 0)
+      replace_leaf(least, parent);
+    else
+      remove_leaf(least);
+    free_block(least);
+    --size_;
+    evicted(key);
+    return true;
+  }
+
+  std::vector<Block> blocks_;
+  std::vector<double> worth_; ///< by block
+  std::vector<Leaf> heap_;
+  std::vector<List> lists_;
+  KeyIndex index_;
+  std::size_t capacity_ = 0, size_ = 0;
+  double target_ = 0; ///< ARC: how many blocks used once may stay
+  std::uint32_t free_ = nobody, free_list_ = nobody;
+  std::uint32_t lowest_ = nobody; ///< LFU: the list of the least used blocks
+  std::uint32_t time_ = 0;        ///< requests so far
+  Replacement replacement_ = Replacement::least_recent;
+};
+
+} // namespace sluice

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// TierStore against naive stores, written from each rule's source.
+#include "sluice/core/random.hpp"
+#include "sluice/state/memory/tier_store.hpp"
+#include "sluice/state/memory/untimed_tiers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <set>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+using Keys = std::vector<BlockKey>;
+
+/// A request's keys: a path from the root of a random tree with `branches` children per node.
+Keys random_path(Random& random, std::uint64_t branches, std::uint64_t depth) {
+  Keys keys;
+  BlockKey key{};
+  for (std::uint64_t i = 1 + random.below(depth); i > 0; --i)
+    keys.push_back(key = next_key(key, random.below(branches)));
+  return keys;
+}
+
+bool in(const std::list<BlockKey>& list, BlockKey key) {
+  return std::find(list.begin(), list.end(), key) != list.end();
+}
+
+/// LRU: the most recently used blocks, where a request uses its last block first.
+struct NaiveLru {
+  std::size_t capacity;
+  std::list<BlockKey> blocks{}; ///< the least recent first
+
+  bool holds(BlockKey key) const { return in(blocks, key); }
+  std::size_t store(Keys keys) {
+    keys.resize(std::min(keys.size(), capacity));
+    std::size_t stored = 0;
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      stored += holds(*key) ? 0u : 1u;
+      blocks.remove(*key);
+      blocks.push_back(*key);
+    }
+    while (blocks.size() > capacity) blocks.pop_front();
+    return stored;
+  }
+};
+
+/// LFU, block by block: evicts the fewest uses, among equals the longest unused.
+struct NaiveLfu {
+  std::size_t capacity;
+  std::map<BlockKey, std::pair<int, int>> blocks{}; ///< uses, last use
+  int time = 0;
+
+  bool holds(BlockKey key) const { return blocks.count(key) > 0; }
+  std::size_t store(Keys keys) {
+    keys.resize(std::min(keys.size(), capacity));
+    std::reverse(keys.begin(), keys.end());
+    std::size_t stored = 0;
+    for (const BlockKey key : keys) {
+      if (!holds(key)) {
+        if (blocks.size() == capacity)
+          blocks.erase(std::min_element(blocks.begin(), blocks.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; }));
+        ++stored;
+      }
+      ++blocks[key].first;
+      blocks[key].second = ++time;
+    }
+    return stored;
+  }
+};
+
+/// ARC as vLLM's offloading manager: `touch`, then `prepare_store`, which evicts one block after the other from the
+/// list that the target says, or the whole store is given up.
+struct NaiveArc {
+  std::size_t capacity;
+  std::list<BlockKey> t1{}, t2{}, b1{}, b2{};
+  double target = 0;
+
+  bool holds(BlockKey key) const { return in(t1, key) || in(t2, key); }
+  std::size_t store(const Keys& keys) {
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      const double one = static_cast<double>(b1.size()), two = static_cast<double>(b2.size());
+      if (holds(*key)) {
+        t1.remove(*key);
+        t2.remove(*key);
+        t2.push_back(*key);
+      } else if (in(b1, *key)) {
+        target = std::min(target + std::max(1.0, two / one), static_cast<double>(capacity));
+        b1.remove(*key);
+        b1.push_back(*key);
+      } else if (in(b2, *key)) {
+        target = std::max(target - std::max(1.0, one / two), 0.0);
+        b2.remove(*key);
+        b2.push_back(*key);
+      }
+    }
+    Keys wanted;
+    for (const BlockKey key : keys)
+      if (!holds(key)) wanted.push_back(key);
+    std::list<BlockKey> once = t1, often = t2, gone_once = b1, gone_often = b2;
+    bool possible = true;
+    const auto first_free = [&](std::list<BlockKey>& of) {
+      return std::find_if(of.begin(), of.end(),
+                          [&](BlockKey key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); });
+    };
+    while (possible && once.size() + often.size() + wanted.size() > capacity) {
+      const bool first = once.size() >= static_cast<std::size_t>(target) && first_free(once) != once.end();
+      std::list<BlockKey>& from = first ? once : often;
+      const auto victim = first_free(from);
+      possible = victim != from.end();
+      if (!possible) break;
+      (first ? gone_once : gone_often).push_back(*victim);
+      from.erase(victim);
+    }
+    if (possible) {
+      t1 = once;
+      t2 = often;
+      b1 = gone_once;
+      b2 = gone_often;
+    }
+    while (b1.size() > capacity) b1.pop_front();
+    while (b2.size() > capacity) b2.pop_front();
+    if (!possible) return 0;
+    for (const BlockKey key : wanted) {
+      b1.remove(key);
+      b2.remove(key);
+      t1.push_back(key);
+    }
+    return wanted.size();
+  }
+};
+
+template <class Naive>
+void compare(Replacement replacement) {
+  std::size_t hits = 0, evictions = 0, refused = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(seed);
+    const std::size_t capacity = random.below(30);
+    const std::uint64_t branches = 1 + random.below(4), depth = 1 + random.below(12);
+    TierStore store(TokenBlocks{static_cast<std::int64_t>(capacity)}, replacement);
+    Naive naive{capacity};
+    std::set<BlockKey> held, all;
+    for (int request = 0; request < 120; ++request) {
+      const Keys keys = random_path(random, branches, depth);
+      std::size_t found = 0;
+      while (found < keys.size() && naive.holds(keys[found])) ++found;
+      CHECK(store.find(keys) == found);
+      hits += found;
+      all.insert(keys.begin(), keys.end());
+      const std::size_t stored = store.store(keys, [&](BlockKey key) {
+        ++evictions;
+        CHECK(all.count(key) == 1);
+      });
+      CHECK(stored == naive.store(keys));
+      refused += stored == 0 && found < keys.size() ? 1u : 0u;
+      held.clear();
+      for (const BlockKey key : all) {
+        CHECK(store.holds(key) == naive.holds(key));
+        if (store.holds(key)) held.insert(key);
+      }
+      CHECK(store.size() == held.size());
+      CHECK(store.size() <= capacity);
+    }
+  }
+  CHECK(hits > 1000);
+  CHECK(evictions > 1000);
+  if (replacement == Replacement::adaptive) CHECK(refused > 10);
+}
+
+} // namespace
+
+TEST_CASE("LRU holds what a naive list holds") { compare<NaiveLru>(Replacement::least_recent); }
+TEST_CASE("LFU holds what a naive table of uses holds") { compare<NaiveLfu>(Replacement::least_frequent); }
+TEST_CASE("ARC holds what vLLM's four lists hold") { compare<NaiveArc>(Replacement::adaptive); }
+
+TEST_CASE("with LRU and with worth every held block's predecessor is held") {
+  for (const Replacement replacement : {Replacement::least_recent, Replacement::least_worth})
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+      Random random(seed);
+      TierStore store(TokenBlocks{random.below(20)}, replacement);
+      std::map<BlockKey, BlockKey> before;
+      for (int request = 0; request < 100; ++request) {
+        const Keys keys = random_path(random, 3, 8);
+        for (std::size_t i = 1; i < keys.size(); ++i) before[keys[i]] = keys[i - 1];
+        std::vector<double> worth(keys.size());
+        for (double& one : worth) one = static_cast<double>(random.below(5));
+        store.store(keys, TierStore::Forget{}, [&](std::size_t i) { return worth[i]; });
+        for (const auto& [key, predecessor] : before)
+          if (store.holds(key)) CHECK(store.holds(predecessor));
+        CHECK(store.size() <= store.capacity());
+      }
+    }
+}
+
+TEST_CASE("the least worthy leaf leaves, and a block that is worth less than all leaves is not stored") {
+  TierStore store(TokenBlocks{3}, Replacement::least_worth);
+  const auto path = [](std::uint64_t topic, std::size_t length) {
+    Keys keys;
+    BlockKey key{};
+    for (std::size_t i = 0; i < length; ++i) keys.push_back(key = next_key(key, 10 * topic + i));
+    return keys;
+  };
+  const auto store_with = [&](const Keys& keys, double worth) {
+    return store.store(keys, TierStore::Forget{}, [worth](std::size_t) { return worth; });
+  };
+  const Keys a = path(1, 2), b = path(2, 1), c = path(3, 1);
+  CHECK(store_with(a, 5) == 2);
+  CHECK(store_with(b, 1) == 1);
+  CHECK(store_with(c, 0.5) == 0); // all leaves are worth more
+  CHECK(store_with(c, 2) == 1);   // b leaves
+  CHECK_FALSE(store.holds(b[0]));
+  CHECK(store_with(b, 6) == 1); // c leaves: a's first block is no leaf
+  CHECK(store.holds(a[0]));
+  CHECK(store.holds(a[1]));
+  CHECK(store_with(c, 6) == 1); // then a's last one, which leaves a's first one as a leaf
+  CHECK(store.holds(a[0]));
+  CHECK_FALSE(store.holds(a[1]));
+}
+
+TEST_CASE("two tiers: inclusive hosts repeat one LRU of their size, exclusive ones one of both sizes") {
+  std::int64_t host_hits = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Random random(seed);
+    const auto device = static_cast<std::int64_t>(8 + random.below(8));
+    const auto host = static_cast<std::int64_t>(8 + device + static_cast<std::int64_t>(random.below(30)));
+    UntimedTiers inclusive(TokenBlocks{device}, TokenBlocks{host}, Copies::inclusive);
+    UntimedTiers exclusive(TokenBlocks{device}, TokenBlocks{host}, Copies::exclusive);
+    UntimedTiers back(TokenBlocks{device}, TokenBlocks{host}, Copies::write_back);
+    TierStore one(TokenBlocks{host}, Replacement::least_recent),
+        both(TokenBlocks{device + host}, Replacement::least_recent);
+    std::int64_t in_one = 0, in_both = 0;
+    for (int request = 0; request < 200; ++request) {
+      const Keys keys = random_path(random, 3, 7); // shorter than the device
+      in_one += static_cast<std::int64_t>(one.find(keys));
+      in_both += static_cast<std::int64_t>(both.find(keys));
+      one.store(keys);
+      both.store(keys);
+      for (UntimedTiers* tiers : {&inclusive, &exclusive, &back}) tiers->serve(keys, keys.size());
+    }
+    CHECK(inclusive.device_hits() + inclusive.host_hits() == in_one);
+    CHECK(exclusive.device_hits() + exclusive.host_hits() == in_both);
+    CHECK(inclusive.device_hits() == back.device_hits());
+    CHECK(back.written() <= exclusive.written());
+    host_hits += inclusive.host_hits();
+  }
+  CHECK(host_hits > 1000);
+}
