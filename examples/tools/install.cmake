@@ -9,7 +9,7 @@ get_property(kinds GLOBAL PROPERTY sluice_engine_tools)
 get_property(programs GLOBAL PROPERTY sluice_programs)
 install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/../share/sluice/models DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
-install(TARGETS sluice_engines ${libraries} EXPORT sluiceProgramsTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sluice_engines sluice_real_engines ${libraries} EXPORT sluiceProgramsTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceProgramsTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 install(DIRECTORY engines DESTINATION ${folder} FILES_MATCHING PATTERN "*.hpp" PATTERN families EXCLUDE)
 install(FILES explore/names.hpp explore/part.cpp explore/part.hpp explore/small.hpp explore/space.cpp explore/space.hpp

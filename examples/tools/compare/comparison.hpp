@@ -71,4 +71,7 @@ sluice::Expected<Compared> compare_all(std::span<const Asked> all, sluice::Crew&
 /// The folder of `--out`.
 sluice::Status make_folder(const std::string& path);
 
+/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+int program(int argc, char** argv);
+
 } // namespace compared

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // entry<E>: an engine type's row in the registry. It instantiates the engine: once per program, in the system's own
-// file.
+// file. SLUICE_ENGINES_FOR says for which kind of run: simulation, machine or both (the default).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -25,9 +25,18 @@
 #include <type_traits>
 #include <utility>
 
+#ifndef SLUICE_ENGINES_FOR
+#define SLUICE_ENGINES_FOR both
+#endif
+
 namespace engines {
 
 namespace detail {
+
+/// The published systems are compiled for one kind of run, because no program has use for both
+/// (engines/CMakeLists.txt); a user's engines for both.
+enum class EnginesFor { simulation, machine, both };
+constexpr EnginesFor engines_for = EnginesFor::SLUICE_ENGINES_FOR;
 
 /// The policy's name; empty if it is the role's default.
 template <class Role, class P>
@@ -164,18 +173,20 @@ sluice::Expected<NodeEnd> simulate_node(const NodeSimulation& of) {
 template <class E, class Also = OtherRules>
 System simulated_entry(std::string_view name, std::string_view what) {
   System system{.name = name, .what = what};
-  system.simulate = &detail::simulated<E, Also>;
+  if constexpr (detail::engines_for != detail::EnginesFor::machine) system.simulate = &detail::simulated<E, Also>;
   system.numbers = &numbers_of<E>;
   return system;
 }
 
 /// Makes the system run for real, as the engine type `E`.
 template <class E>
-void add_real(System& system) {
-  system.run = &detail::real<E>;
-  system.composed = &detail::real_composed<E>;
-  system.knows_lengths = sluice::knows_lengths<E>;
-  system.rebuilds_kv = detail::rebuilds_kv<E>;
+void add_real([[maybe_unused]] System& system) {
+  if constexpr (detail::engines_for != detail::EnginesFor::simulation) {
+    system.run = &detail::real<E>;
+    system.composed = &detail::real_composed<E>;
+    system.knows_lengths = sluice::knows_lengths<E>;
+    system.rebuilds_kv = detail::rebuilds_kv<E>;
+  }
 }
 
 /// A system that is simulated and runs for real.
@@ -190,7 +201,8 @@ System entry(std::string_view name, std::string_view what) {
 template <class E, class Coordinator>
 System tenants_entry(std::string_view name, std::string_view what) {
   System system = entry<E>(name, what);
-  system.simulate_node = &detail::simulate_node<E, Coordinator>;
+  if constexpr (detail::engines_for != detail::EnginesFor::machine)
+    system.simulate_node = &detail::simulate_node<E, Coordinator>;
   return system;
 }
 

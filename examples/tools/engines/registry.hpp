@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: all published systems in the engine library.
+// The registry: all published systems in the engine library. Its rows have the functions of one kind of run
+// (SLUICE_ENGINES_FOR, entry.hpp).
 #pragma once
 
 #include "engines/system.hpp"

@@ -102,4 +102,7 @@ std::string exploration_html(const Exploration& exploration);
 /// compositions.csv, choices.csv and the datapackage.json that describes them, by their names.
 std::vector<std::pair<std::string_view, std::string>> exploration_tables(const Exploration& exploration);
 
+/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+int program(int argc, char** argv);
+
 } // namespace explored

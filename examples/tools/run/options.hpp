@@ -75,4 +75,7 @@ sluice::Status check_options(const Options& options);
 /// Bad input, named by its flag.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);
 
+/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+int program(int argc, char** argv);
+
 } // namespace running

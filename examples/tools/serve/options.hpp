@@ -57,4 +57,7 @@ sluice::Expected<std::vector<sluice::ApiKey>> read_keys(const Options& options);
 /// The flags' own rules.
 sluice::Status check_options(Options& options);
 
+/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+int program(int argc, char** argv);
+
 } // namespace serving

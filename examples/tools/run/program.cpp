@@ -5,13 +5,13 @@
 // needs a real run, too. Goals of this program: run any of the papers' systems with a real decoder, in two memories of
 // given sizes; generate the same tokens under every policy; and report the costs for readers and for programs.
 #include "engines/program.hpp"
+
 #include "run/job.hpp"
 #include "run/model.hpp"
 #include "run/options.hpp"
 #include "run/results.hpp"
 #include "run/serve.hpp"
 #include "shared/interrupt.hpp"
-#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -47,7 +47,9 @@ sluice::Expected<running::Served> serve_or_say(const running::Options& options) 
   }
 }
 
-int program(int argc, char** argv) {
+} // namespace
+
+int running::program(int argc, char** argv) {
   running::Options options;
   if (const std::optional<int> status = running::parse_options(argc, argv, options)) return *status;
   if (options.list) {
@@ -76,10 +78,4 @@ int program(int argc, char** argv) {
   if (!options.out.empty() && !options.json)
     fmt::print("\n{0}/report.json  for programs\n{0}/*.csv        tables (docs/results.md)\n", options.out);
   return 0;
-}
-
-} // namespace
-
-int main(int argc, char** argv) {
-  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

@@ -4,6 +4,8 @@
 // The problem: the KV of a batch outgrows the device, and every system handles that differently. Goals of this program:
 // one command from a trace to a table that compares all systems on equal terms; a report that is easy to look at; and
 // an example of how an engine is configured, fed and observed (engines/entry.hpp).
+#include "engines/program.hpp"
+
 #include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
 
@@ -19,11 +21,9 @@
 #include "compare/run.hpp"
 #include "compare/sweep.hpp"
 #include "compare/why.hpp"
-#include "engines/program.hpp"
 #include "engines/registry.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
-#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -66,7 +66,7 @@ void announce(const Run& run, const Comparison& comparison) {
 }
 
 /// Identifies what all comparisons serve: the same on every rank of a crew.
-std::string told(const Options& options, const std::vector<Ran>& all) {
+std::string told_of(const Options& options, const std::vector<Ran>& all) {
   std::string text;
   for (const Ran& ran : all) text += compared::told(options, ran.comparison) + "\n";
   return text;
@@ -135,7 +135,7 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
     return fail(compared::flag_error("--trace-at", "a grid leaves no traces", "--cells as well"));
   Expected<compared::Grid> grid = prepare_grid(*sweep, compared::shell_line(words));
   const Status prepared = grid ? Status{} : Status{grid.error()};
-  if (Status agreed = crew.agree(prepared, grid ? told(columns, grid->cells) : ""); !agreed)
+  if (Status agreed = crew.agree(prepared, grid ? told_of(columns, grid->cells) : ""); !agreed)
     return fail(agreed.error());
   if (!grid->note.empty() && !compared::for_programs(options)) fmt::print("{}\n\n", grid->note);
   if (!options.plot.empty())
@@ -176,7 +176,9 @@ int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew&
   return files.ok() ? 0 : fail(files.error());
 }
 
-int program(int argc, char** argv) {
+} // namespace
+
+int compared::program(int argc, char** argv) {
   CommandLine asked;
   const std::vector<std::string> words(argv + 1, argv + argc);
   const Expected<std::unique_ptr<Crew>> started = compared::crew_of(words);
@@ -229,7 +231,7 @@ int program(int argc, char** argv) {
     }
     all.push_back({run.label, *std::move(comparison), {}});
   }
-  if (Status agreed = crew.agree(prepared, told(runs->front().options, all)); !agreed) return fail(agreed.error());
+  if (Status agreed = crew.agree(prepared, told_of(runs->front().options, all)); !agreed) return fail(agreed.error());
   const Options& first = runs->front().options;
   const bool csv = compared::for_programs(first);
   if (!first.preset_note.empty() && !csv) fmt::print("{}\n\n", first.preset_note);
@@ -268,10 +270,4 @@ int program(int argc, char** argv) {
   if (first.table != "full") std::fputs(column_table(first, all).c_str(), stdout);
   if (preset != nullptr && !csv) std::fputs(figures_table(preset->figures, all).c_str(), stdout);
   return files.ok() ? 0 : fail(files.error());
-}
-
-} // namespace
-
-int main(int argc, char** argv) {
-  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

@@ -4,6 +4,8 @@
 // The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
 // behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
 // speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+#include "engines/program.hpp"
+
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
 #include "sluice/serve/log_writer.hpp"
@@ -11,7 +13,6 @@
 #include "sluice/serve/tee.hpp"
 #include "sluice/serve/wall_time.hpp"
 
-#include "engines/program.hpp"
 #include "run/job.hpp"
 #include "serve/decisions.hpp"
 #include "serve/notify.hpp"
@@ -22,7 +23,6 @@
 #include "serve/tls.hpp"
 #include "serve/what_if.hpp"
 #include "shared/version.hpp"
-#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -223,7 +223,9 @@ int serve(serving::Options& options) {
   return 1;
 }
 
-int program(int argc, char** argv) {
+} // namespace
+
+int serving::program(int argc, char** argv) {
   serving::Options options;
   if (const std::optional<int> status = serving::parse_options(argc, argv, options)) return *status;
   if (options.list) {
@@ -242,10 +244,4 @@ int program(int argc, char** argv) {
   } catch (const std::system_error& error) {
     return fail({ErrorCode::out_of_memory, "threads", error.what(), "a larger limit (ulimit -u)"});
   }
-}
-
-} // namespace
-
-int main(int argc, char** argv) {
-  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

@@ -5,9 +5,10 @@
 // better, and whether parts of two papers together would be better still. Goals of this program: enumerate the
 // compositions at compile time (include/sluice/engine/product.hpp), run them all, and measure the effect of each choice
 // on the given workload.
+#include "engines/program.hpp"
+
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
-#include "engines/program.hpp"
 #include "explore/exploration.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
@@ -15,7 +16,6 @@
 #include "shared/set_flag.hpp"
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"
-#include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -101,10 +101,12 @@ int run(const Options& options, const std::string& command, Crew& crew) {
   return interrupted_code();
 }
 
-int program(int argc, char** argv) {
+} // namespace
+
+int explored::program(int argc, char** argv) {
   const Expected<std::unique_ptr<Crew>> crew = compared::crew_of({argv + 1, argv + argc});
   if (!crew) return fail(crew.error());
-  Options options;
+  ::Options options;
   options.deposit = "off";
   Flags flags{engines::program_name(),
               "Serves one workload with every engine that some policies per role compose, simulated, "
@@ -163,10 +165,4 @@ int program(int argc, char** argv) {
     return 0;
   }
   return run(options, compared::shell_line({argv + 1, argv + argc}), **crew);
-}
-
-} // namespace
-
-int main(int argc, char** argv) {
-  return with_whole_output(engines::program_name(), [&] { return program(argc, argv); });
 }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// `main` of the programs on the engine library. CMake defines SLUICE_TOOL, the namespace of the program's code.
+#include "engines/program.hpp"
+#include "shared/whole_output.hpp"
+
+namespace SLUICE_TOOL {
+int program(int argc, char** argv);
+}
+
+int main(int argc, char** argv) {
+  return with_whole_output(engines::program_name(), [&] { return SLUICE_TOOL::program(argc, argv); });
+}
