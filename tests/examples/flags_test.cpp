@@ -143,7 +143,7 @@ TEST_CASE("every program that reads traces detects their format" * needs_program
   write(path, table);
   CHECK(served(mapping) == wanted);
 
-  const std::string unknown = "is a trace of no format that is known, and its columns are id, in, out, when; in ms; "
+  const std::string unknown = "is a trace in no known format, and its columns are id, in, out, when; in ms; "
                               "expected --trace-columns arrival=NAME,prompt=NAME,output=NAME";
   const std::string misspelt = " --trace-columns arrival=whn,prompt=in,output=out";
   for (const auto& [program, more] : {std::pair<std::string, std::string>{"sluice-compare", ""},

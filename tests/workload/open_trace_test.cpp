@@ -277,8 +277,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
 
   write("ts,in,out\n0.5,7,3\n2,1,1\n");
   CHECK(error_of("csv", "") == "csv"); // used, and refused by its reader
-  CHECK(begins(error_of("", ""), "--trace: '" + path +
-                                     "' is a trace of no format that is known, and its columns are ts, " +
+  CHECK(begins(error_of("", ""), "--trace: '" + path + "' is a trace in no known format, and its columns are ts, " +
                                      "in, out; expected --trace-columns arrival=NAME,prompt=NAME,output=NAME"));
   CHECK(begins(error_of("azure", "arrival=ts"), "--trace-columns: the format is 'azure'; expected --format csv"));
   CHECK(
@@ -306,7 +305,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   write("arrival;prompt;output\n2023-11-16T18:15:46Z;1;2\n");
   CHECK(error_of("", "") == "csv");
   write("nothing of the kind\n");
-  CHECK(begins(error_of("", ""), "--trace: '" + path + "' is a trace of no format that is known; expected"));
+  CHECK(begins(error_of("", ""), "--trace: '" + path + "' is a trace in no known format; expected"));
   CHECK(begins(find_trace(path + "nowhere").error().line(), path + "nowhere: the file cannot be opened"));
   CHECK(find_trace(folder.path.string()).error().line().find("this is a folder") != std::string::npos);
 }

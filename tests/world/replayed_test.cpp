@@ -397,7 +397,7 @@ TEST_CASE("any record is read back bit for bit") {
   }
 }
 
-TEST_CASE("a malformed record is one line: where, what, and what was expected") {
+TEST_CASE("a malformed record is reported in one line: where, what, and what was expected") {
   const std::string header = std::string{ClockRecord::header} + '\n', start = "0,start,0,0,0,0,0,0,0,0,0,\n",
                     run = "0,run,1,0,1,0.5,0,3,40,7,0,\n";
   CHECK(read_back(header + start + run).has_value());

@@ -53,8 +53,7 @@ Expected<std::vector<std::int32_t>> read_ids(std::string_view text, const ModelS
 
 Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const LocalModel& model) {
   if (options.chat && !find_chat_format(*model.tokenizer))
-    return flag_error("--chat",
-                      "the tokenizer of " + options.model + " has the special tokens of no chat format that is known",
+    return flag_error("--chat", "the tokenizer of " + options.model + " has the special tokens of no known chat format",
                       "no --chat, or a model whose tokens are Llama's or Qwen's");
   Expected<std::vector<std::int32_t>> ids = options.chat ? encode_chat(model, text) : encode_prompt(model, text);
   if (ids) return ids;

@@ -76,8 +76,9 @@ TEST_CASE("all-reduces on the link: every rule agrees with an event simulation i
   CHECK(off_fine < 0.1 * off_halves);
   CHECK(off_halves < 0.2 * lost);
   MESSAGE("lost to contention " << 100 * lost / compared
-                                << " %; of two all-reduces a layer, where they lie, it is off by "
-                                << 100 * off_halves / compared << " %, of 64 by " << 100 * off_fine / compared << " %");
+                                << " %; with two all-reduces per layer at their real times it is off by "
+                                << 100 * off_halves / compared << " %, with 64 by " << 100 * off_fine / compared
+                                << " %");
 }
 
 TEST_CASE("all-reduces on the link: with two lanes, either active lane halves their rate") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning problems from JSON: all fields are read, and every error is one line that names it.
+// Planning problems from JSON: all fields are read, and every error is reported in one line that names it.
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ TEST_CASE("all fields of a planning problem are read") {
   CHECK((*problem->placement)[1] == LayerSet{}.insert(2).insert(5).insert(8));
 }
 
-TEST_CASE("every error in a problem is one line that names it") {
+TEST_CASE("every error in a problem is reported in one line that names it") {
   const auto refused = [](std::string from, const std::string& to, const std::string& names) {
     std::string text = example;
     const std::size_t at = text.find(from);

@@ -16,7 +16,7 @@ TEST_CASE("a prompt is encoded by the model's tokenizer") {
   CHECK(*tokens == *model.tokenizer->encode("gate"));
 }
 
-TEST_CASE("another model's tokenizer is one line, with the first token that the model lacks") {
+TEST_CASE("another model's tokenizer is reported in one line, with the first token that the model lacks") {
   LocalModel model = tiny_model();
   model.weights.config.shape.vocabulary = 'g';
   const Expected<std::vector<std::int32_t>> tokens = encode_prompt(model, "bag");
@@ -29,8 +29,7 @@ TEST_CASE("another model's tokenizer is one line, with the first token that the 
 TEST_CASE("a model without a chat format's special tokens cannot chat") {
   const Expected<std::vector<std::int32_t>> tokens = encode_chat(tiny_model(), "hello");
   REQUIRE(!tokens);
-  CHECK(
-      tokens.error().line() ==
-      "the chat: the tokenizer of tiny has the special tokens of no chat format that is known; expected a model whose "
-      "tokens are Llama's or Qwen's");
+  CHECK(tokens.error().line() ==
+        "the chat: the tokenizer of tiny has the special tokens of no known chat format; expected a model whose "
+        "tokens are Llama's or Qwen's");
 }

@@ -252,7 +252,7 @@ inline Expected<TraceFile> find_trace(const std::string& path, std::string_view 
     for (const std::string& column : *header)
       seen += (seen.empty() ? ", and its columns are " : ", ") + excerpt(column);
   return Error{ErrorCode::bad_input, "--trace",
-               "'" + excerpt(path, 200) + "' is a trace of no format that is known" + excerpt(seen, 200),
+               "'" + excerpt(path, 200) + "' is a trace in no known format" + excerpt(seen, 200),
                "--trace-columns arrival=NAME,prompt=NAME,output=NAME for a CSV with a header, or --format " +
                    std::string{trace_format_names} + ", which says what is wrong with it"};
 }

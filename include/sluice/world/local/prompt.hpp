@@ -47,7 +47,7 @@ namespace detail {
   const std::optional<ChatFormat> format = find_chat_format(*model.tokenizer);
   if (!format)
     return Error{ErrorCode::unsupported, "the chat",
-                 "the tokenizer of " + model.name + " has the special tokens of no chat format that is known",
+                 "the tokenizer of " + model.name + " has the special tokens of no known chat format",
                  "a model whose tokens are Llama's or Qwen's"};
   const ChatMessage message{"user", std::string{text}};
   const Expected<std::string> whole = chat_text(*format, {&message, 1});

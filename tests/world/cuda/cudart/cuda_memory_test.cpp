@@ -142,7 +142,7 @@ TEST_CASE("blocks end as if copied one after the other, in any order of streams 
   CHECK(gathered[2] > gathered[1]);
 }
 
-TEST_CASE("a lost context is one line, and every call returns") {
+TEST_CASE("a lost context is reported in one line, and every call returns") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     restart_runtime(seed);
@@ -198,7 +198,7 @@ TEST_CASE("small copies across the link are gathered if there are several, each 
   CHECK(memory.status().ok());
 }
 
-TEST_CASE("measuring thresholds frees its memory, and a context lost meanwhile is one line") {
+TEST_CASE("measuring thresholds frees its memory, and a context lost meanwhile is reported in one line") {
   const GatherSweep sweep{16, 64, 256, 8, 2, 3};
   restart_runtime(1);
   const Expected<GatherMeasured> measured = measure_gather({gather}, sweep);
