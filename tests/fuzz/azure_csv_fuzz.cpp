@@ -2,7 +2,7 @@
 #include "fuzz/fuzz_support.hpp"
 #include "workload/trace_text.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(azure_csv) {
   auto reader = sluice_test::azure_of(sluice_test::text_of(data, size));
   sluice_test::drain(reader);
   return 0;

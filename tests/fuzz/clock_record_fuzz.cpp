@@ -7,7 +7,7 @@
 #include <memory>
 #include <sstream>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(clock_record) {
   using namespace sluice;
   const auto read = [](const std::string& text) {
     return read_clock_record(LineReader{std::make_unique<std::istringstream>(text), "clock.csv"});

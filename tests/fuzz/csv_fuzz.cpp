@@ -4,7 +4,7 @@
 #include "fuzz/fuzz_support.hpp"
 #include "workload/trace_text.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(csv) {
   // The first line is a mapping, if it can be read as one; the rest is the table.
   const std::string text = sluice_test::text_of(data, size);
   const std::size_t line = std::min(text.find('\n'), text.size());

@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz_support.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(device_json) {
   const auto object = sluice::parse_json_object(sluice_test::text_of(data, size), "device.json");
   if (!object) {
     sluice_test::require_one_line(object.error());

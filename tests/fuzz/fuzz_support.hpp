@@ -11,10 +11,20 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include <utility>
 
 namespace sluice_test {
+
+/// A target of the replay program (replay_main.cpp), which finds it by name.
+struct FuzzTarget {
+  using Function = int (*)(const std::uint8_t* data, std::size_t size);
+  FuzzTarget(const char* of, Function does) : name(of), function(does), next(std::exchange(first, this)) {}
+
+  const char* name;
+  Function function;
+  FuzzTarget* next;
+  static inline FuzzTarget* first = nullptr;
+};
 
 /// Ends the program, which a fuzzer detects; on in every build type, unlike an assertion.
 inline void require(bool condition, const char* what) {
@@ -56,3 +66,15 @@ void drain(Reader& reader) {
 }
 
 } // namespace sluice_test
+
+/// `SLUICE_FUZZ_TARGET(NAME) { ... return 0; }` in NAME_fuzz.cpp: tries `data` and `size`. It is libFuzzer's entry
+/// point, or one of the replay program's targets.
+#ifdef SLUICE_FUZZ_REPLAY
+#define SLUICE_FUZZ_TARGET(NAME)                                                                                       \
+  static int fuzz_##NAME(const std::uint8_t* data, std::size_t size);                                                  \
+  static sluice_test::FuzzTarget fuzz_target_##NAME{#NAME, fuzz_##NAME};                                               \
+  static int fuzz_##NAME(const std::uint8_t* data, std::size_t size)
+#else
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#define SLUICE_FUZZ_TARGET(NAME) extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+#endif

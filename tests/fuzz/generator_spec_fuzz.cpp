@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz_support.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(generator_spec) {
   const auto spec = sluice::parse_generator(sluice_test::text_of(data, size));
   if (!spec) {
     sluice_test::require_one_line(spec.error());

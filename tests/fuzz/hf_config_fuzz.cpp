@@ -4,7 +4,7 @@
 
 #include "fuzz/fuzz_support.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(hf_config) {
   const auto config = sluice::parse_json_object(sluice_test::text_of(data, size), "config.json");
   if (!config) {
     sluice_test::require_one_line(config.error());

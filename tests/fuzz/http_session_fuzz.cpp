@@ -144,7 +144,7 @@ void check_responses(std::string_view out) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(http_session) {
   if (size == 0) return 0;
   BytesStream::Wire wire;
   wire.in = sluice_test::text_of(data + 1, size - 1);

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(interval_record) {
   using namespace sluice;
   const auto object = parse_json_object(sluice_test::text_of(data, size), "record.json");
   if (!object) {

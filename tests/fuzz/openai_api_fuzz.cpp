@@ -81,7 +81,7 @@ void check_texts(const std::vector<std::string>& texts, const sluice_test::OpenA
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(openai_api) {
   if (size == 0) return 0;
   constexpr const char* paths[] = {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"};
   const char* const path = paths[data[0] % 4];

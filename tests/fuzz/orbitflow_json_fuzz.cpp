@@ -4,7 +4,7 @@
 #include "fuzz/fuzz_support.hpp"
 #include "workload/trace_text.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(orbitflow_json) {
   auto reader = sluice_test::orbitflow_of(sluice_test::text_of(data, size), 0.05);
   if (!reader) {
     sluice_test::require_one_line(reader.error());

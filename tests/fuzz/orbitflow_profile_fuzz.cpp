@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz_support.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(orbitflow_profile) {
   const auto profile = sluice::parse_json_object(sluice_test::text_of(data, size), "profile.json");
   if (!profile) {
     sluice_test::require_one_line(profile.error());

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(planning_problem) {
   const auto object = sluice::parse_json_object(sluice_test::text_of(data, size), "stdin");
   if (!object) {
     sluice_test::require_one_line(object.error());

@@ -6,7 +6,7 @@
 
 #include <span>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(safetensors) {
   const auto file = std::as_bytes(std::span<const std::uint8_t>(data, size));
   const auto tensors = sluice::read_safetensors_header(file, "model.safetensors");
   if (!tensors) {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(tokenizer_json) {
   const std::string text = sluice_test::text_of(data, size);
   const auto tokenizer = sluice::tokenizer_from_text(text, "tokenizer.json");
   if (!tokenizer) {
