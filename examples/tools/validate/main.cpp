@@ -10,6 +10,7 @@
 #include "shared/whole_output.hpp"
 #include "validate/comparison.hpp"
 #include "validate/recording.hpp"
+#include "validate/suite.hpp"
 #include <fmt/format.h>
 
 #include <array>
@@ -136,10 +137,27 @@ std::string take_mechanisms(std::string_view text, Mechanisms& into) {
   return into.tail && into.skew ? "tail or skew, not both" : "";
 }
 
+int suite(int argc, char** argv) {
+  SuiteOptions options;
+  Flags flags{"sluice-validate",
+              "Replays every recording that it finds, with all mechanisms, and says how far each figure is off."};
+  CLI::App& app = flags.app();
+  CLI::Option* recordings = app.add_option("--recordings", options.recordings, "folder that is searched for them");
+  app.add_option("--profiles", options.profiles,
+                 "folder of bundles, named as the recordings (default: profiles in that folder or beside it)");
+  app.add_flag("!--no-ablation", options.ablation, "leave out the replays with single mechanisms on and off");
+  app.add_flag("--json", options.json, "print JSON instead of a table");
+  if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (recordings->count() == 0) return fail({ErrorCode::bad_input, "--recordings", "is missing", "a folder"});
+  return run_suite(options);
+}
+
 int program(int argc, char** argv) {
+  if (argc > 1 && std::string_view{argv[1]} == "suite") return suite(argc - 1, argv + 1);
   Options options;
   Flags flags{"sluice-validate",
-              "Replays a recorded vLLM run in simulation and compares its latencies with the measured ones."};
+              "Replays a recorded vLLM run in simulation and compares its latencies with the measured ones.\n"
+              "`sluice-validate suite` does it for all recordings in a folder."};
   CLI::App& app = flags.app();
   CLI::Option* run = app.add_option("--run", options.run, "folder with requests.jsonl and meta.json");
   CLI::Option* profile =

@@ -55,12 +55,13 @@ struct Served {
   std::int64_t tokens = 0;
 };
 
-/// A client sends a request when its time has come, and not before fewer than `in_flight` of its requests are under
-/// way (0: no limit), as a load generator with a maximum concurrency does.
+/// A request reaches the engine `front_end` after its client has sent it (and counts as in flight from then on). A
+/// client sends a request when its time has come, and not before fewer than `in_flight` of its requests are under way
+/// (0: no limit), as a load generator with a maximum concurrency does.
 template <class Group>
 sluice::Expected<std::vector<Served>> drive(Group group, const std::vector<sluice::VllmRunRecord>& records,
                                             const std::vector<sluice::Seconds>& due, const PromptKeys& prompts,
-                                            std::int64_t in_flight) {
+                                            std::int64_t in_flight, sluice::Seconds front_end) {
   using namespace sluice;
   LeastLoaded balance;
   std::vector<std::pair<std::size_t, RequestId>> places; // rank and id of each record
@@ -68,9 +69,10 @@ sluice::Expected<std::vector<Served>> drive(Group group, const std::vector<sluic
   const auto full = [&] { return in_flight > 0 && group.alive() >= in_flight; };
   Seconds room_since{0}; // with a limit: since when the client may send
   for (std::size_t next = 0;;) {
-    for (; next < records.size() && due[next] <= group.now() && !full(); ++next) {
+    const auto arrives = [&] { return std::max(due[next], room_since) + front_end; };
+    for (; next < records.size() && arrives() <= group.now() && !full(); ++next) {
       const Seconds when = std::max(due[next], room_since);
-      const RequestSpec spec{when, records[next].prompt, records[next].output, {}};
+      const RequestSpec spec{when + front_end, records[next].prompt, records[next].output, {}};
       const std::span<const BlockKey> keys = prompts.empty() ? std::span<const BlockKey>{} : prompts[next];
       const std::size_t rank = group.size() == 1 ? 0 : balance.choose(group);
       const Expected<RequestId> id = group.submit(rank, spec, keys);
@@ -84,7 +86,7 @@ sluice::Expected<std::vector<Served>> drive(Group group, const std::vector<sluic
     if (stepped == Stepped::failed) return group.status().error();
     if (stepped == Stepped::ran) continue;
     if (next == records.size()) break;
-    group.idle_until(due[next]);
+    group.idle_until(arrives());
   }
   std::vector<Served> served;
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -118,7 +120,7 @@ sluice::Expected<std::vector<Served>> replay_on(const Server& server, const Mech
   if (!world.group) {
     Expected<E> engine = make();
     if (!engine) return engine.error();
-    return drive(Alone<E>(std::move(*engine)), records, due, prompts, in_flight);
+    return drive(Alone<E>(std::move(*engine)), records, due, prompts, in_flight, Seconds{server.front_end_s});
   }
   std::vector<E> ranks;
   for (int i = 0; i < server.data_parallel; ++i) {
@@ -126,7 +128,8 @@ sluice::Expected<std::vector<Served>> replay_on(const Server& server, const Mech
     if (!engine) return engine.error();
     ranks.push_back(std::move(*engine));
   }
-  return drive(LockStep<E, ExpertParallel>(std::move(ranks), *world.group), records, due, prompts, in_flight);
+  return drive(LockStep<E, ExpertParallel>(std::move(ranks), *world.group), records, due, prompts, in_flight,
+               Seconds{server.front_end_s});
 }
 
 inline sluice::Expected<std::vector<Served>> replay(const Server& server, const Mechanisms& mechanisms,

@@ -47,6 +47,7 @@ struct Server {
   bool async_scheduling = true;
   std::vector<std::int64_t> graph_sizes; ///< of its CUDA graphs; empty: it runs without graphs
   std::int64_t in_flight = 0;            ///< requests that its client has in flight at most; 0: no limit
+  double front_end_s = 0;                ///< between a client's request and the engine: HTTP, chat template, tokens
   std::string model, version;
   std::string dataset;       ///< name of the file that the prompts came from; may be empty
   std::string dataset_hash;  ///< its SHA-256; may be empty
@@ -176,6 +177,12 @@ inline sluice::Expected<Server> read_server(const std::string& run, std::int64_t
     Expected<std::string> text = top.text(name, "a text");
     if (!text) return text.error();
     *place = std::move(*text);
+  }
+  if (top.has("front_end_s")) {
+    const Expected<double> seconds = top.number("front_end_s", 0, 3600, "seconds, 0 or more");
+    if (!seconds) return seconds.error();
+    server.front_end_s = *seconds;
+    server.inputs.push_back({"the front end's time of a request", Input::Source::stated, "front_end_s in meta.json"});
   }
   if (top.has("dataset_path")) {
     const Expected<std::string> dataset = top.text("dataset_path", "a path");

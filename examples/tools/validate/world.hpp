@@ -42,20 +42,27 @@ struct BuiltWorld {
   std::vector<Input> inputs;
 };
 
-/// The GPU that a bundle's meta.yaml names; empty without one.
-inline sluice::Expected<std::string> gpu_of(const std::string& bundle) {
+/// What a bundle's meta.yaml says.
+struct BundleMeta {
+  std::string gpu;              ///< as its driver names it; empty if it does not say
+  bool timed_in_graphs = false; ///< the kernels were timed within CUDA graphs, so a graph saves nothing on them
+};
+
+inline sluice::Expected<BundleMeta> read_bundle_meta(const std::string& bundle) {
   using namespace sluice;
+  BundleMeta meta;
   const std::string path = (std::filesystem::path(bundle) / "meta.yaml").string();
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::string{};
+  if (!std::filesystem::exists(path, ignored)) return meta;
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return lines.error();
   for (;;) {
     const Expected<std::optional<std::string_view>> line = lines->next();
     if (!line) return line.error();
-    if (!*line) return std::string{};
-    constexpr std::string_view key = "gpu: ";
-    if ((*line)->starts_with(key)) return std::string{(*line)->substr(key.size())};
+    if (!*line) return meta;
+    constexpr std::string_view gpu = "gpu: ";
+    if ((*line)->starts_with(gpu)) meta.gpu = (*line)->substr(gpu.size());
+    if (**line == "timed_in_graphs: true") meta.timed_in_graphs = true;
   }
 }
 
@@ -88,14 +95,16 @@ inline sluice::Expected<sluice::AllReduce> exchange_of(const std::filesystem::pa
 }
 
 /// The part of `Serving` that graphs are.
-inline sluice::Status add_graphs(const std::filesystem::path& folder, const Server& server,
+inline sluice::Status add_graphs(const std::filesystem::path& folder, const BundleMeta& meta, const Server& server,
                                  const Mechanisms& mechanisms, sluice::Serving& serving, std::vector<Input>& inputs) {
   using namespace sluice;
   if (server.graph_sizes.empty() || (!mechanisms.padded && !mechanisms.saving)) return {};
   CudaGraphs::Saving saving;
   const std::filesystem::path steps = folder / "step.csv";
   std::error_code ignored;
-  if (std::filesystem::exists(steps, ignored)) {
+  if (meta.timed_in_graphs) {
+    // nothing to save
+  } else if (std::filesystem::exists(steps, ignored)) {
     Expected<CudaGraphs::Saving> measured = read_graph_saving(LineReader::open(steps.string()));
     if (!measured) return measured.error();
     saving = std::move(*measured);
@@ -164,13 +173,13 @@ inline sluice::Expected<BuiltWorld> build_world(const std::string& profile, cons
     return unsupported(profile, "experts with tensor_parallel_size above 1", "a dense model, or data_parallel_size");
   const Expected<TableProfile> kernels = read_table_profile(profile, LinkCost{}, server.tensor_parallel, has_experts);
   if (!kernels) return kernels.error();
-  const Expected<std::string> gpu = gpu_of(profile);
-  if (!gpu) return gpu.error();
+  const Expected<BundleMeta> meta = read_bundle_meta(profile);
+  if (!meta) return meta.error();
 
   Serving serving;
-  if (Status status = add_graphs(folder, server, mechanisms, serving, inputs); !status) return status.error();
-  if (Status status =
-          add_unequal_decodes(folder, *gpu, stated, *shape, kernels->times().attention, mechanisms, serving, inputs);
+  if (Status status = add_graphs(folder, *meta, server, mechanisms, serving, inputs); !status) return status.error();
+  if (Status status = add_unequal_decodes(folder, meta->gpu, stated, *shape, kernels->times().attention, mechanisms,
+                                          serving, inputs);
       !status)
     return status.error();
   AllReduce reduce;

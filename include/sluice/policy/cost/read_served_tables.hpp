@@ -80,7 +80,7 @@ class NamedCsv {
         continue;
       }
       const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(value) || std::abs(value) > 1e12)
+      if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(value) || std::abs(value) > 1e17)
         return Error{ErrorCode::bad_input, records_.where(), name + " is '" + excerpt(cell) + "'", "a number"};
       numbers_.push_back(value);
     }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice-validate suite: recordings that follow from a bundle by hand, so that every figure agrees.
+#include "support/program.hpp"
+#include "support/shared_data.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using sluice_test::Ran;
+using sluice_test::TemporaryFolder;
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A bundle of a model with one layer in which every kernel takes 0.1 s, whatever it computes. A step takes 1.3 s:
+/// embedding, 8 kernels of the layer (the norms twice) and attention, last norm, head and sampler make 13.
+void write_bundle(const fs::path& folder) {
+  std::string dense = "layer,tokens,time_us\n";
+  for (const char* kernel : {"embedding", "layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn",
+                             "down_proj", "final_layernorm"})
+    dense += std::string{kernel} + ",1,100000\n";
+  write(folder / "dense.csv", dense);
+  write(folder / "per_sequence.csv", "layer,sequences,time_us\nlm_head,1,100000\nsampler,1,100000\n");
+  write(folder / "attention.csv", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"
+                                  "0,0,1,1,100000\n16,0,0,0,100000\n");
+  write(folder / "config.json",
+        R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "intermediate_size": 128, "num_hidden_layers": 1, "vocab_size": 100, "torch_dtype": "bfloat16"})");
+  write(folder / "meta.yaml", "timed_in_graphs: true\n");
+}
+constexpr double step_s = 1.3;
+
+/// A trace of requests: when each is due, was sent, and got its first and last of 3 tokens, in seconds.
+struct Traced {
+  double due, sent, first, last;
+};
+std::string trace_of(const std::vector<Traced>& requests) {
+  std::string text = "request_id,server_input_tokens,output_tokens,arrival_time_us,send_time_us,first_chunk_time_us,"
+                     "last_chunk_time_us,status\n";
+  const auto us = [](double seconds) { return std::to_string(std::llround(seconds * 1e6)); };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Traced& r = requests[i];
+    text += std::to_string(i) + ",4,3," + us(r.due) + "," + us(1000 + r.sent) + "," + us(1000 + r.first) + "," +
+            us(1000 + r.last) + ",ok\n";
+  }
+  return text;
+}
+
+void write_recording(const fs::path& folder, const std::vector<Traced>& requests, const std::string& more = "") {
+  write(folder / "meta.json",
+        R"({"model": "test", "profile": "../../bundle", "kv_cache": {"num_gpu_blocks": 100},
+            "engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 64})" +
+            more + "}");
+  write(folder / "trace.yaml", "trace_version: 3\n");
+  write(folder / "trace.csv", trace_of(requests));
+}
+
+nlohmann::json suite(const fs::path& folder, const std::string& flags = "") {
+  const Ran ran =
+      sluice_test::run_program("sluice-validate", "suite --recordings '" + folder.string() + "' --json " + flags);
+  CAPTURE(ran.out);
+  REQUIRE(ran.code == 0);
+  return nlohmann::json::parse(ran.out).at("recordings");
+}
+
+} // namespace
+
+TEST_CASE("a client with a request in flight sends the next when the first ends" *
+          sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
+  write_bundle(folder.path / "bundle");
+  // Due together, one in flight: each takes three steps, and the second begins when the first has ended.
+  write_recording(folder.path / "runs" / "closed",
+                  {{0, 0, step_s, 3 * step_s}, {0, 3 * step_s, 4 * step_s, 6 * step_s}});
+  const nlohmann::json rows = suite(folder.path / "runs");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("largest").get<double>() < 1e-3);
+  // Without that limit both are sent at once: the second waits for nothing, in its own first step.
+  CHECK(rows[0].at("ablation").at("all but clients").get<double>() < 1e-3); // its latency since it was sent is the same
+}
+
+TEST_CASE("an arrival during a step joins the step after the next, if the server schedules ahead" *
+          sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
+  write_bundle(folder.path / "bundle");
+  // The first request runs three steps. The second is sent within the first step. When that ends the second step has
+  // been decided, so the second request runs from the third step on, and ends two steps after the first.
+  write_recording(folder.path / "runs" / "ahead", {{0, 0, step_s, 3 * step_s}, {1, 1, 3 * step_s, 5 * step_s}});
+  const nlohmann::json ahead = suite(folder.path / "runs");
+  CHECK(ahead.at(0).at("largest").get<double>() < 1e-3);
+  CHECK(ahead.at(0).at("ablation").at("all but ahead").get<double>() > 20); // it would be a step earlier
+}
+
+TEST_CASE("a front end delays a request" * sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
+  write_bundle(folder.path / "bundle");
+  write_recording(folder.path / "runs" / "front", {{0, 0, 0.5 + step_s, 0.5 + 3 * step_s}}, R"(, "front_end_s": 0.5)");
+  CHECK(suite(folder.path / "runs").at(0).at("largest").get<double>() < 1e-3);
+}
+
+TEST_CASE("a recording that nothing states, or without a profile, is reported in one line" *
+          sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
+  const auto fails = [&](const char* what) {
+    const Ran ran =
+        sluice_test::run_program("sluice-validate", "suite --recordings '" + folder.path.string() + "' 2>&1");
+    CAPTURE(ran.out);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.find(what) != std::string::npos);
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+  };
+  fails("no folder in it holds a recording");
+  write(folder.path / "a" / "trace.yaml", "trace_version: 3\n");
+  write(folder.path / "a" / "trace.csv", trace_of({{0, 0, 1, 2}}));
+  fails("nothing states the trace's server");
+  write(folder.path / "meta.json", R"({"engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 64}})");
+  fails("there is no profile for it");
+}
