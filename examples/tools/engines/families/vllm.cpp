@@ -14,6 +14,10 @@ System vllm_swap() {
   return tenants_entry<sluice::VllmSwap, sluice::Uncoordinated>("VllmSwap",
                                                                 "vLLM: preempt the newest, swap it out and in");
 }
+System vllm_prefix_caching() {
+  return simulated_entry<sluice::VllmPrefixCaching>("VllmPrefixCaching",
+                                                    "vLLM: released blocks are found until they are overwritten");
+}
 System swapped_first() {
   return simulated_entry<sluice::VllmSwap>("SwappedFirst", "swapped-out requests return before newcomers");
 }
