@@ -126,6 +126,7 @@ SYSTEMS = [
     "Mirage",
     "VllmRecompute",
     "OrbitFlowPool",
+    "Confluence",
     "SloAware",
     "DynamicHeuristic",
     "FlexGenWeights",

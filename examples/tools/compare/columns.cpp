@@ -99,6 +99,9 @@ const std::vector<Column>& columns() {
       {"p99-ttft", "P99 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p99_ttft_s; }},
       {"e2e", "mean E2E, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_s; }},
       {"gap", "longest gap, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_s; }},
+      {"e2e-all", "mean E2E of all, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_all_s; }},
+      {"gap-all", "longest gap of all, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_all_s; }},
+      {"left-out", "left out", Unit::count, [](const Of& x) { return real(x.m.refused + x.m.unfinished); }},
       {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
       {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},
       {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
@@ -164,8 +167,8 @@ struct Chosen {
 };
 
 /// The names of the columns that are text; "judged-..." are verdicts by a figure of judged_figures.
-constexpr std::array<std::string_view, 7> text_columns{"case",       "system",     "class",     "scale",
-                                                       "judged-tbt", "judged-slo", "judged-e2e"};
+constexpr std::array<std::string_view, 9> text_columns{"case",     "system",     "class",      "scale",     "deposit",
+                                                       "gap-near", "judged-tbt", "judged-slo", "judged-e2e"};
 
 constexpr std::string_view usual_columns =
     "case,system,tbt,per-token,ttft,slo-met,p99-tbt,p99-ttft,e2e,gap,tokens,goodput,stall,refused";
@@ -312,6 +315,18 @@ std::string plain_of(const std::vector<std::string>& heads, const std::vector<st
   return text;
 }
 
+/// Gaps are comparable among systems that keep about as many deadlines: within this of the best TBT attainment.
+constexpr double near_tbt = 0.1;
+
+/// Whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls do not count.
+bool is_near(const Ran& ran, const SystemReport& row) {
+  double best = -1;
+  for (const SystemReport& other : ran.report.systems)
+    if (!other.control && other.deposit == row.deposit && other.slo_scale == row.slo_scale)
+      best = std::max(best, other.metrics.tbt_attainment);
+  return row.metrics.tbt_attainment >= best - near_tbt;
+}
+
 std::string raw_text(double value) { return std::isnan(value) ? std::string{} : fmt::format("{:.10g}", value); }
 
 const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit, double scale) {
@@ -345,6 +360,12 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const
     if (name == "case") return at.ran.label;
     if (name == "class") return std::string{at.of_class};
     if (name == "scale") return tidy_text(at.whole.slo_scale);
+    if (name == "deposit") return at.whole.deposit ? "on" : "off";
+    if (name == "gap-near") {
+      const double gap = at.row.metrics.longest_gap_all_s;
+      if (!is_near(at.ran, at.whole)) return raw ? "" : "-";
+      return raw ? raw_text(gap) : text_of(Unit::seconds, gap);
+    }
     if (name == "judged-tbt") return verdicts.text(at.row, 0);
     if (name == "judged-slo") return verdicts.text(at.row, 1);
     if (name == "judged-e2e") return verdicts.text(at.row, 2);
@@ -466,6 +487,11 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
     chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
   }
+  if (csv && options.deposit == "both" && !named("deposit")) // otherwise two rows of a system would look the same
+    if (const auto system =
+            std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
+        system != chosen.end())
+      chosen.insert(system + 1, Chosen{nullptr, "deposit", {}});
   const auto insert_after = [&](std::string_view behind, std::string_view name) {
     const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
     if (at != chosen.end()) chosen.insert(at + 1, Chosen{nullptr, name, {}});

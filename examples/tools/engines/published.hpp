@@ -14,7 +14,7 @@
   ROW(vllm_recompute_sized) ROW(vllm_swap_sized) ROW(hcache) ROW(ellm) ROW(deepspeed_weights) \
   ROW(flexgen_weights) ROW(select_n) ROW(pie) ROW(mirage) ROW(mirage_one_slot) ROW(mirage_no_reversion) \
   ROW(orbitflow_uniform) ROW(orbitflow_request_wise) ROW(orbitflow_pause) ROW(orbitflow) \
-  ROW(orbitflow_pool) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
+  ROW(orbitflow_pool) ROW(confluence) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
   ROW(orbitflow_even)
 // clang-format on
 

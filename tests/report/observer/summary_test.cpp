@@ -354,6 +354,17 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
       CHECK(same(per, brute_quantile(tpot, p)));
       CHECK(same(whole, brute_quantile(e2e, p)));
     }
+    double all = longest, sum = 0;
+    std::int64_t counted = 0;
+    for (const RequestRecord& record : state.requests) {
+      if (!record.known || record.outcome == Outcome::cancelled) continue;
+      ++counted;
+      const bool whole = record.outcome == Outcome::served && record.delivered.count() > 0;
+      sum += (whole ? record.last.count() : end) - record.arrival.count();
+      if (record.delivered.count() == 0) all = std::max(all, end - record.arrival.count());
+    }
+    CHECK(same(m.mean_e2e_all_s, ratio(sum, static_cast<double>(counted))));
+    CHECK(same(m.longest_gap_all_s, all < 0 ? std::numeric_limits<double>::quiet_NaN() : all));
     CHECK(same(m.longest_gap_s, longest < 0 ? std::numeric_limits<double>::quiet_NaN() : longest));
     if (last > first_arrival) CHECK(same(m.throughput_tokens_per_s, total / (last - first_arrival)));
   }

@@ -185,10 +185,16 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   detail::PromiseCounts counts;
   double first_arrival = std::numeric_limits<double>::infinity();
   double last_delivery = -first_arrival;
-  double longest = -1;
+  double longest = -1, longest_all = -1, all_s = 0;
   for (const RequestRecord& request : state.requests) {
     if (!request.known) continue;
     detail::count_request(request, end, m, counts);
+    if (request.outcome != Outcome::cancelled) {
+      // A system that refuses those who would wait longest must not look faster for it: they wait until the end.
+      const bool served = request.outcome == Outcome::served && request.started();
+      all_s += served ? request.e2e().count() : (end - request.arrival).count();
+      if (!request.started()) longest_all = std::max(longest_all, (end - request.arrival).count());
+    }
     first_arrival = std::min(first_arrival, request.arrival.count());
     if (!request.started()) continue;
     last_delivery = std::max(last_delivery, request.last.count());
@@ -199,6 +205,8 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
       longest = std::max(longest, std::max(request.longest_gap, open ? end - request.last : Seconds{0}).count());
   }
   if (longest >= 0) m.longest_gap_s = longest;
+  if (const double all = std::max(longest, longest_all); all >= 0) m.longest_gap_all_s = all;
+  if (m.requests > m.cancelled) m.mean_e2e_all_s = all_s / static_cast<double>(m.requests - m.cancelled);
 
   m.per_token_attainment =
       counts.any_tbt ? detail::share(m.tokens_on_time, m.tokens_on_time + m.tokens_late) : m.absent;

@@ -27,6 +27,8 @@ struct Metrics {
   double mean_tpot_s = absent, p50_tpot_s = absent, p95_tpot_s = absent, p99_tpot_s = absent;
   double mean_e2e_s = absent, p50_e2e_s = absent, p95_e2e_s = absent, p99_e2e_s = absent;
   double longest_gap_s = absent;
+  double mean_e2e_all_s = absent;    ///< of all requests but cancelled ones: refused and unfinished to the run's end
+  double longest_gap_all_s = absent; ///< the same, with the wait of requests that never got a token
 
   double throughput_tokens_per_s = absent;
   double throughput_requests_per_min = absent;
@@ -155,6 +157,8 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("mean_ttft_later_turns_s", m.mean_ttft_later_turns_s);
   visit("p99_ttft_later_turns_s", m.p99_ttft_later_turns_s);
   visit("found_share", m.found_share);
+  visit("mean_e2e_all_s", m.mean_e2e_all_s);
+  visit("longest_gap_all_s", m.longest_gap_all_s);
 }
 
 } // namespace sluice

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/leading.md: Confluence beside every published system, cell by cell.
+
+usage: leading.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES] [--check] [FLAG...]
+
+The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is a run of sluice-compare
+with all systems; its results stay in --kept (out/leading), so that an interrupted run goes on where it was. --seeds
+replaces the list of leading.json, and the page says so. --check writes nothing and fails if the page would change.
+Further FLAGs go to every run, such as --max-batch-tokens 256.
+"""
+import argparse
+import hashlib
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import textwrap
+
+root = pathlib.Path(__file__).resolve().parent.parent
+page = root / "docs/leading.md"
+ours = "Confluence"
+# These know output lengths, which a server cannot; the control serves one request at a time.
+oracles = {"SjfOracle", "LengthRanked", "FlexGen", "FlexGenPlus"}
+controls = {"OneAtATime"}
+# Figure: head, key of report.json, whether more is better, tie (absolute), tie (relative), factor, digits.
+figures = [
+    ("TBT, %", "tbt_attainment", True, 0.5, 0, 100, 1),
+    ("SLO, %", "slo_attainment", True, 0.5, 0, 100, 1),
+    ("mean E2E of all, s", "mean_e2e_all_s", False, 0, 0.01, 1, 1),
+    ("longest gap of all, s (near)", "longest_gap_all_s", False, 0, 0.01, 1, 2),
+]
+near = 10  # TBT points within which gaps are compared
+t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # by degrees of freedom, from 1
+
+
+def run(options, cells, name, machine, flags, seeds, deposit):
+    """The rows of a cell: {(scale, system): {figure: its value for each seed}}."""
+    words = f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
+    command = [options.bin / "sluice-compare", "--systems", "all", "--deposit", deposit, "--quiet", *words, *options.more]
+    if options.threads:
+        command += ["--threads", options.threads]
+    command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
+    key = hashlib.sha256(" ".join(map(str, command[1:])).encode()).hexdigest()[:16]
+    folder = options.kept / key
+    report = folder / "report.json"
+    if not report.exists():
+        print(f"{name}, deposit {deposit}", file=sys.stderr, flush=True)
+        ran = subprocess.run([*command, "--no-traces", "--out", folder], capture_output=True, text=True)
+        if ran.returncode:
+            sys.exit(f"{name}: {ran.stderr.strip()}")
+    rows = {}
+    for row in json.loads(report.read_text())["systems"]:
+        rows[row["slo_scale"], row["name"]] = row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures}
+    return rows
+
+
+def values(row, key, factor):
+    return [factor * one if one is not None else math.nan for one in row[key]]
+
+
+def judge(mine, theirs, more, absolute, relative):
+    """-1, 0 or +1: worse, tie or better, seed by seed. A tie: the 95 % interval of the paired differences has 0, or
+    the mean difference is below the threshold."""
+    differences = [(a - b if more else b - a) for a, b in zip(mine, theirs)]
+    if any(map(math.isnan, differences)):
+        return 0, math.nan
+    mean = statistics.fmean(differences)
+    if abs(mean) <= max(absolute, relative * abs(statistics.fmean(theirs))):
+        return 0, mean
+    n = len(differences)
+    if n > 1:
+        half = t95[min(n - 1, len(t95)) - 1] * statistics.stdev(differences) / math.sqrt(n)
+        if abs(mean) <= half:
+            return 0, mean
+    return (1 if mean > 0 else -1), mean
+
+
+def judged(rows, scale):
+    """For each figure: ours, the best published system, its mean, and the verdict; and who is ahead in three figures."""
+    systems = {name: seeds for (at, name), seeds in rows.items() if at == scale}
+    mean = lambda name, key, factor: statistics.fmean(values(systems[name], key, factor))
+    published = [name for name in systems if name not in oracles | controls | {ours}]
+    best_tbt = max(mean(name, "tbt_attainment", 100) for name in [*published, ours])
+    found, ahead = [], {name: 0 for name in published}
+    for head, key, more, absolute, relative, factor, digits in figures:
+        among = published
+        mine = values(systems[ours], key, factor)
+        if key == "longest_gap_all_s":
+            among = [name for name in published if mean(name, "tbt_attainment", 100) >= best_tbt - near]
+            if mean(ours, "tbt_attainment", 100) < best_tbt - near or not among:
+                among = among or published
+        among = [name for name in among if not math.isnan(mean(name, key, factor))]
+        best = (max if more else min)(among, key=lambda name: mean(name, key, factor))
+        verdict, _ = judge(mine, values(systems[best], key, factor), more, absolute, relative)
+        for name in published:
+            ahead[name] += judge(mine, values(systems[name], key, factor), more, absolute, relative)[0] < 0
+        found.append((statistics.fmean(mine), best, mean(best, key, factor), verdict, digits))
+    return found, [name for name, count in ahead.items() if count >= 3]
+
+
+def text(value, digits):
+    return f"{value:.{digits if abs(value) < 100 else 0 if digits == 1 and abs(value) >= 1000 else min(digits, 1)}f}"
+
+
+def table(judged_cells):
+    head = "| cell | " + " | ".join(figure[0] for figure in figures) + " | ahead in three |\n"
+    lines = [head, "|---|" + "---:|" * len(figures) + "---|\n"]
+    mark = {1: "**", 0: "", -1: ""}
+    for name, (found, ahead) in judged_cells.items():
+        cells = [f"{mark[v]}{text(a, d)}{mark[v]}{' <' if v < 0 else ''} ({text(b, d)} {best})" for a, best, b, v, d in found]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {', '.join(ahead)} |\n")
+    return "".join(lines)
+
+
+def counts(judged_cells):
+    total = len(judged_cells)
+    met = [sum(found[i][3] >= 0 for found, _ in judged_cells.values()) for i in range(len(figures))]
+    led = [sum(found[i][3] > 0 for found, _ in judged_cells.values()) for i in range(len(figures))]
+    behind = sum(bool(ahead) for _, ahead in judged_cells.values())
+    short = ["TBT", "SLO", "mean E2E", "gap"]
+    return total, met, led, behind, ", ".join(f"{name} {m} ({l} better)" for name, m, l in zip(short, met, led))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
+    parser.add_argument("--data", default=os.environ.get("SLUICE_SHARED", "shared") + "/data")
+    parser.add_argument("--kept", type=pathlib.Path, default=root / "out/leading")
+    parser.add_argument("--seeds")
+    parser.add_argument("--groups", default="tuned,held out")
+    parser.add_argument("--deposits", default="off,on")
+    parser.add_argument("--threads")
+    parser.add_argument("--check", action="store_true")
+    options, options.more = parser.parse_known_args()
+    cells = json.loads((root / "bench/leading.json").read_text())
+    seeds = options.seeds or cells["seeds"]
+    parts = []
+    for group in options.groups.split(","):
+        for deposit in options.deposits.split(","):
+            judged_cells = {}
+            for name, machine, flags, *own in cells["cells"][group]:
+                rows = run(options, cells, name, machine, flags, own[0] if own else seeds, deposit)
+                scales = sorted({scale for scale, _ in rows})
+                for scale in scales:
+                    judged_cells[name + (f", SLO x{scale:g}" if len(scales) > 1 else "")] = judged(rows, scale)
+            total, met, led, behind, said = counts(judged_cells)
+            title = ("Workloads on which numbers were chosen" if group == "tuned" else "Workloads held out") + \
+                    (", without deposit" if deposit == "off" else ", with deposit")
+            line = f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
+                   f"A published system is ahead in three of four figures in {behind} cells."
+            parts.append(f"### {title}\n\n" + textwrap.fill(line, 120, break_on_hyphens=False) + "\n\n" +
+                         table(judged_cells))
+    body = "\n".join(parts)
+    note = f"Seeds {seeds} where arrivals can be redrawn" + (f"; further flags: {' '.join(options.more)}" if options.more else "") + "."
+    begin, end = "<!-- cells -->\n", "<!-- end -->\n"
+    before = page.read_text()
+    if begin not in before:
+        sys.exit(f"{page}: it has no line {begin.strip()}")
+    head, rest = before.split(begin, 1)
+    made = head + begin + "\n" + note + "\n\n" + body + "\n" + end + rest.split(end, 1)[1]
+    if options.check:
+        sys.exit(0 if made == before else f"{page} would change: run bench/leading.py")
+    page.write_text(made)
+    print(note, *(part.split("|", 1)[0] for part in parts), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Confluence: an engine of this project, which joins what the published systems do well.
+#pragma once
+
+#include "sluice/engine/engine.hpp"
+#include "sluice/policy/admission/slack_first.hpp"
+#include "sluice/policy/placement/foresight.hpp"
+#include "sluice/policy/relief/pause_slackest.hpp"
+#include "sluice/policy/replan/decode_window.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
+#include "sluice/policy/transfer/deadline_pool.hpp"
+
+namespace sluice {
+
+/// No published system leads outside its niche. This one composes three small policies of this project with parts of
+/// theirs, under one set of numbers; docs/leading.md compares it with each of them, cell by cell, and says where it
+/// loses.
+///
+///   whose first token comes next, and in which chunks   SlackFirst: requests that can be in time, the smallest first
+///   who joins beside those that run                     Foresight: LightLLM's look ahead, with the link's room counted
+///   where the KV of few requests lives                  Foresight: OrbitFlow's distances, by GroupedDistance
+///   ... and of many                                     Foresight: Pie's SwappedLayers, of which only new KV goes back
+///   when plans are made                                 DecodeWindow (OrbitFlow)
+///   whose tokens wait when not all can be on time       PauseSlackest: who loses least
+///   what remains of a paused request                    KeepUntilNeeded (OrbitFlow)
+///   in which order transfers share the link             DeadlinePool
+using Confluence = Engine<SlackFirst, Foresight, DeadlinePool, DecodeWindow, PauseSlackest, KeepUntilNeeded>;
+
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<Confluence::composition>;
+#endif
+
+} // namespace sluice

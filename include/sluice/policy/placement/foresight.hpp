@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Foresight: lets in whom it expects to hold to the end, if the others lose no more than one more request is worth.
+#pragma once
+
+#include "sluice/core/numbers.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/policy/placement/grouped_distance.hpp"
+#include "sluice/policy/placement/swapped_layers.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Which claims join, decided before where their KV lives, which `Few` or `Many` then decide.
+///
+/// A newcomer joins if the longer step is worth it: within the tightest SLO, and longer than the computation by no more
+/// than `worth` / n of it for n requests, since one more of them gains 1 / n. The part of the batch's KV beyond the
+/// device is fetched in every step. A newcomer whose first token can still be in time is judged `soon` tokens ahead. For
+/// one that is late anyway the step must stay worth it whenever one of the batch is expected to end, each request with
+/// the tokens that it has then: lengths are those of past requests (`View::lengths`), of which each request draws a
+/// quantile once, so that a batch ends as requests do and not all at its mean. If a running batch's own step is no
+/// longer worth it, there is no plan, and a request is preempted.
+///
+/// `Few` places up to `few_at_most` requests and `Many` more: distances of their own pay where few requests share the
+/// device, and cost planning time everywhere.
+template <class Few = GroupedDistance, class Many = BasicSwappedLayers<SwappedOut::fresh>>
+struct BasicForesight {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  /// A request's KV now, and how many tokens are expected to come.
+  struct Future {
+    double context = 0, remaining = 0;
+  };
+  template <class Transfer>
+  struct State {
+    typename Few::template State<Transfer> few;
+    typename Many::template State<Transfer> many;
+    std::vector<Future> future; ///< scratch: the longest remaining first
+  };
+
+  Few few = exact();
+  Many many{};
+  std::int64_t few_at_most = 8;
+  double worth = 2;
+  Tokens soon{16};
+  double quantile = 0.5; ///< of the longer lengths, on average over the requests
+  static constexpr auto numbers = Numbers{
+      "Foresight", Number{"few_at_most", &BasicForesight::few_at_most, 0, 1e6, "requests that the exact search places"},
+      Number{"worth", &BasicForesight::worth, 0, 1e6, "longer step for one more request, in parts of 1 / requests"},
+      Number{"soon", &BasicForesight::soon, 0, 1e6, "tokens ahead at which newcomers in time are judged"},
+      Number{"quantile", &BasicForesight::quantile, 0, 1, "of past lengths, expected where newcomers are late"}};
+
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    plan.effort = 0; // counted by `few` and `many`
+    state.future.clear();
+    double held = 0;
+    std::size_t count = 0;
+    for (; count < task.claims.size(); ++count) {
+      const RequestRow& row = task.view.row(task.claims[count].slot);
+      add(state.future, task, row);
+      held += context_of(row);
+      if (count == 0 || row.phase == Phase::running || !task.enforce_slo) continue;
+      const double limit = slo(task, count + 1), n = static_cast<double>(count + 1);
+      const bool late = row.phase == Phase::waiting && task.view.now > row.spec.arrival + row.spec.slo.ttft;
+      if (late ? stays_worth_it(task, state.future, limit)
+               : is_worth_it(task, count + 1, held + n * static_cast<double>(soon.count()), limit))
+        continue;
+      if (count < task.required) return Verdict::infeasible(Binding::device_memory); // the claim presses
+      break;
+    }
+    Task within = task;
+    within.claims = task.claims.first(count);
+    const Verdict verdict = count > static_cast<std::size_t>(few_at_most) && task.required > 1
+                                ? many.solve(within, state.many, plan)
+                                : few.solve(within, state.few, plan);
+    if (!verdict.feasible || verdict.joined > 0 || task.required <= 1 || !task.enforce_slo) return verdict;
+    const double computed = task.cost.step(task.steady_decode(task.required)).total(task.layers()).count();
+    return plan.predicted_step.count() > bound(computed, task.required, slo(task, task.required))
+               ? Verdict::infeasible(Binding::slo)
+               : verdict;
+  }
+
+ private:
+  /// The exact search accepts no plan that misses a deadline: whether a request waits instead is decided here.
+  static constexpr Few exact() {
+    Few few{};
+    if constexpr (requires { few.options.alpha; }) few.options.alpha = 0;
+    return few;
+  }
+  static double context_of(const RequestRow& row) { return static_cast<double>(row.context().count()) + 8; }
+
+  /// Inserts a request. Its share of `quantile` is drawn by its id: on average 1, at most 2.
+  template <class Task>
+  void add(std::vector<Future>& all, const Task& task, const RequestRow& row) const {
+    const double share = 2 * Random(1 + 0x9e3779b97f4a7c15u * (index(row.id) + 1)).uniform();
+    const double unknown = std::max(16.0, 1024 - static_cast<double>(row.generated.count()));
+    const double remaining =
+        task.view.lengths->remaining(row.generated, std::clamp(share * quantile, 0.01, 1.0), 5, unknown);
+    const auto longer = [](const Future& a, const Future& b) { return a.remaining > b.remaining; };
+    const Future one{context_of(row), remaining};
+    all.insert(std::upper_bound(all.begin(), all.end(), one, longer), one);
+  }
+  template <class Task>
+  static double slo(const Task& task, std::size_t count) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Claim& claim : task.claims.first(count))
+      least = std::min(least, task.view.row(claim.slot).spec.slo.tbt.count());
+    return least;
+  }
+  [[nodiscard]] double bound(double computed, std::size_t count, double limit) const {
+    return std::max(computed, std::min(limit, computed * (1 + worth / static_cast<double>(count))));
+  }
+  /// Whether the step of `count` requests with `tokens` of KV in all is worth it.
+  template <class Task>
+  bool is_worth_it(const Task& task, std::size_t count, double tokens, double limit) const {
+    Work work;
+    work.decodes = work.samples = static_cast<std::int64_t>(count);
+    work.decode_context = Tokens{static_cast<std::int64_t>(tokens)};
+    const double computed = task.cost.step(work).total(task.layers()).count();
+    if (computed > limit) return false;
+    const double blocks = tokens / static_cast<double>(task.view.limits.block_tokens.count());
+    const double over = blocks * task.layers() - static_cast<double>(task.device_budget.count());
+    if (over <= 0) return true;
+    const BlockLink link = task.block_link();
+    const double moved = over + 2 * blocks; // about two layers are in flight
+    return over <= static_cast<double>(task.host_budget.count()) &&
+           moved / link.blocks_per_s + link.per_layer_s * task.layers() <= bound(computed, count, limit);
+  }
+  /// Whether it stays so whenever one of `future` ends: those left then have that one's remaining tokens more.
+  template <class Task>
+  bool stays_worth_it(const Task& task, std::span<const Future> future, double limit) const {
+    double held = 0;
+    for (std::size_t i = 0; i < future.size(); ++i) {
+      held += future[i].context;
+      if (!is_worth_it(task, i + 1, held + static_cast<double>(i + 1) * future[i].remaining, limit)) return false;
+    }
+    return true;
+  }
+};
+
+using Foresight = BasicForesight<>;
+
+static_assert(Placement<Foresight>);
+
+} // namespace sluice

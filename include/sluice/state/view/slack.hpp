@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slack: how far a request is ahead of its deadlines, for policies that choose whom a wait costs least.
+#pragma once
+
+#include "sluice/state/view/request_row.hpp"
+
+#include <compare>
+
+namespace sluice {
+
+/// Seconds until the request is late if it got nothing more: its first token is due at arrival + TTFT SLO, and each
+/// further token one TBT SLO later. Below 0: its next token is behind that schedule. Infinite without an SLO.
+[[nodiscard]] inline double ahead_s(const RequestRow& row, Seconds now) {
+  return (row.spec.arrival + row.spec.slo.ttft - now).count() +
+         static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
+}
+
+/// How little a pause of a request costs: the greatest pauses first. A request before its first token never pauses by
+/// choice: its prompt would be lost, or held for nothing. A request behind its whole schedule has missed its SLO, and
+/// pausing it loses no more; among others, deposited tokens cover the pause, and then the distance to the deadline.
+struct PauseOrder {
+  bool started = false;
+  bool behind = false;
+  std::int64_t deposit = 0;
+  double ahead_s = 0;
+
+  [[nodiscard]] static PauseOrder of(const RequestRow& row, Seconds now) {
+    const double ahead = sluice::ahead_s(row, now);
+    if (row.generated.count() == 0) return {false, false, 0, -static_cast<double>(row.context().count())};
+    return {true, ahead < 0, row.deposit().count(), ahead};
+  }
+  friend auto operator<=>(const PauseOrder&, const PauseOrder&) = default;
+};
+
+} // namespace sluice

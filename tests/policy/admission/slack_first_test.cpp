@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlackFirst: its order against a sort of all requests, whom it presses on, and the chunks that an SLO bears.
+#include "sluice/policy/admission/slack_first.hpp"
+
+#include "support/hand_made.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// Waiting requests with any size, arrival and SLO, entered in the order of their arrival.
+std::vector<Slot> enter_waiting(HandMade& made, Random& random, std::int64_t count, const SlackFirst& policy,
+                                SlackFirst::State& state) {
+  std::vector<Slot> waiting;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Slot slot = made.add(Tokens{between(random, 1, 40)}, Tokens{50}, Tokens{0}, Tokens{0}, Phase::waiting);
+    RequestRow& row = made.rows[index(slot)];
+    row.spec.arrival = Seconds{80 + static_cast<double>(i)};
+    row.spec.slo = {.ttft = Seconds{static_cast<double>(between(random, 1, 30))}, .tbt = Seconds{0.1}};
+    waiting.push_back(slot);
+    policy.enter(state, slot, row);
+  }
+  return waiting;
+}
+
+} // namespace
+
+TEST_CASE("newcomers join in time first, the smallest first, then late ones, the smallest first") {
+  Random random(4);
+  int both = 0;
+  for (int round = 0; round < 500; ++round) {
+    CAPTURE(round);
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    SlackFirst policy;
+    SlackFirst::State state;
+    std::vector<Slot> waiting = enter_waiting(made, random, between(random, 1, 12), policy, state);
+    for (std::int64_t i = between(random, 0, 3); i > 0; --i) {
+      const Slot slot = made.add(Tokens{between(random, 1, 40)}, Tokens{50}, Tokens{5}, Tokens{0}, Phase::preempted);
+      made.rows[index(slot)].may_return = random.below(4) > 0;
+      made.preempted.push_back(slot);
+    }
+    for (std::int64_t i = between(random, 0, 3); i > 0 && !waiting.empty(); --i) { // some are cancelled
+      const auto gone = waiting.begin() + between(random, 0, static_cast<std::int64_t>(waiting.size()) - 1);
+      policy.leave(state, *gone, made.rows[index(*gone)]);
+      waiting.erase(gone);
+    }
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal);
+
+    std::vector<std::tuple<int, std::int64_t, std::uint32_t>> expected; // group, size, slot
+    int late = 0;
+    for (const Slot slot : made.preempted)
+      if (made.rows[index(slot)].may_return)
+        expected.emplace_back(0, made.rows[index(slot)].context().count(), index(slot));
+    for (const Slot slot : waiting) {
+      const RequestRow& row = made.rows[index(slot)];
+      const bool is_late = row.spec.arrival + row.spec.slo.ttft < made.now;
+      late += is_late;
+      expected.emplace_back(is_late ? 2 : 1, row.context().count(), index(slot));
+    }
+    std::sort(expected.begin(), expected.end());
+    REQUIRE(proposal.claims.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(index(proposal.claims[i].slot) == std::get<2>(expected[i]));
+      CHECK_FALSE(proposal.claims[i].required); // nobody runs, so nobody could pay
+    }
+    both += late > 0 && late < static_cast<int>(waiting.size());
+  }
+  CHECK(both > 100);
+}
+
+TEST_CASE("once in `turn` joins the oldest late request is next, however large") {
+  HandMade made;
+  made.limits = {.batch = 1, .batch_tokens = Tokens{100'000}};
+  SlackFirst policy;
+  policy.turn = 3;
+  SlackFirst::State state;
+  const auto wait = [&](std::int64_t prompt) {
+    const Slot slot = made.add(Tokens{prompt}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
+    RequestRow& row = made.rows[index(slot)];
+    row.spec.arrival = Seconds{static_cast<double>(index(slot))};
+    row.spec.slo = {.ttft = Seconds{1}, .tbt = Seconds{0.1}};
+    policy.enter(state, slot, row);
+  };
+  wait(1000);
+  for (int i = 0; i < 8; ++i) wait(10 + i);
+  std::vector<std::uint32_t> joined;
+  for (int i = 0; i < 5; ++i) {
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal);
+    REQUIRE(proposal.claims.size() == 1);
+    const Slot slot = proposal.claims.front().slot;
+    joined.push_back(index(slot));
+    policy.leave(state, slot, made.rows[index(slot)]);
+  }
+  CHECK(joined == std::vector<std::uint32_t>{1, 2, 3, 0, 4});
+}
+
+TEST_CASE("a newcomer presses on the running request whose pause costs least, if it is large and pauses are affordable") {
+  Random random(5);
+  int pressed = 0, not_pressed = 0;
+  for (int round = 0; round < 1000; ++round) {
+    CAPTURE(round);
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    SlackFirst policy;
+    policy.patience = 0.5;
+    policy.ratio = 4;
+    SlackFirst::State state;
+    for (std::int64_t i = between(random, 0, 5); i > 0; --i) {
+      const Slot slot = made.decoding(Tokens{between(random, 1, 300)}, Tokens{between(random, 1, 9)}, Tokens{100});
+      RequestRow& row = made.rows[index(slot)];
+      row.spec.arrival = Seconds{static_cast<double>(between(random, 90, 99))};
+      row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
+    }
+    enter_waiting(made, random, between(random, 1, 3), policy, state);
+    View view = made.view();
+    view.served.tokens = between(random, 0, 1);
+    Proposal proposal;
+    policy.propose(view, state, proposal);
+    const auto claim = std::find_if(proposal.claims.begin(), proposal.claims.end(),
+                                    [](const Claim& one) { return one.at_cost_of.has_value(); });
+    // By hand: the smallest newcomer in time, and the best of those that run.
+    const RequestRow* comes = nullptr;
+    for (const RequestRow& row : made.rows)
+      if (row.phase == Phase::waiting && row.spec.arrival + row.spec.slo.ttft >= made.now &&
+          (comes == nullptr || row.context() < comes->context()))
+        comes = &row;
+    const RequestRow* pays = nullptr;
+    for (const Slot slot : made.running) {
+      const RequestRow& row = made.rows[index(slot)];
+      if (pays == nullptr || PauseOrder::of(row, made.now) >= PauseOrder::of(*pays, made.now)) pays = &row;
+    }
+    const bool expected = comes != nullptr && pays != nullptr && view.served.tokens > 0 &&
+                          4 * comes->context().count() < pays->computed.count() &&
+                          (made.now - comes->spec.arrival) > 0.5 * comes->spec.slo.ttft;
+    REQUIRE((claim != proposal.claims.end()) == expected);
+    ++(expected ? pressed : not_pressed);
+    if (!expected) continue;
+    CHECK(claim->required);
+    CHECK(made.rows[index(claim->slot)].id == comes->id);
+    CHECK(made.rows[index(*claim->at_cost_of)].id == pays->id);
+    CHECK(claim == proposal.claims.begin() + static_cast<std::ptrdiff_t>(made.running.size()));
+  }
+  CHECK(pressed > 50);
+  CHECK(not_pressed > 50);
+}
+
+TEST_CASE("chunks follow the SLO of those that decode, whatever a prompt token costs") {
+  Random random(6);
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    const double fixed = 0.01 + 0.02 * random.uniform(), per_token = 1e-5 * (1 + 20 * random.uniform());
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
+    const Slot prompt = made.add(Tokens{1'000'000}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::running);
+    made.running.push_back(prompt);
+    const Seconds slo{0.1};
+    made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = slo};
+    made.rows[index(prompt)].spec.slo = {.ttft = Seconds{1e9}, .tbt = slo};
+    SlackFirst policy;
+    SlackFirst::State state;
+    double step = 0;
+    for (int i = 0; i < 60; ++i) {
+      Proposal proposal;
+      policy.propose(made.view(), state, proposal);
+      REQUIRE(proposal.claims.size() == 2);
+      CHECK(proposal.claims.front().tokens == Tokens{1}); // the decode first
+      step = fixed + per_token * static_cast<double>(proposal.claims.back().tokens.count());
+      made.now += Seconds{step};
+      ++made.step;
+    }
+    CHECK(step == doctest::Approx(policy.chunk.share * slo.count()).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a first token that would otherwise be late raises the budget beyond the SLO's chunk") {
+  HandMade made;
+  made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+  const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
+  made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+  PromptChunk chunk;
+  PromptChunk::State state;
+  state.step_s = 0.1;
+  RequestRow newest;
+  newest.spec.prompt = Tokens{8000};
+  newest.spec.arrival = made.now;
+  newest.spec.slo.ttft = Seconds{10};
+  CHECK(chunk.budget(made.view(), state, nullptr) == Tokens{1 + 256});
+  newest.spec.slo.ttft = Seconds{1000};
+  CHECK(chunk.budget(made.view(), state, &newest) == Tokens{1 + 256});
+  newest.spec.slo.ttft = Seconds{2}; // 1.6 s at 0.1 s each: 16 iterations
+  CHECK(chunk.budget(made.view(), state, &newest) == Tokens{1 + 500});
+}
