@@ -80,7 +80,7 @@ def judge(mine, theirs, more, absolute, relative):
 
 
 def judged(rows, scale):
-    """For each figure: ours, the best published system, its mean, and the verdict; and who is ahead in three figures."""
+    """For each figure: ours, the best published system, its mean, and the verdict; and the systems ahead in three figures."""
     systems = {name: seeds for (at, name), seeds in rows.items() if at == scale}
     mean = lambda name, key, factor: statistics.fmean(values(systems[name], key, factor))
     published = [name for name in systems if name not in oracles | controls | {ours}]

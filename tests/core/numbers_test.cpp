@@ -14,8 +14,6 @@ namespace {
 struct Options {
   double alpha = 1;
 };
-/// A generic lambda of its own: clang-format 14 cannot format one inside the braces below.
-constexpr auto alpha_of = [](auto& policy) -> auto& { return policy.options.alpha; };
 struct Policy {
   double share = 0.5;
   int turn = 3;
@@ -23,13 +21,14 @@ struct Policy {
   Seconds wait{2.5};
   Tokens chunk{64};
   Options options{};
-  static constexpr auto numbers = Numbers{"Policy",
-                                          Number{"share", &Policy::share, 0, 1, "a share"},
-                                          Number{"turn", &Policy::turn, 1, 9, "a turn"},
-                                          Number{"last", &Policy::last, 0, 1, "a switch"},
-                                          Number{"wait", &Policy::wait, 0, 60, "seconds"},
-                                          Number{"chunk", &Policy::chunk, 1, 100, "tokens"},
-                                          Number{"alpha", alpha_of, 0, 2, "a member's member"}};
+  static constexpr auto numbers =
+      Numbers{"Policy",
+              Number{"share", &Policy::share, 0, 1, "a share"},
+              Number{"turn", &Policy::turn, 1, 9, "a turn"},
+              Number{"last", &Policy::last, 0, 1, "a switch"},
+              Number{"wait", &Policy::wait, 0, 60, "seconds"},
+              Number{"chunk", &Policy::chunk, 1, 100, "tokens"},
+              Number{"alpha", member_of(&Policy::options, &Options::alpha), 0, 2, "a member's member"}};
 };
 struct Plain {
   double share = 0.5;

@@ -70,6 +70,13 @@ struct Number {
   }
 };
 
+/// A member of a member, for a Number: `member_of(&Policy::options, &Options::alpha)`. Rejected: a lambda in its place;
+/// clang-format 14 takes a generic lambda inside braces for a block.
+template <class C, class Outer, class Inner>
+constexpr auto member_of(Outer C::*outer, Inner Outer::*inner) {
+  return [ outer, inner ](auto& object) -> auto& { return object.*outer.*inner; };
+}
+
 /// A policy's parameters, under the name by which a program sets them: `--set SlackFirst.share=0.8`.
 ///
 ///     struct SlackFirst {

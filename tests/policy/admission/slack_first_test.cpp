@@ -104,7 +104,8 @@ TEST_CASE("once in `turn` joins the oldest late request is next, however large")
   CHECK(joined == std::vector<std::uint32_t>{1, 2, 3, 0, 4});
 }
 
-TEST_CASE("a newcomer presses on the running request whose pause costs least, if it is large and pauses are affordable") {
+TEST_CASE(
+    "a newcomer presses on the running request whose pause costs least, if it is large and pauses are affordable") {
   Random random(5);
   int pressed = 0, not_pressed = 0;
   for (int round = 0; round < 1000; ++round) {

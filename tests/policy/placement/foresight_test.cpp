@@ -55,8 +55,8 @@ struct Scene {
 };
 
 /// What the class comment says, decoded token by token until all have ended: is each step worth it?
-bool worth_it_to_the_end(const Scene& scene, const View& view, std::size_t count, const std::map<std::uint32_t, int>& left,
-                         double worth, int tokens_ahead, bool late) {
+bool worth_it_to_the_end(const Scene& scene, const View& view, std::size_t count,
+                         const std::map<std::uint32_t, int>& left, double worth, int tokens_ahead, bool late) {
   double slo = 1e9;
   for (std::size_t i = 0; i < count; ++i) slo = std::min(slo, view.row(scene.claims[i].slot).spec.slo.tbt.count());
   const int from = late ? 0 : tokens_ahead, to = late ? 1100 : tokens_ahead;

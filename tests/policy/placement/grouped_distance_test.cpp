@@ -106,8 +106,7 @@ TEST_CASE("with as many groups as requests the plan is the exact search's") {
     CHECK(a.proven_optimal);
     // The exact search 16 tokens later judges the same blocks; its cost model is asked at that context.
     const double computed = scene.cost.step(task.steady_decode(scene.claims.size())).total(8).count();
-    const double later =
-        scene.cost.step(task.after(Tokens{16}).steady_decode(scene.claims.size())).total(8).count();
+    const double later = scene.cost.step(task.after(Tokens{16}).steady_decode(scene.claims.size())).total(8).count();
     CHECK(a.predicted_step.count() <= b.predicted_step.count() * (1 + 1e-9));
     CHECK(a.predicted_step.count() >= b.predicted_step.count() - (later - computed) - 1e-9);
     ++compared;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PauseSlackest: who is preempted, against a ranking of all candidates by hand.
+// PauseSlackest: the preempted request, against a ranking of all candidates by hand.
 #include "sluice/policy/relief/pause_slackest.hpp"
 
 #include "support/hand_made.hpp"
@@ -57,7 +57,7 @@ TEST_CASE("a newcomer costs a request that has lost its SLO, then a covered one,
     const View view = scene.made.view();
     const std::size_t chosen = PauseSlackest{}.choose(view, state, scene.claims);
     REQUIRE(chosen < scene.claims.size());
-    /// Started, behind, deposit, seconds ahead: whoever has more is preempted.
+    /// Started, behind, deposit, seconds ahead: the request with more is preempted.
     const auto rank = [&](std::size_t i) {
       const RequestRow& row = view.row(scene.claims[i].slot);
       const double due = row.spec.arrival.count() + row.spec.slo.ttft.count() +

@@ -21,13 +21,13 @@ struct PromptChunk {
   double least = 48;  ///< prompt tokens in an iteration, at least
 
   struct State {
-    double tokens = 256;  ///< prompt tokens that an iteration bears
-    double step_s = 0;    ///< the last iteration's time
-    Seconds now{0};       ///< of the last proposal, as are the next
+    double tokens = 256; ///< prompt tokens that an iteration bears
+    double step_s = 0;   ///< the last iteration's time
+    Seconds now{0};      ///< of the last proposal, as are the next
     std::int64_t step = -1, prompts = 0, decodes = 0;
   };
 
-  /// The token budget of the next iteration. `newest`: a waiting request whose first token is to be in time, or null.
+  /// The token budget of the next iteration. `newest`: a waiting request whose first token must be in time, or null.
   [[nodiscard]] Tokens budget(const View& view, State& state, const RequestRow* newest) const {
     double slo = std::numeric_limits<double>::infinity();
     std::int64_t decodes = 0;
@@ -44,8 +44,7 @@ struct PromptChunk {
     look_back(view, state, share * slo);
     state.decodes = decodes;
     if (decodes == 0 || std::isinf(slo)) return view.limits.batch_tokens;
-    return std::min(view.limits.batch_tokens,
-                    Tokens{decodes + static_cast<std::int64_t>(std::max(state.tokens, due))});
+    return std::min(view.limits.batch_tokens, Tokens{decodes + static_cast<std::int64_t>(std::max(state.tokens, due))});
   }
   /// Remembers what was proposed with that budget.
   void proposed(const View& view, State& state, const Proposal& proposal) const {
@@ -68,7 +67,8 @@ struct PromptChunk {
     if (state.prompts == 0 || state.decodes == 0 || std::isinf(target) || passed <= 0) return;
     const double change = std::clamp(target / passed, 0.5, 1.3);
     if (change > 1 && static_cast<double>(state.prompts) <= 0.8 * state.tokens) return; // the budget was not used
-    state.tokens = std::clamp(state.tokens * change, least, std::max(least, static_cast<double>(view.limits.batch_tokens.count())));
+    state.tokens = std::clamp(state.tokens * change, least,
+                              std::max(least, static_cast<double>(view.limits.batch_tokens.count())));
   }
   /// Prompt tokens an iteration with which a request's first token comes at 0.8 of the time that is left.
   static double in_time(const View& view, const State& state, const RequestRow& row) {

@@ -23,8 +23,8 @@ namespace sluice {
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
 ///  2. *Pressing*: a newcomer that has waited for `patience` joins at the cost of the running request whose pause costs
-///     least, if that one is `ratio` times as large, and as long as all pauses have missed fewer than `misses` deadlines
-///     a token.
+///     least, if that one is `ratio` times as large, and as long as all pauses have missed fewer than `misses`
+///     deadlines a token.
 ///  3. Prompts are computed in chunks that the decodes' SLO bears (PromptChunk).
 struct SlackFirst {
   using role = roles::Admission;
@@ -40,9 +40,9 @@ struct SlackFirst {
   int turn = 32;         ///< once in so many joins the oldest late request is next
   static constexpr auto numbers = Numbers{
       "SlackFirst",
-      Number{"share", [](auto& policy) -> auto& { return policy.chunk.share; }, 0, 1,
+      Number{"share", member_of(&SlackFirst::chunk, &PromptChunk::share), 0, 1,
              "of the tightest SLO for an iteration with prompts"},
-      Number{"least_chunk", [](auto& policy) -> auto& { return policy.chunk.least; }, 1, 1e9,
+      Number{"least_chunk", member_of(&SlackFirst::chunk, &PromptChunk::least), 1, 1e9,
              "prompt tokens in an iteration, at least"},
       Number{"misses", &SlackFirst::misses, 0, 1e9, "deadlines that pauses may miss per token generated"},
       Number{"crowd", &SlackFirst::crowd, 0, 1e9, "fewer with more requests: by crowd / (crowd + running)"},

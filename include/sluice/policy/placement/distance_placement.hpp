@@ -32,8 +32,11 @@ struct BasicDistancePlacement {
 
   PlanningOptions options{};
   static constexpr auto numbers =
-      Numbers{"DistancePlacement", Number{"alpha", detail::alpha_of, 0, 1e9, "misses per step that a plan may accept"},
-              Number{"node_limit", detail::node_limit_of, 1, 1e9, "placements that the search evaluates at most"}};
+      Numbers{"DistancePlacement",
+              Number{"alpha", member_of(&BasicDistancePlacement::options, &PlanningOptions::alpha), 0, 1e9,
+                     "misses per step that a plan may accept"},
+              Number{"node_limit", member_of(&BasicDistancePlacement::options, &PlanningOptions::node_limit), 1, 1e9,
+                     "placements that the search evaluates at most"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 

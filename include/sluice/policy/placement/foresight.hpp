@@ -19,10 +19,10 @@ namespace sluice {
 ///
 /// A newcomer joins if the longer step is worth it: within the tightest SLO, and longer than the computation by no more
 /// than `worth` / n of it for n requests, since one more of them gains 1 / n. The part of the batch's KV beyond the
-/// device is fetched in every step. A newcomer whose first token can still be in time is judged `soon` tokens ahead. For
-/// one that is late anyway the step must stay worth it whenever one of the batch is expected to end, each request with
-/// the tokens that it has then: lengths are those of past requests (`View::lengths`), of which each request draws a
-/// quantile once, so that a batch ends as requests do and not all at its mean. If a running batch's own step is no
+/// device is fetched in every step. A newcomer whose first token can still be in time is judged `soon` tokens ahead.
+/// For one that is late anyway the step must stay worth it whenever one of the batch is expected to end, each request
+/// with the tokens that it has then: lengths are those of past requests (`View::lengths`), of which each request draws
+/// a quantile once, so that a batch ends as requests do and not all at its mean. If a running batch's own step is no
 /// longer worth it, there is no plan, and a request is preempted.
 ///
 /// `Few` places up to `few_at_most` requests and `Many` more: distances of their own pay where few requests share the

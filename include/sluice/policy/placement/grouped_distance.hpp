@@ -44,9 +44,9 @@ struct BasicGroupedDistance {
   static constexpr auto numbers = Numbers{
       "GroupedDistance", Number{"groups", &BasicGroupedDistance::groups, 1, 64, "groups whose distances are searched"},
       Number{"growth", &BasicGroupedDistance::growth, 1, 1e6, "tokens that a plan lasts"},
-      Number{"alpha", [](auto& policy) -> auto& { return policy.options.alpha; }, 0, 1e9,
+      Number{"alpha", member_of(&BasicGroupedDistance::options, &PlanningOptions::alpha), 0, 1e9,
              "misses per step that a plan may accept"},
-      Number{"node_limit", [](auto& policy) -> auto& { return policy.options.node_limit; }, 1, 1e9,
+      Number{"node_limit", member_of(&BasicGroupedDistance::options, &PlanningOptions::node_limit), 1, 1e9,
              "placements that the search evaluates at most"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }

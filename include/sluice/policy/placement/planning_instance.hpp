@@ -29,15 +29,6 @@ struct PlanningOptions {
   std::int64_t node_limit = 200;
 };
 
-namespace detail {
-
-/// Members of a policy's `options`, for its numbers. They have names because clang-format 14 cannot format a generic
-/// lambda inside braces.
-inline constexpr auto alpha_of = [](auto& policy) -> auto& { return policy.options.alpha; };
-inline constexpr auto node_limit_of = [](auto& policy) -> auto& { return policy.options.node_limit; };
-
-} // namespace detail
-
 /// The first `count` claims of `task` as an instance; `instance` keeps its memory.
 ///
 /// If more preempted requests have an empty deposit than alpha allows, no plan could meet alpha, and preempting more

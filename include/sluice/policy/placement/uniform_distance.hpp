@@ -26,7 +26,8 @@ struct BasicUniformDistance {
 
   PlanningOptions options{};
   static constexpr auto numbers =
-      Numbers{"UniformDistance", Number{"alpha", detail::alpha_of, 0, 1e9, "misses per step that a plan may accept"}};
+      Numbers{"UniformDistance", Number{"alpha", member_of(&BasicUniformDistance::options, &PlanningOptions::alpha), 0,
+                                        1e9, "misses per step that a plan may accept"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 

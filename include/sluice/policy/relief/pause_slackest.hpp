@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PauseSlackest: the request whose pause costs least gives way.
+// PauseSlackest: preempts the request whose pause costs least.
 #pragma once
 
 #include "sluice/policy/relief/relief.hpp"
@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// If KV has grown beyond memory, the newest request is preempted, which loses the least work. If a newcomer presses, the
-/// request whose pause costs least does (`PauseOrder`): one that has missed its SLO, then one with deposited tokens,
-/// then the one furthest ahead of its deadlines. A paused request may return as soon as there is room.
+/// If KV has grown beyond memory, the newest request is preempted, which loses the least work. If a newcomer presses,
+/// the request whose pause costs least does (`PauseOrder`): one that has missed its SLO, then one with deposited
+/// tokens, then the one furthest ahead of its deadlines. A paused request may return as soon as there is room.
 struct PauseSlackest {
   using role = roles::Relief;
   struct State {};
@@ -30,7 +30,9 @@ struct PauseSlackest {
   bool may_return(const View& /*view*/, const RequestRow& /*row*/) const { return true; }
 
  private:
-  static PauseOrder order(const View& view, const Claim& claim) { return PauseOrder::of(view.row(claim.slot), view.now); }
+  static PauseOrder order(const View& view, const Claim& claim) {
+    return PauseOrder::of(view.row(claim.slot), view.now);
+  }
 };
 
 static_assert(Relief<PauseSlackest>);
