@@ -141,7 +141,7 @@ std::string one_tier(const Options& options, const std::vector<Use>& uses,
 std::string two_tiers(const Options& options, const std::vector<Use>& uses,
                       const std::vector<std::vector<BlockKey>>& keys) {
   TextTable table({{"", "copies"}, {"found, %", "device"}, {"found, %", "host"}, {"", "blocks written"}});
-  for (const Copies copies : {Copies::inclusive, Copies::write_back, Copies::exclusive}) {
+  for (const HostCopies copies : {HostCopies::inclusive, HostCopies::write_back, HostCopies::exclusive}) {
     UntimedTiers tiers(TokenBlocks{options.device}, TokenBlocks{options.host}, copies);
     std::int64_t lookups = 0;
     for (std::size_t i = 0; i < uses.size(); ++i) {

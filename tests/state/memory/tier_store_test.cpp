@@ -231,9 +231,9 @@ TEST_CASE("two tiers: inclusive hosts repeat one LRU of their size, exclusive on
     Random random(seed);
     const auto device = static_cast<std::int64_t>(8 + random.below(8));
     const auto host = static_cast<std::int64_t>(8 + device + static_cast<std::int64_t>(random.below(30)));
-    UntimedTiers inclusive(TokenBlocks{device}, TokenBlocks{host}, Copies::inclusive);
-    UntimedTiers exclusive(TokenBlocks{device}, TokenBlocks{host}, Copies::exclusive);
-    UntimedTiers back(TokenBlocks{device}, TokenBlocks{host}, Copies::write_back);
+    UntimedTiers inclusive(TokenBlocks{device}, TokenBlocks{host}, HostCopies::inclusive);
+    UntimedTiers exclusive(TokenBlocks{device}, TokenBlocks{host}, HostCopies::exclusive);
+    UntimedTiers back(TokenBlocks{device}, TokenBlocks{host}, HostCopies::write_back);
     TierStore one(TokenBlocks{host}, Replacement::least_recent),
         both(TokenBlocks{device + host}, Replacement::least_recent);
     std::int64_t in_one = 0, in_both = 0;

@@ -12,13 +12,13 @@
 namespace sluice {
 
 /// Which blocks the host has copies of.
-enum class Copies : std::uint8_t {
+enum class HostCopies : std::uint8_t {
   inclusive,  ///< every block, as soon as it is computed (write-through)
   write_back, ///< blocks that the device evicts; a loaded block keeps its copy
   exclusive,  ///< blocks that the device evicts; a loaded block leaves the host
 };
 
-constexpr std::string_view name(Copies copies) {
+constexpr std::string_view name(HostCopies copies) {
   constexpr std::string_view names[] = {"inclusive", "write-back", "exclusive"};
   return names[static_cast<std::size_t>(copies)];
 }
@@ -27,7 +27,7 @@ constexpr std::string_view name(Copies copies) {
 /// quick way to size a host.
 class UntimedTiers {
  public:
-  UntimedTiers(TokenBlocks device, TokenBlocks host, Copies copies)
+  UntimedTiers(TokenBlocks device, TokenBlocks host, HostCopies copies)
       : device_(device, Replacement::least_recent), host_(host, Replacement::least_recent), copies_(copies) {}
 
   /// A request with these blocks; it looks up the first `looked_up` of them.
@@ -38,11 +38,11 @@ class UntimedTiers {
     looked_up_ += static_cast<std::int64_t>(looked_up);
     device_hits_ += static_cast<std::int64_t>(on_device);
     host_hits_ += static_cast<std::int64_t>(found - on_device);
-    if (copies_ == Copies::inclusive) written_ += static_cast<std::int64_t>(host_.store(keys));
-    if (copies_ == Copies::write_back) host_.touch(keys);
-    if (copies_ == Copies::exclusive) host_.remove(keys.subspan(on_device, found - on_device));
+    if (copies_ == HostCopies::inclusive) written_ += static_cast<std::int64_t>(host_.store(keys));
+    if (copies_ == HostCopies::write_back) host_.touch(keys);
+    if (copies_ == HostCopies::exclusive) host_.remove(keys.subspan(on_device, found - on_device));
     device_.store(keys, [this](BlockKey key) {
-      if (copies_ != Copies::inclusive) written_ += host_.store_one(key, copies_ == Copies::exclusive) ? 1 : 0;
+      if (copies_ != HostCopies::inclusive) written_ += host_.store_one(key, copies_ == HostCopies::exclusive) ? 1 : 0;
     });
   }
 
@@ -53,7 +53,7 @@ class UntimedTiers {
 
  private:
   TierStore device_, host_;
-  Copies copies_;
+  HostCopies copies_;
   std::int64_t looked_up_ = 0, device_hits_ = 0, host_hits_ = 0, written_ = 0;
 };
 
