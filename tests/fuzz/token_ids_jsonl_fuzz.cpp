@@ -4,7 +4,7 @@
 #include "fuzz/fuzz_support.hpp"
 #include "workload/trace_text.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(token_ids_jsonl) {
   auto reader = sluice_test::reader_of<sluice::TokenIdsReader>(sluice_test::text_of(data, size));
   sluice_test::drain(reader);
   return 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/tokenizer/bytes.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/in_process_engine.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/serve/written_slos.hpp"
 
 #include <doctest/doctest.h>

@@ -3,6 +3,7 @@
 
 #include "sluice/report/observer/json_writer.hpp"
 
+#include "shared/version.hpp"
 #include "validate/blis_trace.hpp"
 #include "validate/comparison.hpp"
 #include "validate/known_recordings.hpp"
