@@ -6,7 +6,8 @@ usage: leading.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] 
 
 The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is a run of sluice-compare
 with all systems; its results stay in --kept (out/leading), so that an interrupted run goes on where it was. --seeds
-replaces the list of leading.json, and the page says so. --check writes nothing and fails if the page would change.
+replaces the list of leading.json, and --quick leaves out systems that seldom lead (those kept are in leading.json); the
+page says both. --check writes nothing and fails if the page would change.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
@@ -40,7 +41,9 @@ t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # 
 def run(options, cells, name, machine, flags, seeds, deposit):
     """The rows of a cell: {(scale, system): {figure: its value for each seed}}."""
     words = f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
-    command = [options.bin / "sluice-compare", "--systems", "all", "--deposit", deposit, "--quiet", *words, *options.more]
+    quick = cells["quick_systems"]["large" if machine in cells["large"] else "demo"]
+    systems = quick if options.quick else "all"
+    command = [options.bin / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *words, *options.more]
     if options.threads:
         command += ["--threads", options.threads]
     command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
@@ -80,7 +83,7 @@ def judge(mine, theirs, more, absolute, relative):
 
 
 def judged(rows, scale):
-    """For each figure: ours, the best published system, its mean, and the verdict; and the systems ahead in three figures."""
+    """For each figure ours, the best published system with its mean, and the verdict; and the systems ahead in three."""
     systems = {name: seeds for (at, name), seeds in rows.items() if at == scale}
     mean = lambda name, key, factor: statistics.fmean(values(systems[name], key, factor))
     published = [name for name in systems if name not in oracles | controls | {ours}]
@@ -133,6 +136,7 @@ def main():
     parser.add_argument("--seeds")
     parser.add_argument("--groups", default="tuned,held out")
     parser.add_argument("--deposits", default="off,on")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads")
     parser.add_argument("--check", action="store_true")
     options, options.more = parser.parse_known_args()
@@ -155,12 +159,15 @@ def main():
             parts.append(f"### {title}\n\n" + textwrap.fill(line, 120, break_on_hyphens=False) + "\n\n" +
                          table(judged_cells))
     body = "\n".join(parts)
-    note = f"Seeds {seeds} where arrivals can be redrawn" + (f"; further flags: {' '.join(options.more)}" if options.more else "") + "."
+    shown = sorted({name for group in cells["quick_systems"].values() for name in group.split(",")} - {ours})
+    note = f"Seeds {seeds} where arrivals can be redrawn" + \
+           (f"; of the published systems only {', '.join(shown)}, with large batches fewer (`--quick`)" if options.quick else "") + (f"; further flags: {' '.join(options.more)}" if options.more else "") + "."
     begin, end = "<!-- cells -->\n", "<!-- end -->\n"
     before = page.read_text()
     if begin not in before:
         sys.exit(f"{page}: it has no line {begin.strip()}")
     head, rest = before.split(begin, 1)
+    note = textwrap.fill(note, 120, break_on_hyphens=False)
     made = head + begin + "\n" + note + "\n\n" + body + "\n" + end + rest.split(end, 1)[1]
     if options.check:
         sys.exit(0 if made == before else f"{page} would change: run bench/leading.py")

@@ -137,7 +137,6 @@
 #include "sluice/policy/admission/slack_first.hpp"
 #include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/relief/pause_resume.hpp"
-#include "sluice/policy/relief/pause_slackest.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/relief/refuse.hpp"
 #include "sluice/policy/relief/relief.hpp"

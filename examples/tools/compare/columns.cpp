@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -519,12 +520,18 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   std::string text;
   if (!comment.empty()) text += heads_of(all);
   const auto add = [&](std::span<const Ran> of, const std::string& title) {
+    if (csv) { // one table, so that a program reads one head
+      auto rows = cells_of(shown, of, false, pivoted, named("class"));
+      auto more = cells_of(shown, of, true, pivoted, named("class"));
+      std::move(more.begin(), more.end(), std::back_inserter(rows));
+      if (!rows.empty()) text += drawn_table(options.table, heads, rows, left);
+      return;
+    }
     for (const bool deposit : {false, true}) {
       const auto rows = cells_of(shown, of, deposit, pivoted, named("class"));
       if (rows.empty()) continue;
-      if (!csv)
-        text += fmt::format("{}{}{}{}:\n\n", comment, title, title.empty() ? "" : ", ",
-                            deposit ? "with deposit" : "without deposit");
+      text += fmt::format("{}{}{}{}:\n\n", comment, title, title.empty() ? "" : ", ",
+                          deposit ? "with deposit" : "without deposit");
       text += drawn_table(options.table, heads, rows, left);
     }
   };

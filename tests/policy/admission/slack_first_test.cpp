@@ -121,6 +121,7 @@ TEST_CASE(
       RequestRow& row = made.rows[index(slot)];
       row.spec.arrival = Seconds{static_cast<double>(between(random, 90, 99))};
       row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
+      if (random.below(3) == 0) row.delivered = Tokens{between(random, 0, row.generated.count())};
     }
     enter_waiting(made, random, between(random, 1, 3), policy, state);
     View view = made.view();
@@ -135,10 +136,16 @@ TEST_CASE(
       if (row.phase == Phase::waiting && row.spec.arrival + row.spec.slo.ttft >= made.now &&
           (comes == nullptr || row.context() < comes->context()))
         comes = &row;
+    // A request that has lost its SLO pays first, then one with deposited tokens, then the one furthest ahead.
+    const auto rank = [&](const RequestRow& row) {
+      const double due = row.spec.arrival.count() + row.spec.slo.ttft.count() +
+                         static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
+      return std::tuple{due < made.now.count(), (row.generated - row.delivered).count(), due - made.now.count()};
+    };
     const RequestRow* pays = nullptr;
     for (const Slot slot : made.running) {
       const RequestRow& row = made.rows[index(slot)];
-      if (pays == nullptr || PauseOrder::of(row, made.now) >= PauseOrder::of(*pays, made.now)) pays = &row;
+      if (pays == nullptr || rank(row) >= rank(*pays)) pays = &row;
     }
     const bool expected = comes != nullptr && pays != nullptr && view.served.tokens > 0 &&
                           4 * comes->context().count() < pays->computed.count() &&

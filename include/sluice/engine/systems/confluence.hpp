@@ -5,14 +5,14 @@
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/slack_first.hpp"
 #include "sluice/policy/placement/foresight.hpp"
-#include "sluice/policy/relief/pause_slackest.hpp"
+#include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/decode_window.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
 
 namespace sluice {
 
-/// No published system leads outside its niche. This one composes three small policies of this project with parts of
+/// No published system leads outside its niche. This one composes small policies of this project with parts of
 /// theirs, under one set of numbers; docs/leading.md compares it with each of them, cell by cell, and says where it
 /// loses.
 ///
@@ -21,10 +21,14 @@ namespace sluice {
 ///   where the KV of few requests lives                  Foresight: OrbitFlow's distances, by GroupedDistance
 ///   ... and of many                                     Foresight: Pie's SwappedLayers, of which only new KV goes back
 ///   when plans are made                                 DecodeWindow (OrbitFlow)
-///   whose tokens wait when not all can be on time       PauseSlackest: who loses least
+///   whose tokens wait for a newcomer that presses       SlackFirst names it: who loses least
+///   whose tokens wait when KV has grown beyond memory   PreemptNewest (vLLM)
 ///   what remains of a paused request                    KeepUntilNeeded (OrbitFlow)
 ///   in which order transfers share the link             DeadlinePool
-using Confluence = Engine<SlackFirst, Foresight, DeadlinePool, DecodeWindow, PauseSlackest, KeepUntilNeeded>;
+///
+/// Taken out again, because seeds showed no difference: a relief of its own (PreemptNewest decides the same, since a
+/// pressing claim names who pays), and expected lengths for newcomers in time.
+using Confluence = Engine<SlackFirst, Foresight, DeadlinePool, DecodeWindow, PreemptNewest, KeepUntilNeeded>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<Confluence::composition>;

@@ -27,7 +27,7 @@ struct PromptChunk {
     std::int64_t step = -1, prompts = 0, decodes = 0;
   };
 
-  /// The token budget of the next iteration. `newest`: a waiting request whose first token must be in time, or null.
+  /// The token budget of the next iteration. `newest`: a waiting request whose first token can be in time, or null.
   [[nodiscard]] Tokens budget(const View& view, State& state, const RequestRow* newest) const {
     double slo = std::numeric_limits<double>::infinity();
     std::int64_t decodes = 0;
