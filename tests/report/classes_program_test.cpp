@@ -14,11 +14,11 @@ namespace {
 
 const std::string small = " --generate demo:requests=12 --kv-blocks 300 --systems VllmSwap,OrbitFlow --deposit off ";
 
-/// A trace whose columns name its requests' SLOs.
+/// A trace whose columns name its requests' SLOs; returns its path in quotes.
 std::string own_slos(const TemporaryFolder& in, const std::string& rows) {
   const std::string path = (in.path / "own.csv").string();
   std::ofstream(path) << "arrival,prompt,output,slo_ttft_s,slo_tbt_s\n" << rows;
-  return path;
+  return "'" + path + "'";
 }
 
 } // namespace

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iomanip>
 #include <map>
 #include <sstream>
 #include <string>
@@ -157,10 +158,11 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return all;
 }
 
+/// As a shell splits a line; a word in single quotes may have blanks.
 std::vector<std::string> words(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> all;
-  for (std::string word; stream >> word;) all.push_back(word);
+  for (std::string word; stream >> std::quoted(word, '\'');) all.push_back(word);
   return all;
 }
 
@@ -182,7 +184,8 @@ TEST_CASE("an interrupted comparison prints its finished rows, and changes no fi
   const auto before = files_in(out);
   REQUIRE(before.size() > 5);
   for (const auto& [number, into] : {std::pair{SIGINT, out}, std::pair{SIGTERM, fresh}}) {
-    Child child("sluice-compare", words(long_comparison + several + "--slo-scale 1,1.5,2,3 --out " + into.string()),
+    Child child("sluice-compare",
+                words(long_comparison + several + "--slo-scale 1,1.5,2,3 --out '" + into.string() + "'"),
                 folder.path / "printed");
     CHECK(child.interrupt_when(begun(2), number) == 128 + number);
     INFO(child.said());
@@ -219,8 +222,8 @@ TEST_CASE("an interrupted grid prints its finished rows, and leaves no file" * n
   Child child("sluice-compare",
               words(long_comparison +
                     "VllmRecompute,VllmSwap --kv-blocks 3000,4000,5000,6000,7000,8000 --slo-scale "
-                    "1,2 --out " +
-                    out.string()),
+                    "1,2 --out '" +
+                    out.string() + "'"),
               folder.path / "printed");
   CHECK(child.interrupt_when(begun(6), SIGINT) == 130);
   INFO(child.said());
@@ -238,7 +241,7 @@ TEST_CASE("an interrupted search prints the capacities that it found, and leaves
   Child child(
       "sluice-compare",
       words("--generate sharegpt:rate=2,requests=200 --deposit off --threads 1 --table csv --capacity 0.9 --systems " +
-            several + "--seeds 1,2 --out " + out.string()),
+            several + "--seeds 1,2 --out '" + out.string() + "'"),
       folder.path / "printed");
   CHECK(child.interrupt_when(begun(3), SIGINT) == 130);
   INFO(child.said());
@@ -253,9 +256,10 @@ TEST_CASE("an interrupted exploration ranks the engines that ran, and leaves no 
           needs_program("sluice-explore")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
-  Child child("sluice-explore",
-              words("--generate sharegpt:rate=2,requests=600 --systems VllmSwap --threads 1 --out " + out.string()),
-              folder.path / "printed");
+  Child child(
+      "sluice-explore",
+      words("--generate sharegpt:rate=2,requests=600 --systems VllmSwap --threads 1 --out '" + out.string() + "'"),
+      folder.path / "printed");
   const auto one_has_run = [](const Child& one) {
     for (const std::string& label : one.labels())
       if (label.find(" of ") != std::string::npos && !label.starts_with("0 ")) return true;
@@ -275,8 +279,8 @@ TEST_CASE("an interrupted exploration ranks the engines that ran, and leaves no 
 TEST_CASE("an interrupted run reports its finished requests, and leaves no file" * needs_program("sluice-run")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out";
-  std::string flags = "--batch 1 --max-tokens 200 --ignore-end --decisions " + (folder.path / "decisions").string() +
-                      " --out " + out.string();
+  std::string flags = "--batch 1 --max-tokens 200 --ignore-end --decisions '" + (folder.path / "decisions").string() +
+                      "' --out '" + out.string() + "'";
   for (int i = 0; i < 400; ++i) flags += " --prompt-ids " + std::to_string(i % 256);
   Child child("sluice-run", words(flags), folder.path / "printed");
   const auto second_is_shown = [](const Child& one) { return one.printed().find("\n1: ") != std::string::npos; };

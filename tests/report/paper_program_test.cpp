@@ -109,12 +109,12 @@ TEST_CASE("a recorded trace has no seed in its caption" * needs_program()) {
   const TemporaryFolder folder;
   const std::string trace = (folder.path / "log.csv").string();
   std::ofstream(trace) << "arrival,prompt,output\n0,50,9\n1,50,9\n2,60,5\n3,9,9\n";
-  const std::string asked = "--systems VllmSwap --deposit off --trace " + trace;
+  const std::string asked = "--systems VllmSwap --deposit off --trace '" + trace + "'";
   CHECK(run(asked).out.find("log.csv, 4 requests, as recorded;") != std::string::npos);
   CHECK(run(asked + " --seed 3").out.find("resampled in blocks of 2, 4 requests, seed 3;") != std::string::npos);
   const Results of("sluice-compare", "--quiet " + asked);
   CHECK(of.text("report.html").find("last row is a control") == std::string::npos);
-  const Results with("sluice-compare", "--quiet --systems VllmSwap,OneAtATime --deposit off --trace " + trace);
+  const Results with("sluice-compare", "--quiet --systems VllmSwap,OneAtATime --deposit off --trace '" + trace + "'");
   CHECK(with.text("report.html").find("The last row is a control") != std::string::npos);
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("plot: a figure of a column's width for a comparison and for one swept
   const TemporaryFolder folder;
   const auto plot = [&](const std::string& name, const std::string& more) {
     const std::string path = (folder.path / name).string();
-    const Ran ran = run(small + more + " --plot " + path);
+    const Ran ran = run(small + more + " --plot '" + path + "'");
     CAPTURE(ran.out);
     if (ran.out.find("this build cannot draw") != std::string::npos) return std::string{"absent"};
     CHECK(ran.code == 0);
