@@ -14,10 +14,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace sluice_test::comparing::capacity {
 
 using nlohmann::json;
-using sluice_test::comparing::needs_program;
 
 const std::string small = "--kv-blocks 600 ";
 
@@ -26,8 +25,6 @@ struct Compared : sluice_test::comparing::Compared {
       : sluice_test::comparing::Compared("--generate demo:requests=24 --batch 4 --deposit off --systems " + systems +
                                          " " + arguments) {}
 };
-
-} // namespace
 
 TEST_CASE("a capacity meets the share and the next rate does not, as --rate-scale confirms" * needs_program()) {
   const Compared found(small + "--capacity 0.6 --seed 2");
@@ -108,8 +105,8 @@ TEST_CASE("the page has a table of all capacities, and the data of its charts" *
                        "OneAtATime,VllmSwap"); // a control, which the page shows with more than its name
   const std::string page = found.text("report.html");
   CHECK(page.find("src=") == std::string::npos);
-  const json data = sluice_test::page_data(page);
-  const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
+  const json data = page_data(page);
+  const std::vector<PageTable> tables = page_tables(page);
   REQUIRE(tables.size() == 1);
   std::vector<json> systems;
   for (const json& cell : found.report.at("cells"))
@@ -122,17 +119,17 @@ TEST_CASE("the page has a table of all capacities, and the data of its charts" *
   for (const auto& row : tables.at(0).rows) {
     std::size_t same = 0;
     for (const json& system : systems) {
-      if (row.at("system") != system.at("name") || !sluice_test::tells(row.at("slo_scale"), system.at("slo_scale")) ||
-          !sluice_test::tells(row.at("link"), system.at("at").at("link")))
+      if (row.at("system") != system.at("name") || !tells(row.at("slo_scale"), system.at("slo_scale")) ||
+          !tells(row.at("link"), system.at("at").at("link")))
         continue;
       ++same;
       for (const char* key : {"requests_per_s", "rate_scale", "slo_attainment"}) {
         CAPTURE(key);
-        CHECK(sluice_test::tells(row.at(key), system.at(key)));
+        CHECK(tells(row.at(key), system.at(key)));
       }
       CHECK(row.at("remark") == system.at("remark"));
       if (!system.contains("pairs")) continue;
-      CHECK(sluice_test::tells(row.at("ratio"), system.at("pairs").at("ratio")));
+      CHECK(tells(row.at("ratio"), system.at("pairs").at("ratio")));
       CHECK(row.at("judged") == system.at("pairs").at("verdict"));
     }
     CHECK(same == 1);
@@ -150,3 +147,5 @@ TEST_CASE("the page has a table of all capacities, and the data of its charts" *
     }
   }
 }
+
+} // namespace sluice_test::comparing::capacity

@@ -7,10 +7,7 @@
 #include <fstream>
 #include <string>
 
-using namespace sluice_test;
-using namespace sluice_test::comparing;
-
-namespace {
+namespace sluice_test::comparing::classes {
 
 const std::string small = " --generate demo:requests=12 --kv-blocks 300 --systems VllmSwap,OrbitFlow --deposit off ";
 
@@ -20,8 +17,6 @@ std::string own_slos(const TemporaryFolder& in, const std::string& rows) {
   std::ofstream(path) << "arrival,prompt,output,slo_ttft_s,slo_tbt_s\n" << rows;
   return "'" + path + "'";
 }
-
-} // namespace
 
 TEST_CASE("classes: a table, rows of classes.csv and of report.json for each" * needs_program()) {
   const Compared of(small + "--slo-classes chat=0.5:2s/50ms,0.5:30s/200ms --seeds 1..2");
@@ -83,3 +78,5 @@ TEST_CASE("classes: tokens.csv.gz needs a folder, classes exclude what they over
   CHECK(of.text("tokens.csv.gz").starts_with("\x1f\x8b"));
   CHECK(of.text("datapackage.json").find("\"path\":\"tokens.csv.gz\"") != std::string::npos);
 }
+
+} // namespace sluice_test::comparing::classes

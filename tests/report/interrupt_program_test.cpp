@@ -27,19 +27,16 @@
 
 extern char** environ; // POSIX leaves the declaration to programs
 
-namespace {
+namespace sluice_test::interrupt {
 
 namespace fs = std::filesystem;
-using sluice_test::content;
-using sluice_test::needs_program;
-using sluice_test::TemporaryFolder;
 
 /// A program whose standard output is a file, and whose standard error is a terminal, so that it draws progress at
 /// once.
 class Child {
  public:
   Child(const std::string& program, std::vector<std::string> words, fs::path out) : out_(std::move(out)) {
-    words.insert(words.begin(), sluice_test::program_path(program).string());
+    words.insert(words.begin(), program_path(program).string());
     terminal_ = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     REQUIRE(terminal_ >= 0);
     REQUIRE(grantpt(terminal_) == 0);
@@ -173,13 +170,11 @@ const std::string long_comparison =
     "--generate sharegpt:rate=2,requests=600 --deposit off --threads 1 --table csv --systems ";
 const std::string several = "VllmRecompute,VllmSwap,SuperInfer,OrbitFlow,Ellm,HCache,Mirage,OneAtATime ";
 
-} // namespace
-
 TEST_CASE("an interrupted comparison prints its finished rows, and changes no file" * needs_program("sluice-compare")) {
   const TemporaryFolder folder;
   const fs::path out = folder.path / "out", fresh = folder.path / "fresh";
-  const sluice_test::Ran earlier = sluice_test::run_program(
-      "sluice-compare", "--generate demo:requests=4 --systems VllmSwap --quiet --out '" + out.string() + "' 2>&1");
+  const Ran earlier = run_program("sluice-compare", "--generate demo:requests=4 --systems VllmSwap --quiet --out '" +
+                                                        out.string() + "' 2>&1");
   REQUIRE_MESSAGE(earlier.code == 0, earlier.out);
   const auto before = files_in(out);
   REQUIRE(before.size() > 5);
@@ -196,8 +191,7 @@ TEST_CASE("an interrupted comparison prints its finished rows, and changes no fi
     CHECK(lines(child.printed()) == 1 + finished);
     CHECK(child.said().find("no file is written") != std::string::npos);
     // The first row equals that of an uninterrupted run.
-    const sluice_test::Ran alone =
-        sluice_test::run_program("sluice-compare", long_comparison + "VllmRecompute --slo-scale 1 --quiet");
+    const Ran alone = run_program("sluice-compare", long_comparison + "VllmRecompute --slo-scale 1 --quiet");
     CHECK(alone.code == 0);
     CHECK(child.printed().starts_with(alone.out));
   }
@@ -317,3 +311,5 @@ TEST_CASE("an interrupted run does not wait for later arrivals" * needs_program(
   CHECK(child.finished().second == 2);
   CHECK(child.printed().find("\"status\":\"unfinished\"") != std::string::npos);
 }
+
+} // namespace sluice_test::interrupt

@@ -7,10 +7,7 @@
 #include <fstream>
 #include <string>
 
-using namespace sluice_test;
-using namespace sluice_test::comparing;
-
-namespace {
+namespace sluice_test::comparing::paper {
 
 const std::string small = " --generate demo:requests=8 --systems VllmSwap,OrbitFlow --deposit off ";
 
@@ -19,8 +16,6 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
 }
-
-} // namespace
 
 TEST_CASE("latex: a whole tabular, every special character escaped, and nothing else but comments" * needs_program()) {
   const Ran ran = run(small + "--seeds 1..3 --table latex --columns system,tbt,ttft,refused,tbt-of-slo");
@@ -146,3 +141,5 @@ TEST_CASE("plot: a figure of a column's width for a comparison and for one swept
   CHECK(refused("--plot a.svg --capacity 0.5").find("a search for capacities has no figure") != std::string::npos);
   CHECK(run("--plot a.svg --kv-blocks 300,500 --deposit off --dry-run").out.find("at most 8") != std::string::npos);
 }
+
+} // namespace sluice_test::comparing::paper

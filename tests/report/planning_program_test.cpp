@@ -5,13 +5,9 @@
 
 #include <string>
 
-using namespace sluice_test;
-
-namespace {
+namespace sluice_test::planning {
 
 const std::string note = "its placement says no effort: planning is charged what its judgements of plans take";
-
-} // namespace
 
 TEST_CASE("planning: an own engine that says no effort is charged by its judgements, and tables say so" *
           needs_program("sluice-deadlines")) {
@@ -30,3 +26,5 @@ TEST_CASE("planning: every published system says its effort" * needs_program("sl
   const Results of("sluice-compare", "--quiet --generate demo:requests=4 --deposit off --no-traces");
   CHECK(of.printed.find("says no effort") == std::string::npos);
 }
+
+} // namespace sluice_test::planning

@@ -15,14 +15,10 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace sluice_test::comparing::results {
 
 using doctest::Approx;
 using nlohmann::json;
-using sluice_test::number;
-using sluice_test::Results;
-using sluice_test::Table;
-using sluice_test::comparing::needs_program;
 namespace fs = std::filesystem;
 
 struct Left : Results {
@@ -48,7 +44,7 @@ struct Iteration {
   double step = 0, start = 0, duration = 0, stall = 0;
 };
 std::map<std::string, std::vector<Iteration>> iterations_of(const fs::path& file) {
-  std::istringstream text(sluice_test::content(file));
+  std::istringstream text(content(file));
   std::string line;
   std::getline(text, line);
   REQUIRE(line.find("system,tenant,deposit,slo_scale,seed,step,start_s,duration_s,stall_s,") == 0);
@@ -70,8 +66,6 @@ std::map<std::string, std::vector<Iteration>> iterations_of(const fs::path& file
   }
   return all;
 }
-
-} // namespace
 
 TEST_CASE("tables: sums over requests, iterations and time buckets equal each run's figures" * needs_program()) {
   for (const std::string workload :
@@ -118,7 +112,7 @@ TEST_CASE("tables: sums over requests, iterations and time buckets equal each ru
     }
     const json package = left.parsed("datapackage.json");
     for (const json& resource : package.at("resources")) { // its statements about the columns are true
-      const std::string text = sluice_test::content(left.folder.path / resource.at("path").get<std::string>());
+      const std::string text = content(left.folder.path / resource.at("path").get<std::string>());
       std::string head;
       for (const json& field : resource.at("schema").at("fields"))
         head += (head.empty() ? "" : ",") + field.at("name").get<std::string>();
@@ -184,7 +178,7 @@ TEST_CASE("the trace of each stalling system of the demo has its longest stall a
     const std::string name = system.at("name");
     CAPTURE(name);
     // One event per line: most of them, counters, are skipped.
-    std::istringstream trace(sluice_test::content(left.folder.path / "traces" / (name + "-x1.5.json")));
+    std::istringstream trace(content(left.folder.path / "traces" / (name + "-x1.5.json")));
     std::string line;
     std::getline(trace, line);
     const json extent = json::parse(line + "]}").at("otherData");
@@ -238,3 +232,5 @@ TEST_CASE("--trace-at shows a time of the run" * needs_program()) {
   CHECK(extent.at("around_s").get<double>() <= 20);
   CHECK(extent.at("around_s").get<double>() > 15);
 }
+
+} // namespace sluice_test::comparing::results

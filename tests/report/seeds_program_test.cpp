@@ -16,14 +16,11 @@
 #include <utility>
 #include <vector>
 
+namespace sluice_test::comparing::seeds {
+
 using namespace sluice;
 
-namespace {
-
 using nlohmann::json;
-using sluice_test::TemporaryFolder;
-using sluice_test::comparing::Compared;
-using sluice_test::comparing::needs_program;
 
 const std::string systems = "--systems OneAtATime,VllmRecompute,VllmSwap,OrbitFlow ";
 const std::string workload = "--generate demo:requests=8 --deposit off " + systems;
@@ -35,8 +32,6 @@ void write_trace(const std::filesystem::path& path) {
   for (int i = 0; i < 10; ++i)
     out << "2023-11-16 18:15:" << 10 + 3 * i + i % 3 << ".0000000," << 100 + 10 * i << "," << 20 + i << "\n";
 }
-
-} // namespace
 
 TEST_CASE("each of several seeds equals the run of --seed, and the row is their mean with its interval" *
           needs_program()) {
@@ -128,3 +123,5 @@ TEST_CASE("a trace is served as recorded without a seed, and redrawn with one, w
   for (const json& delivered : tokens(arrivals)) CHECK(delivered == recorded.row("OneAtATime").at("tokens_delivered"));
   CHECK(tokens(many).at(0) != tokens(many).at(1));
 }
+
+} // namespace sluice_test::comparing::seeds

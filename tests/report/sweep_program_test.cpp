@@ -13,12 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace sluice_test::comparing::sweep {
 
 using nlohmann::json;
-using sluice_test::Ran;
-using sluice_test::TemporaryFolder;
-using sluice_test::comparing::needs_program;
 
 const std::string workload = "--generate demo:requests=8 --systems OneAtATime,VllmSwap,FutureMemory ";
 
@@ -34,8 +31,6 @@ json without_command(json report) {
   report.erase("made_by");
   return report;
 }
-
-} // namespace
 
 TEST_CASE("each cell of a grid equals the comparison of its own command line, with seeds and without" *
           needs_program()) {
@@ -78,17 +73,16 @@ TEST_CASE("a cell's command reproduces the cell" * needs_program()) {
   const TemporaryFolder folder;
   command = command.substr(std::string{"sluice-compare"}.size());
   command = command.substr(0, command.find(" --out ")) + " --out '" + folder.path.string() + "'";
-  const Ran ran = sluice_test::run_program("sluice-compare", command);
+  const Ran ran = run_program("sluice-compare", command);
   REQUIRE(ran.code == 0);
-  json alone = without_command(json::parse(sluice_test::content(folder.path / "report.json"))),
-       cell = grid.report.at("cells").at(1);
+  json alone = without_command(json::parse(content(folder.path / "report.json"))), cell = grid.report.at("cells").at(1);
   CHECK((alone.at("systems") == without_command(cell).at("systems")));
 }
 
 TEST_CASE("--cells writes a report for each cell" * needs_program()) {
   const Compared grid("--kv-blocks 400,800 --batch 2,4 --seeds 1,2 --cells");
   const std::filesystem::path own = grid.folder.path / "kv-blocks-800_batch-2";
-  const json cell = json::parse(sluice_test::content(own / "report.json"));
+  const json cell = json::parse(content(own / "report.json"));
   CHECK((without_command(cell).at("systems") == without_command(grid.report.at("cells").at(2)).at("systems")));
   CHECK(std::filesystem::exists(own / "traces" / "VllmSwap-x1.5.json"));
 }
@@ -98,11 +92,11 @@ TEST_CASE("a grid's page has its figures and needs no network" * needs_program()
   const std::string page = grid.text("report.html");
   CHECK(page.find("Sluice sweep over kv-blocks") != std::string::npos);
   CHECK(page.find("src=") == std::string::npos);
-  const json data = sluice_test::page_data(page);
+  const json data = page_data(page);
   CHECK(data.at("systems").size() == 2 * 3);
   CHECK(data.at("seeds") == json({1, 2}));
   for (const json& system : data.at("systems")) CHECK(system.at("interval").at("tbt_attainment").size() == 2);
-  const std::vector<sluice_test::PageTable> tables = sluice_test::page_tables(page);
+  const std::vector<PageTable> tables = page_tables(page);
   REQUIRE(tables.size() == 1);
   CHECK(tables.at(0).caption.ends_with("without deposit"));
   REQUIRE(tables.at(0).rows.size() == 2 * 3);
@@ -111,11 +105,13 @@ TEST_CASE("a grid's page has its figures and needs no network" * needs_program()
     for (const json& system : cell.at("systems")) {
       const auto& row = tables.at(0).rows.at(at++);
       CHECK(row.at("system") == system.at("name"));
-      CHECK(sluice_test::tells(row.at("kv-blocks"), cell.at("at").at("kv-blocks")));
+      CHECK(tells(row.at("kv-blocks"), cell.at("at").at("kv-blocks")));
       for (const json& figure : data.at("figures")) {
         const std::string key = figure.at("key");
         CAPTURE(key);
-        CHECK(sluice_test::tells(row.at(key), system.at(key)));
+        CHECK(tells(row.at(key), system.at(key)));
       }
     }
 }
+
+} // namespace sluice_test::comparing::sweep

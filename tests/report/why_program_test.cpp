@@ -12,13 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace sluice_test::comparing::why {
 
 using nlohmann::json;
-using sluice_test::Ran;
-using sluice_test::TemporaryFolder;
-using sluice_test::comparing::needs_program;
-using sluice_test::comparing::run;
 
 const std::string workload = "--generate demo:requests=12 --systems VllmSwap,OrbitFlow,DynamicHeuristic --deposit off ";
 
@@ -35,8 +31,6 @@ std::vector<double> numbers(const std::string& text, const std::string& title, c
     }
   return {};
 }
-
-} // namespace
 
 TEST_CASE("--why: each system's causes sum to its requests' time, and to its missed deadlines" * needs_program()) {
   const Ran ran = run(workload + "--why");
@@ -65,7 +59,7 @@ TEST_CASE("--why ID shows a request's timeline in every system, --out a few of e
   for (std::size_t at = ran.out.find("Request 3 ("); at != std::string::npos; at = ran.out.find("Request 3 (", at + 1))
     ++stories;
   CHECK(stories == 3);
-  const json data = sluice_test::page_data(sluice_test::content(folder.path / "report.html"));
+  const json data = page_data(content(folder.path / "report.html"));
   for (const json& system : data.at("systems")) {
     const json& time = system.at("time");
     CHECK(time.at("requests").size() == 12);
@@ -78,3 +72,5 @@ TEST_CASE("--why ID shows a request's timeline in every system, --out a few of e
     CHECK(drawn == doctest::Approx(spent).epsilon(1e-3)); // of twelve requests, all are drawn from start to end
   }
 }
+
+} // namespace sluice_test::comparing::why

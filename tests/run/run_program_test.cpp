@@ -21,14 +21,12 @@
 #include <string_view>
 #include <vector>
 
-namespace {
+namespace sluice_test::generating {
 
 using Json = nlohmann::ordered_json;
-using sluice_test::Ran;
-using sluice_test::TemporaryFolder;
 
 doctest::skip needs_program() { return sluice_test::needs_program("sluice-run"); }
-Ran run(const std::string& arguments) { return sluice_test::run_program("sluice-run", arguments); }
+Ran run(const std::string& arguments) { return run_program("sluice-run", arguments); }
 
 Json json_of(const std::string& arguments) {
   const Ran ran = run("--json " + arguments);
@@ -73,13 +71,11 @@ std::int64_t needed_by(const std::string& line) {
   return std::stoll(line.substr(at + before.size()));
 }
 
-} // namespace
-
 TEST_CASE("every system generates the same tokens and logits when memory is short" * needs_program()) {
   const TemporaryFolder folder;
   const std::string file = (folder.path / "logits.npy").string();
   const Json alone = json_of(three + "--logits '" + file + "'");
-  const std::string logits = sluice_test::content(file);
+  const std::string logits = content(file);
   REQUIRE(logits.size() == 128 + std::size_t{3} * 24 * 260 * 4);
   const auto tokens = tokens_of(alone);
   CHECK(tokens[0].size() == 24);
@@ -97,7 +93,7 @@ TEST_CASE("every system generates the same tokens and logits when memory is shor
     const std::string how = number % 2 == 0 ? " --threads 2" : " --lanes each-way --link 1GB/s --max-batch-tokens 32";
     const Json json = json_of(three + "--system " + name + memory + how + " --logits '" + file + "'");
     CHECK(tokens_of(json) == tokens);
-    CHECK(sluice_test::content(file) == logits);
+    CHECK(content(file) == logits);
     CHECK(json["peak_device_bytes"].get<std::int64_t>() <= json["device_memory_bytes"].get<std::int64_t>());
     // These two admit only requests that will surely fit.
     if (name == "OneAtATime" || name == "FutureMemory") continue;
@@ -119,7 +115,7 @@ TEST_CASE("the memory that the error for a small budget names is enough" * needs
     REQUIRE_FALSE(refused.is_discarded());
     CHECK(refused["requests"][0]["status"] == "refused");
     CHECK(refused["requests"][0]["reason"].get<std::string>().find("at least") != std::string::npos);
-    const std::string line = sluice_test::content(errors);
+    const std::string line = content(errors);
     CHECK(std::count(line.begin(), line.end(), '\n') == 1);
     CHECK(line.find("sluice-run: --device-memory: 4096 bytes (4.00 KiB) is too little for " + std::string{name}) == 0);
     const std::int64_t needed = needed_by(line);
@@ -209,10 +205,10 @@ TEST_CASE("a trace is served by its lengths and arrivals, with random prompts of
   CHECK(tokens_of(json) == tokens_of(json_of(served + "1 --format azure --system AllResident")));
   CHECK(tokens_of(json) != tokens_of(json_of(served + "2 --limit 3 --rate-scale 2")));
   CHECK(json_of(served + "1 --limit 2")["requests"].size() == 2);
-  const Json events = Json::parse(sluice_test::content(timeline), nullptr, false);
+  const Json events = Json::parse(content(timeline), nullptr, false);
   REQUIRE_FALSE(events.is_discarded());
   CHECK(events["traceEvents"].size() > 10);
-  CHECK(sluice_test::content(decisions).find("plan: ") != std::string::npos);
+  CHECK(content(decisions).find("plan: ") != std::string::npos);
 }
 
 TEST_CASE("a model folder is served from where it is" * needs_program()) {
@@ -274,7 +270,7 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
   const TemporaryFolder folder;
   const auto at = [&folder](const char* name) { return "'" + (folder.path / name).string() + "'"; };
   const Ran measured =
-      sluice_test::run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + at("here"));
+      run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + at("here"));
   REQUIRE(measured.code == 0);
   const std::string profile = "--profile " + at("here") + " ";
   for (const char* system : {"OrbitFlow", "VllmSwap", "SuperInfer", "Ellm"}) {
@@ -288,23 +284,23 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
     // VllmSwap preempts whenever memory is full; the others may wait instead, as the measured speed suggests.
     if (std::string_view{system} == "VllmSwap")
       CHECK(real["bytes_moved"].get<std::int64_t>() + real["preemptions"].get<std::int64_t>() > 0);
-    CHECK(sluice_test::content(folder.path / "real").size() > 100);
-    CHECK(sluice_test::content(folder.path / "real") == sluice_test::content(folder.path / "again"));
+    CHECK(content(folder.path / "real").size() > 100);
+    CHECK(content(folder.path / "real") == content(folder.path / "again"));
     CHECK(again["metrics"]["iterations"] == real["metrics"]["iterations"]);
     CHECK(again["stall_s"] == real["stall_s"]);
     CHECK(again["plans"] == real["plans"]);
     CHECK(again["requests"][0]["tokens"].empty());
     const auto figures = [&folder](const char* run) {
-      return sluice_test::read_csv(sluice_test::content(folder.path / run / "systems.csv")).at(0);
+      return read_csv(content(folder.path / run / "systems.csv")).at(0);
     };
     for (const auto& [name, cell] : figures("left"))
       if (name != "planning_s" && name != "planning_p99_us") // it plans again
         CHECK(figures("replayed").at(name) == cell);
     for (const char* table : {"requests.csv", "series.csv", "iterations.csv"}) {
       INFO(table);
-      const std::string left = sluice_test::content(folder.path / "left" / table);
+      const std::string left = content(folder.path / "left" / table);
       CHECK(std::count(left.begin(), left.end(), '\n') > 1);
-      CHECK((left == sluice_test::content(folder.path / "replayed" / table))); // no page in the log
+      CHECK((left == content(folder.path / "replayed" / table))); // no page in the log
     }
     // Another run's record: the error names the step where the run differs from it.
     const Ran other = run(random_prompt(2, 9) + job + "--replay-clock " + at("clock") + " 2>&1 >/dev/null");
@@ -349,15 +345,15 @@ TEST_CASE("a record from a GPU replays without one" * needs_program()) {
   // number of blocks, this machine's record is like a GPU's.
   const TemporaryFolder folder;
   const auto at = [&folder](const char* name) { return "'" + (folder.path / name).string() + "'"; };
-  REQUIRE(sluice_test::run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + at("here")).code == 0);
+  REQUIRE(run_program("sluice-profile", "--measure --seconds 0.1 --quiet --out " + at("here")).code == 0);
   const std::string job = three + "--profile " + at("here") +
                           " --slo-tbt 0.02 --lanes each-way --system OrbitFlow --kv-memory " +
                           std::to_string(largest + 2 * 8 * block) + " --host-memory 64MiB ";
   const Json real = json_of(job + "--decisions " + at("real") + " --record-clock " + at("clock"));
   CHECK(real["bytes_moved"].get<std::int64_t>() + real["preemptions"].get<std::int64_t>() > 0);
   const Json again = json_of(job + "--backend cuda --decisions " + at("again") + " --replay-clock " + at("clock"));
-  CHECK(sluice_test::content(folder.path / "real").size() > 100);
-  CHECK(sluice_test::content(folder.path / "real") == sluice_test::content(folder.path / "again"));
+  CHECK(content(folder.path / "real").size() > 100);
+  CHECK(content(folder.path / "real") == content(folder.path / "again"));
   CHECK(again["metrics"]["iterations"] == real["metrics"]["iterations"]);
   CHECK(again["requests"][0]["tokens"].empty());
 }
@@ -365,21 +361,21 @@ TEST_CASE("a record from a GPU replays without one" * needs_program()) {
 TEST_CASE("a killed run leaves no files" * needs_program()) {
   const TemporaryFolder folder;
   const std::string at = "'" + folder.path.string();
-  const Ran ran =
-      sluice_test::run_program("sluice-run",
-                               "--prompt a --max-tokens 60000 --ignore-end --json --logits " + at +
-                                   "/l.npy' --timeline " + at + "/t' --decisions " + at + "/d' --out " + at + "'",
-                               "timeout -s KILL 1 ");
+  const Ran ran = run_program("sluice-run",
+                              "--prompt a --max-tokens 60000 --ignore-end --json --logits " + at +
+                                  "/l.npy' --timeline " + at + "/t' --decisions " + at + "/d' --out " + at + "'",
+                              "timeout -s KILL 1 ");
   CHECK(ran.code != 0);
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
 TEST_CASE("a file that cannot be written ends the run in one line, and is removed" * needs_program()) {
   // Files are limited to a kilobyte.
-  const Ran full =
-      sluice_test::run_program("sluice-run", "--prompt a --json --logits logits-without-room.npy 2>&1 >/dev/null",
+  const Ran full = run_program("sluice-run", "--prompt a --json --logits logits-without-room.npy 2>&1 >/dev/null",
                                "trap '' XFSZ; ulimit -f 1; ");
   CHECK(full.code == 2);
   CHECK(full.out.find("sluice-run: --logits: logits-without-room.npy") == 0);
   CHECK_FALSE(std::filesystem::exists("logits-without-room.npy"));
 }
+
+} // namespace sluice_test::generating

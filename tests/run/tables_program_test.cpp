@@ -12,15 +12,11 @@
 #include <fstream>
 #include <string>
 
-namespace {
+namespace sluice_test::run_tables {
 
 namespace fs = std::filesystem;
 using doctest::Approx;
 using Json = nlohmann::json;
-using sluice_test::content;
-using sluice_test::number;
-using sluice_test::Table;
-using sluice_test::TemporaryFolder;
 
 doctest::skip needs_program() { return sluice_test::needs_program("sluice-run"); }
 
@@ -29,7 +25,7 @@ const std::string three = "--prompt abcdefghijklmnopqrstuvwxyzabcdefghij --promp
                           "--prompt aabbccddeeffgghhiijjkkllmmnnoo --max-tokens 24 --ignore-end --slo-tbt 0.02 "
                           "--slo-ttft 1 --link 1GB/s --kv-memory 800KiB ";
 
-struct Left : sluice_test::Results {
+struct Left : Results {
   Json printed = Json::parse(Results::printed);
   explicit Left(const std::string& arguments) : Results("sluice-run", "--json " + arguments) {}
 };
@@ -39,8 +35,6 @@ double sum(const Table& table, const std::string& column, const std::string& wor
   for (const auto& row : table) all += word.empty() ? number(row.at(column)) : row.at(column) == word ? 1 : 0;
   return all;
 }
-
-} // namespace
 
 TEST_CASE("tables of a real run: the sums over requests, iterations and stretches are the figures of --json" *
           needs_program()) {
@@ -101,12 +95,12 @@ TEST_CASE("tables of a real run: the sums over requests, iterations and stretche
 TEST_CASE("tables of a real run have sluice-compare's columns, and datapackage.json describes them" *
           sluice_test::needs_program("sluice-compare")) {
   std::error_code ignored;
-  if (!fs::exists(sluice_test::program_path("sluice-run"), ignored)) return; // a library for it is missing
+  if (!fs::exists(program_path("sluice-run"), ignored)) return; // a library for it is missing
   const Left left(three);
   const TemporaryFolder simulated;
-  REQUIRE(sluice_test::run_program("sluice-compare", "--generate demo:requests=2 --systems VllmSwap --deposit off "
-                                                     "--quiet --out '" +
-                                                         simulated.path.string() + "' >/dev/null")
+  REQUIRE(run_program("sluice-compare", "--generate demo:requests=2 --systems VllmSwap --deposit off "
+                                        "--quiet --out '" +
+                                            simulated.path.string() + "' >/dev/null")
               .code == 0);
   const Json package = left.parsed("datapackage.json");
   const Json others = Json::parse(content(simulated.path / "datapackage.json"));
@@ -130,11 +124,11 @@ TEST_CASE("a run removes a comparison's pages and traces, which could be mistake
   const std::string run = "--prompt a --max-tokens 2 --json --out '" + folder.path.string() + "' >/dev/null";
   for (const char* name : {"report.html", "traces/VllmSwap-x1.5.json", "traces/mine.json", "mine.csv"})
     write(name, "as it was");
-  REQUIRE(sluice_test::run_program("sluice-run", run).code == 0); // a folder that no run of ours has described
+  REQUIRE(run_program("sluice-run", run).code == 0); // a folder that no run of ours has described
   CHECK(fs::exists(folder.path / "report.html"));
   write("datapackage.json", R"({"name": "sluice", "resources": [{"path": "probes.csv"}, {"path": "mine.csv"}]})");
   write("probes.csv", "system\n");
-  REQUIRE(sluice_test::run_program("sluice-run", run).code == 0);
+  REQUIRE(run_program("sluice-run", run).code == 0);
   for (const char* gone : {"report.html", "traces/VllmSwap-x1.5.json", "probes.csv"})
     CHECK_FALSE(fs::exists(folder.path / gone));
   for (const char* stays : {"traces/mine.json", "mine.csv"}) CHECK(content(folder.path / stays) == "as it was");
@@ -146,12 +140,14 @@ TEST_CASE("a run that serves nothing leaves no table; one refused request is a r
   const std::string to = " --out '" + out.string() + "' 2>/dev/null";
   const std::string prompts = "--prompt-ids 1 --prompt-ids 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22 "
                               "--max-tokens 8 --ignore-end --json --kv-memory ";
-  CHECK(sluice_test::run_program("sluice-run", prompts + "1KiB" + to).code == 2);
+  CHECK(run_program("sluice-run", prompts + "1KiB" + to).code == 2);
   CHECK(fs::is_empty(out));
-  REQUIRE(sluice_test::run_program("sluice-run", prompts + "128KiB" + to).code == 0); // one block for each layer
-  const Table rows = sluice_test::read_csv(content(out / "requests.csv"));
+  REQUIRE(run_program("sluice-run", prompts + "128KiB" + to).code == 0); // one block for each layer
+  const Table rows = read_csv(content(out / "requests.csv"));
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].at("outcome") == "served");
   CHECK(rows[1].at("outcome") == "refused");
   CHECK_FALSE(rows[1].at("reason").empty());
 }
+
+} // namespace sluice_test::run_tables
