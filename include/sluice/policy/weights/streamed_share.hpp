@@ -28,6 +28,7 @@ struct BasicStreamedShare {
   static constexpr bool lends = false;
   struct State {
     StreamedStep step;
+    int last = 0; ///< the last decision's share, where the next search begins
   };
   static constexpr int parts = 256; ///< the share is a multiple of 1 / `parts`
 
@@ -42,7 +43,8 @@ struct BasicStreamedShare {
     Seconds slo{std::numeric_limits<double>::infinity()};
     for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
     const Geometry& geometry = task.view.geometry;
-    const int part = std::max(largest(task.cost, geometry, task.steady, state.step, slo), least(geometry, task.own));
+    state.last = largest(task.cost, geometry, task.steady, state.step, slo, state.last);
+    const int part = std::max(state.last, least(geometry, task.own));
     if (part > 0) levels.push_back(level_of(geometry, part));
   }
   /// 0: the time that the SLO leaves depends on the request; see `promise`.
@@ -54,7 +56,7 @@ struct BasicStreamedShare {
     last.decodes = last.samples = 1;
     last.decode_context = request.spec.prompt + request.spec.output;
     StreamedStep step;
-    const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt),
+    const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt, 0),
                               least(request.geometry, request.own));
     return part > 0 ? level_of(request.geometry, part).plan.freed : LayerBlocks{0};
   }
@@ -85,23 +87,26 @@ struct BasicStreamedShare {
       while (part < parts && level_of(geometry, part).plan.freed < LayerBlocks{geometry.layers} - own) ++part;
     return part;
   }
+  /// From one decision to the next the share hardly changes, so the search first tries `near` and its neighbour.
   template <class Cost>
-  int largest(const Cost& cost, const Geometry& geometry, const Work& work, StreamedStep& step, Seconds slo) const {
-    return peak ? largest_by(BusShare<Peak>{*peak, engines_on_bus}, geometry, work, step, slo)
-                : largest_by(BusShare<Cost>{cost, engines_on_bus}, geometry, work, step, slo);
+  int largest(const Cost& cost, const Geometry& geometry, const Work& work, StreamedStep& step, Seconds slo,
+              int near) const {
+    return peak ? largest_by(BusShare<Peak>{*peak, engines_on_bus}, geometry, work, step, slo, near)
+                : largest_by(BusShare<Cost>{cost, engines_on_bus}, geometry, work, step, slo, near);
   }
   template <class Estimate>
   static int largest_by(const Estimate& estimate, const Geometry& geometry, const Work& work, StreamedStep& step,
-                        Seconds slo) {
-    const auto meets = [&](int part) {
-      return step.of(estimate, geometry, work, level_of(geometry, part).plan) <= slo * (1 + 1e-9);
-    };
+                        Seconds slo, int near) {
     int good = 0; // nothing streams: no share is better
     int bad = parts + 1;
-    while (bad - good > 1) {
-      const int middle = good + (bad - good) / 2;
-      (meets(middle) ? good : bad) = middle;
-    }
+    const auto try_share = [&](int part) {
+      if (part <= good || part >= bad) return;
+      const Seconds time = step.of(estimate, geometry, work, level_of(geometry, part).plan);
+      (time <= slo * (1 + 1e-9) ? good : bad) = part;
+    };
+    try_share(near);
+    try_share(bad == near ? near - 1 : near + 1);
+    while (bad - good > 1) try_share(good + (bad - good) / 2);
     return good;
   }
 };
