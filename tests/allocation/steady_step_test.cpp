@@ -132,7 +132,7 @@ TEST_CASE("OrbitFlow allocates nothing while it decodes under a plan that offloa
     planned += engine.plan().made_at_step != last ? 1 : 0;
     last = engine.plan().made_at_step;
   };
-  // The first run, so that the workspaces have seen the largest problem.
+  // The first run lets the workspaces grow to the largest problem.
   while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
   REQUIRE(offloads);
   REQUIRE(planned > 3);
@@ -152,7 +152,7 @@ TEST_CASE("OrbitFlow allocates nothing while it decodes under a plan that offloa
 
 TEST_CASE_TEMPLATE("memory grows with the number of live requests, not with the number of requests so far", E, Engine<>,
                    OrbitFlowPool) {
-  auto engine = make_engine<E>(3, {.device = 32 * 12}); // three requests of 60 to 140 tokens: a little too small
+  auto engine = make_engine<E>(3, {.device = 32 * 12}); // too little for three requests of 60 to 140 tokens
   std::int64_t submitted = 0, most_alive = 0, during = 0;
   // The load is constant: allocations in the second half would never stop.
   for (int half = 0; half < 2; ++half) {

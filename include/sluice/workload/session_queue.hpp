@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionQueue: the requests of a closed loop that wait for the answers before them.
+// SessionQueue: requests of a closed loop that wait for the previous answer of their session.
 #pragma once
 
 #include "sluice/core/assert.hpp"

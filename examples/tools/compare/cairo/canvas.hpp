@@ -20,8 +20,8 @@ struct Point {
 };
 enum class Align { left, middle, right };
 
-/// Line styles that differ in colour, dash and marker, so that each alone is enough. The colours are Okabe and Ito's,
-/// which people see apart whatever their eyes.
+/// Line styles that differ in colour, dash and marker, so that any one of the three tells two lines apart. The colours
+/// are Okabe and Ito's, which colour-blind readers can distinguish.
 struct Style {
   double red, green, blue;
   std::array<double, 4> dash; ///< lengths on and off; all 0: solid
@@ -79,7 +79,7 @@ class Canvas {
     const std::array<Point, 2> points{from, to};
     line(points, width);
   }
-  /// Filled, or its outline alone.
+  /// Filled, or only the outline.
   void marker(Point at, int kind, double size, bool filled = true) {
     cairo_t* const of = context_.get();
     cairo_new_path(of);
@@ -103,7 +103,7 @@ class Canvas {
     filled ? cairo_fill(of) : cairo_stroke(of);
   }
 
-  /// Writes the file. What went wrong; empty: nothing.
+  /// Writes the file. Returns the error; empty if there is none.
   [[nodiscard]] std::string finish() {
     cairo_show_page(context_.get());
     context_.reset();
