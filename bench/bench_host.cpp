@@ -9,6 +9,9 @@
 //   resident   all KV is on the device; a step appends one token to each sequence
 //   fourth     every fourth layer's KV is on the host and crosses the link in every step
 //   streamed   every layer's KV is on the host, and four layers' worth fits on the device (DeepSpeed-Inference)
+//   modelled   the same, or every layer's weights, over a link of 55 GB/s of which each call takes 10 us of the host,
+//              beside layers that take as long as their transfers: `x_ideal` is the step / max(compute, link), in
+//              virtual time that the host's own processor time advances too
 //
 // A block is 64 KiB, as Llama-3-8B's in bf16. Times are processor time of the one thread. Counters, per step:
 //
@@ -36,6 +39,7 @@
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -43,7 +47,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -78,6 +84,7 @@ class NullMemory {
     bytes += copy.total();
   }
   [[nodiscard]] Ticket record(StreamId stream) { return {stream, ++last_[static_cast<std::size_t>(stream)]}; }
+  [[nodiscard]] std::uint64_t last(StreamId stream) const { return last_[static_cast<std::size_t>(stream)]; }
   void wait(StreamId /*stream*/, const Ticket& /*ticket*/) {}
   [[nodiscard]] bool done(const Ticket& /*ticket*/) const { return true; }
   void synchronize(const Ticket& /*ticket*/) {}
@@ -100,6 +107,57 @@ class NullMemory {
 };
 static_assert(MemoryDevice<NullMemory>);
 
+/// A MemoryDevice in virtual time: streams take the time of their copies and layers, calls and the host's own work that
+/// of the host.
+class ModelledMemory : public NullMemory {
+ public:
+  static constexpr double bytes_per_s = 55e9, call_s = 10e-6;
+
+  void copy_async(StreamId stream, const Copy& copy) {
+    NullMemory::copy_async(stream, copy);
+    skipped_ += call_s;
+    take(stream, static_cast<double>(copy.total()) / bytes_per_s);
+  }
+  void take(StreamId stream, double seconds) { until(stream) = std::max(until(stream), time_s()) + seconds; }
+  [[nodiscard]] Ticket record(StreamId stream) {
+    const Ticket ticket = NullMemory::record(stream);
+    until(stream) = std::max(until(stream), time_s());
+    at(ticket) = until(stream);
+    return ticket;
+  }
+  void wait(StreamId stream, const Ticket& ticket) { until(stream) = std::max(until(stream), at(ticket)); }
+  [[nodiscard]] bool done(const Ticket& ticket) { return at(ticket) <= time_s(); }
+  void synchronize(const Ticket& ticket) { skip_to(at(ticket)); }
+  [[nodiscard]] Time time(const Ticket& ticket) {
+    return Time{} + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(at(ticket)));
+  }
+  /// Until the first of the tickets that are not done.
+  void rest() {
+    double first = std::numeric_limits<double>::infinity();
+    for (const StreamId stream : all_streams)
+      for (std::uint64_t number = last(stream); number > 0 && last(stream) - number < remembered; --number) {
+        const double when = at({stream, number});
+        if (when <= time_s()) break;
+        first = std::min(first, when);
+      }
+    if (first < std::numeric_limits<double>::infinity()) skip_to(first);
+  }
+  [[nodiscard]] double time_s() const { return now() + skipped_; }
+
+ private:
+  static constexpr std::size_t remembered = 1 << 14;
+  double& until(StreamId stream) { return until_[static_cast<std::size_t>(stream)]; }
+  double& at(const Ticket& ticket) {
+    return times_[static_cast<std::size_t>(ticket.stream)][ticket.number % remembered];
+  }
+  void skip_to(double when) { skipped_ += std::max(0.0, when - time_s()); }
+
+  double skipped_ = 0;
+  std::array<double, stream_count> until_{};
+  std::array<std::array<double, remembered>, stream_count> times_{};
+};
+static_assert(MemoryDevice<ModelledMemory>);
+
 /// Computes nothing: each layer is launched at once, each token is 1.
 class NullRunner final : public ModelRunner {
  public:
@@ -110,6 +168,7 @@ class NullRunner final : public ModelRunner {
   void launch_layer(int layer, const LayerWeights& /*weights*/, std::span<const SequenceRows> sequences, int /*rows*/,
                     int /*stored*/, std::span<const HiddenRows> /*kept*/) override {
     if (layer == 0) first_launch = now();
+    if (device != nullptr) device->take(StreamId::compute, layer_s);
     benchmark::DoNotOptimize(sequences.data());
   }
   void launch_samples(std::span<const SampleRow> rows) override { tokens_.assign(rows.size(), 1); }
@@ -118,6 +177,8 @@ class NullRunner final : public ModelRunner {
   [[nodiscard]] const DecoderConfig& config() const override { return config_; }
 
   double first_launch = 0;
+  ModelledMemory* device = nullptr; ///< whose compute stream a layer takes
+  double layer_s = 0;
 
  private:
   DecoderConfig config_;
@@ -187,87 +248,121 @@ class ByHand {
   std::exit(1);
 }
 
-/// Decode steps of `requests` x `context` tokens. `on_host`: of how many layers' KV, one in so many, is on the host; 0:
-/// none. `room`: device blocks in addition to those of the resident layers, in layers of KV.
+/// A machine in which `requests` x `context` tokens decode.
+template <class System, class Memory>
+struct Scene {
+  static constexpr int layers = 32;
+  static constexpr std::int64_t most_steps = 4096;
+  using E = With<System, Roofline, Cpu>;
+
+  std::int64_t requests, context;
+  std::shared_ptr<Memory> memory = std::make_shared<Memory>();
+  std::shared_ptr<Machine<StreamDevice<Memory>>> machine;
+  NullRunner* runner = nullptr;
+  std::optional<E> engine;
+
+  /// `on_host`: of how many layers' KV, one in so many, is on the host; 0: none. `room`: device blocks in addition to
+  /// those of the resident layers, in layers of KV.
+  Scene(std::int64_t how_many, std::int64_t tokens, int on_host, int room) : requests(how_many), context(tokens) {
+    const ModelWeights weights = random_weights(llama_blocks(layers), 1, ElementType::bf16);
+    MachineSetup setup;
+    setup.limits.batch = static_cast<int>(requests);
+    setup.limits.batch_tokens = Tokens{requests * context};
+    setup.limits.max_context = Tokens{context + most_steps};
+    setup.link.each_way = true;
+    const std::int64_t layer_blocks = requests * ((context + most_steps) / setup.limits.block_tokens.count() + 1);
+    const std::int64_t away = on_host == 0 ? 0 : layers / on_host;
+    const LayerBlocks device{layer_blocks * (layers - away + room)};
+    setup.host_blocks = LayerBlocks{layer_blocks * away + 1};
+    auto own = std::make_unique<NullRunner>(weights.config);
+    runner = own.get();
+    setup.device_memory = Bytes{0};
+    setup.device_memory = Bytes{block_bytes} * (device - stream_kv_blocks(weights, Bytes{4096}, 2, setup)).count();
+    auto made =
+        Machine<StreamDevice<Memory>>::make(weights, std::move(own), setup, TokenListener{}, memory, std::int64_t{2});
+    if (!made) refuse(made.error().line());
+    machine = *made;
+    const Geometry geometry{layers, Bytes{block_bytes}, weights.layout.bytes, Bytes{64 * 2 * 16}};
+    auto configured = E::make({.limits = setup.limits,
+                               .geometry = geometry,
+                               .device_blocks = device,
+                               .host_blocks = setup.host_blocks,
+                               .cost = Roofline(weights.config.shape, *find_device("h100")),
+                               .backend = Cpu{machine}});
+    if (!configured) refuse(configured.error().line());
+    engine.emplace(std::move(*configured));
+    for (std::int64_t i = 0; i < requests; ++i) {
+      RequestSpec spec;
+      spec.prompt = Tokens{context};
+      spec.output = Tokens{most_steps};
+      spec.slo = {Seconds{1e9}, Seconds{1e9}};
+      const Expected<RequestId> id = engine->submit(spec);
+      if (!id) refuse(id.error().line());
+      TokenRequest request;
+      request.tokens.assign(static_cast<std::size_t>(context), 1);
+      request.ends = false;
+      machine->enter(*id, std::move(request));
+    }
+    for (int i = 0; i < 5; ++i) step();
+    if (engine->view().running.size() != static_cast<std::size_t>(requests)) refuse("a request does not run");
+  }
+  void step() {
+    if (engine->step() != Stepped::ran) refuse("more steps than the requests have tokens: ask for fewer");
+  }
+  [[nodiscard]] std::int64_t blocks() const { return context / 16 + 1; }
+};
+
 template <class System>
 void decode(benchmark::State& state, int on_host, int room) {
-  using E = With<System, Roofline, Cpu>;
-  constexpr int layers = 32;
-  constexpr std::int64_t most_steps = 4096;
-  const std::int64_t requests = state.range(0), context = state.range(1);
-  const ModelWeights weights = random_weights(llama_blocks(layers), 1, ElementType::bf16);
-  MachineSetup setup;
-  setup.limits.batch = static_cast<int>(requests);
-  setup.limits.batch_tokens = Tokens{requests * context};
-  setup.limits.max_context = Tokens{context + most_steps};
-  setup.link.each_way = true;
-  const std::int64_t layer_blocks = requests * ((context + most_steps) / setup.limits.block_tokens.count() + 1);
-  const std::int64_t away = on_host == 0 ? 0 : layers / on_host;
-  const LayerBlocks device{layer_blocks * (layers - away + room)};
-  setup.host_blocks = LayerBlocks{layer_blocks * away + 1};
-  const auto memory = std::make_shared<NullMemory>();
-  auto runner = std::make_unique<NullRunner>(weights.config);
-  const NullRunner& ran = *runner;
-  setup.device_memory = Bytes{0};
-  setup.device_memory = Bytes{block_bytes} * (device - stream_kv_blocks(weights, Bytes{4096}, 2, setup)).count();
-  auto machine = Machine<StreamDevice<NullMemory>>::make(weights, std::move(runner), setup, TokenListener{}, memory,
-                                                         std::int64_t{2});
-  if (!machine) refuse(machine.error().line());
-  const Geometry geometry{layers, Bytes{block_bytes}, weights.layout.bytes, Bytes{64 * 2 * 16}};
-  auto engine = E::make({.limits = setup.limits,
-                         .geometry = geometry,
-                         .device_blocks = device,
-                         .host_blocks = setup.host_blocks,
-                         .cost = Roofline(weights.config.shape, *find_device("h100")),
-                         .backend = Cpu{*machine}});
-  if (!engine) refuse(engine.error().line());
-  for (std::int64_t i = 0; i < requests; ++i) {
-    RequestSpec spec;
-    spec.prompt = Tokens{context};
-    spec.output = Tokens{most_steps};
-    spec.slo = {Seconds{1e9}, Seconds{1e9}};
-    const Expected<RequestId> id = engine->submit(spec);
-    if (!id) refuse(id.error().line());
-    TokenRequest request;
-    request.tokens.assign(static_cast<std::size_t>(context), 1);
-    request.ends = false;
-    (*machine)->enter(*id, std::move(request));
-  }
-  for (int i = 0; i < 5; ++i)
-    if (engine->step() != Stepped::ran) refuse("no step");
-  if (engine->view().running.size() != static_cast<std::size_t>(requests)) refuse("a request does not run");
-
-  const std::int64_t copies = memory->copies, bytes = memory->bytes;
-  const ScheduleLooks looks = (*machine)->schedule_looks();
+  Scene<System, NullMemory> scene(state.range(0), state.range(1), on_host, room);
+  const std::int64_t copies = scene.memory->copies, bytes = scene.memory->bytes;
+  const ScheduleLooks looks = scene.machine->schedule_looks();
   double before = 0, took = 0;
   for (auto _ : state) {
     const double begun = now();
-    if (engine->step() != Stepped::ran) refuse("more steps than the requests have tokens: ask for less time");
+    scene.step();
     took += now() - begun;
-    before += ran.first_launch - begun;
+    before += scene.runner->first_launch - begun;
   }
   const auto steps = static_cast<double>(state.iterations());
-  const double blocks = static_cast<double>(memory->bytes - bytes) / block_bytes / steps;
-  const double each = static_cast<double>(memory->copies - copies) / steps;
-  const double cells = static_cast<double>(requests * (context / setup.limits.block_tokens.count() + 1)) * layers;
+  const double blocks = static_cast<double>(scene.memory->bytes - bytes) / block_bytes / steps;
+  const double cells = static_cast<double>(scene.requests * scene.blocks() * scene.layers);
   state.counters["step_us"] = 1e6 * took / steps;
   state.counters["before_us"] = 1e6 * before / steps;
   state.counters["cells"] = cells;
   state.counters["ns_per_cell"] = 1e9 * took / steps / cells;
   if (blocks > 0) {
     state.counters["ns_per_block"] = 1e9 * took / steps / blocks;
-    state.counters["copies"] = each;
-    const ScheduleLooks then = (*machine)->schedule_looks();
+    state.counters["copies"] = static_cast<double>(scene.memory->copies - copies) / steps;
+    const ScheduleLooks then = scene.machine->schedule_looks();
     state.counters["visits"] =
         static_cast<double>(then.needs - looks.needs) / static_cast<double>(then.copies - looks.copies);
   }
-  ByHand twin(requests, context / setup.limits.block_tokens.count() + 1, layers, static_cast<std::int64_t>(blocks));
+  ByHand twin(scene.requests, scene.blocks(), scene.layers, static_cast<std::int64_t>(blocks));
   (void)twin.step_s(1);
   state.counters["x_by_hand"] = took / steps / twin.step_s(5);
 }
 
 template <int distance>
 using Offloads = Engine<FcfsPrefillFirst, FixedDistance<distance>, NextLayer, Once>;
+
+/// All KV crosses a modelled link while layers compute as long as it takes.
+void modelled(benchmark::State& state) {
+  Scene<Offloads<1>, ModelledMemory> scene(state.range(0), state.range(1), 1, 4);
+  const auto step_bytes = static_cast<double>(scene.requests * scene.blocks() * scene.layers * block_bytes);
+  scene.runner->device = scene.memory.get();
+  scene.runner->layer_s = step_bytes / ModelledMemory::bytes_per_s / scene.layers;
+  for (int i = 0; i < 3; ++i) scene.step();
+  const double begun = scene.memory->time_s();
+  const std::int64_t bytes = scene.memory->bytes;
+  for (auto _ : state) scene.step();
+  const auto steps = static_cast<double>(state.iterations());
+  const double link = static_cast<double>(scene.memory->bytes - bytes) / steps / ModelledMemory::bytes_per_s;
+  const double took = (scene.memory->time_s() - begun) / steps;
+  state.counters["step_us"] = 1e6 * took;
+  state.counters["link_us"] = 1e6 * link;
+  state.counters["x_ideal"] = took / std::max(link, scene.runner->layer_s * scene.layers);
+}
 
 void resident(benchmark::State& state) { decode<Engine<>>(state, 0, 0); }
 void fourth(benchmark::State& state) { decode<Offloads<4>>(state, 4, 4); }
@@ -294,6 +389,12 @@ BENCHMARK(streamed)
     ->Args({16, 1024})
     ->Args({64, 1024})
     ->Args({256, 1024})
+    ->Iterations(5)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(modelled)
+    ->ArgNames({"requests", "context"})
+    ->Args({8, 1024})
+    ->Args({32, 4096})
     ->Iterations(5)
     ->Unit(benchmark::kMicrosecond);
 

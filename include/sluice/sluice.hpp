@@ -31,7 +31,6 @@
 #include "sluice/model/device/group_member.hpp"
 #include "sluice/model/device/lanes.hpp"
 #include "sluice/model/device/named.hpp"
-#include "sluice/state/memory/block_states.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/memory/key_index.hpp"
 #include "sluice/state/memory/ledger.hpp"

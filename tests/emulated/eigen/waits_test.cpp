@@ -52,8 +52,8 @@ const std::vector<WaitKind>& wait_kinds() {
        [](const StreamWait& w) { return w.waits == compute && w.content == Content::kv && w.used_by == to_device; },
        to_device, 16,
        [](Script& s) {
-         const Slot a = s.join(), other = s.join();
-         s.step({a, other});
+         const Slot other = s.join(), a = s.join();
+         s.step({other, a});
          s.hold(a, upper_on_host);
          s.step({other}); // layer 1 of `a` moves to the host
          s.leave(other);
@@ -111,8 +111,8 @@ const std::vector<WaitKind>& wait_kinds() {
        [](const StreamWait& w) { return w.waits == to_device && w.content == Content::host && w.used_by == to_host; },
        to_host, 16,
        [](Script& s) {
-         const Slot a = s.join(), other = s.join();
-         s.step({a, other});
+         const Slot other = s.join(), a = s.join();
+         s.step({other, a});
          s.hold(a, upper_on_host);
          s.step({other}); // layer 1 of `a` moves to the host
          s.leave(other);  // so that layer 1 of `a` is fetched into another block than the one that it left
@@ -150,9 +150,9 @@ const std::vector<WaitKind>& wait_kinds() {
          s.stream(upper, 1);
          const Slot other = s.join();
          s.step({other});
-         s.leave(other);
          s.stream({}, 0);
-         const Slot a = s.join(); // its blocks are in the former slot
+         s.hold(other, both_on_host); // before it has left, `a` takes blocks of the former slot
+         const Slot a = s.join();
          s.step({a}); // layer 1's weights return once layer 0 has started, and move the block that layer 0 writes
          s.step({a});
        }},
@@ -160,8 +160,8 @@ const std::vector<WaitKind>& wait_kinds() {
        [](const StreamWait& w) { return w.waits == to_host && w.content == Content::kv && w.used_by == to_device; },
        to_device, 16,
        [](Script& s) {
-         const Slot a = s.join(), other = s.join(), b = s.join();
-         s.step({a, other});
+         const Slot other = s.join(), a = s.join(), b = s.join();
+         s.step({other, a});
          s.hold(a, upper_on_host);
          s.hold(other, upper_on_host);
          s.step({b});

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 namespace sluice {
 namespace {
@@ -20,12 +19,13 @@ struct StateStores {
 
   /// Sends the block, which has `tokens` states, and ends the copy.
   PlacedCopy send(KvBlock& entry, std::int32_t tokens) {
-    entry.tokens = tokens;
-    std::optional<PlacedCopy> copy;
-    REQUIRE(store.send(entry, true, copy));
-    REQUIRE(copy);
+    entry.tokens = static_cast<std::uint16_t>(tokens);
+    PlacedCopy copy;
+    REQUIRE(store.step(entry, BlockEvent::evict));
+    REQUIRE(store.send({&entry, 1}, true, copy) == 1);
+    store.ended({static_cast<std::size_t>(entry.device), 1});
     REQUIRE(store.sent(entry));
-    return *copy;
+    return copy;
   }
 };
 
@@ -43,34 +43,34 @@ TEST_CASE("only appended hidden states are sent, and they follow those on the ho
   StateStores stores(2);
   KvStore& store = stores.store;
   KvBlock entry;
-  REQUIRE(store.append(entry));
-  CHECK(entry.hidden);
-  CHECK(store.append(entry)); // already open
+  REQUIRE(store.append_hidden(entry));
+  CHECK(store.append_hidden(entry)); // already open
   PlacedCopy copy = stores.send(entry, 2);
   CHECK(copy.device_at == 0);
   CHECK(copy.total() == 200);
   CHECK(stores.device.used().count() == 0);
   const std::int32_t host = entry.host;
 
-  REQUIRE(store.append(entry));
+  REQUIRE(store.append_hidden(entry));
   CHECK(entry.on_device());
-  CHECK(store.writable(entry));
+  CHECK(entry.state.writable());
   copy = stores.send(entry, 3);
   CHECK(copy.host_block == host);
   CHECK(copy.device_at == 200);
   CHECK(copy.host_at == 200);
   CHECK(copy.total() == 100);
 
-  const std::optional<PlacedCopy> back = store.fetch(entry);
-  REQUIRE(back);
-  CHECK(back->total() == 300);
-  CHECK_FALSE(store.append(entry)); // arriving
-  REQUIRE(store.fetched(entry));
-  REQUIRE(store.append(entry)); // clean: read, then appended to
+  PlacedCopy back;
+  REQUIRE(store.fetch({&entry, 1}, true, true, back) == 1);
+  CHECK(back.total() == 300);
+  CHECK_FALSE(store.append_hidden(entry)); // arriving
+  store.ended({static_cast<std::size_t>(entry.device), 1});
+  REQUIRE(store.arrived(entry));
+  REQUIRE(store.append_hidden(entry)); // clean: read, then appended to
   copy = stores.send(entry, 5);
   CHECK(copy.device_at == 300);
   CHECK(copy.total() == 200);
-  store.release(entry);
+  store.step(entry, BlockEvent::release);
   CHECK(store.host_used().count() == 0);
 }
 
@@ -81,18 +81,19 @@ TEST_CASE("hidden states take no host place that a device block may need") {
     KvStore& store = stores.store;
     KvBlock kv, first, second, third;
     if (kv_first) REQUIRE(store.take(kv));
-    REQUIRE(store.append(first));
+    REQUIRE(store.append_hidden(first));
     stores.send(first, 5);
-    REQUIRE(store.append(second));
+    REQUIRE(store.append_hidden(second));
     stores.send(second, 5);
     CHECK_FALSE(store.has_place_for_hidden());
-    CHECK_FALSE(store.append(third));
+    CHECK_FALSE(store.append_hidden(third));
     if (!kv_first) REQUIRE(store.take(kv));
     for (KvBlock* one : {&kv, &third}) {
       if (one == &third) REQUIRE(store.take(third));
       one->tokens = 4;
-      std::optional<PlacedCopy> copy;
-      CHECK(store.send(*one, true, copy));
+      PlacedCopy copy;
+      REQUIRE(store.step(*one, BlockEvent::evict));
+      CHECK(store.send({one, 1}, false, copy) == 1);
     }
   }
 }

@@ -6,28 +6,27 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-constexpr KvBlockShape shape{4, 32, 4};
-constexpr int layers = 8;
+constexpr KvBlockShape streamed_shape{4, 32, 4};
+constexpr int streamed_layers = 8;
 
-/// One iteration in which every layer's KV crosses the link, through room for two layers.
+/// One iteration in which every layer's KV crosses the link, through room for two streamed_layers.
 class Streamed {
  public:
   Streamed(int requests, int blocks)
       : requests_(requests),
         blocks_(blocks),
-        device_(shape.bytes() * (2 * std::int64_t{requests} * blocks)),
-        store_(shape, device_, LayerBlocks{std::int64_t{layers} * requests * blocks},
+        device_(streamed_shape.bytes() * (2 * std::int64_t{requests} * blocks)),
+        store_(streamed_shape, device_, LayerBlocks{std::int64_t{streamed_layers} * requests * blocks},
                2 * std::int64_t{requests} * blocks),
-        sequences_(store_, layers),
+        sequences_(store_, streamed_layers),
         weights_(ModelWeights{}, device_, Bytes{0}, Bytes{1}),
-        schedule_(store_, sequences_, weights_, layers, true, CopiesCount::when_begun) {
-    for (int layer = 0; layer < layers; ++layer)
+        schedule_(store_, sequences_, weights_, streamed_layers, true, CopiesCount::when_begun) {
+    for (int layer = 0; layer < streamed_layers; ++layer)
       for (int request = 0; request < requests_; ++request)
         for (int block = 0; block < blocks_; ++block) fill(request, layer, block);
   }
@@ -35,17 +34,17 @@ class Streamed {
   /// How many needs the schedule looks at per block. Layers compute as soon as their blocks have arrived.
   double looks_per_block(TransferOrder order) {
     std::vector<KvNeed> needs;
-    for (int layer = 0; layer < layers; ++layer) {
+    for (int layer = 0; layer < streamed_layers; ++layer) {
       schedule_.room().reserved(layer, true) = schedule_.room().missing(layer) = std::int64_t{requests_} * blocks_;
       for (int request = 0; request < requests_; ++request)
         for (int block = 0; block < blocks_; ++block) entry(request, layer, block).awaited = true;
     }
-    for (int position = 0; position < 2 * layers; ++position)
+    for (int position = 0; position < 2 * streamed_layers; ++position)
       for (int request = 0; request < requests_; ++request) {
         KvNeed need;
         need.slot = static_cast<std::uint32_t>(request);
         need.generation = sequences_.generation(slot(request));
-        need.layer = position % layers;
+        need.layer = position % streamed_layers;
         need.position = position;
         need.previous = position - 1;
         need.end = blocks_;
@@ -55,9 +54,9 @@ class Streamed {
     schedule_.begin(order, needs, 0, no_weights);
     const std::int64_t before = schedule_.looks().needs;
     std::int64_t arrived = 0;
-    for (int layer = 0; layer < layers; ++layer) {
+    for (int layer = 0; layer < streamed_layers; ++layer) {
       while (schedule_.next(Way::to_device)) {
-        schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
+        (void)schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
         ++arrived;
       }
       CHECK(arrived >= std::int64_t{requests_} * blocks_ * (layer + 1));
@@ -82,13 +81,15 @@ class Streamed {
     KvBlock& one = entry(request, layer, block);
     REQUIRE(store_.take(one));
     one.tokens = 4;
-    std::optional<PlacedCopy> copy;
-    REQUIRE(store_.send(one, true, copy));
+    PlacedCopy copy;
+    REQUIRE(store_.step(one, BlockEvent::evict));
+    REQUIRE(store_.send({&one, 1}, false, copy) == 1);
+    store_.ended({static_cast<std::size_t>(one.device), 1});
     REQUIRE(store_.sent(one));
   }
   void leave(int request, int layer, int block) {
-    std::optional<PlacedCopy> copy;
-    REQUIRE(store_.send(entry(request, layer, block), true, copy));
+    REQUIRE(store_.step(entry(request, layer, block), BlockEvent::evict));
+    CHECK(entry(request, layer, block).on_host());
   }
 
   int requests_, blocks_;

@@ -32,6 +32,7 @@ class CpuDevice {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr bool computes_at_once = true;
+  static constexpr std::int64_t copy_bytes = WeightStore::piece_bytes; ///< a nearer need waits for no more than this
 
   /// The compute lane: the caller's thread.
   class Lane {
@@ -39,6 +40,9 @@ class CpuDevice {
     explicit Lane(const CpuMemory& memory) : memory_(&memory) {}
     [[nodiscard]] const std::byte* reads(const DevicePlace& place) const { return memory_->address(place); }
     [[nodiscard]] std::byte* writes(const DevicePlace& place) const { return memory_->address(place); }
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::size_t /*table*/) const { return reads(place); }
+    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::size_t /*table*/) const { return writes(place); }
+    void again(std::size_t /*table*/) const {}
     void given() const {}
     void begins(int layer) {
       if (times_.size() <= static_cast<std::size_t>(layer)) times_.resize(static_cast<std::size_t>(layer) + 1);
@@ -71,10 +75,9 @@ class CpuDevice {
   /// Reserves the memories, and starts the link.
   [[nodiscard]] Status connect(MachineCore& core, ModelRunner& /*runner*/) {
     if (Status status = memory_.reserve(core); !status) return status;
-    source_ = std::make_unique<Source>(Source{&memory_, &core.schedule, {}});
+    source_ = std::make_unique<Source>(Source{&memory_, &core.schedule, nullptr, {}});
     engine_ = std::make_unique<CopyEngine<Source>>(*source_, core.setup.link, core.setup.faults);
-    // Through the engine's address: lanes still run while `engine_` is being reset.
-    core.schedule.wake_inward = [engine = engine_.get()] { engine->wake(Way::to_device); };
+    source_->engine = engine_.get(); // before any lane has work; lanes still run while `engine_` is being reset
     return {};
   }
   /// Finishes the copies under way. The schedule has been halted.
@@ -89,6 +92,7 @@ class CpuDevice {
     std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
   }
   void wake() { engine_->wake(); }
+  void rest(std::unique_lock<std::mutex>& lock) { source_->schedule->progress.wait(lock); }
   [[nodiscard]] CopyTotals moved() const { return engine_->totals(); }
   [[nodiscard]] Lane& lane() { return lane_; }
 
@@ -97,6 +101,7 @@ class CpuDevice {
   struct Source {
     const CpuMemory* memory;
     LinkSchedule* schedule;
+    CopyEngine<Source>* engine;
     std::array<Time, 2> begun; ///< of each way's copy under way
 
     std::optional<Copy> next(Way way) {
@@ -108,7 +113,8 @@ class CpuDevice {
     }
     void ended(Way way, const Copy& /*copy*/, CopyOutcome outcome) {
       const std::lock_guard lock{schedule->mutex};
-      schedule->ended(way, outcome, begun[static_cast<std::size_t>(way)], std::chrono::steady_clock::now());
+      if (schedule->ended(way, outcome, begun[static_cast<std::size_t>(way)], std::chrono::steady_clock::now()))
+        engine->wake(Way::to_device);
     }
   };
 

@@ -57,7 +57,7 @@ class CpuMemory {
       if (before > kept) homes_[static_cast<std::size_t>(layer)].decommit(kept, before - kept);
     }
     if (first) return {};
-    const auto empty = [&](std::size_t at) { return core.store.states().state(at) == BlockState::empty; };
+    const auto empty = [&](std::size_t at) { return core.store.device().is_free(at); };
     for (std::size_t at = 0, end = 0; at < core.store.device_blocks(); at = end + 1) {
       for (end = at; end < core.store.device_blocks() && empty(end);) ++end;
       device_.decommit(Bytes{static_cast<std::int64_t>(at) * block_},
@@ -69,7 +69,7 @@ class CpuMemory {
   [[nodiscard]] std::byte* address(const DevicePlace& place) const {
     switch (place.kind) {
     case DevicePlace::Kind::kv_block:
-      return device_.data() + place.index * block_;
+      return device_.data() + place.index * block_; // neighbours follow
     case DevicePlace::Kind::home:
       return homes_[static_cast<std::size_t>(place.index)].data();
     case DevicePlace::Kind::slot:

@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/block_uses.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
@@ -30,7 +30,8 @@ class Arena {
 
   /// The blocks of a place; for a home or a slot the range that it has now.
   [[nodiscard]] BlockRange range(const DevicePlace& place) const {
-    if (place.kind == DevicePlace::Kind::kv_block) return {static_cast<std::size_t>(place.index), 1};
+    if (place.kind == DevicePlace::Kind::kv_block)
+      return {static_cast<std::size_t>(place.index), static_cast<std::size_t>(place.count)};
     const std::vector<BlockRange>& ranges = ranges_[list_of(place)];
     const auto at = static_cast<std::size_t>(place.index);
     return at < ranges.size() ? ranges[at] : BlockRange{};
@@ -52,7 +53,7 @@ class Arena {
     const bool had = mine.count > 0;
     if (had) { // rare: the plan streams another share of each layer. Moving both parts would need room for both.
       if (any_in_transfer(0)) return WeightStore::Taken::none;
-      core_->store.states().put_back(mine.first, mine.count);
+      core_->store.device().put_back(mine);
       mine = {};
     }
     std::optional<BlockRange> range = cheapest(wanted);
@@ -68,11 +69,16 @@ class Arena {
   void keep(const DevicePlace& place, std::int64_t bytes) {
     BlockRange& mine = own(place);
     const std::size_t kept = std::min(blocks(bytes), mine.count);
-    if (mine.count > kept) core_->store.states().put_back(mine.first + kept, mine.count - kept);
+    if (mine.count > kept) core_->store.device().put_back({mine.first + kept, mine.count - kept});
     mine.count = kept;
   }
 
  private:
+  struct Holder {
+    KvBlock* entry = nullptr;
+    KvSequence* sequence = nullptr;
+  };
+
   [[nodiscard]] std::size_t blocks(std::int64_t bytes) const {
     return static_cast<std::size_t>((bytes + block_ - 1) / block_);
   }
@@ -88,62 +94,54 @@ class Arena {
   }
   /// Whether a block from `first` on is in a transfer, and so cannot be moved.
   [[nodiscard]] bool any_in_transfer(std::size_t first) const {
-    const BlockStates& states = core_->store.states();
     for (std::size_t block = first; block < core_->store.device_blocks(); ++block)
-      if (states.state(block) == BlockState::sending || states.state(block) == BlockState::arriving) return true;
+      if (core_->store.device().is_moving(block)) return true;
     return false;
   }
-  [[nodiscard]] bool is_withheld(std::size_t block) const {
-    return core_->store.states().state(block) == BlockState::withheld;
-  }
+
+  [[nodiscard]] bool is_withheld(std::size_t block) const { return core_->store.device().is_withheld(block); }
 
   /// Moves KV out of a range and withholds the range from KV.
   template <class Relocate>
   [[nodiscard]] bool empty(const BlockRange& range, const Relocate& relocate) {
-    BlockStates& states = core_->store.states();
-    if (range.end() > core_->store.device_blocks()) return false;
+    BlockPool& pool = core_->store.device();
+    if (range.end() > pool.size()) return false;
     std::size_t in_use = 0;
-    for (std::size_t block = range.first; block < range.end(); ++block) switch (states.state(block)) {
-      case BlockState::empty:
-        break;
-      case BlockState::filling:
-      case BlockState::full:
-      case BlockState::clean:
-        ++in_use;
-        break;
-      case BlockState::sending:
-      case BlockState::arriving:
-      case BlockState::withheld:
-        return false;
-      }
+    for (std::size_t block = range.first; block < range.end(); ++block) {
+      if (pool.is_moving(block) || pool.is_withheld(block)) return false;
+      if (!pool.is_free(block)) ++in_use;
+    }
     if (in_use > 0) move_out(range, relocate);
-    [[maybe_unused]] const bool withheld = states.withhold(range.first, range.count);
+    [[maybe_unused]] const bool withheld = pool.withhold(range);
     SLUICE_ASSERT(withheld, "the budget has as many free blocks as the range and what was in it");
     return withheld;
   }
   template <class Relocate>
   void move_out(const BlockRange& range, const Relocate& relocate) {
     find_holders();
+    BlockPool& pool = core_->store.device();
     for (std::size_t block = range.first; block < range.end(); ++block) {
-      if (core_->store.states().state(block) == BlockState::empty) continue;
-      const std::optional<std::size_t> to = core_->store.states().relocate(block, range.first, range.count);
+      if (pool.is_free(block)) continue;
+      const std::optional<std::size_t> to = pool.take_outside(range);
       SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
       relocate(block, *to);
-      KvBlock* const entry = std::exchange(holders_[block], nullptr);
-      SLUICE_ASSERT(entry != nullptr, "a block in use, and in no transfer, is in a block table");
-      entry->device = static_cast<std::int32_t>(*to);
-      holders_[*to] = entry;
+      const Holder holder = std::exchange(holders_[block], {});
+      SLUICE_ASSERT(holder.entry != nullptr, "a block in use, and in no transfer, is in a block table");
+      holder.entry->device = static_cast<std::int32_t>(*to);
+      std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
+      pool.give({block, 1});
+      holders_[*to] = holder;
     }
   }
   /// Finds which table entry uses each block, once per `take`: a compaction moves blocks one by one, and there are many
   /// entries.
   void find_holders() {
     if (std::exchange(knows_holders_, true)) return;
-    holders_.assign(core_->store.device_blocks(), nullptr);
+    holders_.assign(core_->store.device_blocks(), {});
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
       for (auto& table : sequence.tables)
         for (KvBlock& entry : table)
-          if (entry.on_device()) holders_[static_cast<std::size_t>(entry.device)] = &entry;
+          if (entry.on_device()) holders_[static_cast<std::size_t>(entry.device)] = {&entry, &sequence};
     });
   }
   /// Moves all weights to the end of the arena: after plans that streamed other shares, the gaps between weights are
@@ -156,7 +154,6 @@ class Arena {
         if (range.count > 0) ranges.push_back(&range);
     if (ranges.empty()) return false;
     std::sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) { return a->first > b->first; });
-    BlockStates& states = core_->store.states();
     if (any_in_transfer(ranges.back()->first)) return false;
     std::size_t end = core_->store.device_blocks();
     for (BlockRange* range : ranges) {
@@ -166,7 +163,7 @@ class Arena {
         [[maybe_unused]] const bool cleared = empty({to, 1}, relocate);
         SLUICE_ASSERT(cleared, "between weights is KV alone");
         relocate(from, to);
-        states.put_back(from, 1);
+        core_->store.device().put_back({from, 1});
       }
       range->first = end;
     }
@@ -184,10 +181,10 @@ class Arena {
         clear = in_use = 0;
         continue;
       }
-      in_use += core_->store.states().state(block) != BlockState::empty ? 1U : 0U;
+      in_use += core_->store.device().is_free(block) ? 0U : 1U;
       ++clear;
       if (clear > wanted) {
-        in_use -= core_->store.states().state(block - wanted) != BlockState::empty ? 1U : 0U;
+        in_use -= core_->store.device().is_free(block - wanted) ? 0U : 1U;
         clear = wanted;
       }
       if (clear < wanted || in_use > least) continue;
@@ -200,7 +197,7 @@ class Arena {
   MachineCore* core_;
   std::int64_t block_;
   std::array<std::vector<BlockRange>, 2> ranges_; ///< of homes and of slots, by their number
-  std::vector<KvBlock*> holders_;                 ///< by block, during one `take`
+  std::vector<Holder> holders_;                   ///< by block, during one `take`
   bool knows_holders_ = false;
 };
 

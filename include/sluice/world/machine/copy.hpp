@@ -28,12 +28,13 @@ enum class CopyOutcome : std::uint8_t {
   failed, ///< the second try failed too: the destination's contents are undefined
 };
 
-/// A piece of the device's memory with one owner at a time: a KV block, the home of a layer's weights, or a slot that
-/// weights pass through. The device decides where it lies.
+/// A piece of the device's memory with one owner at a time: neighbouring KV blocks, the home of a layer's weights, or a
+/// slot that weights pass through. The device decides where it lies.
 struct DevicePlace {
   enum class Kind : std::uint8_t { kv_block, home, slot };
   Kind kind = Kind::kv_block;
-  std::int32_t index = 0; ///< of the block, the layer, the slot
+  std::int32_t index = 0; ///< of the first block, the layer, the slot
+  std::int32_t count = 1; ///< of blocks
 
   friend constexpr bool operator==(const DevicePlace&, const DevicePlace&) = default;
 };
@@ -46,7 +47,7 @@ struct PlacedCopy {
   std::int64_t device_at = 0;       ///< bytes from the start of the place
   const std::byte* image = nullptr; ///< weights: their address on the host, which is never written
   std::int32_t layer = -1;          ///< weights: their layer
-  std::int32_t host_block = -1;     ///< KV: the host's block
+  std::int32_t host_block = -1;     ///< KV: the first of the host's blocks, as many neighbours as in `device`
   std::int64_t host_at = 0;         ///< bytes from the start of that block, or of the layer's image
   std::int64_t bytes = 0;           ///< of one row
   std::int64_t rows = 1;

@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 namespace sluice {
 
@@ -30,14 +31,19 @@ struct LayerMoments {
 ///
 /// - `reads(place)`, `writes(place)`: the address of a place for the next launch, which waits for the copies and layers
 ///   that the place's content needs. There is no other way to an address of the device's memory.
+/// - `reads(place, table)`, `writes(place, table)`: the same for KV whose address a table keeps for later launches, and
+///   `again(table)`: the next launch reads all that this table has, and may append to it. Tables are numbered from 0.
 /// - `given()`: the device was given the work for which addresses were requested, in the middle of a layer.
 /// - `begins(layer)`: the layer's launches follow. `launched(layer)`: the device was given all of them.
 /// - `finish()`: waits until the device has computed everything it was given; the link continues meanwhile.
 /// - `times(layer)`: the times of a layer that the device has computed.
 template <class L>
-concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
+concept ComputeLane = requires(L& lane, const DevicePlace& place, std::size_t table, int layer) {
   { lane.reads(place) } -> std::same_as<const std::byte*>;
   { lane.writes(place) } -> std::same_as<std::byte*>;
+  { lane.reads(place, table) } -> std::same_as<const std::byte*>;
+  { lane.writes(place, table) } -> std::same_as<std::byte*>;
+  { lane.again(table) } -> std::same_as<void>;
   { lane.given() } -> std::same_as<void>;
   { lane.begins(layer) } -> std::same_as<void>;
   { lane.launched(layer) } -> std::same_as<void>;
@@ -52,6 +58,7 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 ///   (`rest`, `wake`, `finish`).
 /// - `element_bytes()`: the size of an element of K and V.
 /// - `copies_count(setup)`: when blocks change hands.
+/// - `copy_bytes`: how much one copy moves at most, if neighbouring blocks cross the link.
 /// - `granularity(block)`: the weights' memory is rounded up to this, if the memory is cut into blocks.
 /// - `beside(model, workspace)`: the memory for the runner's workspace and the weights outside the layers.
 /// - `connect(core, runner)`: reserves both memories, tells the runner its own part, and starts the link, which from
@@ -60,11 +67,16 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, int layer) {
 /// - `load(core)`: before anything runs, loads the weights outside the layers and stages the layers that may stream.
 /// - `adopt_weights(core)`: the plan of the weights has changed. Error: no address space for its slots.
 /// - `put(copy)`: copies weights at once, before anything runs.
+/// - `rest(lock)`: the machine's thread, which holds the schedule's mutex by `lock`, waits until the link makes
+/// progress,
+///   or returns at once if that is its own work.
 /// - `wake()`: the schedule may have something to move. `moved()`: what the link has moved. `lane()`: the compute lane.
 template <class D>
 concept MachineDevice = requires(D& device, MachineCore& core, ModelRunner& runner, const ModelWeights& model,
-                                 const MachineSetup& setup, const PlacedCopy& copy, Bytes bytes) {
+                                 const MachineSetup& setup, const PlacedCopy& copy, Bytes bytes,
+                                 std::unique_lock<std::mutex>& lock) {
   requires std::same_as<decltype(D::computes_at_once), const bool>;
+  requires std::same_as<decltype(D::copy_bytes), const std::int64_t>;
   { device.element_bytes() } -> std::same_as<std::int64_t>;
   { device.copies_count(setup) } -> std::same_as<CopiesCount>;
   { device.granularity(bytes) } -> std::same_as<Bytes>;
@@ -74,6 +86,7 @@ concept MachineDevice = requires(D& device, MachineCore& core, ModelRunner& runn
   { device.stop() } -> std::same_as<void>;
   { device.adopt_weights(core) } -> std::same_as<Status>;
   { device.put(copy) } -> std::same_as<void>;
+  { device.rest(lock) } -> std::same_as<void>;
   { device.wake() } -> std::same_as<void>;
   { device.moved() } -> std::same_as<CopyTotals>;
   { device.lane() } -> ComputeLane;

@@ -17,12 +17,13 @@
 
 namespace sluice {
 
-/// A lane of a link has at most `most` batches under way: one that the stream works on and one behind it. So the stream
-/// stays busy while the host does something else, and the transfer rule still chooses late.
+/// A lane of a link has at most `most` batches under way: one that the stream works on and those behind it. So the
+/// stream stays busy while the host does something else, and the transfer rule still chooses late: at 55 GB/s four
+/// batches are 0.3 ms. A batch is large because each has two tickets, and each call costs a driver microseconds.
 struct LinkBatches {
-  static constexpr std::size_t most = 2;
-  static constexpr std::int64_t bytes = 1 << 20; ///< a batch that has this many takes no more copies
-  static constexpr int copies = 32;
+  static constexpr std::size_t most = 4;
+  static constexpr std::int64_t bytes = 4 << 20; ///< a batch that has this many takes no more copies
+  static constexpr int copies = 64;
 };
 
 /// Gives a stream a list of copies in the batches, with the tickets and at the times that StreamLink would: for

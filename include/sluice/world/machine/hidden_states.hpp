@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace sluice {
 
@@ -44,7 +43,7 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
   HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
   const std::int64_t blocks = hidden_blocks(core, tokens);
   while (static_cast<std::int64_t>(table.size()) > blocks) {
-    core.store.release(table.back());
+    core.store.step(table.back(), BlockEvent::release);
     table.pop_back();
   }
   hidden.kept = std::min(hidden.kept, blocks * core.store.shape().hidden_tokens());
@@ -52,9 +51,16 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
   if (blocks == 0) hidden.failed = false;
 }
 
+/// Sends a block of hidden states to the host, or gives it back at once if the host has it.
+inline void evict_hidden(MachineCore& core, KvSequence& sequence, int layer, std::size_t block) {
+  core.schedule.evict(core.sequences.ref(sequence, core.layers + layer, static_cast<std::int64_t>(block)),
+                      sequence.hidden_table(layer)[block]);
+}
+
 /// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
 /// are made now. A request that does not compute keeps none on the device.
 inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
+  if (!sequence.has_hidden) return;
   for (int layer = 0; layer < core.layers; ++layer) {
     auto& table = sequence.hidden_table(layer);
     if (table.empty()) continue;
@@ -63,13 +69,13 @@ inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequenc
     const bool makes_kv =
         !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.front().exists());
     if (!makes_kv) trim_hidden(core, sequence, layer, hidden_wanted(core, row, layer, sequence.computed));
-    for (KvBlock& entry : table) {
+    for (std::size_t block = 0; block < table.size(); ++block) {
+      KvBlock& entry = table[block];
       entry.awaited = entry.first = entry.restores = false;
-      if (core.store.state(entry) == BlockState::arriving) {
-        entry.leaves = !computes;
-      } else if (core.store.state(entry) == BlockState::clean && !computes) {
-        leave(core, entry);
-      }
+      if (entry.state.transfer == BlockTransfer::arriving && computes)
+        core.store.step(entry, BlockEvent::use);
+      else if (entry.state.place == BlockPlace::both && !computes) // clean, or arriving
+        evict_hidden(core, sequence, layer, block);
     }
   }
 }
@@ -77,6 +83,10 @@ inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequenc
 /// Plans an iteration's use of a request's hidden states, once its missing K and V are known: which layers the prefix
 /// passes, where it starts again, and which states are kept on the way.
 inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequence& sequence) {
+  sequence.has_hidden =
+      sequence.has_hidden || (core.store.shape().hidden_tokens() > 0 &&
+                              !(scheduled.row->holding.saved | scheduled.row->holding.hidden).empty());
+  if (!sequence.has_hidden && scheduled.rebuilt == 0) return;
   LayerSet there;
   if (scheduled.rebuilt > 0)
     for (int layer = 0; layer <= scheduled.made.highest(); ++layer)
@@ -92,7 +102,7 @@ inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequen
     for (std::size_t block = 0; block < table.size(); ++block) {
       table[block].restores = static_cast<std::int64_t>(block) < read;
       // Prefetched for a layer that does not start from them after all.
-      if (!table[block].restores && core.store.state(table[block]) == BlockState::clean) leave(core, table[block]);
+      if (!table[block].restores && table[block].clean()) evict_hidden(core, sequence, layer, block);
     }
     const std::int64_t wanted = hidden_wanted(core, *scheduled.row, layer, scheduled.total());
     if (scheduled.rebuilds(layer)) hidden.wanted = std::max(hidden.wanted, std::min(scheduled.rebuilt, wanted));
@@ -102,6 +112,7 @@ inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequen
 }
 /// A prefix that has no rows is not rebuilt, so it keeps nothing.
 inline void plan_no_hidden(KvSequence& sequence) {
+  if (!sequence.has_hidden) return;
   for (HiddenTokens& hidden : sequence.hidden) hidden.wanted = hidden.kept;
   for (std::size_t layer = 0; layer < sequence.hidden.size(); ++layer)
     for (KvBlock& entry : sequence.hidden_table(static_cast<int>(layer))) entry.restores = false;
@@ -116,7 +127,7 @@ inline void plan_no_hidden(KvSequence& sequence) {
   std::int64_t taken = 0; // the last one, if not full, may still be on the device
   if (first < static_cast<std::int64_t>(table.size())) {
     const KvBlock& last = table[static_cast<std::size_t>(first)];
-    if (core.store.state(last) == BlockState::filling) taken = 1;
+    if (last.on_device() && (last.state.writable() || last.queued())) taken = 1;
   }
   return hidden_blocks(core, hidden.wanted) - first - taken;
 }
@@ -129,8 +140,8 @@ inline void close_hidden(MachineCore& core, KvSequence& sequence, int layer) {
   const std::int64_t each = core.store.shape().hidden_tokens();
   for (std::int64_t block = hidden.kept / each; block < hidden_blocks(core, hidden.wanted); ++block) {
     table[static_cast<std::size_t>(block)].tokens =
-        static_cast<std::int32_t>(std::min(each, hidden.wanted - block * each));
-    core.schedule.send(core.sequences.ref(sequence, core.layers + layer, block), true);
+        static_cast<std::uint16_t>(std::min(each, hidden.wanted - block * each));
+    evict_hidden(core, sequence, layer, static_cast<std::size_t>(block));
   }
   hidden.kept = hidden.wanted;
 }

@@ -3,10 +3,14 @@
 #pragma once
 
 #include "sluice/core/ids.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/state/memory/holding.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -29,10 +33,21 @@ struct KvSequence {
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
   std::vector<std::vector<KvBlock>> tables;
+  std::vector<std::int32_t> known;  ///< by layer: how many of the oldest blocks LayerRows has addresses of
   std::vector<HiddenTokens> hidden; ///< by layer
+  bool has_hidden = false;          ///< some layer has hidden states, or will
   bool lost = false;                ///< a transfer failed for good, or there was no room
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
+
+  // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
+  Holding settled_for;
+  std::int64_t settled_copies = 0; ///< how many blocks of each resident layer the host should have too
+  bool settled_computing = false;
+  LayerSet resident; ///< all of their blocks are on the device to stay; a layer only appends to them
+  LayerSet parked;   ///< all of their blocks are only on the host, as the plan wants them, and none has moved since
+
+  void look_again() { resident = parked = {}; }
 
   /// The table of the hidden states that enter a layer.
   [[nodiscard]] std::vector<KvBlock>& hidden_table(int layer) {
@@ -71,12 +86,16 @@ class KvSequences {
     if (index(slot) >= sequences_.size() || !sequences_[index(slot)].present) return nullptr;
     return &sequences_[index(slot)];
   }
-  [[nodiscard]] KvBlock* find(const BlockRef& ref) {
-    if (ref.slot >= sequences_.size()) return nullptr;
+  [[nodiscard]] KvBlock* find(const BlockRef& ref) { return find(ref, 1).data(); }
+  /// Up to `most` blocks of a table from `ref` on; none if they are gone.
+  [[nodiscard]] std::span<KvBlock> find(const BlockRef& ref, std::size_t most) {
+    if (ref.slot >= sequences_.size()) return {};
     KvSequence& one = sequences_[ref.slot];
-    if (one.generation != ref.generation) return nullptr;
-    auto& layer = one.tables[static_cast<std::size_t>(ref.layer)];
-    return static_cast<std::size_t>(ref.block) < layer.size() ? &layer[static_cast<std::size_t>(ref.block)] : nullptr;
+    if (one.generation != ref.generation) return {};
+    auto& table = one.tables[static_cast<std::size_t>(ref.layer)];
+    const auto first = static_cast<std::size_t>(ref.block);
+    if (first >= table.size()) return {};
+    return std::span{table}.subspan(first, std::min(most, table.size() - first));
   }
   /// Of the sequence in the slot.
   [[nodiscard]] std::uint64_t generation(Slot slot) const { return sequences_[index(slot)].generation; }
@@ -88,13 +107,28 @@ class KvSequences {
   /// Frees all of the sequence's KV, in both memories.
   void drop(KvSequence& one) {
     for (auto& layer : one.tables)
-      for (KvBlock& entry : layer) store_->release(entry);
+      for (KvBlock& entry : layer) store_->step(entry, BlockEvent::release);
     one.tables.assign(2 * layers_, {});
+    one.known.assign(layers_, 0);
     one.hidden.assign(layers_, {});
+    one.has_hidden = false;
     one.computed = 0;
+    if (one.lost && !one.released) --to_release_;
     one.lost = one.released = false;
+    one.look_again();
     one.generation = ++generations_;
   }
+  /// The sequence's KV is lost; its memory is released when nothing computes with it.
+  void lose(Slot slot, std::string_view reason) {
+    KvSequence& one = *find(slot);
+    if (one.lost) return;
+    one.lost = true;
+    one.reason = reason;
+    one.look_again();
+    ++to_release_;
+  }
+  /// Whether a lost sequence still has its memory.
+  [[nodiscard]] bool any_to_release() const { return to_release_ > 0; }
   /// Frees the memory of a lost sequence, which stays lost.
   void abandon(KvSequence& one) {
     drop(one);
@@ -105,6 +139,8 @@ class KvSequences {
     drop(one);
     one.present = false;
   }
+  /// Slots that have ever had a sequence.
+  [[nodiscard]] std::size_t slots() const { return sequences_.size(); }
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < sequences_.size(); ++i)
@@ -116,6 +152,7 @@ class KvSequences {
   std::size_t layers_;
   std::vector<KvSequence> sequences_;
   std::uint64_t generations_ = 0;
+  int to_release_ = 0; ///< sequences that are lost and have their memory
 };
 
 } // namespace sluice

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvStore: which block of which memory holds each block of each sequence, and what may be done with it.
+// KvStore: what each block of each sequence takes of the two memories, and what a transfer copies.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/state/memory/block_states.hpp"
+#include "sluice/world/machine/block.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/device_memory.hpp"
 
@@ -11,30 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace sluice {
-
-/// An entry of a block table: one block of one sequence and layer, and where it is. It is nowhere at first and after
-/// release. It holds K and V, or the hidden states of as many tokens as fit.
-struct KvBlock {
-  static constexpr std::int32_t nowhere = -1;
-
-  std::int32_t device = nowhere; ///< its device block, if it has one
-  std::int32_t host = nowhere;   ///< its host block, if only the host has it
-  std::int32_t tokens = 0;       ///< that it holds something of
-  std::int32_t copied = 0;       ///< how many of them the host's copy of a device block has too
-  bool passing = false;          ///< on the device only while one layer of one iteration computes
-  bool queued = false;           ///< waits to be sent
-  bool leaves = false;           ///< will no longer be on the device after that
-  bool awaited = false;          ///< a layer of this iteration needs it, and it has not arrived
-  bool first = false;            ///< the first layer waits for it too
-  bool hidden = false;           ///< holds hidden states
-  bool restores = false;         ///< a layer of this iteration starts from them
-
-  [[nodiscard]] bool on_device() const { return device != nowhere; }
-  [[nodiscard]] bool on_host() const { return host != nowhere; }
-  [[nodiscard]] bool exists() const { return on_device() || on_host(); }
-};
 
 /// The shape of a block: K and V of `tokens` tokens, as the decoder lays them out (`SequenceRows::blocks`).
 struct KvBlockShape {
@@ -58,9 +39,10 @@ struct KvBlockShape {
                                : 2 * ((rows + each - 1) / each + batch)}; // each request's last block is partly empty
 }
 
-/// The blocks of two memories: `BlockStates` knows what may be done with a block; this class knows which table entry
-/// has it, and what a transfer copies. Blocks are numbers here: the device decides where their bytes lie, so nothing
-/// here moves a byte or waits. Operations that a state forbids do nothing and return false. Not synchronised.
+/// The blocks of two memories. `step` is the only way to another state, and keeps the accounts that follow from it:
+/// which device and host blocks are taken, and how much memory. Blocks are numbers here: the device decides where their
+/// bytes lie, so nothing here moves a byte or waits. What a state forbids does nothing and returns false. Not
+/// synchronised.
 ///
 /// Each device block is taken, when it is needed, from a budget that weights and buffers share: memory that weights
 /// give up becomes KV memory without a call. The host has as many spare blocks as the device can hold, because a block
@@ -71,10 +53,9 @@ class KvStore {
   /// `host_blocks`: layer blocks that may stay on the host. `device_blocks`: the most that can ever be on the device.
   KvStore(KvBlockShape shape, DeviceMemory& device, LayerBlocks host_blocks, std::int64_t device_blocks)
       : shape_(shape),
-        device_(&device),
-        device_blocks_(static_cast<std::size_t>(device_blocks)),
-        host_blocks_(host_blocks_for(host_blocks, device_blocks)),
-        states_(device_blocks_, host_blocks_) {}
+        memory_(&device),
+        device_(static_cast<std::size_t>(device_blocks), BlockPool::Order::in_turn),
+        host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::lowest) {}
 
   /// Places on the host: for what may stay there, plus as much in flight as the device holds.
   [[nodiscard]] static std::size_t host_blocks_for(LayerBlocks staying, std::int64_t device_blocks) {
@@ -82,178 +63,194 @@ class KvStore {
   }
 
   [[nodiscard]] const KvBlockShape& shape() const { return shape_; }
-  [[nodiscard]] BlockState state(const KvBlock& entry) const {
-    return entry.on_device() ? states_.state(block(entry)) : BlockState::empty;
-  }
-  /// Whether the block can be read: nothing is arriving in it.
-  [[nodiscard]] bool readable(const KvBlock& entry) const {
-    return entry.on_device() && state(entry) != BlockState::arriving && state(entry) != BlockState::empty;
-  }
-  /// Whether the block can be appended to: nothing else reads or writes it.
-  [[nodiscard]] bool writable(const KvBlock& entry) const { return state(entry) == BlockState::filling; }
+  /// The device's blocks, for a device that keeps weights in them too.
+  [[nodiscard]] BlockPool& device() { return device_; }
+  [[nodiscard]] const BlockPool& device() const { return device_; }
   /// How many blocks are numbered in each memory.
-  [[nodiscard]] std::size_t device_blocks() const { return device_blocks_; }
-  [[nodiscard]] std::size_t host_blocks() const { return host_blocks_; }
-  /// The states of the device's blocks, for a device that keeps weights in them too.
-  [[nodiscard]] BlockStates& states() { return states_; }
-  [[nodiscard]] const BlockStates& states() const { return states_; }
+  [[nodiscard]] std::size_t device_blocks() const { return device_.size(); }
+  [[nodiscard]] std::size_t host_blocks() const { return host_.size(); }
 
   /// Device blocks that could be taken now.
-  [[nodiscard]] std::int64_t free_blocks() const { return device_->free() / shape_.bytes(); }
-  [[nodiscard]] LayerBlocks host_used() const { return LayerBlocks{static_cast<std::int64_t>(states_.host_used())}; }
+  [[nodiscard]] std::int64_t free_blocks() const { return memory_->free() / shape_.bytes(); }
+  /// Blocks on the device that are to leave it.
+  [[nodiscard]] std::int64_t leaving() const { return leaving_; }
+  [[nodiscard]] LayerBlocks device_used() const { return LayerBlocks{static_cast<std::int64_t>(device_.used())}; }
+  [[nodiscard]] LayerBlocks host_used() const { return LayerBlocks{static_cast<std::int64_t>(host_.used())}; }
   [[nodiscard]] LayerBlocks host_peak() const { return host_peak_; }
-  [[nodiscard]] LayerBlocks device_used() const {
-    return LayerBlocks{static_cast<std::int64_t>(states_.device_used())};
-  }
 
-  /// Takes an empty device block to fill.
-  [[nodiscard]] bool take(KvBlock& entry) {
-    if (entry.exists() || !device_->take(shape_.bytes())) return false;
-    const std::optional<std::size_t> taken = states_.take();
-    if (!taken) {
-      device_->give(shape_.bytes());
-      return false;
+  /// Something happens to a block: its next state, and its blocks in each memory, which are given back if the new state
+  /// has none. (`take`, `fetch` and `send` below get blocks.)
+  bool step(KvBlock& entry, BlockEvent event) {
+    const std::optional<BlockState> next = after(entry.state, event);
+    if (!next) return false;
+    const BlockState before = entry.state;
+    entry.state = *next;
+    leaving_ += is_leaving(*next) - is_leaving(before);
+    if (event == BlockEvent::release && before.in_transfer()) {
+      entry = {}; // `ended_unwanted` gives both blocks back
+      return true;
     }
-    entry.device = static_cast<std::int32_t>(*taken);
+    if (before.on_device() && !next->on_device()) {
+      give_device({static_cast<std::size_t>(entry.device), 1});
+      entry.device = KvBlock::nowhere;
+    }
+    if (before.has_host_place() && !next->has_host_place()) {
+      host_.give({static_cast<std::size_t>(entry.host), 1});
+      entry.host = KvBlock::nowhere;
+      entry.copied = 0;
+    }
+    if (event == BlockEvent::release) entry = {};
     return true;
   }
-  bool seal(KvBlock& entry) { return entry.on_device() && states_.seal(block(entry)); }
-  /// Opens a block that was fetched before it was full, so that it can be appended to.
-  bool reopen(KvBlock& entry) { return entry.on_device() && states_.reopen(block(entry)); }
 
-  /// Begins to fetch a block that only the host has. Returns nothing if it is still being written there, or if no
-  /// device block is free.
-  [[nodiscard]] std::optional<PlacedCopy> fetch(KvBlock& entry) {
-    if (entry.on_device() || !entry.on_host() || !device_->take(shape_.bytes())) return std::nullopt;
-    const auto host = static_cast<std::size_t>(entry.host);
-    const std::optional<std::size_t> taken = states_.fetch(host);
-    if (!taken) {
-      device_->give(shape_.bytes());
-      return std::nullopt;
+  /// Takes an empty device block to fill, next to `before` if that one is free.
+  [[nodiscard]] bool take(KvBlock& entry, const KvBlock* before = nullptr) {
+    if (entry.exists() || !memory_->take(shape_.bytes())) return false;
+    const std::size_t wanted =
+        before == nullptr || !before->on_device() ? device_.size() : static_cast<std::size_t>(before->device) + 1;
+    const BlockRange taken = device_.take(1, wanted);
+    if (taken.count == 0) {
+      memory_->give(shape_.bytes());
+      return false;
     }
-    entry.device = static_cast<std::int32_t>(*taken);
-    entry.host = KvBlock::nowhere;
-    return whole(Way::to_device, entry, *taken, host);
+    entry.device = static_cast<std::int32_t>(taken.first);
+    return step(entry, BlockEvent::take);
   }
+
+  /// Begins to fetch the first of `entries`, which only the host has, and as many of the blocks behind it as are
+  /// neighbours in both memories. Returns how many; 0: no device block is free. `passes`: for one layer only. `hidden`:
+  /// they hold hidden states.
+  [[nodiscard]] std::size_t fetch(std::span<KvBlock> entries, bool passes, bool hidden, PlacedCopy& copy) {
+    SLUICE_ASSERT(entries[0].on_host(), "a block that only the host has");
+    std::size_t most = 1;
+    while (most < entries.size() && !hidden && entries[most].on_host() &&
+           entries[most].host == entries[0].host + static_cast<std::int32_t>(most))
+      ++most;
+    most = std::min(most, static_cast<std::size_t>(std::max<std::int64_t>(0, free_blocks())));
+    const BlockRange taken = device_.take(most);
+    if (taken.count == 0) return 0;
+    [[maybe_unused]] const bool had = memory_->take(shape_.bytes() * static_cast<std::int64_t>(taken.count));
+    SLUICE_ASSERT(had, "the schedule alone takes device memory while anything runs");
+    device_.set_moving(taken, true);
+    const BlockState fetched = *after(entries[0].state, BlockEvent::fetch); // the same for all: only the host has them
+    const BlockState begun = passes ? *after(fetched, BlockEvent::pass) : fetched;
+    for (std::size_t i = 0; i < taken.count; ++i) {
+      entries[i].device = static_cast<std::int32_t>(taken.first + i);
+      entries[i].state = begun;
+    }
+    copy = whole(Way::to_device, entries.first(taken.count));
+    if (hidden) copy.bytes = entries[0].tokens * shape_.hidden_bytes;
+    return taken.count;
+  }
+  /// A copy of these device blocks has ended. `arrived`, `sent` or `ended_unwanted` follows for each of them.
+  void ended(const BlockRange& blocks) { device_.set_moving(blocks, false); }
   /// Ends a fetch: the bytes have arrived. The block is clean, full or not.
-  bool fetched(KvBlock& entry) {
+  bool arrived(KvBlock& entry) {
     entry.copied = entry.tokens;
-    return states_.arrived(block(entry), true);
+    return step(entry, BlockEvent::arrived);
+  }
+
+  /// Evicts blocks of K and V of which the host has everything: `entries` from the first on, as many as there are.
+  /// Returns how many.
+  std::size_t leave(std::span<KvBlock> entries) {
+    std::size_t count = 0;
+    BlockRange given;
+    while (count < entries.size() && entries[count].clean()) {
+      KvBlock& entry = entries[count++];
+      if (static_cast<std::size_t>(entry.device) != given.end() || given.count == 0) {
+        if (given.count > 0) give_device(given);
+        given = {static_cast<std::size_t>(entry.device), 0};
+      }
+      ++given.count;
+      entry.state = *after(entry.state, BlockEvent::evict);
+      entry.device = KvBlock::nowhere;
+    }
+    if (given.count > 0) give_device(given);
+    return count;
   }
 
   /// Opens a block of hidden states for appending: on the device, or as the continuation of a block on the host, to
   /// which only the new states are then sent. Returns false while the block is in a transfer, or without room.
-  [[nodiscard]] bool append(KvBlock& entry) {
-    if (entry.on_device()) {
-      const BlockState now = state(entry);
-      return now == BlockState::filling || (now == BlockState::clean && reopen(entry));
-    }
+  [[nodiscard]] bool append_hidden(KvBlock& entry) {
     if (entry.on_host()) { // no byte is fetched: nothing on the device reads the old states
-      if (host_busy(entry) || !fetch(entry)) return false;
-      fetched(entry);
-      return reopen(entry);
+      PlacedCopy none;
+      if (fetch({&entry, 1}, true, true, none) == 0) return false;
+      ended({static_cast<std::size_t>(entry.device), 1});
+      arrived(entry);
+    } else if (!entry.exists() && (!has_place_for_hidden() || !take(entry))) {
+      return false;
     }
-    if (!has_place_for_hidden() || !take(entry)) return false;
-    entry.hidden = true;
-    return true;
+    return step(entry, BlockEvent::append) && (entry.passes() || step(entry, BlockEvent::pass));
   }
   /// Everything on the device needs a place on the host when it leaves. The ledger counts hidden states by the byte;
   /// here they take whole blocks, so there may be more than the ledger knows.
-  [[nodiscard]] bool has_place_for_hidden() const { return states_.host_used() + device_blocks_ < host_blocks_; }
+  [[nodiscard]] bool has_place_for_hidden() const { return host_.used() + device_.size() < host_.size(); }
 
-  /// Begins to send a block to the host; `leaves`: it then leaves the device. Of a block that was fetched and appended
-  /// to, only the new tokens are copied. `moved`: the copy; nothing if the block was clean or already being sent.
-  [[nodiscard]] bool send(KvBlock& entry, bool leaves, std::optional<PlacedCopy>& moved) {
-    moved.reset();
-    if (!entry.on_device()) return false;
-    const std::size_t at = block(entry);
-    const BlockState before = states_.state(at);
-    const std::optional<std::size_t> copy = states_.copy_of(at);
-    if (!states_.send(at, leaves)) return false;
-    if (before == BlockState::sending) return true; // only `leaves` was new
-    if (before == BlockState::clean) {              // only the host's copy remains, at once
-      entry.host = static_cast<std::int32_t>(*copy);
-      entry.device = KvBlock::nowhere;
-      entry.copied = 0;
-      device_->give(shape_.bytes());
-      return true;
+  /// Begins to send the first of `entries`, which is queued, and as many of the blocks behind it as are neighbours in
+  /// both memories. Of a block that was fetched and appended to, only the new tokens are copied. Returns how many.
+  /// `hidden`: they hold hidden states.
+  [[nodiscard]] std::size_t send(std::span<KvBlock> entries, bool hidden, PlacedCopy& copy) {
+    KvBlock& first = entries[0];
+    SLUICE_ASSERT(after(first.state, BlockEvent::send), "a block that waits to be sent");
+    const std::int64_t right = first.state.place == BlockPlace::ahead ? first.copied : 0;
+    std::size_t count = 1;
+    if (first.state.place == BlockPlace::device) {
+      while (count < entries.size() && !hidden && entries[count].state == first.state &&
+             entries[count].device == first.device + static_cast<std::int32_t>(count))
+        ++count;
+      const BlockRange places = host_.take(count);
+      SLUICE_ASSERT(places.count > 0, "the host has a place for everything on the device");
+      count = places.count;
+      for (std::size_t i = 0; i < count; ++i) entries[i].host = static_cast<std::int32_t>(places.first + i);
+      host_peak_ = std::max(host_peak_, host_used());
     }
-    host_peak_ = std::max(host_peak_, host_used());
-    const std::size_t host = *states_.copy_of(at);
-    const std::int64_t right = copy ? entry.copied : 0;
-    entry.copied = entry.tokens;
-    moved = whole(Way::to_host, entry, at, host);
-    if (right > 0 && entry.hidden) {
-      moved->device_at = moved->host_at = right * shape_.hidden_bytes;
-      moved->bytes -= moved->device_at;
+    device_.set_moving({static_cast<std::size_t>(first.device), count}, true);
+    for (std::size_t i = 0; i < count; ++i) {
+      step(entries[i], BlockEvent::send);
+      entries[i].copied = entries[i].tokens;
+    }
+    copy = whole(Way::to_host, entries.first(count));
+    if (hidden) {
+      copy.device_at = copy.host_at = right * shape_.hidden_bytes;
+      copy.bytes = (first.tokens - right) * shape_.hidden_bytes;
     } else if (right > 0) {
-      moved->device_at = moved->host_at = right * shape_.token_bytes;
-      moved->bytes = (entry.tokens - right) * shape_.token_bytes;
-      moved->rows = shape_.runs;
-      moved->stride = shape_.run_bytes();
+      copy.device_at = copy.host_at = right * shape_.token_bytes;
+      copy.bytes = (first.tokens - right) * shape_.token_bytes;
+      copy.rows = shape_.runs;
+      copy.stride = shape_.run_bytes();
     }
-    return true;
+    return count;
   }
   /// Ends a send: the bytes have arrived.
-  bool sent(KvBlock& entry) {
-    const std::size_t at = block(entry);
-    const std::optional<std::size_t> copy = states_.copy_of(at);
-    if (!states_.sent(at)) return false;
-    if (states_.state(at) != BlockState::empty) return true; // the block stays on the device
-    entry.host = static_cast<std::int32_t>(*copy);
-    entry.device = KvBlock::nowhere;
-    entry.copied = 0;
-    device_->give(shape_.bytes());
-    return true;
-  }
-  /// Ends a transfer of a block that no longer belongs to a sequence.
-  void ended_unwanted(std::size_t device_block, bool sending) {
-    if (sending)
-      states_.sent(device_block);
-    else
-      states_.arrived(device_block, true);
-    device_->give(shape_.bytes());
-  }
-
-  /// Gives up the host's copy; the device's block stays.
-  bool give_up_copy(KvBlock& entry) {
-    if (!entry.on_device() || !states_.give_up_copy(block(entry))) return false;
-    entry.copied = 0;
-    return true;
-  }
-  /// Releases the block: its memory is free at once, or when its transfer ends (`ended_unwanted`).
-  void release(KvBlock& entry) {
-    if (entry.on_device()) {
-      const BlockState before = state(entry);
-      states_.free(block(entry));
-      if (before != BlockState::sending && before != BlockState::arriving) device_->give(shape_.bytes());
-    } else if (entry.on_host()) {
-      states_.free_host(static_cast<std::size_t>(entry.host));
-    }
-    entry = KvBlock{};
-  }
-  /// Whether the host's only copy is still being written or read.
-  [[nodiscard]] bool host_busy(const KvBlock& entry) const {
-    const auto at = static_cast<std::size_t>(entry.host);
-    return states_.host_read(at) || states_.host_written(at);
+  bool sent(KvBlock& entry) { return step(entry, BlockEvent::sent); }
+  /// Ends a transfer of a block that no longer belongs to a sequence: of these numbers in each memory.
+  void ended_unwanted(std::size_t device_block, std::size_t host_block) {
+    give_device({device_block, 1});
+    host_.give({host_block, 1});
   }
 
  private:
-  static std::size_t block(const KvBlock& entry) { return static_cast<std::size_t>(entry.device); }
-  /// The copy of everything in a block; for K and V all of its bytes.
-  [[nodiscard]] PlacedCopy whole(Way way, const KvBlock& entry, std::size_t device, std::size_t host) const {
+  static std::int64_t is_leaving(const BlockState& state) {
+    return state.on_device() && state.intent == BlockIntent::leaves ? 1 : 0;
+  }
+  void give_device(const BlockRange& range) {
+    device_.give(range);
+    memory_->give(shape_.bytes() * static_cast<std::int64_t>(range.count));
+  }
+  /// The copy of everything in neighbouring blocks; for K and V all of their bytes.
+  [[nodiscard]] PlacedCopy whole(Way way, std::span<const KvBlock> entries) const {
     PlacedCopy copy;
     copy.way = way;
-    copy.device = {DevicePlace::Kind::kv_block, static_cast<std::int32_t>(device)};
-    copy.host_block = static_cast<std::int32_t>(host);
-    copy.bytes = entry.hidden ? entry.tokens * shape_.hidden_bytes : shape_.bytes().count();
+    copy.device = {DevicePlace::Kind::kv_block, entries[0].device, static_cast<std::int32_t>(entries.size())};
+    copy.host_block = entries[0].host;
+    copy.bytes = shape_.bytes().count() * copy.device.count;
     return copy;
   }
 
   KvBlockShape shape_;
-  DeviceMemory* device_;
-  std::size_t device_blocks_, host_blocks_;
-  BlockStates states_;
+  DeviceMemory* memory_;
+  BlockPool device_, host_;
+  std::int64_t leaving_ = 0;
   LayerBlocks host_peak_{0};
 };
 

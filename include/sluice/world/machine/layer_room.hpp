@@ -2,12 +2,11 @@
 // LayerRoom: what each layer of an iteration still waits for, and the device blocks that it still has to take.
 #pragma once
 
-#include "sluice/world/machine/kv_store.hpp"
+#include "sluice/world/machine/block.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -38,8 +37,9 @@ class LayerRoom {
   }
   /// The block has arrived, or is no longer needed.
   void no_longer_awaited(KvBlock& entry, int layer) {
-    if (std::exchange(entry.awaited, false)) --missing_[static_cast<std::size_t>(layer)];
-    if (std::exchange(entry.first, false)) --first_missing_;
+    if (entry.awaited) --missing_[static_cast<std::size_t>(layer)];
+    if (entry.first) --first_missing_;
+    entry.awaited = entry.first = false;
   }
   void forget() {
     std::fill(missing_.begin(), missing_.end(), 0);

@@ -9,39 +9,62 @@
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
 
 /// Collects, layer by layer, the rows of a batch and the addresses of their K and V. It asks the compute lane for each
-/// address, for reading or for writing, so that the lane waits for what the block's content needs.
+/// address, for reading or for writing, so that the lane waits for what the block's content needs. A sequence keeps a
+/// table of addresses per layer; while the layer is resident only new blocks are added to it.
 class LayerRows {
  public:
   /// The caller holds the schedule's mutex: entries of other layers change meanwhile, in the same vectors.
   template <ComputeLane Lane>
   void collect(MachineCore& core, int layer, Lane& lane) {
-    addresses_.resize(std::max(addresses_.size(), core.batch.size()));
+    addresses_.resize(std::max(addresses_.size(), core.sequences.slots() * static_cast<std::size_t>(core.layers)));
     rows_.clear();
-    for (std::size_t i = 0; i < core.batch.size(); ++i) {
-      const ScheduledRequest& scheduled = core.batch[i];
+    const std::int64_t block_bytes = core.store.shape().bytes().count();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
       if (sequence.lost || !scheduled.uses(layer)) continue;
-      const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-      std::vector<std::byte*>& addresses = addresses_[i];
-      addresses.clear();
+      const std::span<const KvBlock> table = sequence.tables[static_cast<std::size_t>(layer)];
+      const std::size_t number =
+          index(scheduled.slot) * static_cast<std::size_t>(core.layers) + static_cast<std::size_t>(layer);
+      std::vector<std::byte*>& addresses = addresses_[number];
+      std::int32_t& known = sequence.known[static_cast<std::size_t>(layer)];
+      const bool resident = sequence.resident.contains(layer);
+      const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
+      std::int64_t block = resident ? known : 0;
+      if (block > 0) lane.again(number); // nobody else has written these blocks since
+      if (block < scheduled.blocks && addresses.size() < table.size()) addresses.resize(std::bit_ceil(table.size()));
       std::int64_t made = 0; // rebuilt blocks: the oldest
-      for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
+      while (block < scheduled.blocks) {
         const KvBlock& entry = table[static_cast<std::size_t>(block)];
         const bool is_made = entry.tokens == 0 && block * core.block_tokens < scheduled.rebuilt;
-        const bool appended = scheduled.fresh > 0 && (block + 1) * core.block_tokens > scheduled.held;
         if (is_made) made = block + 1;
-        const DevicePlace place{DevicePlace::Kind::kv_block, entry.device};
+        if (is_made || block >= appended) {
+          addresses[static_cast<std::size_t>(block)] =
+              lane.writes(DevicePlace{DevicePlace::Kind::kv_block, entry.device}, number);
+          ++block;
+          continue;
+        }
+        DevicePlace run{DevicePlace::Kind::kv_block, entry.device};
+        while (block + run.count < appended) {
+          const KvBlock& next = table[static_cast<std::size_t>(block + run.count)];
+          if (next.device != entry.device + run.count || next.tokens == 0) break;
+          ++run.count;
+        }
         // A runner takes one table of blocks, and writes to none that it only reads.
-        addresses.push_back(is_made || appended ? lane.writes(place) : const_cast<std::byte*>(lane.reads(place)));
+        auto* address = const_cast<std::byte*>(lane.reads(run, number));
+        for (std::int32_t i = 0; i < run.count; ++i, address += block_bytes)
+          addresses[static_cast<std::size_t>(block++)] = address;
       }
+      known = resident ? static_cast<std::int32_t>(scheduled.blocks) : 0;
       if (scheduled.fresh > 0)
         rows_.push_back({scheduled.first_row, static_cast<int>(scheduled.fresh), static_cast<int>(scheduled.held),
                          addresses.data(), static_cast<int>(scheduled.held)});
@@ -70,7 +93,7 @@ class LayerRows {
         KvBlock& entry = table[static_cast<std::size_t>(block)];
         if (!entry.restores || entry.awaited) continue;
         entry.restores = false;
-        read_.push_back(&entry);
+        read_.push_back({core.sequences.ref(sequence, core.layers + layer, block), &entry});
         const std::int64_t first = block * each;
         const DevicePlace place{DevicePlace::Kind::kv_block, entry.device};
         // A runner takes one kind of rows, and writes to none that it starts from.
@@ -82,7 +105,7 @@ class LayerRows {
   }
   /// The runner has read them: frees their blocks.
   void leave_restored(MachineCore& core) {
-    for (KvBlock* entry : read_) leave(core, *entry);
+    for (const auto& [ref, entry] : read_) core.schedule.evict(ref, *entry);
     core.schedule.freed();
   }
   /// Collects the rows whose hidden states the layer keeps: of a prefix that passes again, and of new tokens. The
@@ -92,7 +115,7 @@ class LayerRows {
     hidden_.clear();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
-      if (sequence.lost || !scheduled.uses(layer)) continue;
+      if (!sequence.has_hidden || sequence.lost || !scheduled.uses(layer)) continue;
       const HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
       keep(core, sequence, layer, hidden.kept, std::min(hidden.wanted, scheduled.rebuilt), scheduled.rebuilt_row, lane);
       keep(core, sequence, layer, std::max(hidden.kept, scheduled.held), hidden.wanted,
@@ -119,10 +142,10 @@ class LayerRows {
     }
   }
 
-  std::vector<std::vector<std::byte*>> addresses_; ///< by scheduled request: its blocks of the layer
+  std::vector<std::vector<std::byte*>> addresses_; ///< by slot and layer: its blocks
   std::vector<SequenceRows> rows_;
   std::vector<HiddenRows> hidden_;
-  std::vector<KvBlock*> read_; ///< blocks of hidden states that the runner is reading
+  std::vector<std::pair<BlockRef, KvBlock*>> read_; ///< blocks of hidden states that the runner is reading
 };
 
 } // namespace sluice

@@ -21,10 +21,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -62,26 +62,23 @@ class LinkSchedule {
  public:
   /// With `faults.reorders`, blocks come in an order drawn from its seed, within what room and the start of streams
   /// allow.
+  /// `run`: the most neighbouring blocks that one copy moves.
   LinkSchedule(KvStore& store, KvSequences& sequences, WeightStore& weights, int layers, bool each_way,
-               CopiesCount count, const FaultPlan& faults = {})
+               CopiesCount count, std::int64_t run = 1, const FaultPlan& faults = {})
       : store_(&store),
         sequences_(&sequences),
         weights_(&weights),
         layers_(layers),
         each_way_(each_way),
         count_(count),
+        run_(static_cast<std::size_t>(run)),
         drawn_(faults.reorders ? std::optional{Random{faults.seed}} : std::nullopt),
         needs_(layers),
         room_(layers),
         passages_(weights, layers) {}
 
-  /// Wakes the lane that brings blocks in: room has become free. Set before any lane has work.
-  std::function<void()> wake_inward = [] {};
-  /// How the computing thread waits for the link: if lanes have threads, it sleeps until `progress` is notified.
-  std::function<void(std::unique_lock<std::mutex>&)> rest = [this](auto& lock) { progress.wait(lock); };
-
   std::mutex mutex;
-  std::condition_variable progress; ///< something arrived or left, or nothing can move
+  std::condition_variable progress; ///< something arrived or left, or nothing can move: for links with threads
 
   // By the lanes of the link -----------------------------------------------------------------------------------------
 
@@ -109,8 +106,9 @@ class LinkSchedule {
     return copy;
   }
 
-  /// The oldest copy under way has ended, after its last byte.
-  void ended(Way way, CopyOutcome outcome, LinkSpan::Time begun, LinkSpan::Time end) {
+  /// The oldest copy under way has ended, after its last byte. Returns whether a device block became free, so that a
+  /// lane to the device that found no room may ask again.
+  [[nodiscard]] bool ended(Way way, CopyOutcome outcome, LinkSpan::Time begun, LinkSpan::Time end) {
     const Flight flight = flights(way).front();
     flights(way).pop_front();
     if (way == Way::to_device) note_span(flight, begun, end);
@@ -120,6 +118,7 @@ class LinkSchedule {
     if (count_ == CopiesCount::when_ended) complete(way, flight, outcome == CopyOutcome::failed);
     if (flight.weights) passages_.ended(flight.piece);
     notify_progress();
+    return way == Way::to_host;
   }
 
   // By the computing thread ------------------------------------------------------------------------------------------
@@ -175,24 +174,24 @@ class LinkSchedule {
     room_.forget();
     ++version_;
   }
-  /// Waits until something changes: for a layer, for room if `for_room`, or because nothing can move.
-  void wait(std::unique_lock<std::mutex>& lock, int layer, bool for_room) {
+  /// What the computing thread waits for from now on: a layer, and room if `for_room`.
+  void awaits(int layer, bool for_room) {
     waiting_layer_ = layer;
     waiting_room_ = for_room;
-    rest(lock);
-    waiting_layer_ = -1;
-    waiting_room_ = false;
   }
 
-  /// Queues a block to be sent. `leaves`: it is then no longer on the device; blocks that are only copied go when
-  /// nothing else does.
-  void send(const BlockRef& ref, bool leaves) {
-    KvBlock& entry = *sequences_->find(ref);
-    if (entry.queued && entry.leaves == leaves) return;
-    // A block that was only to be copied is queued again: whichever entry comes first counts.
-    entry.queued = true;
-    entry.leaves = leaves;
-    (!leaves ? copies_ : entry.passing ? written_ : evicted_).push_back(ref);
+  /// The plan wants the block on the host: it is queued to be sent, or leaves at once or when its copy ends. Blocks
+  /// that pass go before others, which go before copies made ahead.
+  void evict(const BlockRef& ref, KvBlock& entry) {
+    const bool passed = entry.passes();
+    if (!store_->step(entry, BlockEvent::evict)) return; // it leaves already
+    if (entry.queued()) queue(passed ? written_ : evicted_, ref);
+    ++version_;
+  }
+  /// The plan wants a copy of the full block on the host.
+  void copy_ahead(const BlockRef& ref, KvBlock& entry) {
+    if (!store_->step(entry, BlockEvent::copy_ahead)) return;
+    queue(copies_, ref);
     ++version_;
   }
   /// Whether hidden states are on their way to the host, whose blocks will become free.
@@ -201,20 +200,22 @@ class LinkSchedule {
     for (std::size_t i = 0; i < sending.size(); ++i)
       if (is_hidden(sending[i].ref)) return true;
     for (std::size_t i = 0; i < written_.size(); ++i)
-      if (is_hidden(written_[i]) && is_queued(written_[i])) return true;
+      if (is_hidden(written_[i].ref) && any_queued(written_[i])) return true;
     return false;
   }
-  /// Blocks that have to leave and have not left yet.
-  [[nodiscard]] std::int64_t leaving() const { return static_cast<std::int64_t>(evicted_.size()); }
+  /// Blocks that have to leave and have not left yet, without those that only pass.
+  [[nodiscard]] std::int64_t leaving() const {
+    std::int64_t blocks = 0;
+    for (std::size_t i = 0; i < evicted_.size(); ++i) blocks += evicted_[i].count;
+    return blocks;
+  }
   /// Whether nothing moves, and nothing can move before another call changes something.
   [[nodiscard]] bool stuck() const {
     return in_flight_ == 0 && at_.computed >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
   }
-  /// Waits until no copy of weights is under way, and lets none begin: the plan of the weights is about to change.
-  void halt_weights(std::unique_lock<std::mutex>& lock) {
-    passages_.halt();
-    while (passages_.any_in_flight()) wait(lock, -1, true);
-  }
+  /// Lets no copy of weights begin: the plan of the weights is about to change, once none is under way.
+  void halt_weights() { passages_.halt(); }
+  [[nodiscard]] bool moves_weights() const { return passages_.any_in_flight(); }
   /// No lane begins anything from now on.
   void halt() { halted_ = true; }
   /// Whether a transfer of a layer's weights has failed twice since `forgive_weights`.
@@ -223,16 +224,21 @@ class LinkSchedule {
   [[nodiscard]] const ScheduleLooks& looks() const { return looks_; }
 
  private:
+  /// Neighbouring entries of a block table.
+  struct Run {
+    BlockRef ref; ///< the first
+    std::int32_t count = 0;
+  };
   /// A copy that has begun, and its purpose.
   struct Flight {
     bool weights = false;
     int position = 0; ///< of its need, when the copy began
     WeightPassages::Piece piece;
-    BlockRef ref;
-    std::size_t device_block = 0;
-    std::int64_t copies = 0; ///< how many of the oldest resident blocks keep their copy on the host
+    BlockRef ref; ///< the first block
+    std::int32_t count = 0;
+    std::int32_t device = 0, host = 0; ///< the first block in each memory
+    std::int64_t copies = 0;           ///< how many of the oldest resident blocks keep their copy on the host
   };
-
   RingQueue<Flight>& flights(Way way) { return flights_[static_cast<std::size_t>(way)]; }
   std::uint64_t& idle_at(Way way) { return idle_at_[static_cast<std::size_t>(way)]; }
   void notify_progress() {
@@ -246,39 +252,64 @@ class LinkSchedule {
   /// The first block of a need that could be fetched now, or the end of its blocks.
   std::int32_t fetchable(KvNeed& need) {
     if (need.position < layers_ && at_.launched > need.position) need.next = need.end; // its blocks have gone back
+    const std::span<const KvBlock> blocks =
+        sequences_->find({need.slot, need.layer, 0, need.generation}, static_cast<std::size_t>(need.end));
+    need.end = std::min(need.end, static_cast<std::int32_t>(blocks.size())); // 0: the sequence is gone
     // Hidden states that the layer has already read are on the host again, and not needed any more.
     const bool once = need.layer >= layers_ && need.position < layers_;
-    const auto block_of = [&](std::int32_t block) -> const KvBlock* {
-      const KvBlock* entry = sequences_->find({need.slot, need.layer, block, need.generation});
-      return entry == nullptr || !entry->exists() || (once && !entry->awaited) ? nullptr : entry;
+    const auto wanted = [&](std::int32_t block) {
+      const KvBlock& entry = blocks[static_cast<std::size_t>(block)];
+      return (entry.on_host() || entry.leaves()) && (!once || entry.awaited); // on the host, or will be
     };
-    for (; !need.done(); ++need.next) { // skips blocks that are on the device already, or gone
-      const KvBlock* entry = block_of(need.next);
-      if (entry != nullptr && (!entry->on_device() || entry->leaves)) break; // on the host, or will be
-    }
-    for (std::int32_t block = need.next; block < need.end; ++block) {
-      const KvBlock* entry = block_of(block);
-      if (entry != nullptr && entry->on_host() && !store_->host_busy(*entry)) return block;
-    }
+    while (!need.done() && !wanted(need.next)) ++need.next;
+    for (std::int32_t block = need.next; block < need.end; ++block)
+      if (wanted(block) && blocks[static_cast<std::size_t>(block)].on_host()) return block;
     return need.end;
   }
-  [[nodiscard]] bool has_room(const KvNeed& need) const {
+  /// How many blocks of a need may be fetched now; 0 or less: none.
+  [[nodiscard]] std::int64_t room_for(const KvNeed& need) const {
+    const std::int64_t free = store_->free_blocks();
     // Hidden states that the next layer reads give their blocks back before the layer takes any.
-    if (need.layer >= layers_ && need.position == at_.launched) return store_->free_blocks() > 0;
-    const std::int64_t needed =
-        need.idle ? room_.needed_before_idle(at_.launched, weights_blocks())
-                  : room_.needed_before(need.first ? 0 : need.position, at_.launched, weights_blocks());
-    return store_->free_blocks() > needed;
+    if (need.layer >= layers_ && need.position == at_.launched) return free;
+    return free - (need.idle ? room_.needed_before_idle(at_.launched, weights_blocks())
+                             : room_.needed_before(need.first ? 0 : need.position, at_.launched, weights_blocks()));
   }
 
-  [[nodiscard]] bool is_queued(const BlockRef& ref) {
-    const KvBlock* entry = sequences_->find(ref);
-    return entry != nullptr && entry->queued;
+  void queue(RingQueue<Run>& runs, const BlockRef& ref) {
+    if (!runs.empty()) {
+      Run& last = runs.back();
+      if (last.ref.slot == ref.slot && last.ref.layer == ref.layer && last.ref.generation == ref.generation &&
+          last.ref.block + last.count == ref.block) {
+        ++last.count;
+        return;
+      }
+    }
+    runs.push_back({ref, 1});
   }
+  [[nodiscard]] bool any_queued(const Run& run) {
+    const std::span<const KvBlock> entries = sequences_->find(run.ref, static_cast<std::size_t>(run.count));
+    return std::any_of(entries.begin(), entries.end(), [](const KvBlock& entry) { return entry.queued(); });
+  }
+  /// The queued blocks at the front of a queue, which loses those before them; empty if there are none.
+  std::span<KvBlock> first_queued(RingQueue<Run>& runs) {
+    for (; !runs.empty(); runs.pop_front()) {
+      Run& run = runs.front();
+      std::span<KvBlock> entries = sequences_->find(run.ref, static_cast<std::size_t>(run.count));
+      while (!entries.empty() && !entries[0].queued()) {
+        entries = entries.subspan(1);
+        ++run.ref.block;
+      }
+      run.count = static_cast<std::int32_t>(entries.size());
+      if (!entries.empty()) return entries;
+    }
+    return {};
+  }
+  /// The most neighbouring blocks of the next copy.
+  std::size_t longest_run() { return drawn_ ? 1 + static_cast<std::size_t>(drawn_->below(run_)) : run_; }
+
   std::optional<PlacedCopy> next_in(Flight& flight) {
     // On a single lane, outgoing blocks alternate with incoming ones.
-    while (!written_.empty() && !is_queued(written_.front())) written_.pop_front();
-    if (!each_way_ && last_ == Way::to_device && !written_.empty()) return std::nullopt;
+    if (!each_way_ && last_ == Way::to_device && !first_queued(written_).empty()) return std::nullopt;
     constexpr int never = std::numeric_limits<int>::max();
     std::int32_t block = 0;
     const std::size_t chosen = choose(block);
@@ -323,50 +354,52 @@ class LinkSchedule {
     block = fetchable(need);
     if (need.done()) needs_.close(i);
     if (block == need.end) return Look::waits;
-    return has_room(need) ? Look::serves : Look::no_room;
+    return room_for(need) > 0 ? Look::serves : Look::no_room;
   }
   std::optional<PlacedCopy> fetch(const KvNeed& need, std::int32_t block, Flight& flight) {
     const BlockRef ref{need.slot, need.layer, block, need.generation};
-    KvBlock& entry = *sequences_->find(ref);
-    const std::optional<PlacedCopy> copy = store_->fetch(entry);
-    if (!copy) return std::nullopt;
+    const std::size_t most =
+        std::min({longest_run(), static_cast<std::size_t>(need.end - block), static_cast<std::size_t>(room_for(need))});
+    const std::span<KvBlock> entries = sequences_->find(ref, most);
+    PlacedCopy copy;
+    const std::size_t count = store_->fetch(entries, need.passing, is_hidden(ref), copy);
+    if (count == 0) return std::nullopt;
     ++looks_.copies;
-    entry.passing = need.passing;
-    flight.ref = ref;
+    sequences_->find(Slot{need.slot})->parked.erase(need.layer % layers_);
+    note(flight, ref, copy);
     flight.position = need.position;
-    flight.device_block = static_cast<std::size_t>(entry.device);
     flight.copies = need.copies;
-    if (entry.awaited)
-      --room_.reserved(need.position, need.passing);
-    else if (need.idle)
-      --room_.reserved_idle();
+    std::int64_t awaited = 0;
+    for (const KvBlock& entry : entries.first(count)) awaited += entry.awaited ? 1 : 0;
+    if (awaited > 0) room_.reserved(need.position, need.passing) -= awaited;
+    if (need.idle) room_.reserved_idle() -= static_cast<std::int64_t>(count) - awaited;
     ++version_;
     return copy;
   }
 
   std::optional<PlacedCopy> next_out(Flight& flight) {
-    for (RingQueue<BlockRef>* queue : {&written_, &evicted_, &copies_})
-      while (!queue->empty()) {
-        const BlockRef ref = queue->front();
-        queue->pop_front();
-        KvBlock* entry = sequences_->find(ref);
-        if (entry == nullptr || !entry->queued) continue;
-        entry->queued = false;
-        std::optional<PlacedCopy> copy;
-        [[maybe_unused]] const bool begun = store_->send(*entry, entry->leaves, copy);
-        SLUICE_ASSERT(begun || !entry->leaves, "a block that must leave can be sent");
-        ++version_;
-        if (!copy) { // its copy was clean, so it has left; or it is no longer full
-          if (!entry->on_device()) entry->leaves = entry->passing = false;
-          wake_inward();
-          if (waiting_room_) progress.notify_all();
-          continue;
-        }
-        flight.ref = ref;
-        flight.device_block = static_cast<std::size_t>(entry->device);
-        return copy;
-      }
+    for (RingQueue<Run>* runs : {&written_, &evicted_, &copies_}) {
+      const std::span<KvBlock> entries = first_queued(*runs);
+      if (entries.empty()) continue;
+      Run& run = runs->front();
+      const BlockRef ref = run.ref;
+      PlacedCopy copy;
+      const auto count = static_cast<std::int32_t>(
+          store_->send(entries.first(std::min(entries.size(), longest_run())), is_hidden(ref), copy));
+      note(flight, ref, copy);
+      run.ref.block += count;
+      run.count -= count;
+      if (run.count == 0) runs->pop_front();
+      ++version_;
+      return copy;
+    }
     return std::nullopt;
+  }
+  static void note(Flight& flight, const BlockRef& ref, const PlacedCopy& copy) {
+    flight.ref = ref;
+    flight.count = copy.device.count;
+    flight.device = copy.device.index;
+    flight.host = copy.host_block;
   }
 
   void note_span(const Flight& flight, LinkSpan::Time begun, LinkSpan::Time end) {
@@ -390,63 +423,50 @@ class LinkSchedule {
     else
       complete_out(flight, failed);
   }
-  /// The entry whose block was copied, if it still has that block.
-  KvBlock* copied(const Flight& flight) {
-    KvBlock* entry = sequences_->find(flight.ref);
-    const bool same =
-        entry != nullptr && entry->on_device() && static_cast<std::size_t>(entry->device) == flight.device_block;
-    return same ? entry : nullptr;
+  /// Calls `ended(entry, ref)` for each block of a copy that its entry still has; the others' memory is free now.
+  template <class Ended>
+  void each_copied(const Flight& flight, const Ended& ended) {
+    const std::span<KvBlock> entries = sequences_->find(flight.ref, static_cast<std::size_t>(flight.count));
+    store_->ended({static_cast<std::size_t>(flight.device), static_cast<std::size_t>(flight.count)});
+    for (std::int32_t i = 0; i < flight.count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (at < entries.size() && entries[at].state.in_transfer() && entries[at].device == flight.device + i)
+        ended(entries[at], flight.ref.block + i);
+      else
+        store_->ended_unwanted(static_cast<std::size_t>(flight.device + i), static_cast<std::size_t>(flight.host + i));
+    }
   }
   void complete_in(const Flight& flight, bool failed) {
-    KvBlock* entry = copied(flight);
-    if (entry == nullptr) {
-      store_->ended_unwanted(flight.device_block, false);
-      return;
-    }
-    store_->fetched(*entry);
-    if (failed && is_hidden(flight.ref) && !entry->restores)
-      entry->leaves = true; // fetched ahead: the host still has the block
-    else if (failed)
-      lose(flight.ref, "a transfer to the device failed twice");
-    if (entry->leaves) { // the engine no longer wants the block on the device
-      std::optional<PlacedCopy> nothing;
-      [[maybe_unused]] const bool left = store_->send(*entry, true, nothing);
-      SLUICE_ASSERT(left && !nothing, "what has just arrived is clean");
-      entry->leaves = entry->passing = false;
-      return; // if a layer awaits it, it has been requested again
-    }
-    if (!entry->passing) { // the block stays, with a host copy if wanted
-      if (entry->tokens < store_->shape().tokens) {
-        store_->reopen(*entry);
-        store_->give_up_copy(*entry);
-      } else if (flight.ref.block >= flight.copies) {
-        store_->give_up_copy(*entry);
-      }
-    }
-    room_.no_longer_awaited(*entry, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
+    const bool hidden = is_hidden(flight.ref);
+    bool lost = false;
+    each_copied(flight, [&](KvBlock& entry, std::int32_t block) {
+      if (failed && hidden && !entry.restores)
+        store_->step(entry, BlockEvent::evict); // fetched ahead: the host still has the block
+      else if (failed)
+        lost = true;
+      store_->arrived(entry);
+      if (!entry.on_device()) return; // unwanted by now: if a layer awaits it, it has been requested again
+      // A block that stays keeps its copy on the host if that is wanted, and if it is full.
+      if (!entry.passes() && (entry.tokens < store_->shape().tokens || block >= flight.copies))
+        store_->step(entry, BlockEvent::give_up_copy);
+      room_.no_longer_awaited(entry, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
+    });
+    if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the device failed twice");
   }
   void complete_out(const Flight& flight, bool failed) {
-    KvBlock* entry = copied(flight);
-    if (entry == nullptr) {
-      store_->ended_unwanted(flight.device_block, true);
-      return;
-    }
-    if (failed && is_hidden(flight.ref) && !entry->restores) // its layers are passed again if needed
-      sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
-          true;
-    else if (failed)
-      lose(flight.ref, "a transfer to the host failed twice");
-    store_->sent(*entry);
-    if (entry->on_device()) return;
-    entry->leaves = entry->passing = false;
-    wake_inward();
+    const bool hidden = is_hidden(flight.ref);
+    bool lost = false;
+    each_copied(flight, [&](KvBlock& entry, std::int32_t /*block*/) {
+      if (failed && hidden && !entry.restores) // its layers are passed again if needed
+        sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
+            true;
+      else if (failed)
+        lost = true;
+      store_->sent(entry);
+    });
+    if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the host failed twice");
   }
   [[nodiscard]] bool is_hidden(const BlockRef& ref) const { return ref.layer >= layers_; }
-  void lose(const BlockRef& ref, std::string_view reason) {
-    KvSequence* sequence = sequences_->find(Slot{ref.slot});
-    sequence->lost = true;
-    sequence->reason = reason;
-  }
 
   KvStore* store_;
   KvSequences* sequences_;
@@ -454,6 +474,7 @@ class LinkSchedule {
   int layers_;
   bool each_way_;
   CopiesCount count_;
+  std::size_t run_;             ///< the most neighbouring blocks of a copy
   std::optional<Random> drawn_; ///< set if the order is a fault
   TransferOrder order_;
 
@@ -461,8 +482,8 @@ class LinkSchedule {
   std::size_t turn_ = 0; ///< the need whose turn it is, under equal shares
   LayerRoom room_;
   WeightPassages passages_;
-  RingQueue<BlockRef> written_, evicted_, copies_;
-  std::array<RingQueue<Flight>, 2> flights_; ///< by way: begun, and not ended
+  RingQueue<Run> written_, evicted_, copies_; ///< blocks to be sent: written by layers, evicted, copied ahead
+  std::array<RingQueue<Flight>, 2> flights_;  ///< by way: begun, and not ended
 
   IterationProgress at_;
   int waiting_layer_ = -1; ///< what the computing thread waits for

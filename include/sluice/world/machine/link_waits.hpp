@@ -8,9 +8,9 @@
 #include "sluice/world/machine/reconcile.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -19,14 +19,14 @@
 namespace sluice {
 
 /// An iteration's waits, how long they took, and what happens to requests whose wait would never end. Callers hold the
-/// schedule's mutex.
+/// schedule's mutex. Of the device it needs two calls: `wake()`, since the link may have something to move, and
+/// `rest(lock)`, since only the link can make progress.
+template <class Device>
 class LinkWaits {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// `wake`: the link may have something to move. `now`: the machine's clock.
-  LinkWaits(MachineCore& core, std::function<void()> wake, std::function<Seconds()> now)
-      : core_(&core), wake_(std::move(wake)), now_(std::move(now)) {}
+  LinkWaits(MachineCore& core, Device& device) : core_(&core), device_(&device) {}
 
   void begin() { stalled_ = Seconds{0}; }
   /// Since the iteration began.
@@ -36,36 +36,52 @@ class LinkWaits {
   /// to leave anyway leave before they are read again, and are fetched for that read like any others: the plan
   /// guarantees room then.
   void make_room(Lock& lock) {
-    if (blocks_wanted() > core_->store.free_blocks() + blocks_leaving()) {
+    if (blocks_wanted() > core_->store.free_blocks() + core_->store.leaving()) {
       drop_prefetched();
-      core_->each_block([this](const ScheduledRequest& scheduled, KvSequence& sequence, int layer, std::int64_t block,
-                               const KvBlock& entry) {
-        if (entry.on_device() && scheduled.place(layer, block) == KvPlace::host) evict(*core_, sequence, layer, block);
-      });
-    }
-    core_->each_block(
-        [&](const ScheduledRequest& scheduled, KvSequence& sequence, int layer, std::int64_t block, KvBlock& entry) {
-          // Rebuilt KV takes its block together with its layer.
-          if (entry.exists() || block * core_->block_tokens < scheduled.held || sequence.lost) return;
-          if (scheduled.place(layer, block) == KvPlace::device && !take_block(lock, entry, -1))
-            core_->lose(scheduled.slot, no_room);
+      for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+        KvSequence& sequence = core_->sequence(scheduled);
+        scheduled.row->holding.host.for_each([&](int layer) {
+          const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+          for (std::int64_t block = 0; block < std::min(scheduled.head, scheduled.blocks); ++block)
+            if (table[static_cast<std::size_t>(block)].on_device()) evict(*core_, sequence, layer, block);
         });
+      }
+    }
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      // Rebuilt KV takes its block together with its layer.
+      const std::int64_t held = core_->blocks_of(scheduled.held);
+      KvSequence& sequence = core_->sequence(scheduled);
+      for (int layer = 0; layer < core_->layers && held < scheduled.blocks; ++layer) {
+        auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+        for (std::int64_t block = held; block < scheduled.blocks && !sequence.lost; ++block) {
+          KvBlock& entry = table[static_cast<std::size_t>(block)];
+          if (entry.exists() || scheduled.place(layer, block) != KvPlace::device) continue;
+          if (!take_block(lock, table, block, -1)) core_->lose(scheduled.slot, no_room);
+        }
+      }
+    }
+  }
+
+  /// Waits until no copy of weights is under way, and lets none begin.
+  void halt_weights(Lock& lock) {
+    core_->schedule.halt_weights();
+    while (core_->schedule.moves_weights()) wait(lock, -1, true);
   }
 
   /// Waits until hidden states that the layer starts from are on the device: all that are still to be read, or as many
   /// as have room, since their blocks become free once they have been read. Returns false if none is left.
   bool await_hidden(Lock& lock, int layer) {
     if (!core_->batch.restores(layer)) return false;
-    const Seconds asked = now_();
+    const Clock::time_point asked = Clock::now();
     for (;;) {
-      wake_();
+      device_->wake();
       release_lost(layer);
       bool there = false, missing = false;
       each_restored(layer,
                     [&](const ScheduledRequest&, const KvBlock& entry) { (entry.awaited ? missing : there) = true; });
       const bool stuck = missing && core_->schedule.stuck();
       if (!missing || (stuck && there)) {
-        stalled_ += now_() - asked;
+        stalled_ += since(asked);
         return there;
       }
       if (stuck) {
@@ -73,7 +89,7 @@ class LinkWaits {
             layer, [this](const ScheduledRequest& scheduled, const KvBlock&) { core_->lose(scheduled.slot, no_room); });
         continue;
       }
-      core_->schedule.wait(lock, layer, true);
+      wait(lock, layer, true);
     }
   }
 
@@ -84,60 +100,76 @@ class LinkWaits {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       if (!scheduled.uses(layer)) continue;
       KvSequence& sequence = core_->sequence(scheduled);
+      if (sequence.resident.contains(layer)) continue;
       auto& table = sequence.tables[static_cast<std::size_t>(layer)];
       for (std::int64_t block = 0; block < scheduled.blocks && !sequence.lost; ++block) {
         KvBlock& entry = table[static_cast<std::size_t>(block)];
         if (entry.exists()) continue;
-        if (!take_block(lock, entry, layer)) {
+        if (!take_block(lock, table, block, layer)) {
           core_->lose(scheduled.slot, no_room);
           release_lost(layer);
           break;
         }
-        entry.passing = scheduled.place(layer, block) != KvPlace::device;
-        --core_->schedule.room().reserved(layer, entry.passing);
+        const bool passes = scheduled.place(layer, block) != KvPlace::device;
+        if (passes) core_->store.step(entry, BlockEvent::pass);
+        --core_->schedule.room().reserved(layer, passes);
       }
     }
     await_arrivals(lock, layer);
     // Last, so that they take no block that the layer's K and V need.
     for (const ScheduledRequest& scheduled : core_->batch.requests())
-      if (scheduled.uses(layer) && !core_->sequence(scheduled).lost)
+      if (core_->sequence(scheduled).has_hidden && scheduled.uses(layer) && !core_->sequence(scheduled).lost)
         open_hidden(lock, core_->sequence(scheduled), layer);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  static Seconds since(Clock::time_point when) {
+    return Seconds{std::chrono::duration<double>(Clock::now() - when).count()};
+  }
+  /// Waits until something changes: for a layer, for room if `for_room`, or because nothing can move.
+  void wait(Lock& lock, int layer, bool for_room) {
+    core_->schedule.awaits(layer, for_room);
+    device_->rest(lock);
+    core_->schedule.awaits(-1, false);
+  }
+
   static constexpr std::string_view no_room = "its KV finds no room on the device";
 
   void await_arrivals(Lock& lock, int layer) {
     if (core_->schedule.arrived(layer)) return;
-    const Seconds asked = now_();
+    const Clock::time_point asked = Clock::now();
     while (!core_->schedule.arrived(layer)) {
-      wake_();
+      device_->wake();
       if (release_lost(layer) || core_->schedule.arrived(layer)) continue;
       if (core_->schedule.stuck()) {
         give_up(layer);
         break;
       }
-      core_->schedule.wait(lock, layer, false);
+      wait(lock, layer, false);
     }
-    stalled_ += now_() - asked;
+    stalled_ += since(asked);
   }
   /// Takes an empty device block as soon as there is one; returns false if there will never be one.
-  bool take_block(Lock& lock, KvBlock& entry, int layer) {
-    return try_until_stuck(lock, layer, [&] { return core_->store.take(entry); });
+  bool take_block(Lock& lock, std::vector<KvBlock>& table, std::int64_t block, int layer) {
+    const auto at = static_cast<std::size_t>(block);
+    return try_until_stuck(lock, layer,
+                           [&] { return core_->store.take(table[at], at > 0 ? &table[at - 1] : nullptr); });
   }
   /// Repeats `attempt()` until it succeeds, or can never succeed.
   template <class Attempt>
   bool try_until_stuck(Lock& lock, int layer, const Attempt& attempt) {
     if (attempt()) return true;
-    const Seconds asked = now_();
-    wake_(); // may already bring the block, if the link has no thread of its own
+    const Clock::time_point asked = Clock::now();
+    device_->wake(); // may already bring the block, if the link has no thread of its own
     bool done = attempt();
     while (!done && !core_->schedule.stuck()) {
-      core_->schedule.wait(lock, layer, true);
-      wake_();
+      wait(lock, layer, true);
+      device_->wake();
       done = attempt();
     }
-    stalled_ += now_() - asked;
+    stalled_ += since(asked);
     return done;
   }
 
@@ -166,15 +198,12 @@ class LinkWaits {
       const auto hopeless = [&] {
         return !entry.exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
       };
-      opened =
-          try_until_stuck(lock, layer, [&] { return core_->store.append(entry) || hopeless(); }) && entry.on_device();
+      opened = try_until_stuck(lock, layer, [&] { return core_->store.append_hidden(entry) || hopeless(); }) &&
+               entry.on_device();
       if (!opened) {
         trim_hidden(*core_, sequence, layer, 0);
         break;
       }
-      entry.passing = true;
-      entry.queued = entry.leaves =
-          false; // states of the last iteration that waited to be sent go with this iteration's
     }
     core_->schedule.room().reserved(layer, true) -= std::exchange(hidden.reserved, 0);
   }
@@ -182,29 +211,29 @@ class LinkWaits {
   [[nodiscard]] std::int64_t blocks_wanted() {
     std::int64_t stay = 0;
     pass_.assign(static_cast<std::size_t>(core_->layers), 0);
-    core_->each_block(
-        [&](const ScheduledRequest& scheduled, KvSequence&, int layer, std::int64_t block, const KvBlock& entry) {
-          if (entry.on_device() && !entry.leaves) return;
-          if (scheduled.place(layer, block) == KvPlace::device)
-            ++stay;
-          else if (scheduled.uses(layer))
-            ++pass_[static_cast<std::size_t>(layer)];
-        });
-    // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
-    // taken.
-    for (const ScheduledRequest& scheduled : core_->batch.requests())
-      for (int layer = 0; layer < core_->layers; ++layer)
-        pass_[static_cast<std::size_t>(layer)] += hidden_to_take(*core_, core_->sequence(scheduled), layer);
+    const LayerSet all = LayerSet::all(core_->layers);
+    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      const KvSequence& sequence = core_->sequence(scheduled);
+      const bool appends = core_->blocks_of(scheduled.held) < scheduled.blocks;
+      (appends ? all : all - sequence.resident).for_each([&](int layer) {
+        const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+        const std::int64_t head = scheduled.row->holding.away().contains(layer) ? scheduled.head : 0;
+        const bool uses = scheduled.uses(layer);
+        std::int64_t pass = 0;
+        for (std::int64_t block = core_->first_changing(scheduled, sequence, layer); block < scheduled.blocks;
+             ++block) {
+          const KvBlock& entry = table[static_cast<std::size_t>(block)];
+          if (entry.on_device() && !entry.leaves()) continue;
+          ++(block >= head ? stay : pass);
+        }
+        if (uses) pass_[static_cast<std::size_t>(layer)] += pass;
+      });
+      // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
+      // taken.
+      for (int layer = 0; sequence.has_hidden && layer < core_->layers; ++layer)
+        pass_[static_cast<std::size_t>(layer)] += hidden_to_take(*core_, sequence, layer);
+    }
     return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
-  }
-  [[nodiscard]] std::int64_t blocks_leaving() {
-    std::int64_t leaving = 0;
-    core_->sequences.for_each([&](Slot, const KvSequence& sequence) {
-      for (const auto& table : sequence.tables)
-        leaving += std::count_if(table.begin(), table.end(),
-                                 [](const KvBlock& entry) { return entry.on_device() && entry.leaves; });
-    });
-    return leaving;
   }
   /// Evicts blocks that were prefetched for another iteration than this one. (All of it: one block less here is one
   /// block more for a layer.)
@@ -213,8 +242,10 @@ class LinkWaits {
       for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
         auto& table = sequence.tables[layer];
         for (std::size_t block = 0; block < table.size(); ++block)
-          if (table[block].on_device() && table[block].passing && !table[block].queued)
-            evict(*core_, sequence, static_cast<int>(layer), static_cast<std::int64_t>(block));
+          if (table[block].passes())
+            core_->schedule.evict(
+                core_->sequences.ref(sequence, static_cast<int>(layer), static_cast<std::int64_t>(block)),
+                table[block]);
       }
     });
   }
@@ -222,6 +253,7 @@ class LinkWaits {
   /// Frees the memory of lost requests, and stops waiting for what they needed from `layer` on; returns whether there
   /// were any. Called between layers: no computation on the host uses their blocks.
   bool release_lost(int layer) {
+    if (!core_->sequences.any_to_release()) return false;
     bool any = false;
     LayerRoom& room = core_->schedule.room();
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
@@ -233,7 +265,7 @@ class LinkWaits {
         for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
           KvBlock& entry = table[static_cast<std::size_t>(block)];
           const bool passes = scheduled.place(l, block) != KvPlace::device;
-          const bool to_come = !entry.on_device() || entry.leaves;
+          const bool to_come = !entry.on_device() || entry.leaves();
           if (scheduled.uses(l) && l >= layer && (!entry.exists() || (entry.awaited && to_come)))
             --room.reserved(l, passes);
           else if (!scheduled.uses(l) && entry.exists() && !passes && to_come)
@@ -241,14 +273,14 @@ class LinkWaits {
           room.no_longer_awaited(entry, l);
         }
         for (KvBlock& entry : sequence.hidden_table(l)) {
-          if (entry.awaited && (!entry.on_device() || entry.leaves)) --room.reserved(l, true);
+          if (entry.awaited && (!entry.on_device() || entry.leaves())) --room.reserved(l, true);
           room.no_longer_awaited(entry, l);
         }
         room.reserved(l, true) -= std::exchange(sequence.hidden[static_cast<std::size_t>(l)].reserved, 0);
       }
       core_->sequences.abandon(sequence);
     }
-    if (any) wake_();
+    if (any) device_->wake();
     return any;
   }
 
@@ -269,8 +301,7 @@ class LinkWaits {
   }
 
   MachineCore* core_;
-  std::function<void()> wake_;
-  std::function<Seconds()> now_;
+  Device* device_;
   Seconds stalled_{0};
   std::vector<std::int64_t> pass_; ///< by layer: blocks that are on the device only while it computes
 };

@@ -180,8 +180,7 @@ class Machine final : public TokenWorld {
               kv_block_shape(runner_->config().shape, setup.limits.block_tokens, device_.element_bytes()), memory_,
               runner_->workspace(setup.rows(), setup.limits.batch), device_),
         requests_(std::move(listener)),
-        waits_(
-            core_, [this] { device_.wake(); }, [this] { return now(); }),
+        waits_(core_, device_),
         began_(Clock::now()) {}
 
   [[nodiscard]] Seconds since_began(Clock::time_point when) const {
@@ -201,7 +200,7 @@ class Machine final : public TokenWorld {
   }
   void adopt_weights(Lock& lock, const WeightsPlan& plan) {
     if (!core_.weights.differs(plan)) return;
-    core_.schedule.halt_weights(lock);
+    waits_.halt_weights(lock);
     core_.weights.adopt(plan);
     [[maybe_unused]] const Status status = device_.adopt_weights(core_);
     SLUICE_ASSERT(status, "address space for slots");
@@ -328,7 +327,7 @@ class Machine final : public TokenWorld {
   std::unique_ptr<ModelRunner> runner_; ///< destroyed before the device, in whose memory it computes
   MachineCore core_;
   TokenRequests requests_;
-  LinkWaits waits_;
+  LinkWaits<Device> waits_;
   BlockNeeds needs_;
   LayerRows rows_;
   LayerWeights weights_; ///< of the layer being launched

@@ -16,9 +16,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -52,6 +52,7 @@ struct MachineCore {
         sequences(store, layers),
         weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes())),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
+                 std::max<std::int64_t>(1, Device::copy_bytes / std::max<std::int64_t>(1, block.bytes().count())),
                  machine_setup.faults) {}
   MachineCore(const MachineCore&) = delete;
   MachineCore& operator=(const MachineCore&) = delete;
@@ -63,25 +64,12 @@ struct MachineCore {
   [[nodiscard]] KvSequence& sequence(const ScheduledRequest& scheduled) { return *sequences.find(scheduled.slot); }
 
   /// The request's KV is lost; threads that wait for it notice at their next check.
-  void lose(Slot slot, std::string_view reason) {
-    KvSequence& sequence = *sequences.find(slot);
-    if (sequence.lost) return;
-    sequence.lost = true;
-    sequence.reason = reason;
-  }
+  void lose(Slot slot, std::string_view reason) { sequences.lose(slot, reason); }
 
-  /// Calls `visit(scheduled, sequence, layer, block, entry)` for every block of the batch's requests, new blocks
-  /// included.
-  template <class Visit>
-  void each_block(Visit&& visit) {
-    for (const ScheduledRequest& scheduled : batch.requests()) {
-      KvSequence& one = sequence(scheduled);
-      for (int layer = 0; layer < layers; ++layer) {
-        auto& table = one.tables[static_cast<std::size_t>(layer)];
-        for (std::int64_t block = 0; block < scheduled.blocks; ++block)
-          visit(scheduled, one, layer, block, table[static_cast<std::size_t>(block)]);
-      }
-    }
+  /// The first block that a pass over a layer has to look at: in a layer that is resident only those that are appended.
+  [[nodiscard]] std::int64_t first_changing(const ScheduledRequest& scheduled, const KvSequence& sequence,
+                                            int layer) const {
+    return sequence.resident.contains(layer) ? scheduled.held / block_tokens : 0;
   }
 
   MachineSetup setup;
@@ -94,14 +82,7 @@ struct MachineCore {
   WeightStore weights;
   LinkSchedule schedule;
   Batch batch;
+  std::vector<std::uint8_t> marks; ///< of `reconcile`, by slot
 };
-
-/// A clean block leaves at once: its copy on the host remains.
-inline void leave(MachineCore& core, KvBlock& entry) {
-  std::optional<PlacedCopy> nothing;
-  [[maybe_unused]] const bool left = core.store.send(entry, true, nothing);
-  SLUICE_ASSERT(left && !nothing, "a clean block has a copy");
-  entry.queued = entry.leaves = entry.passing = entry.awaited = false;
-}
 
 } // namespace sluice

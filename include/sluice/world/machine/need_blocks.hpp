@@ -23,17 +23,21 @@ class BlockNeeds {
     firsts_.clear();
     others_.clear();
     weights_.clear();
-    previous_.assign(core.batch.size(), -1);
+    moving_.clear();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      const KvSequence& sequence = core.sequence(scheduled);
+      if (sequence.has_hidden || sequence.resident != LayerSet::all(core.layers)) moving_.push_back({&scheduled, -1});
+    }
     for (int layer = 0; layer < core.layers; ++layer)
-      for (std::size_t i = 0; i < core.batch.size(); ++i) {
-        int with_kv = previous_[i], with_hidden = previous_[i]; // within one layer neither waits for the other
-        need_layer(core, core.batch[i], layer, with_kv);
-        need_hidden(core, core.batch[i], layer, with_hidden);
-        previous_[i] = std::max(with_kv, with_hidden);
+      for (Moving& one : moving_) {
+        int with_kv = one.previous, with_hidden = one.previous; // within one layer neither waits for the other
+        need_layer(core, *one.scheduled, layer, with_kv);
+        need_hidden(core, *one.scheduled, layer, with_hidden);
+        one.previous = std::max(with_kv, with_hidden);
       }
     for (int layer = 0; layer < core.layers; ++layer)
-      for (std::size_t i = 0; i < core.batch.size(); ++i)
-        if (core.batch[i].fresh > 0) need_next_token(core, core.batch[i], layer, previous_[i]);
+      for (Moving& one : moving_)
+        if (one.scheduled->fresh > 0) need_next_token(core, *one.scheduled, layer, one.previous);
     for (int layer = 0; layer < core.layers; ++layer) {
       if (core.weights.missing(layer) > 0) weights_.push_back({layer, true});
       if (core.weights.streams(layer) && !core.weights.is_coming(layer)) weights_.push_back({layer, false});
@@ -64,6 +68,8 @@ class BlockNeeds {
     previous = need.position;
     (need.first ? firsts_ : others_).push_back(need);
   }
+  /// Whether the block can be read, and will not leave before its layer.
+  static bool is_here(const KvBlock& entry) { return entry.state.readable() && !entry.leaves(); }
   /// The need covers this block, and those between the blocks so far and this one.
   static void cover(KvNeed& need, std::int64_t block) {
     if (need.done()) need.next = static_cast<std::int32_t>(block);
@@ -91,16 +97,16 @@ class BlockNeeds {
   void need_hidden(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
     LayerRoom& room = core.schedule.room();
     KvSequence& sequence = core.sequence(scheduled);
+    if (!sequence.has_hidden) return;
     auto& table = sequence.hidden_table(layer);
     if (scheduled.restored.contains(layer)) {
       KvNeed need = need_of(core, scheduled, core.layers + layer, layer, previous);
       for (std::int64_t block = 0; block < hidden_blocks(core, scheduled.rebuilt); ++block) {
         KvBlock& entry = table[static_cast<std::size_t>(block)];
-        const bool leaving = entry.on_device() && entry.leaves;
-        if (entry.on_device() && !leaving && core.store.state(entry) != BlockState::arriving) continue;
+        if (is_here(entry)) continue;
         entry.awaited = true;
         ++room.missing(layer);
-        if (entry.on_device() && !leaving) continue; // arriving already
+        if (entry.on_device() && !entry.leaves()) continue; // arriving already
         cover(need, block);
         ++room.reserved(layer, true);
       }
@@ -114,49 +120,59 @@ class BlockNeeds {
   /// One layer of one request: counts blocks that must be fetched, and blocks that the layer makes.
   void need_layer(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
     LayerRoom& room = core.schedule.room();
+    KvSequence& sequence = core.sequence(scheduled);
+    if (sequence.resident.contains(layer)) return;
+    const bool uses = scheduled.uses(layer);
     KvNeed stays = need_of(core, scheduled, layer, layer, previous);
-    stays.idle = !scheduled.uses(layer);
+    stays.idle = !uses;
     stays.first = scheduled.whole || stays.idle;
     stays.passing = false;
-    stays.copies = scheduled.row->holding.copied_blocks(scheduled.row->blocks, core.setup.limits.block_tokens).count();
+    stays.copies = sequence.settled_copies;
     KvNeed passes = need_of(core, scheduled, layer, layer, previous);
     passes.copies = stays.copies;
-    auto& table = core.sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+    auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+    std::int64_t missing = 0, to_take[2] = {0, 0}; // the latter for blocks that stay, and for those that pass
     for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
       KvBlock& entry = table[static_cast<std::size_t>(block)];
-      const KvPlace where = scheduled.place(layer, block);
+      if (is_here(entry)) continue;
+      const bool passing = scheduled.place(layer, block) != KvPlace::device;
       if (!entry.exists()) { // this layer makes it
-        if (scheduled.uses(layer)) ++room.reserved(layer, where != KvPlace::device);
+        if (uses) ++to_take[passing ? 1 : 0];
         continue;
       }
-      const bool leaving = entry.on_device() && entry.leaves;
-      if (entry.on_device() && !leaving && core.store.state(entry) != BlockState::arriving) continue;
-      const bool arriving = entry.on_device() && !leaving;
-      KvNeed& need = where == KvPlace::device ? stays : passes;
+      const bool arriving = entry.on_device() && !entry.leaves();
       if (!arriving) {
-        if (!scheduled.uses(layer) && where != KvPlace::device)
-          continue; // the layer does not read it, so it stays where it is
-        cover(need, block);
+        if (!uses && passing) continue; // the layer does not read it, so it stays where it is
+        cover(passing ? passes : stays, block);
       }
-      if (!scheduled.uses(layer)) {
+      if (!uses) {
         if (!arriving) ++room.reserved_idle();
         continue;
       }
       entry.awaited = true;
-      ++room.missing(layer);
-      if (!arriving) ++room.reserved(layer, where != KvPlace::device);
-      if (need.first && !arriving) {
+      ++missing;
+      if (arriving) continue;
+      ++to_take[passing ? 1 : 0];
+      if (!passing && stays.first) {
         entry.first = true;
         ++room.first_missing();
       }
     }
+    room.missing(layer) += missing;
+    room.reserved(layer, false) += to_take[0];
+    room.reserved(layer, true) += to_take[1];
     put(stays, previous);
     put(passes, previous);
   }
 
   std::vector<KvNeed> firsts_, others_;
   std::vector<WeightNeed> weights_;
-  std::vector<int> previous_; ///< by scheduled request: position of its last need so far
+  /// A scheduled request of which not everything is resident, and the position of its last need so far.
+  struct Moving {
+    const ScheduledRequest* scheduled = nullptr;
+    int previous = -1;
+  };
+  std::vector<Moving> moving_;
 };
 
 } // namespace sluice

@@ -14,61 +14,79 @@
 
 namespace sluice {
 
-/// Moves a resident block to the host and releases its device copy.
+/// Moves a block of K and V to the host and releases its device copy.
 inline void evict(MachineCore& core, KvSequence& sequence, int layer, std::int64_t block) {
-  KvBlock& entry = sequence.tables[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
-  if (core.store.state(entry) == BlockState::arriving)
-    entry.leaves = true; // sent as soon as it has arrived
-  else if (core.store.state(entry) == BlockState::clean)
-    leave(core, entry);
-  else if (!(core.store.state(entry) == BlockState::sending && entry.leaves && !entry.queued))
-    core.schedule.send(core.sequences.ref(sequence, layer, block), true);
+  core.schedule.evict(core.sequences.ref(sequence, layer, block),
+                      sequence.tables[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)]);
 }
 
 namespace detail {
 
-/// Keeps a resident block on the device: cancels an earlier move of it, and makes or drops the host's copy as the row's
-/// holding demands.
-inline void keep_on_device(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer,
-                           std::int64_t block) {
+/// Keeps a block on the device: cancels an earlier move of it, and makes or drops the host's copy as the plan demands.
+/// Returns whether nothing is left to do. (A block that is being sent away is fetched when the host has it.)
+inline bool keep_on_device(MachineCore& core, KvSequence& sequence, int layer, std::int64_t block, bool copied) {
   KvStore& store = core.store;
   KvBlock& entry = sequence.tables[static_cast<std::size_t>(layer)][static_cast<std::size_t>(block)];
-  const bool copied = block < row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
-  if (store.state(entry) == BlockState::sending && entry.leaves && !entry.queued)
-    return; // it is fetched when the host has it
-  if (entry.leaves) entry.queued = entry.leaves = false;
-  entry.passing = false;
-  if (store.state(entry) == BlockState::clean && entry.tokens < core.block_tokens) store.reopen(entry);
-  if (store.state(entry) != BlockState::arriving && !copied) store.give_up_copy(entry);
-  if (copied && store.state(entry) == BlockState::full)
-    core.schedule.send(core.sequences.ref(sequence, layer, block), false);
+  if (!store.step(entry, BlockEvent::keep)) return false;
+  if (entry.clean() && (!copied || entry.tokens < core.block_tokens)) store.step(entry, BlockEvent::give_up_copy);
+  if (copied && entry.state == BlockState{BlockPlace::device} && entry.tokens == core.block_tokens)
+    core.schedule.copy_ahead(core.sequences.ref(sequence, layer, block), entry);
+  return entry.state == BlockState{copied ? BlockPlace::both : BlockPlace::device};
+}
+
+/// One layer of one sequence. Afterwards it is `resident` or `parked` if every block is where the plan wants it.
+inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer, bool computes) {
+  auto& table = sequence.tables[static_cast<std::size_t>(layer)];
+  const std::int64_t held = std::min(core.blocks_of(sequence.computed), static_cast<std::int64_t>(table.size()));
+  const std::int64_t head = std::min(core.head_of(row), held);
+  const std::int64_t away = row.holding.away().contains(layer) ? head : 0; // blocks that are not to stay
+  bool resident = !row.holding.away().contains(layer), parked = away == held && held > 0;
+  // Layers that are resident do not count their blocks' tokens.
+  const auto tokens = [&](std::int64_t block) {
+    return static_cast<std::uint16_t>(std::min(core.block_tokens, sequence.computed - block * core.block_tokens));
+  };
+  for (std::int64_t block = 0; block < away; ++block) {
+    KvBlock& entry = table[static_cast<std::size_t>(block)];
+    entry.awaited = entry.first = false;
+    if (row.holding.nowhere.contains(layer)) {
+      if (entry.exists()) core.store.step(entry, BlockEvent::release);
+      parked = false;
+    } else if (entry.on_device()) {
+      if (entry.state.writable()) entry.tokens = tokens(block);
+      // KV that a layer of this iteration still reads leaves after that layer; prefetched KV is used.
+      if (!computes)
+        evict(core, sequence, layer, block);
+      else if (entry.leaves())
+        core.store.step(entry, BlockEvent::use);
+    }
+    parked = parked && entry.on_host();
+  }
+  for (std::int64_t block = away; block < held; ++block) {
+    KvBlock& entry = table[static_cast<std::size_t>(block)];
+    entry.awaited = entry.first = false;
+    if (entry.state.writable()) entry.tokens = tokens(block);
+    if (!entry.on_device() || !keep_on_device(core, sequence, layer, block, block < sequence.settled_copies))
+      resident = false;
+  }
+  if (resident)
+    sequence.resident.insert(layer);
+  else
+    sequence.known[static_cast<std::size_t>(layer)] = 0;
+  if (parked) sequence.parked.insert(layer);
 }
 
 inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
-  const std::int64_t held = core.blocks_of(sequence.computed);
-  const std::int64_t head = core.head_of(row);
-  for (int layer = 0; layer < core.layers; ++layer) {
-    auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-    for (std::int64_t block = 0; block < std::min(held, static_cast<std::int64_t>(table.size())); ++block) {
-      KvBlock& entry = table[static_cast<std::size_t>(block)];
-      entry.awaited = entry.first = false;
-      switch (kv_place(row, head, layer, block)) {
-      case KvPlace::nowhere:
-        core.store.release(entry);
-        break;
-      case KvPlace::host:
-        // KV that a layer of this iteration still reads leaves after that layer; prefetched KV is used.
-        if (entry.on_device() && !computes)
-          evict(core, sequence, layer, block);
-        else if (entry.leaves && (entry.queued || core.store.state(entry) == BlockState::arriving))
-          entry.queued = entry.leaves = false;
-        break;
-      case KvPlace::device:
-        if (entry.on_device()) keep_on_device(core, row, sequence, layer, block);
-        break;
-      }
-    }
+  const std::int64_t copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
+  if (sequence.settled_for != row.holding || sequence.settled_copies != copies ||
+      sequence.settled_computing != computes) {
+    sequence.look_again();
+    sequence.settled_for = row.holding;
+    sequence.settled_copies = copies;
+    sequence.settled_computing = computes;
   }
+  (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
+    reconcile_layer(core, row, sequence, layer, computes);
+  });
 }
 
 /// Finds KV that is in neither memory and must be rebuilt: the oldest tokens pass the layers again, up to the last
@@ -76,7 +94,7 @@ inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequenc
 /// rebuilds only what it will keep.
 inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, const KvSequence& sequence) {
   const std::int64_t held = core.blocks_of(scheduled.held);
-  for (int layer = 0; layer < core.layers; ++layer) {
+  (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
     const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
     for (std::int64_t block = held; block-- > 0;) {
       if (table[static_cast<std::size_t>(block)].exists()) continue;
@@ -85,7 +103,7 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
       scheduled.made.insert(layer);
       break;
     }
-  }
+  });
 }
 
 } // namespace detail
@@ -94,24 +112,27 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 /// compute.
 inline void reconcile(MachineCore& core, const Iteration& iteration) {
   const View& view = iteration.view;
-  const auto computes = [&iteration](Slot slot) {
-    return std::any_of(iteration.batch.begin(), iteration.batch.end(),
-                       [slot](const Claim& claim) { return claim.slot == slot && claim.tokens.count() > 0; });
+  constexpr std::uint8_t alive = 1, computing = 2;
+  core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
+  const auto mark = [&core](Slot slot, std::uint8_t what) {
+    if (index(slot) >= core.marks.size()) core.marks.resize(index(slot) + 1);
+    core.marks[index(slot)] |= what;
   };
-  const auto holds = [](std::span<const Slot> list, Slot slot) {
-    return std::find(list.begin(), list.end(), slot) != list.end();
-  };
+  for (const std::span<const Slot> list : {view.running, view.preempted})
+    for (const Slot slot : list) mark(slot, alive);
+  for (const Claim& claim : iteration.batch)
+    if (claim.tokens.count() > 0) mark(claim.slot, computing);
   core.sequences.for_each([&](Slot slot, KvSequence& sequence) {
-    const bool alive = holds(view.running, slot) || holds(view.preempted, slot);
-    if (!alive || view.row(slot).id != sequence.id) core.sequences.leave(sequence);
+    if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) core.sequences.leave(sequence);
   });
   for (const std::span<const Slot> list : {view.running, view.preempted})
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       KvSequence& sequence = core.sequences.of(slot, row.id);
+      const bool computes = (core.marks[index(slot)] & computing) != 0;
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
-      detail::reconcile_blocks(core, row, sequence, computes(slot));
-      reconcile_hidden(core, row, sequence, computes(slot));
+      detail::reconcile_blocks(core, row, sequence, computes);
+      reconcile_hidden(core, row, sequence, computes);
     }
 }
 
@@ -132,10 +153,8 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     scheduled.head = core.head_of(row);
     scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
     scheduled.whole = sequence.preempted && iteration.first_blocks > 0;
-    for (int layer = 0; layer < core.layers; ++layer) {
-      auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-      table.resize(std::max(table.size(), static_cast<std::size_t>(scheduled.blocks)));
-    }
+    if (const auto blocks = static_cast<std::size_t>(scheduled.blocks); sequence.tables[0].size() < blocks)
+      for (int layer = 0; layer < core.layers; ++layer) sequence.tables[static_cast<std::size_t>(layer)].resize(blocks);
     detail::find_rebuilt(core, scheduled, sequence);
     plan_hidden(core, scheduled, sequence);
     core.batch.add(scheduled);

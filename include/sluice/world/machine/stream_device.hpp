@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,7 +31,7 @@ namespace sluice {
 
 /// Layers are launched, not run: the host gives the device a layer as soon as the last copy that the layer needs has
 /// begun, and continues. Each block's tickets order them (StreamLane). How far the host runs ahead is bounded by the
-/// link's two batches, and by the end of the iteration, where the host waits for the tokens.
+/// link's batches, and by the end of the iteration, where the host waits for the tokens.
 ///
 /// If copies may fail, a copy counts only when it has ended: a layer launched behind a failed copy would compute with
 /// missing data.
@@ -38,6 +39,7 @@ template <MemoryDevice Memory, class Waits = EveryWait>
 class StreamDevice {
  public:
   static constexpr bool computes_at_once = false;
+  static constexpr std::int64_t copy_bytes = LinkBatches::bytes;
 
   /// The compute lane.
   class Lane {
@@ -49,6 +51,13 @@ class StreamDevice {
     [[nodiscard]] std::byte* writes(const DevicePlace& place) {
       return stream().writes(device_->parts_->arena.range(place), content(place));
     }
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::size_t table) {
+      return stream().reads(device_->parts_->arena.range(place), content(place), static_cast<std::int32_t>(table));
+    }
+    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::size_t table) {
+      return stream().writes(device_->parts_->arena.range(place), content(place), static_cast<std::int32_t>(table));
+    }
+    void again(std::size_t table) { stream().again(static_cast<std::int32_t>(table)); }
     void given() { (void)stream().given(); }
     void begins(int layer) {
       layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
@@ -131,10 +140,6 @@ class StreamDevice {
                                    static_cast<StreamDevice*>(device)->parts_->arena.keep(place, kept);
                                  },
                                  this});
-    core.schedule.rest = [this](auto& /*lock*/) {
-      memory_->rest();
-      wake();
-    };
     return {};
   }
   /// Lets work under way end: nothing may be written to memory that is returned.
@@ -149,6 +154,10 @@ class StreamDevice {
   }
   [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
   void put(const PlacedCopy& placed) { parts_->link.put(placed); }
+  void rest(std::unique_lock<std::mutex>& /*lock*/) {
+    memory_->rest();
+    wake();
+  }
   /// Tells the schedule how far the device is, and gives the link its next copies.
   void wake() {
     tell_computed();

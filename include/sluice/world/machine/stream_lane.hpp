@@ -39,22 +39,25 @@ class StreamLane {
              const Waits& waits)
       : memory_(&memory), device_(&device), host_(&host), block_bytes_(block_bytes), stream_(stream), waits_(&waits) {}
 
-  [[nodiscard]] const std::byte* reads(const BlockRange& range, Content content) {
+  /// `table`: of the stream's own that keeps the address; its reads count as the blocks' (BlockUses).
+  [[nodiscard]] const std::byte* reads(const BlockRange& range, Content content,
+                                       std::int32_t table = BlockUses::no_table) {
     BlockUses& uses = uses_of(content);
-    for (std::size_t block = range.first; block < range.end(); ++block)
-      wait_for(uses[block].writer, {stream_, false, uses[block].writer.stream, true, content});
-    note(range, content, false);
+    uses.each(range, [&](const BlockUses::Uses& of) { wait_for_writers(uses, of, false, content); });
+    touched_.push_back({range, content, false, table});
     return address(range, content);
   }
-  [[nodiscard]] std::byte* writes(const BlockRange& range, Content content) {
+  /// The work reads blocks of a table whose addresses it has from earlier, and which no other stream has written since;
+  /// it may write to them too.
+  void again(std::int32_t table) { again_.push_back(table); }
+  [[nodiscard]] std::byte* writes(const BlockRange& range, Content content, std::int32_t table = BlockUses::no_table) {
     BlockUses& uses = uses_of(content);
-    for (std::size_t block = range.first; block < range.end(); ++block) {
-      wait_for(uses[block].writer, {stream_, true, uses[block].writer.stream, true, content});
+    uses.each(range, [&](const BlockUses::Uses& of) {
+      wait_for_writers(uses, of, true, content);
       for (const StreamId reader : all_streams)
-        wait_for({reader, uses[block].readers[static_cast<std::size_t>(reader)]},
-                 {stream_, true, reader, false, content});
-    }
-    note(range, content, true);
+        wait_for({reader, uses.reader(of, reader)}, {stream_, true, reader, false, content});
+    });
+    touched_.push_back({range, content, true, table});
     return address(range, content);
   }
   /// Takes the ticket behind the work.
@@ -69,11 +72,13 @@ class StreamLane {
     for (const Touched& one : touched_) {
       BlockUses& uses = uses_of(one.content);
       if (one.written)
-        uses.wrote(one.range, ticket);
+        uses.wrote(one.range, ticket, one.table);
       else
-        uses.read(one.range, ticket);
+        uses.read(one.range, ticket, one.table);
     }
     touched_.clear();
+    for (const std::int32_t table : again_) device_->used_table(table, ticket);
+    again_.clear();
     return ticket;
   }
   /// The last ticket of the link that the stream waits for since `launched`; number 0: none.
@@ -85,6 +90,7 @@ class StreamLane {
     BlockRange range;
     Content content = Content::kv;
     bool written = false;
+    std::int32_t table = BlockUses::no_table;
   };
 
   [[nodiscard]] BlockUses& uses_of(Content content) { return content == Content::host ? *host_ : *device_; }
@@ -92,7 +98,11 @@ class StreamLane {
     std::byte* const arena = content == Content::host ? memory_->host_arena() : memory_->device_arena();
     return arena + static_cast<std::int64_t>(range.first) * block_bytes_;
   }
-  void note(const BlockRange& range, Content content, bool written) { touched_.push_back({range, content, written}); }
+  void wait_for_writers(const BlockUses& uses, const BlockUses::Uses& of, bool writes, Content content) {
+    const Ticket appended = uses.appended(of);
+    wait_for(of.writer, {stream_, writes, of.writer.stream, true, content});
+    wait_for(appended, {stream_, writes, appended.stream, true, content});
+  }
   void wait_for(const Ticket& ticket, const StreamWait& why) {
     if (ticket.number == 0 || ticket.stream == stream_) return;
     std::uint64_t& waited = waited_[static_cast<std::size_t>(ticket.stream)];
@@ -110,6 +120,7 @@ class StreamLane {
   const Waits* waits_;
   std::array<std::uint64_t, stream_count> waited_{}; ///< by stream: the last ticket that this one waits for
   std::vector<Touched> touched_;                     ///< since `launched`
+  std::vector<std::int32_t> again_;                  ///< tables, since `launched`
   Ticket arrival_;
 };
 

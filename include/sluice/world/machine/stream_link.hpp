@@ -78,7 +78,7 @@ class StreamLink {
       for (int i = 0; i < batch.copies; ++i) {
         const bool failed = batch.failed[static_cast<std::size_t>(i)];
         ++(failed ? totals.failed : totals.copies);
-        core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, begun, ended);
+        (void)core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, begun, ended);
       }
       any = true;
     }
@@ -149,9 +149,9 @@ class StreamLink {
     return piece ? lane(Way::to_device).reads(piece->blocks, StreamWait::Content::host) + piece->at : placed.image;
   }
   const std::byte* host(Way way, const PlacedCopy& placed, bool writes) {
-    const BlockRange block{static_cast<std::size_t>(placed.host_block), 1};
-    return writes ? lane(way).writes(block, StreamWait::Content::host)
-                  : lane(way).reads(block, StreamWait::Content::host);
+    const BlockRange blocks{static_cast<std::size_t>(placed.host_block), static_cast<std::size_t>(placed.device.count)};
+    return writes ? lane(way).writes(blocks, StreamWait::Content::host)
+                  : lane(way).reads(blocks, StreamWait::Content::host);
   }
 
   Memory* memory_;
