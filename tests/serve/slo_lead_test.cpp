@@ -18,4 +18,6 @@ TEST_CASE("ahead_of: the SLO less the lead, at least half of it, and no SLO stay
   const Slo none = ahead_of(Slo{}, {Seconds{1}, Seconds{1}});
   CHECK(std::isinf(none.ttft.count()));
   CHECK(std::isinf(none.tbt.count()));
+  CHECK(unmeasured_lead(Slo{}) == SloLead{});
+  CHECK(unmeasured_lead(slo).ttft.count() == doctest::Approx(0.1));
 }

@@ -93,6 +93,7 @@ TEST_CASE("WrittenSlos: answers that clients leave, that fail, and that have no 
 TEST_CASE("WrittenSlos: the lead is the P99 of the answers' slowest delivery, first tokens apart") {
   WrittenSlos slos;
   CHECK(slos.lead() == SloLead{});
+  CHECK(slos.lead(slo) == unmeasured_lead(slo));
   Random random(7);
   std::vector<double> first, slowest;
   for (std::uint64_t id = 0; id < 200; ++id) {
@@ -106,11 +107,13 @@ TEST_CASE("WrittenSlos: the lead is the P99 of the answers' slowest delivery, fi
       slowest.back() = std::max(slowest.back(), took);
       slos.written(GenerationId{id}, 1, now + 0.1 * token, now + 0.1 * token + took);
     }
+    slos.written(GenerationId{id}, 7, now + 5, now + 9); // all at the end: none of them was due by itself
     slos.end(GenerationId{id});
   }
   std::sort(first.begin(), first.end());
   std::sort(slowest.begin(), slowest.end());
   CHECK(slos.lead().ttft.count() == doctest::Approx(first[197]));
   CHECK(slos.lead().tbt.count() == doctest::Approx(slowest[197]));
+  CHECK(slos.lead(slo) == slos.lead());
   CHECK(metric(slos, "sluice:delivery_lead_seconds{of=\"tbt\"}") == doctest::Approx(slowest[197]));
 }

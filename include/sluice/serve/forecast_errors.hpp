@@ -43,7 +43,9 @@ class ForecastErrors {
  public:
   /// Of the admitted, one in a hundred may break its TTFT by an error of the forecast, and one in a hundred its TBT.
   static constexpr double share = 0.99;
-  static constexpr std::size_t few = 20; ///< with fewer errors than that, a class uses those of all classes
+  /// With fewer errors than that, a class uses those of all classes; if they have no more, the margin is at least a
+  /// fifth of the SLO.
+  static constexpr std::size_t few = 20;
 
   /// A request with this SLO has entered.
   void entered(RequestId id, const Slo& slo) { live_.insert_or_assign(index(id), Live{.slo = slo}); }
@@ -80,8 +82,9 @@ class ForecastErrors {
 
   /// Seconds that a forecast must keep from this SLO.
   [[nodiscard]] SloLead margin(const Slo& slo) {
-    ForecastErrorsOfClass& own = classes_.of(slo);
-    return {margin(own.ttft.size() < few ? all_.ttft : own.ttft), margin(own.gap.size() < few ? all_.gap : own.gap)};
+    const ForecastErrorsOfClass& own = classes_.of(slo);
+    const SloLead little = unmeasured_lead(slo);
+    return {margin(own.ttft, all_.ttft, little.ttft), margin(own.gap, all_.gap, little.tbt)};
   }
   /// Calls `visit(class name, errors)` for each class.
   template <class Visit>
@@ -99,7 +102,11 @@ class ForecastErrors {
     Seconds measured{0}; ///< the same as it came
     Seconds last{-1};    ///< when the newest token came; below 0: none has
   };
-  static Seconds margin(const RecentQuantile& errors) { return Seconds{std::max(0.0, errors.quantile(share))}; }
+  static Seconds margin(const RecentQuantile& own, const RecentQuantile& all, Seconds little) {
+    const RecentQuantile& errors = own.size() < few ? all : own;
+    const Seconds measured{std::max(0.0, errors.quantile(share))};
+    return errors.size() < few ? std::max(measured, little) : measured;
+  }
   void add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of, Seconds error) {
     (classes_.of(slo).*of).add(error.count());
     (all_.*of).add(error.count());

@@ -5,6 +5,7 @@
 #include "sluice/workload/request.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice {
 
@@ -15,6 +16,12 @@ struct SloLead {
   friend SloLead operator+(const SloLead& a, const SloLead& b) { return {a.ttft + b.ttft, a.tbt + b.tbt}; }
   friend bool operator==(const SloLead&, const SloLead&) = default;
 };
+
+/// What is kept of an SLO while too little has been measured: a fifth. No SLO has no lead.
+[[nodiscard]] inline SloLead unmeasured_lead(const Slo& slo) {
+  const auto part = [](Seconds limit) { return std::isinf(limit.count()) ? Seconds{0} : limit * 0.2; };
+  return {part(slo.ttft), part(slo.tbt)};
+}
 
 /// The SLO less the lead, but never less than half of the SLO: an engine that is twice as fast as asked gains nothing
 /// from being faster, if delivery takes the other half. No SLO stays none.

@@ -22,8 +22,9 @@ namespace sluice {
 /// Measures delivery: from when a token was due until it was written.
 ///
 /// `lead` is how much earlier than its SLO an engine must serve a request so that delivery does not break it: the P99,
-/// over the newest answers, of an answer's slowest delivery. One late token breaks an answer's SLO, so the P99 of
-/// single tokens would break nearly every long answer.
+/// over the newest answers, of an answer's slowest delivery, and at least a fifth of the SLO until a few answers have
+/// ended. One late token breaks an answer's SLO, so the P99 of single tokens would break nearly every long answer.
+/// Tokens that come together, as when a deposit is emptied at the end, were not due one by one and are left out.
 class WrittenSlos {
  public:
   /// An answer that the engine has accepted; its request came at `arrival`.
@@ -36,10 +37,10 @@ class WrittenSlos {
     if (found == live_.end() || tokens < 1) return;
     Live& live = found->second;
     const double took = std::max(0.0, now - due);
-    if (live.kept.started())
-      live.slowest = std::max(live.slowest, took);
-    else
+    if (!live.kept.started())
       first_.add(took);
+    else if (tokens == 1)
+      live.slowest = std::max(live.slowest, took);
     const SloAttainment::Counted counted = live.kept.release(tokens, Seconds{now});
     on_time_ += counted.on_time;
     missed_ += counted.missed;
@@ -75,6 +76,13 @@ class WrittenSlos {
   /// The answer belongs to a request of which another answer was refused, and with it the request.
   void forget(GenerationId id) { live_.erase(id); }
 
+  /// For a request with this SLO.
+  [[nodiscard]] SloLead lead(const Slo& slo) const {
+    const SloLead measured = lead(), little = unmeasured_lead(slo);
+    return {first_.size() < few ? std::max(measured.ttft, little.ttft) : measured.ttft,
+            later_.size() < few ? std::max(measured.tbt, little.tbt) : measured.tbt};
+  }
+  /// As far as it was measured.
   [[nodiscard]] SloLead lead() const { return {Seconds{first_.quantile(0.99)}, Seconds{later_.quantile(0.99)}}; }
   [[nodiscard]] std::int64_t on_time() const { return on_time_; }
   [[nodiscard]] std::int64_t missed() const { return missed_; }
@@ -109,7 +117,7 @@ class WrittenSlos {
   struct Verdicts {
     std::int64_t met = 0, missed = 0;
   };
-  static constexpr std::size_t window = 256;
+  static constexpr std::size_t window = 256, few = 20;
 
   void count(const SloAttainment& kept, Seconds now) {
     const SloAttainment::Verdict verdict = kept.verdict(now);

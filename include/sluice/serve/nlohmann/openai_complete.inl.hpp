@@ -53,7 +53,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       generation.scores_prompt = wanted.scores_prompt();
       generation.rules = rules;
       generation.slo = wanted.slo;
-      generation.lead = metrics_.slos.lead();
+      generation.lead = metrics_.slos.lead(wanted.slo);
       generation.priority = wanted.priority;
       generations.push_back(std::move(generation));
     }
