@@ -218,7 +218,7 @@ TEST_CASE("an unreadable file is reported in one line, in every format") {
   const Expected<TraceFormat> unknown = find_format("cvs");
   REQUIRE(!unknown);
   CHECK(unknown.error().line() ==
-        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm, "
+        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm, load, "
         "tokens, agents or csv");
   const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
   REQUIRE(!steps);

@@ -374,6 +374,13 @@ class Load {
     const double ttft = check.ttft(), latency = check.latency();
     report_.ttfts.push_back(ttft);
     report_.latencies.push_back(latency);
+    if (!options_.out.empty()) {
+      const double sent = std::chrono::duration<double>(session.sent() - begun_).count();
+      const std::int64_t prompt = check.usage() ? check.usage()->prompt : request.prompt_tokens.value_or(0);
+      // With a closed loop a request is due when it is sent.
+      const double due = options_.closed_loop ? sent : planned.spec.arrival.count();
+      report_.answers.push_back({due, sent, ttft, latency, prompt, check.tokens()});
+    }
     double tpot = 0; // of one token, as vLLM has it: no promise broken
     if (check.tokens() > 1) {
       tpot = (latency - ttft) / static_cast<double>(check.tokens() - 1);

@@ -50,6 +50,9 @@ int run(loading::Options& options) {
   if (!options.json.empty())
     if (Status written = loading::write_json(options.json, loading::report_json(options, *report)); !written)
       return fail(written.error());
+  if (!options.out.empty())
+    if (Status written = loading::write_json(options.out, loading::report_trace(*report)); !written)
+      return fail(written.error());
   const bool nothing = report->completed == 0 && report->left == std::array<std::int64_t, 3>{};
   return report->flawed > 0 || nothing ? 1 : 0;
 }

@@ -61,6 +61,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                "ask for logprobs, by which every token can be counted, whether or not it has text");
   app.add_flag("--standard", options.standard, "send nothing that is not OpenAI's; answers may then end early");
   app.add_option("--json", options.json, "write the figures, named as by vLLM's serving benchmark");
+  app.add_option("--out", options.out,
+                 "write when each request was sent and got its first and last token: a recording (TraceV2, CSV)");
   app.add_flag("--quiet", options.quiet, "no progress");
   const std::optional<int> status = flags.parse(argc, argv);
   options.has_concurrency = concurrency->count() > 0;

@@ -27,7 +27,7 @@ struct Options {
   Url address; ///< `url`, read by `check_options`
   std::string model, api_key;
   std::string endpoint = "completions";
-  std::string trace, format, trace_columns, generate, prompt_text, json;
+  std::string trace, format, trace_columns, generate, prompt_text, json, out;
   std::optional<std::int64_t> limit, max_tokens;
   std::optional<double> rate_scale, step_time;
   std::string cacert; ///< a file; empty: the system's certificates

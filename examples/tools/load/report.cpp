@@ -172,6 +172,20 @@ std::string report_json(const Options& options, const LoadReport& report) {
   return out + "\n";
 }
 
+std::string report_trace(const LoadReport& report) {
+  std::string out = "request_id,server_input_tokens,output_tokens,arrival_time_us,send_time_us,first_chunk_time_us,"
+                    "last_chunk_time_us,status\n";
+  std::vector<const LoadReport::Answer*> in_order;
+  for (const LoadReport::Answer& answer : report.answers) in_order.push_back(&answer);
+  std::sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) { return a->due < b->due; });
+  std::size_t number = 0;
+  for (const LoadReport::Answer* answer : in_order)
+    out += fmt::format("{},{},{},{:.0f},{:.0f},{:.0f},{:.0f},ok\n", number++, answer->prompt, answer->output,
+                       1e6 * answer->due, 1e6 * answer->sent, 1e6 * (answer->sent + answer->ttft),
+                       1e6 * (answer->sent + answer->latency));
+  return out;
+}
+
 Status write_json(const std::string& path, const std::string& json) {
   Expected<UnfinishedFile> file = UnfinishedFile::create(path);
   if (!file) return file.error();

@@ -46,6 +46,12 @@ struct LoadReport {
   std::int64_t pieces = 0;                     ///< of text, of all
   std::vector<double> ttfts, tpots, latencies; ///< seconds, of the completed that were read as they came
   std::vector<float> gaps;
+  /// One of those in `ttfts`: when it arrived by the workload and was sent, in seconds since the start.
+  struct Answer {
+    double due = 0, sent = 0, ttft = 0, latency = 0;
+    std::int64_t prompt = 0, output = 0;
+  };
+  std::vector<Answer> answers;   ///< kept with --out
   SloTally all;                  ///< of those in `ttfts`
   std::vector<SloTally> classes; ///< the same by SLO class; empty: none has ended
   std::int64_t most_at_once = 0;
@@ -60,6 +66,8 @@ struct LoadReport {
 [[nodiscard]] std::string report_text(const Options& options, const LoadReport& report);
 /// The names are those of `vllm bench serve`, and ours beside them.
 [[nodiscard]] std::string report_json(const Options& options, const LoadReport& report);
+/// The answers as a TraceV2 table (workload/nlohmann/load_result.hpp): a recording that sluice-validate replays.
+[[nodiscard]] std::string report_trace(const LoadReport& report);
 sluice::Status write_json(const std::string& path, const std::string& json);
 
 } // namespace loading

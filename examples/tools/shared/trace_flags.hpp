@@ -9,8 +9,9 @@
 template <class Options>
 void add_trace_flags(Flags& flags, Options& options, const std::string& what) {
   flags.app().add_option("--trace", options.trace, what);
-  flags.app().add_option("--format", options.format,
-                         "its format: azure, mooncake, orbitflow, vllm, tokens, agents or csv (default: detected)");
+  flags.app().add_option(
+      "--format", options.format,
+      "its format: azure, mooncake, orbitflow, vllm, load, tokens, agents or csv (default: detected)");
   flags.app().add_option(
       "--trace-columns", options.trace_columns,
       "for a CSV: its columns, arrival=NAME,prompt=NAME,output=NAME, and unit=ms, us or ns of "

@@ -4,7 +4,7 @@
 #include "sluice/report/observer/json_writer.hpp"
 
 #include "shared/version.hpp"
-#include "validate/blis_trace.hpp"
+#include "validate/client_recording.hpp"
 #include "validate/comparison.hpp"
 #include "validate/known_recordings.hpp"
 #include <fmt/format.h>
@@ -27,11 +27,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The file of a load generator's result in a recording's folder: blis observe's, AIPerf's, GuideLLM's, and a name of
+/// one's own for the others.
+constexpr std::array client_files{"trace.csv", "profile_export.jsonl", "benchmarks.json", "load.json", "load.jsonl"};
+
 /// A recording's folder, what kind it is, and the bundle for it.
 struct Found {
   fs::path folder;
-  std::string server_folder; ///< of a trace: where its server is stated
-  bool trace = false;        ///< BLIS TraceV2
+  std::string server_folder; ///< where its server is stated: the folder itself, or one above a client's recording
+  std::string client;        ///< a load generator's file; empty: LLMServingSim's or sluice-serve's recording
   std::vector<std::string> profiles;
 };
 
@@ -58,9 +62,10 @@ Expected<std::vector<Found>> find_recordings(const SuiteOptions& options) {
   const auto consider = [&](const fs::path& folder) {
     std::error_code ignored;
     if (fs::exists(folder / "requests.jsonl", ignored) && fs::exists(folder / "meta.json", ignored))
-      found.push_back({folder, folder.string(), false, {}});
-    else if (fs::exists(folder / "trace.csv", ignored) && fs::exists(folder / "trace.yaml", ignored))
-      found.push_back({folder, stated_server(folder, top), true, {}});
+      return static_cast<void>(found.push_back({folder, folder.string(), "", {}}));
+    for (const char* name : client_files)
+      if (fs::exists(folder / name, ignored))
+        return static_cast<void>(found.push_back({folder, stated_server(folder, top), (folder / name).string(), {}}));
   };
   if (!failed) consider(top);
   for (; !failed && walk != fs::recursive_directory_iterator(); walk.increment(failed)) {
@@ -166,8 +171,8 @@ Status ablate(const Recording& recording, const std::string& profile, const Stat
 }
 
 Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& options) {
-  Expected<Recording> recording = found.trace ? read_blis_recording(found.folder.string(), found.server_folder)
-                                              : read_run(found.folder.string(), 0, "");
+  Expected<Recording> recording = found.client.empty() ? read_run(found.folder.string(), 0, "")
+                                                       : read_client_recording(found.client, found.server_folder);
   if (!recording) return recording.error();
   const LatencyDistributions real = latencies_of(measured(recording->records));
   std::vector<Row> rows;
@@ -196,7 +201,7 @@ Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& optio
       row.inputs = recording->server.inputs;
       row.peer = peer_of(found.folder);
       if (known != nullptr) row.bound = stated.link_rate > 0 ? &known->linked : &known->measured;
-      row.averaged = found.trace && recording->server.in_flight == 0;
+      row.averaged = !found.client.empty() && recording->server.in_flight == 0;
       const Expected<Differences> differences =
           compare(*recording, profile, Mechanisms::all(), stated, real, &row.inputs);
       if (!differences) return differences.error();
@@ -325,7 +330,7 @@ int run_suite(const SuiteOptions& options) {
   if (!found) return fail(found.error());
   if (found->empty())
     return fail({ErrorCode::bad_input, options.recordings, "no folder in it holds a recording",
-                 "folders with meta.json and requests.jsonl, or with trace.yaml and trace.csv"});
+                 "folders with meta.json and requests.jsonl, or with a load generator's result (docs/fidelity.md)"});
   std::vector<Row> rows;
   for (Found& recording : *found) {
     if (recording.server_folder.empty())

@@ -8,6 +8,7 @@
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/agent_sessions.hpp"
+#include "sluice/workload/nlohmann/load_result.hpp"
 #include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
 #include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
@@ -34,7 +35,7 @@
 namespace sluice {
 
 /// The formats of `--format`.
-enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm, tokens, agents, csv };
+enum class TraceFormat : std::uint8_t { azure, mooncake, orbitflow, vllm, load, tokens, agents, csv };
 
 constexpr std::string_view name(TraceFormat format) {
   switch (format) {
@@ -46,6 +47,8 @@ constexpr std::string_view name(TraceFormat format) {
     return "orbitflow";
   case TraceFormat::vllm:
     return "vllm";
+  case TraceFormat::load:
+    return "load";
   case TraceFormat::tokens:
     return "tokens";
   case TraceFormat::agents:
@@ -56,11 +59,11 @@ constexpr std::string_view name(TraceFormat format) {
   return "csv";
 }
 
-inline constexpr std::array trace_formats{TraceFormat::azure, TraceFormat::mooncake, TraceFormat::orbitflow,
-                                          TraceFormat::vllm,  TraceFormat::tokens,   TraceFormat::agents,
-                                          TraceFormat::csv};
+inline constexpr std::array trace_formats{TraceFormat::azure,  TraceFormat::mooncake, TraceFormat::orbitflow,
+                                          TraceFormat::vllm,   TraceFormat::load,     TraceFormat::tokens,
+                                          TraceFormat::agents, TraceFormat::csv};
 /// For help texts and errors.
-inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm, tokens, agents or csv";
+inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm, load, tokens, agents or csv";
 
 inline Expected<TraceFormat> find_format(std::string_view text) {
   std::vector<std::string_view> names;
@@ -110,6 +113,8 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
     };
     const auto same = [](std::string_view a, std::string_view b) { return name_distance(a, b) == 0; };
     if (has(azure_columns(), std::equal_to<>{})) return TraceFormat::azure;
+    const CsvColumns blis{.arrival = "arrival_time_us", .prompt = "server_input_tokens", .output = "send_time_us"};
+    if (has(blis, std::equal_to<>{})) return TraceFormat::load;
     if (has(CsvColumns{}, same)) return TraceFormat::csv;
     return std::nullopt;
   }
@@ -120,6 +125,9 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   if (!object.is_object()) return std::nullopt;
   if (object.contains("requests")) return TraceFormat::orbitflow;
   if (object.contains("arrival_time_ns")) return TraceFormat::tokens;
+  if (object.contains("input_lens") || object.contains("benchmarks") ||
+      (object.contains("metadata") && object.contains("metrics")))
+    return TraceFormat::load;
   if (object.contains("input_toks") || object.contains("queued_ts")) return TraceFormat::vllm;
   if (object.contains("timestamp") || object.contains("input_length")) return TraceFormat::mooncake;
   return std::nullopt;
@@ -131,9 +139,9 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
 /// format at compile time uses the reader.
 class Trace {
  public:
-  using Reader =
-      std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>, Shaped<CsvReader>,
-                   Shaped<Generator>, Shaped<TokenIdsReader>, Shaped<AgentSessionsReader>, Shaped<SessionGenerator>>;
+  using Reader = std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>,
+                              Shaped<LoadResultReader>, Shaped<CsvReader>, Shaped<Generator>, Shaped<TokenIdsReader>,
+                              Shaped<AgentSessionsReader>, Shaped<SessionGenerator>>;
 
   Trace(Reader reader, Workload workload) : reader_{std::move(reader)}, workload_(std::move(workload)) {}
 
@@ -189,6 +197,8 @@ inline Expected<Trace> open_trace(const std::string& path, TraceFormat format, c
     return shaped(TokenIdsReader::open(path));
   case TraceFormat::agents:
     return shaped(AgentSessionsReader::open(path));
+  case TraceFormat::load:
+    return shaped(LoadResultReader::open(path));
   case TraceFormat::csv:
     return shaped(CsvReader::open(path, columns));
   case TraceFormat::orbitflow:

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// load_result: what load generators write, and one line for each mistake in it.
+#include "sluice/workload/nlohmann/open_trace.hpp"
+
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+using namespace sluice;
+
+namespace {
+
+struct ResultFile {
+  sluice_test::TemporaryFolder folder;
+  std::string path = (folder.path / "result").string();
+  explicit ResultFile(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+};
+
+LoadResult read_result(const std::string& text) {
+  const ResultFile file(text);
+  const Expected<LoadResult> result = read_load_result(file.path);
+  CAPTURE((result ? std::string{} : result.error().line()));
+  REQUIRE(result);
+  return *result;
+}
+std::string refusal_of(const std::string& text) {
+  const ResultFile file(text);
+  const Expected<LoadResult> result = read_load_result(file.path);
+  REQUIRE_FALSE(result);
+  return result.error().line().substr(file.path.size());
+}
+void check_client(const ClientRecord& one, double due, double sent, double first, double last, int prompt, int output) {
+  CHECK(one.due_s == doctest::Approx(due));
+  CHECK(one.record.queued.count() == doctest::Approx(sent));
+  CHECK(one.record.first_token.count() == doctest::Approx(first));
+  CHECK(one.record.last_token.count() == doctest::Approx(last));
+  CHECK(one.record.prompt == Tokens{prompt});
+  CHECK(one.record.output == Tokens{output});
+}
+
+const std::string vllm_bench = R"({"model_id": "m", "input_lens": [7, 8, 9], "output_lens": [2, 0, 3],
+  "ttfts": [0.5, 0.0, 0.25], "itls": [[0.125], [], [0.5, 0.25]], "start_times": [101.0, 100.5, 100.0],
+  "errors": ["", "refused", ""]})";
+const std::string guidellm = R"({"benchmarks": [{"requests": {"errored": [{}], "incomplete": [],
+  "successful": [{"info": {"timings": {"request_start": 50.0}}, "prompt_tokens": 7, "output_tokens": 2,
+                  "time_to_first_token_ms": 500.0, "request_latency": 0.75}]}}]})";
+const std::string aiperf =
+    R"({"metadata": {"request_start_ns": 2000000000}, "metrics": {"input_sequence_length": {"value": 7}, )"
+    R"("output_sequence_length": {"value": 2}, "time_to_first_token": {"value": 500, "unit": "ms"}, )"
+    R"("request_latency": {"value": 0.75, "unit": "sec"}}, "error": null})"
+    "\n"
+    R"({"metadata": {"request_start_ns": 1000000000}, "metrics": {"error_isl": {"value": 5}}, "error": {"code": 499}})"
+    "\n";
+const std::string blis = "request_id,output_tokens,server_input_tokens,arrival_time_us,send_time_us,"
+                         "first_chunk_time_us,last_chunk_time_us,status\n"
+                         "0,2,7,1500000,4000000000,4000500000,4000750000,ok\n"
+                         "1,2,7,0,3000000000,0,0,error\n"
+                         "2,3,8,500000,4100000000,4100500000,4101500000,ok\n";
+
+} // namespace
+
+TEST_CASE("vllm bench serve: lists with an entry per request, the failed one left out") {
+  const LoadResult result = read_result(vllm_bench);
+  CHECK(result.kind == "vllm bench serve");
+  CHECK(result.failed == 1);
+  REQUIRE(result.requests.size() == 2); // in the order of sending
+  check_client(result.requests[0], 100, 100, 100.25, 101, 9, 3);
+  check_client(result.requests[1], 101, 101, 101.5, 101.625, 7, 2);
+}
+
+TEST_CASE("GuideLLM, AIPerf and BLIS TraceV2 are told apart by their content") {
+  const LoadResult guided = read_result(guidellm);
+  CHECK(guided.kind == "GuideLLM");
+  CHECK(guided.failed == 1);
+  check_client(guided.requests.at(0), 50, 50, 50.5, 50.75, 7, 2);
+  const LoadResult perf = read_result(aiperf);
+  CHECK(perf.kind == "AIPerf");
+  CHECK(perf.failed == 1);
+  check_client(perf.requests.at(0), 2, 2, 2.5, 2.75, 7, 2);
+  const LoadResult traced = read_result(blis);
+  CHECK(traced.kind == "BLIS TraceV2");
+  CHECK(traced.failed == 1);
+  REQUIRE(traced.requests.size() == 2); // in the order in which they were due
+  check_client(traced.requests[0], 0.5, 4100, 4100.5, 4101.5, 8, 3);
+  check_client(traced.requests[1], 1.5, 4000, 4000.5, 4000.75, 7, 2);
+}
+
+TEST_CASE("programs that read a trace find the format themselves") {
+  for (const std::string& text : {vllm_bench, guidellm, aiperf, blis}) {
+    const ResultFile file(text);
+    const Expected<TraceFile> found = find_trace(file.path);
+    REQUIRE(found);
+    CHECK(found->format == TraceFormat::load);
+    Expected<Trace> trace = open_trace(*found, {});
+    REQUIRE(trace);
+    const Expected<std::vector<RequestSpec>> requests = read_all(*trace);
+    REQUIRE(requests);
+    CHECK(requests->front().arrival == Seconds{0});
+  }
+}
+
+TEST_CASE("a result that cannot be used is reported in one line") {
+  CHECK(refusal_of("{}").find(": it is no load generator's result that is known; expected") == 0);
+  CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [1], "itls": [[]]})") ==
+        ": start_times is missing; expected a result of --save-detailed (start_times since vLLM 0.11)");
+  CHECK(refusal_of(R"({"input_lens": [1, 2], "output_lens": [1], "ttfts": [], "itls": [], "start_times": []})") ==
+        ": output_lens has 1 entries; expected 2, as input_lens");
+  CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [-1], "itls": [[]], "start_times": [5]})") ==
+        ": request 0: the times are not in order; expected sent <= first <= last token");
+  CHECK(refusal_of(R"({"input_lens": [0.5], "output_lens": [1], "ttfts": [1], "itls": [[]], "start_times": [5]})") ==
+        ": request 0: the prompt has no whole number of tokens; expected 1 or more");
+  CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": ["a"], "itls": [[]], "start_times": [5]})") ==
+        ": request 0: a time is missing or no time; expected seconds, 0 or more");
+  CHECK(refusal_of(R"({"input_lens": [], "output_lens": [], "ttfts": [], "itls": [], "start_times": []})") ==
+        ": no request was served; expected requests that got their tokens");
+  CHECK(refusal_of(R"({"benchmarks": []})") == ": it has no or several benchmarks; expected one benchmark: one rate");
+  CHECK(refusal_of(R"({"benchmarks": [3]})").find(": requests.successful is missing") == 0);
+  CHECK(refusal_of("a,b,c\n1,2,3\n") == ":1: the header has no column 'status'; expected a trace.csv of blis observe");
+  CHECK(refusal_of(blis + "3,2\n") == ":5: the line has 2 columns; expected 8, as in the header");
+  CHECK(refusal_of(aiperf + R"({"metadata": {}, "metrics": {}, "error": null})"
+                            "\n") == ":3: a time is missing or no time; expected seconds, 0 or more");
+}
