@@ -145,6 +145,8 @@ int suite(int argc, char** argv) {
   CLI::Option* recordings = app.add_option("--recordings", options.recordings, "folder that is searched for them");
   app.add_option("--profiles", options.profiles,
                  "folder of bundles, named as the recordings (default: profiles in that folder or beside it)");
+  flags.folder("--iterations", options.iterations,
+               "write a picture of single iterations of each recording to this folder: measured minus simulated");
   app.add_flag("!--no-ablation", options.ablation, "leave out the replays with single mechanisms on and off");
   app.add_flag("--json", options.json, "print JSON instead of a table");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;

@@ -6,6 +6,7 @@
 #include "shared/version.hpp"
 #include "validate/client_recording.hpp"
 #include "validate/comparison.hpp"
+#include "validate/iterations.hpp"
 #include "validate/known_recordings.hpp"
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -170,6 +172,23 @@ Status ablate(const Recording& recording, const std::string& profile, const Stat
   return {};
 }
 
+/// Writes the picture of a recording's iterations, with all mechanisms.
+Status picture(const Recording& recording, const std::string& profile, const Stated& stated, const std::string& name,
+               const std::string& folder) {
+  const Expected<BuiltWorld> world = build_world(profile, recording.server, Mechanisms::all(), stated);
+  if (!world) return world.error();
+  std::string file = name;
+  std::replace(file.begin(), file.end(), '/', '-');
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  const std::string path = (fs::path(folder) / (file + ".svg")).string();
+  std::ofstream out(path, std::ios::binary);
+  out << draw(name, residuals_of(recording, world->rank, world->shape.layers));
+  out.close();
+  if (!out) return Error{ErrorCode::bad_input, path, "the file cannot be written", "a folder that can be written to"};
+  return {};
+}
+
 Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& options) {
   Expected<Recording> recording = found.client.empty() ? read_run(found.folder.string(), 0, "")
                                                        : read_client_recording(found.client, found.server_folder);
@@ -209,6 +228,10 @@ Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& optio
       if (options.ablation && row.requests <= longest_for_ablation) {
         if (Status status = ablate(*recording, profile, stated, real, row); !status) return status.error();
       }
+      // A client's times include what the front end adds; engines in lock step mix theirs.
+      if (!options.iterations.empty() && found.client.empty() && recording->server.data_parallel == 1)
+        if (Status status = picture(*recording, profile, stated, row.name, options.iterations); !status)
+          return status.error();
       rows.push_back(std::move(row));
     }
   }

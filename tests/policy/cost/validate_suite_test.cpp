@@ -103,6 +103,34 @@ TEST_CASE("an arrival during a step joins the step after the next, if the server
   CHECK(ahead.at(0).at("ablation").at("all but ahead").get<double>() > 20); // it would be a step earlier
 }
 
+TEST_CASE("single iterations are found by the tokens of the requests, and drawn" *
+          sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
+  write_bundle(folder.path / "bundle");
+  const fs::path run = folder.path / "runs" / "a";
+  write(run / "meta.json", R"({"model": "test", "profile": "../../bundle", "kv_cache": {"num_gpu_blocks": 100},
+                              "engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 64}})");
+  // Two requests that start together: 3 and 5 tokens. So two iterations lie between the first tokens and the end of
+  // the shorter request, and two more before the other one's end. Both pairs decode only.
+  const auto line = [](int tokens, double last) {
+    return R"({"request_id": "a", "input_toks": 4, "output_toks": )" + std::to_string(tokens) +
+           R"(, "queued_ts": 10, "scheduled_ts": 10, "first_token_ts": 11.3, "last_token_ts": )" +
+           std::to_string(last) + "}\n";
+  };
+  write(run / "requests.jsonl", line(3, 11.3 + 2 * step_s) + line(5, 11.3 + 4 * step_s));
+  const Ran ran = sluice_test::run_program("sluice-validate", "suite --recordings '" + (folder.path / "runs").string() +
+                                                                  "' --no-ablation --json --iterations '" +
+                                                                  (folder.path / "pictures").string() + "'");
+  REQUIRE(ran.code == 0);
+  const std::string svg = sluice_test::content((folder.path / "pictures" / "a.svg").string());
+  CHECK(svg.find("a: measured minus simulated, ms, of 2 iterations") != std::string::npos);
+  // Three plots of two points each, all at a residual of 0: half way between -1 and 1 ms.
+  std::size_t circles = 0;
+  for (std::size_t at = svg.find("cy=\"164.0\""); at != std::string::npos; at = svg.find("cy=\"164.0\"", at + 1))
+    ++circles;
+  CHECK(circles == 6);
+}
+
 TEST_CASE("a front end delays a request" * sluice_test::needs_program("sluice-validate")) {
   const TemporaryFolder folder;
   write_bundle(folder.path / "bundle");
