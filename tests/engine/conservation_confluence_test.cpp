@@ -13,13 +13,13 @@ using namespace sluice;
 
 using ConfluenceDeposit = With<Confluence, TokenDeposit>;
 using SlackFirstAlone = Engine<SlackFirst, AllResident, MoveToHost>;
-using ForesightAlone = Engine<Foresight, MoveToHost>;
+using WorthJoiningAlone = Engine<WorthJoining, MoveToHost>;
 using GroupedDistanceAlone = Engine<GroupedDistance, MoveToHost>;
 
 SLUICE_CONSERVES(Confluence)
 SLUICE_CONSERVES(ConfluenceDeposit)
 SLUICE_CONSERVES(SlackFirstAlone)
-SLUICE_CONSERVES(ForesightAlone)
+SLUICE_CONSERVES(WorthJoiningAlone)
 SLUICE_CONSERVES(GroupedDistanceAlone)
 
 } // namespace

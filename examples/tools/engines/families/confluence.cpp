@@ -7,7 +7,7 @@
 namespace engines {
 
 System confluence() {
-  return entry<sluice::Confluence>("Confluence", "this project's: slack first, joins by foresight, pauses on a budget");
+  return entry<sluice::Confluence>("Confluence", "this project's: slack first, joins if worth it, pauses on a budget");
 }
 
 } // namespace engines

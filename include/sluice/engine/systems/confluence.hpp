@@ -4,7 +4,7 @@
 
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/slack_first.hpp"
-#include "sluice/policy/placement/foresight.hpp"
+#include "sluice/policy/placement/worth_joining.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/decode_window.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
@@ -17,18 +17,18 @@ namespace sluice {
 /// loses.
 ///
 ///   whose first token comes next, and in which chunks   SlackFirst: requests that can be in time, the smallest first
-///   who joins beside those that run                     Foresight: LightLLM's look ahead, with the link's room counted
-///   where the KV of few requests lives                  Foresight: OrbitFlow's distances, by GroupedDistance
-///   ... and of many                                     Foresight: Pie's SwappedLayers, of which only new KV goes back
-///   when plans are made                                 DecodeWindow (OrbitFlow)
-///   whose tokens wait for a newcomer that presses       SlackFirst names it: who loses least
-///   whose tokens wait when KV has grown beyond memory   PreemptNewest (vLLM)
-///   what remains of a paused request                    KeepUntilNeeded (OrbitFlow)
-///   in which order transfers share the link             DeadlinePool
+///   who joins beside those that run                     WorthJoining: LightLLM's look ahead, with the link's room
+///   counted where the KV of few requests lives                  WorthJoining: OrbitFlow's distances, by
+///   GroupedDistance
+///   ... and of many                                     WorthJoining: Pie's SwappedLayers, of which only new KV goes
+///   back when plans are made                                 DecodeWindow (OrbitFlow) whose tokens wait for a newcomer
+///   that presses       SlackFirst names it: who loses least whose tokens wait when KV has grown beyond memory
+///   PreemptNewest (vLLM) what remains of a paused request                    KeepUntilNeeded (OrbitFlow) in which
+///   order transfers share the link             DeadlinePool
 ///
 /// Taken out again, because seeds showed no difference: a relief of its own (PreemptNewest decides the same, since a
 /// pressing claim names who pays), and expected lengths for newcomers in time.
-using Confluence = Engine<SlackFirst, Foresight, DeadlinePool, DecodeWindow, PreemptNewest, KeepUntilNeeded>;
+using Confluence = Engine<SlackFirst, WorthJoining, DeadlinePool, DecodeWindow, PreemptNewest, KeepUntilNeeded>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<Confluence::composition>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foresight: which newcomers join, against a batch that is decoded token by token.
-#include "sluice/policy/placement/foresight.hpp"
+// WorthJoining: which newcomers join, against a batch that is decoded token by token.
+#include "sluice/policy/placement/worth_joining.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using namespace sluice::testing;
 
 namespace {
 
-/// Places anything, so that only Foresight decides. The step is as long as the scene says.
+/// Places anything, so that only WorthJoining decides. The step is as long as the scene says.
 struct Anything {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -29,8 +29,8 @@ struct Anything {
     return {true, task.claims.size() - task.required, Binding::none};
   }
 };
-using Alone = BasicForesight<Anything, Anything>;
-static_assert(Placement<Alone> && Placement<Foresight>);
+using Alone = BasicWorthJoining<Anything, Anything>;
+static_assert(Placement<Alone> && Placement<WorthJoining>);
 using Task = PlacementTask<PlainCost, DeadlinePool, PerLayer>;
 
 struct Scene {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foresight: lets in whom it expects to hold to the end, if the others lose no more than one more request is worth.
+// WorthJoining: a newcomer joins if the longer step that it causes is worth one more request.
 #pragma once
 
 #include "sluice/core/numbers.hpp"
@@ -28,7 +28,7 @@ namespace sluice {
 /// `Few` places up to `few_at_most` requests and `Many` more: distances of their own pay where few requests share the
 /// device, and cost planning time everywhere.
 template <class Few = GroupedDistance, class Many = BasicSwappedLayers<SwappedOut::fresh>>
-struct BasicForesight {
+struct BasicWorthJoining {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
   /// A request's KV now, and how many tokens are expected to come.
@@ -49,10 +49,11 @@ struct BasicForesight {
   Tokens soon{16};
   double quantile = 0.5; ///< of the longer lengths, on average over the requests
   static constexpr auto numbers = Numbers{
-      "Foresight", Number{"few_at_most", &BasicForesight::few_at_most, 0, 1e6, "requests that the exact search places"},
-      Number{"worth", &BasicForesight::worth, 0, 1e6, "longer step for one more request, in parts of 1 / requests"},
-      Number{"soon", &BasicForesight::soon, 0, 1e6, "tokens ahead at which newcomers in time are judged"},
-      Number{"quantile", &BasicForesight::quantile, 0, 1, "of past lengths, expected where newcomers are late"}};
+      "WorthJoining",
+      Number{"few_at_most", &BasicWorthJoining::few_at_most, 0, 1e6, "requests that the exact search places"},
+      Number{"worth", &BasicWorthJoining::worth, 0, 1e6, "longer step for one more request, in parts of 1 / requests"},
+      Number{"soon", &BasicWorthJoining::soon, 0, 1e6, "tokens ahead at which newcomers in time are judged"},
+      Number{"quantile", &BasicWorthJoining::quantile, 0, 1, "of past lengths, expected where newcomers are late"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
@@ -145,8 +146,8 @@ struct BasicForesight {
   }
 };
 
-using Foresight = BasicForesight<>;
+using WorthJoining = BasicWorthJoining<>;
 
-static_assert(Placement<Foresight>);
+static_assert(Placement<WorthJoining>);
 
 } // namespace sluice
