@@ -25,7 +25,6 @@
 #include "sluice/workload/timestamp.hpp"
 #include "sluice/workload/workload.hpp"
 #include "sluice/state/memory/shared_beginnings.hpp"
-#include "sluice/state/memory/tier_store.hpp"
 #include "sluice/state/memory/belady.hpp"
 #include "sluice/state/memory/untimed_tiers.hpp"
 #include "sluice/policy/cost/measured_grid.hpp"

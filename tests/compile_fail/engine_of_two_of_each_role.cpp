@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every role has its message for a second policy; only Observer may be played by several.
-// sentences: 12
+// sentences: 13
 // says: two Admission policies in one engine: keep one of them
 // says: two Cost models in one engine: keep one .the world's belongs to the backend: BasicSimulated<World>
 // says: two Transfer rules in one engine: keep one of them
 // says: two Retention policies in one engine: keep one of them .does a bundle such as PauseResume bring one
+// says: two Caching policies in one engine: keep one of them
 // says: two Layouts in one engine: keep one of them
 // says: two Backends in one engine: keep one of them
 #include "sluice/engine/engine.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every published system, and every system that sluice-compare runs, has conservation trials.
+#include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
 #include "../../examples/tools/engines/variants.hpp"
@@ -24,6 +25,9 @@ SLUICE_CONSERVES(OrbitFlowPauseShortest)
 SLUICE_CONSERVES(OrbitFlowPauseRandom)
 SLUICE_CONSERVES(OrbitFlowEven)
 SLUICE_CONSERVES(VllmPrefixCaching)
+SLUICE_CONSERVES(Lmcache)
+SLUICE_CONSERVES(HiCache)
+SLUICE_CONSERVES(HiCacheIfFaster)
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -2,6 +2,7 @@
 // A fork decides what its engine decides, step by step, and leaves the engine unchanged.
 #include "sluice/engine/fork.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -92,6 +93,7 @@ void check_forks(int rounds) {
 } // namespace
 
 TEST_CASE("fork: VllmSwap, steady steps and a swap") { check_forks<VllmSwap>(30); }
+TEST_CASE("fork: HiCache, blocks in a tier and on their way to it") { check_forks<HiCache>(20); }
 TEST_CASE("fork: VllmPrefixCaching, released blocks that are found again") { check_forks<VllmPrefixCaching>(20); }
 TEST_CASE("fork: OrbitFlow, a search, a decision made ahead, deposits and pauses") { check_forks<OrbitFlow>(20); }
 TEST_CASE("fork: SuperInfer, copies ahead and rotation") { check_forks<SuperInfer>(20); }

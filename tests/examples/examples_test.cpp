@@ -160,6 +160,19 @@ TEST_CASE("run_for_real: the tokens are the same with less memory, and something
   CHECK(runs[0][2] == runs[1][2]); // tokens
 }
 
+TEST_CASE("a_cache_policy: its own policy finds more than HiCache, and writes less" * needs_program("a_cache_policy")) {
+  const std::string out = printed_by("a_cache_policy");
+  const std::vector<double> device = row(out, "VllmPrefixCaching"), all = row(out, "HiCache"),
+                            own = row(out, "MyEngine");
+  REQUIRE(own.size() == 4);
+  CHECK(device[1] == 0);
+  CHECK(device[3] == 0);
+  CHECK(own[0] > all[0]);
+  CHECK(all[0] > device[0]);
+  CHECK(own[2] < all[2]);
+  CHECK(own[3] < all[3]);
+}
+
 TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * needs_program("plan_one_instance")) {
   const std::string out = printed_by("plan_one_instance");
   const std::regex step("a step takes ([0-9.]+) ms");

@@ -56,6 +56,7 @@ Composed composed_of(bool deposit) {
            choice<roles::Placement, typename E::placement_type>(), choice<roles::Weights, typename E::weights_type>(),
            choice<roles::Transfer, typename E::transfer_type>(), choice<roles::Replan, typename E::replan_type>(),
            choice<roles::Relief, typename E::relief_type>(), choice<roles::Retention, typename E::retention_type>(),
+           choice<roles::Caching, typename E::caching_type>(),
            deposit ? choice<roles::Delivery, sluice::TokenDeposit>() : choice<roles::Delivery, sluice::Immediate>(),
            choice<roles::Lookahead, typename E::lookahead_type>(), choice<roles::Layout, typename E::layout_type>()}};
 }

@@ -15,7 +15,7 @@
   ROW(flexgen_weights) ROW(select_n) ROW(pie) ROW(mirage) ROW(mirage_one_slot) ROW(mirage_no_reversion) \
   ROW(orbitflow_uniform) ROW(orbitflow_request_wise) ROW(orbitflow_pause) ROW(orbitflow) \
   ROW(orbitflow_pool) ROW(confluence) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
-  ROW(orbitflow_even)
+  ROW(orbitflow_even) ROW(lmcache) ROW(hicache) ROW(hicache_if_faster)
 // clang-format on
 
 namespace engines {

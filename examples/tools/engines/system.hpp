@@ -51,7 +51,7 @@ struct Simulation {
 /// A system's composition, by the names of its policies' types.
 struct Composed {
   std::string_view transfer;           ///< the transfer rule's name
-  std::array<std::string, 10> choices; ///< in the order of a decision; empty: the role's default
+  std::array<std::string, 11> choices; ///< in the order of a decision; empty: the role's default
 };
 
 struct Simulated {

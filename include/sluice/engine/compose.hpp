@@ -130,13 +130,18 @@ concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::place
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
+/// The tier gets what the device can find, and no machine has one yet.
+template <class C>
+concept TierHasDevice =
+    !Caches<typename C::caching_type> || (C::retention_type::finds_released && !is_real_time<typename C::backend_type>);
+
 /// Deciding ahead in real time needs a thread.
 template <class C>
 concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && DecidesWhereItCan<C>;
+concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TierHasDevice<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -182,6 +187,9 @@ consteval auto explain_pairs() {
     static_assert(ReleasedBlocksStay<C>,
                   "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
                   "would find KV that is gone. Use another one, or a simulated backend");
+    static_assert(TierHasDevice<C>,
+                  "sluice: this Caching policy writes what the device finds again: it needs a Retention with "
+                  "finds_released = true (KeepUntilOverwritten), and a simulated backend");
     static_assert(
         DecidesWhereItCan<C>,
         "sluice: OneStepAhead in real time needs a Backend that says plans_async = true: one with a thread on "

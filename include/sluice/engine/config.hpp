@@ -5,6 +5,7 @@
 
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <utility>
@@ -24,6 +25,7 @@ struct NamedPolicies {
   using replan_type = typename Policies::template of<roles::Replan>;
   using relief_type = typename Policies::template of<roles::Relief>;
   using retention_type = typename Policies::template of<roles::Retention>;
+  using caching_type = typename Policies::template of<roles::Caching>;
   using delivery_type = typename Policies::template of<roles::Delivery>;
   using lookahead_type = typename Policies::template of<roles::Lookahead>;
   using layout_type = typename Policies::template of<roles::Layout>;
@@ -42,7 +44,8 @@ struct EngineConfig {
   /// Device memory for KV while all weights are resident, blocks in flight included. Below 0 if the weights alone
   /// exceed the device, for engines whose weights can stream.
   LayerBlocks device_blocks{0};
-  LayerBlocks host_blocks{0}; ///< host memory for KV
+  LayerBlocks host_blocks{0}; ///< host memory for KV of live requests
+  Tier tier{};                ///< host memory for KV that outlives its request, for engines whose Caching caches
   typename C::cost_type cost; ///< the planner's
   typename C::backend_type backend;
   typename C::admission_type admission{};
@@ -51,6 +54,7 @@ struct EngineConfig {
   typename C::replan_type replan{};
   typename C::relief_type relief{};
   typename C::retention_type retention{};
+  typename C::caching_type caching{};
   typename C::delivery_type delivery{};
   typename C::lookahead_type lookahead{};
   typename C::observer_values observers{};
@@ -71,6 +75,7 @@ struct PolicyValues {
         replan(std::move(config.replan)),
         relief(std::move(config.relief)),
         retention(std::move(config.retention)),
+        caching(std::move(config.caching)),
         delivery(std::move(config.delivery)),
         lookahead(std::move(config.lookahead)),
         observers(std::move(config.observers)) {}
@@ -82,6 +87,7 @@ struct PolicyValues {
   [[no_unique_address]] typename C::replan_type replan;
   [[no_unique_address]] typename C::relief_type relief;
   [[no_unique_address]] typename C::retention_type retention;
+  [[no_unique_address]] typename C::caching_type caching;
   [[no_unique_address]] typename C::delivery_type delivery;
   [[no_unique_address]] typename C::lookahead_type lookahead;
   [[no_unique_address]] typename C::observer_values observers;

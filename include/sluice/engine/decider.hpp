@@ -29,7 +29,9 @@ class FactsWriter {
  public:
   explicit FactsWriter(Core& core) : core_(core) {}
   void gate(Slot slot, bool may_return) const { let_return(core_, slot, may_return); }
-  [[nodiscard]] bool look_up(std::span<const Claim> claims) const { return find_prefixes(core_, claims); }
+  [[nodiscard]] bool look_up(std::span<const Claim> claims, const View& view, const PolicyCalls& policies) const {
+    return find_prefixes(core_, claims, view, policies);
+  }
   void advance(Policies<C>& policies, Seconds now) const { TokenAccounts<C>::advance(core_, policies, now); }
 
  private:
@@ -103,7 +105,32 @@ class Decider {
     }
     if constexpr (C::retention_type::finds_released)
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
-      while (facts_.look_up(proposal.claims)) ask();
+      while (facts_.look_up(proposal.claims, view, calls())) ask();
+    if constexpr (Caches<typename C::caching_type>) let_wait_for_loads();
+  }
+
+  /// Of the requests that would load the same blocks only the first joins. The others wait for an iteration, and find
+  /// the blocks on the device: one load serves all.
+  void let_wait_for_loads() {
+    auto& claims = draft_.proposal.claims;
+    const auto first_of = [this](const Claim& claim) {
+      const RequestRow& request = core_.row(claim.slot);
+      const bool loads = request.phase != Phase::running && request.loading.count() > 0;
+      return loads ? core_.prefix.loaded_keys(claim.slot, request, core_.limits.block_tokens).first(1)
+                   : std::span<const BlockKey>{};
+    };
+    for (std::size_t i = 1; i < claims.size();) {
+      const std::span<const BlockKey> own = first_of(claims[i]);
+      const auto loads_it = [&](const Claim& other) {
+        const std::span<const BlockKey> its = first_of(other);
+        return !its.empty() && its.front() == own.front();
+      };
+      const auto at = claims.begin() + static_cast<std::ptrdiff_t>(i);
+      if (!own.empty() && std::any_of(claims.begin(), at, loads_it))
+        claims.erase(at);
+      else
+        ++i;
+    }
   }
 
   /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress.

@@ -6,6 +6,7 @@
 
 #include "sluice/core/contract.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/caching/no_caching.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/delivery/immediate.hpp"
 #include "sluice/policy/layout/per_layer.hpp"

@@ -110,6 +110,8 @@ class BasicEngine : public C {
   [[nodiscard]] View view() const { return core_.view(now()); }
   [[nodiscard]] const Plan& plan() const { return core_.plan; }
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
+  /// The tier below the device; empty if Caching does not cache.
+  [[nodiscard]] const HostTier& tier() const { return core_.tier; }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }
   [[nodiscard]] std::int64_t steps() const { return core_.step; }
   /// A node's access to the memory that engines share.

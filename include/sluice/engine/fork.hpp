@@ -24,6 +24,7 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
                                      .replan = policies_.replan,
                                      .relief = policies_.relief,
                                      .retention = policies_.retention,
+                                     .caching = policies_.caching,
                                      .delivery = policies_.delivery,
                                      .lookahead = policies_.lookahead,
                                      .observers = std::move(observers)});

@@ -36,7 +36,8 @@ struct Server {
 }
 
 /// The configuration of `E` on that machine, with `cost` as the planner's model and a copy of it as the world's; all
-/// host memory is for KV. Everything else is default; change fields of the result as needed.
+/// host memory is for KV: of live requests, or if Caching caches, of the tier. Everything else is default; change
+/// fields of the result as needed.
 template <class E>
 [[nodiscard]] typename E::Config configure(const Server& server, const typename E::cost_type& cost) {
   static_assert(std::constructible_from<typename E::backend_type, typename E::cost_type>,
@@ -48,7 +49,9 @@ template <class E>
           .geometry = {model.layers, block, model.layer_weight_bytes(),
                        model.layer_hidden_bytes(server.limits.block_tokens)},
           .device_blocks = across_layers(server.kv_blocks, model.layers),
-          .host_blocks = LayerBlocks{server.device.host_memory / block},
+          .host_blocks =
+              Caches<typename E::caching_type> ? LayerBlocks{0} : LayerBlocks{server.device.host_memory / block},
+          .tier = {.capacity = TokenBlocks{server.device.host_memory / block / model.layers}},
           .cost = cost,
           .backend = typename E::backend_type(cost)};
 }

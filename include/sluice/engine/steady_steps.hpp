@@ -19,7 +19,8 @@ class SteadySteps {
  public:
   /// False for engines that never take the shortcut: they decide ahead, or something may change without an event.
   static constexpr bool possible = !C::lookahead_type::ahead && !is_real_time<typename C::backend_type> &&
-                                   C::admission_type::steady && !CopiesAhead<typename C::retention_type>;
+                                   C::admission_type::steady && !CopiesAhead<typename C::retention_type> &&
+                                   !Caches<typename C::caching_type>;
 
   /// Whether the decision stands once more: no plan is due. `grow_steadily` then gives each claim room for a token;
   /// `opening` of them open a block.

@@ -46,6 +46,8 @@ Begun BasicEngine<C>::decide_and_commit() {
       return Begun::under_way;
     }
   core_.carry_over.deciding();
+  if constexpr (Caches<typename C::caching_type>)
+    transfer_.background_blocks = write_while_idle(core_, now(), transfer_.background_blocks, calls());
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
   Seconds planning = source_.take(parts(), repeated);
@@ -68,6 +70,7 @@ Begun BasicEngine<C>::decide_and_commit() {
   }
   gather_work(core_, decision_, commit_.moves, prepared_);
   prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
+  if constexpr (Caches<typename C::caching_type>) launch_writes(core_, commit_.moves, prepared_);
   if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
@@ -103,6 +106,10 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
     steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), policies_));
   else
     accounts_.account(core_, decision_.claims, now(), policies_);
+  if constexpr (Caches<typename C::caching_type>) {
+    finish_writes(core_, now(), transfer_.background_blocks);
+    offer_to_tier(core_, decision_.claims, now(), calls());
+  }
   source_.accounted(parts(), start, cost.duration);
   accounts_.end_finished(core_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
   if constexpr (Steady::possible)

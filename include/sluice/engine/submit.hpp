@@ -11,7 +11,7 @@ namespace sluice {
 
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
-    : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks),
+    : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks, config.tier),
       policies_(config),
       backend_(std::move(config.backend)) {}
 

@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/engine/core/carry_over.hpp"
+#include "sluice/engine/core/host_tier.hpp"
 #include "sluice/engine/core/layout_table.hpp"
 #include "sluice/engine/core/lending.hpp"
 #include "sluice/engine/core/policy_table.hpp"
@@ -43,7 +44,7 @@ struct RequestTable {
 /// itself. All other code takes a `const Core&` (tests/architecture/writers_test.cpp).
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
-       LayerBlocks host);
+       LayerBlocks host, const Tier& below = {});
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
   RequestRow& row(Slot slot) { return requests.row(slot); }
@@ -78,6 +79,8 @@ struct Core {
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const {
     return std::max(LayerBlocks{0}, device_blocks + weights.freed);
   }
+  /// Whether a request that does not run would still find, on the device and below, what its row says.
+  [[nodiscard]] bool finds_the_same(Slot slot) const;
   /// The device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.
   [[nodiscard]] LayerBlocks in_flight(std::span<const LayerStream> streams) const;
   /// The same in the evaluator's unit.
@@ -96,6 +99,7 @@ struct Core {
   std::uint32_t plan_serial = 1;
   Lending lending;
   PrefixReuse prefix; ///< used if Retention finds released blocks
+  HostTier tier;      ///< used if Caching caches
 
   // State instead of events: that a request has finished survives a discarded decision.
   std::int64_t step = 0;

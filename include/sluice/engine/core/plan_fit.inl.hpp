@@ -137,6 +137,8 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
       if (!core.covers(request)) return false;
       holding = core.holding_by_plan(request);
     }
+    // What a request was to find may have been overwritten, evicted or released since.
+    if (request.phase != Phase::running && !core.finds_the_same(claim.slot)) return false;
     const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
     all = all + core.footprint(holding, blocks);
     if (core.policies->is.real_time) detail::add_streams(core, streams, holding, blocks);

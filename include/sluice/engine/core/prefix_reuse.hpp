@@ -29,6 +29,7 @@ class PrefixReuse {
     Entry& entry = holdings_[index(slot)];
     entry.keys.assign(prompt.begin(), prompt.end());
     entry.id = id;
+    entry.offered = 0;
   }
   /// For a request without blocks, writes into its row how much of its context can be found now; the request computes
   /// only what follows. Returns whether the row changed.
@@ -49,7 +50,7 @@ class PrefixReuse {
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
-    const auto found = static_cast<std::size_t>(row.computed.count() / block_tokens.count());
+    const auto found = static_cast<std::size_t>((row.computed - row.loading).count() / block_tokens.count());
     cache_.attach(entry.table, keys_of(slot, found));
   }
   /// The request takes blocks for `tokens` tokens of context.
@@ -64,6 +65,28 @@ class PrefixReuse {
     const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
     if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
   }
+  /// Whether `look_up` would find the same now; it has looked that far before.
+  [[nodiscard]] bool finds_the_same(Slot slot, const RequestRow& row, Tokens block_tokens) const {
+    const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
+    const std::span<const BlockKey> keys(holdings_[index(slot)].keys);
+    const std::size_t found = cache_.find(keys.first(std::min(most, keys.size())));
+    const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
+    const Tokens device{static_cast<std::int64_t>(found) * block_tokens.count()};
+    return device == row.computed - row.loading &&
+           Tokens{(held - static_cast<std::int64_t>(found)) * block_tokens.count()} - row.loading == row.slack;
+  }
+  /// The keys of the request's full blocks within its first `tokens` tokens.
+  [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens) {
+    return keys_of(slot, static_cast<std::size_t>(tokens.count() / block_tokens.count()));
+  }
+  /// The blocks that the request would load: `look_up` has made their keys.
+  [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const {
+    const auto first = static_cast<std::size_t>((row.computed - row.loading).count() / block_tokens.count());
+    const auto count = static_cast<std::size_t>(row.loading.count() / block_tokens.count());
+    return std::span<const BlockKey>(holdings_[index(slot)].keys).subspan(first, count);
+  }
+  /// How many blocks of the request were offered to the tier.
+  std::size_t& offered(Slot slot) { return holdings_[index(slot)].offered; }
   /// The request releases its blocks; they can be found until another request overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
@@ -73,6 +96,7 @@ class PrefixReuse {
     std::vector<BlockKey> keys;
     PrefixCache::Table table;
     RequestId id{};
+    std::size_t offered = 0;
   };
   /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {

@@ -29,7 +29,10 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
   if (request.phase == Phase::waiting) {
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
-    if (request.times_preempted == 0) request.found = request.computed;
+    if (request.times_preempted == 0) {
+      request.found = request.computed;
+      request.loaded = request.loading;
+    }
   } else {
     std::erase(core.requests.preempted, slot);
     policies.table.tell(policies.policies, events::Resumed{request, now});
@@ -165,11 +168,15 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
 
 SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
 
-SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims) {
+SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
+                                 const PolicyCalls& policies) {
   bool changed = false;
   for (const Claim& claim : claims) {
     RequestRow& request = core.row(claim.slot);
-    if (request.phase != Phase::running)
+    if (request.phase == Phase::running) continue;
+    if (core.policies->is.caches)
+      changed = detail::find_below(core, claim.slot, view, policies) || changed;
+    else
       changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
   }
   return changed;

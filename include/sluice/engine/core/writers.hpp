@@ -50,7 +50,20 @@ void copy_ahead(Core& core, const PolicyCalls& policies, Seconds now, Moves& mov
 void let_return(Core& core, Slot slot, bool may_return);
 /// Looks up which released blocks the requests of these claims could find now, if they do not run. Returns whether that
 /// changed for any of them. Only claims are looked up, so that many waiting requests cost a step no more.
-[[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims);
+[[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
+                                 const PolicyCalls& policies);
+
+// The tier below the device, for engines whose Caching caches -------------------------------------------------------
+
+/// Offers to the tier what Caching wants it to have of these requests, after their iteration.
+void offer_to_tier(Core& core, std::span<const Claim> claims, Seconds now, const PolicyCalls& policies);
+/// Blocks that were offered since the last iteration cross the link with the prepared one.
+void launch_writes(Core& core, Moves& moves, Prepared& prepared);
+/// An iteration has run, and `background_blocks` layer blocks have not crossed the link: the others are in the tier.
+void finish_writes(Core& core, Seconds now, double background_blocks);
+/// No iteration has run for a while: writes have crossed an idle link, first `background_blocks`, then blocks that were
+/// offered. Returns the layer blocks that have not crossed.
+[[nodiscard]] double write_while_idle(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies);
 
 // When requests come and go -----------------------------------------------------------------------------------------
 
@@ -99,4 +112,5 @@ void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
 #include "sluice/engine/core/preemption.inl.hpp"   // IWYU pragma: keep
 #include "sluice/engine/core/requests.inl.hpp"     // IWYU pragma: keep
 #include "sluice/engine/core/saved_states.inl.hpp" // IWYU pragma: keep
+#include "sluice/engine/core/tier.inl.hpp"         // IWYU pragma: keep
 #endif

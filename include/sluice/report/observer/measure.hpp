@@ -145,12 +145,13 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   };
   std::vector<Job> turns;
   std::vector<WeightedSample> first, later, jobs;
-  std::int64_t prompt = 0, found = 0;
+  std::int64_t prompt = 0, found = 0, loaded = 0;
   for (const RequestRecord& request : state.requests) {
     if (!request.known) continue;
     if (request.outcome == Outcome::served) {
       prompt += request.prompt.count();
       found += request.found.count();
+      loaded += request.loaded.count();
     }
     if (request.session == 0) continue;
     if (request.started()) (request.turn == 0 ? first : later).push_back({request.ttft().count(), 1});
@@ -158,6 +159,7 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
                      request.outcome == Outcome::served && request.started()});
   }
   m.found_share = share(found, prompt);
+  m.loaded_share = share(loaded, prompt);
   std::sort(turns.begin(), turns.end(), [](const Job& a, const Job& b) { return a.session < b.session; });
   for (std::size_t i = 0; i < turns.size();) {
     Job job = turns[i];

@@ -41,7 +41,8 @@ struct RequestRecord {
   std::int32_t reason = -1;  ///< index into `reasons`, of a refused one
   std::uint32_t session = 0; ///< 0: of no session
   std::int32_t turn = 0;
-  Tokens found{0}; ///< prompt tokens whose KV was found when it first joined
+  Tokens found{0};  ///< prompt tokens whose KV was found when it first joined
+  Tokens loaded{0}; ///< those of them that came from the tier
   Outcome outcome = Outcome::unfinished;
   bool known = false; ///< false for an id that no event named
 
@@ -56,7 +57,7 @@ struct RequestRecord {
 
 /// Collects the data from which `measure` (report/observer/measure.hpp) computes metrics.
 ///
-/// Memory: 120 bytes per request, 16 bytes per run of equal gaps (one or two per iteration), and at least 12 bytes per
+/// Memory: 128 bytes per request, 16 bytes per run of equal gaps (one or two per iteration), and at least 12 bytes per
 /// plan. Only these vectors grow; `State::reserve` allocates them before the run.
 struct Summary {
   using role = roles::Observer;
@@ -148,6 +149,7 @@ struct Summary {
     RequestRecord& record = state.record(row.id, row.spec);
     record.outcome = Outcome::served;
     record.found = row.found;
+    record.loaded = row.loaded;
     if (row.generated.count() > 0) record.output = row.generated;
     state.last_event = std::max(state.last_event, event.now);
   }

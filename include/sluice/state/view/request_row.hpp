@@ -36,6 +36,9 @@ struct RequestRow {
   Tokens computed{0};               ///< how many of its oldest context tokens have KV
   Tokens generated{0};              ///< tokens that exist beyond the prompt
   Tokens found{0};                  ///< prompt tokens whose KV was found when it first joined (prefix caching)
+  Tokens loading{0};                ///< the last of `computed` that it loads from the tier when it joins
+  bool loads_layerwise = true;      ///< each layer waits for its own blocks of these
+  Tokens loaded{0};                 ///< part of `found` that was loaded from the tier
   Tokens slack{0};                  ///< free places for tokens in its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
   Holding holding;                  ///< where those blocks are

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Caching policy that caches needs all hooks: with a misspelt one nothing would be loaded.
+// sentences: 1
+// says: this Caching policy needs `template <class Cost> Reuse reuse
+#include "sluice/policy/caching/caching.hpp"
+
+struct Mine {
+  using role = sluice::roles::Caching;
+  static constexpr bool caches = true;
+  static constexpr bool waits_for_writes = false;
+  sluice::Tokens write(const sluice::View&, const sluice::RequestRow& row) const { return row.context(); }
+  double worth(const sluice::View&, const sluice::RequestRow&) const { return 0; }
+  template <class Cost>
+#ifdef GOOD
+  sluice::Reuse reuse(
+#else
+  sluice::Reuse re_use(
+#endif
+      const sluice::View&, const sluice::RequestRow&, const sluice::FoundPrefix& found, const Cost&) const {
+    return {found.below, true};
+  }
+};
+static_assert(sluice::explain<Mine>());
