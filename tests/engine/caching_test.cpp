@@ -106,7 +106,7 @@ TEST_CASE("over a fast link a load costs what a device hit costs; over a slow on
     CHECK(layerwise.loaded == Tokens{480});
     CHECK(whole.loaded == Tokens{256}); // whole chunks
     CHECK(layerwise.found == layerwise.loaded);
-    if (rate > 1e10) { // but for the fixed time of each transfer
+    if (rate > 1e10) { // except for the fixed time of each transfer
       CHECK(layerwise.ttft().count() == doctest::Approx(hit.ttft().count()).epsilon(0.01));
       CHECK(if_faster.loaded == Tokens{480});
       CHECK(if_faster.ttft() == layerwise.ttft());

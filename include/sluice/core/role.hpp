@@ -29,8 +29,8 @@ using OnePerEngine = Parts<struct Admission, ///< which requests are scheduled, 
                            struct Replan,    ///< when to plan again, and how long a plan has to hold
                            struct Relief,    ///< which request is preempted when no plan fits, and which may return
                            struct Retention, ///< what remains of the KV of a request that does not run
-                           struct Caching,   ///< which KV outlives its request below the device, and what comes back
-                           struct Delivery,  ///< when a generated token reaches the user
+                           struct Caching,  ///< which KV outlives its request below the device, and what is loaded back
+                           struct Delivery, ///< when a generated token reaches the user
                            struct Lookahead, ///< decide between iterations, or one step ahead while one runs
                            struct Layout,    ///< how many layers a unit of KV memory spans
                            struct Backend    ///< runs an iteration, and keeps the time

@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-/// LMCache's CPU backend under vLLM (v1 connector, defaults): whole chunks of 256 tokens of prompts (`save_decode_cache`
-/// is false), written and loaded in the step itself (`use_layerwise` is false), so that an iteration waits for both.
+/// LMCache's CPU backend under vLLM (v1 connector, defaults): whole chunks of 256 tokens of prompts
+/// (`save_decode_cache` is false), written and loaded in the step itself (`use_layerwise` is false), so that an
+/// iteration waits for both.
 struct LmcacheRule : BasicWriteThrough<Writes::waited> {
   constexpr LmcacheRule()
       : BasicWriteThrough{.chunk = Tokens{256}, .least = Tokens{1}, .saves_answers = false, .layerwise = false} {}

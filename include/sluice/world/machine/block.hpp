@@ -191,6 +191,6 @@ struct KvBlock {
   /// Whether the device can give its block back at once.
   [[nodiscard]] bool clean() const { return state.place == BlockPlace::both && state.transfer == BlockTransfer::none; }
 };
-static_assert(sizeof(KvBlock) == 16, "a step walks through the tables of what moves");
+static_assert(sizeof(KvBlock) == 16, "a step walks through the tables of moving blocks");
 
 } // namespace sluice
