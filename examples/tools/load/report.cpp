@@ -56,21 +56,6 @@ void visit_latencies(const LoadReport& report, Visit&& visit) {
 
 } // namespace
 
-void SloTally::add(const Slo& slo, Seconds ttft, Seconds tpot, Seconds latency, const StreamCheck& check) {
-  const bool has_ttft = !std::isinf(slo.ttft.count()), has_tbt = !std::isinf(slo.tbt.count());
-  const bool first = sluice::on_time(ttft, slo.ttft, latency), rest = sluice::on_time(tpot, slo.tbt, latency);
-  owed_ttft += has_ttft ? 1 : 0;
-  owed_tpot += has_tbt ? 1 : 0;
-  owed += has_ttft || has_tbt ? 1 : 0;
-  met_ttft += has_ttft && first ? 1 : 0;
-  met_tpot += has_tbt && rest ? 1 : 0;
-  met += (has_ttft || has_tbt) && first && (!has_tbt || check.deadlines_missed() == 0) ? 1 : 0;
-  met_mean += (has_ttft || has_tbt) && first && rest ? 1 : 0;
-  if (!has_tbt) return;
-  on_time += check.gaps_on_time();
-  missed += check.deadlines_missed();
-}
-
 std::string report_text(const Options& options, const LoadReport& report) {
   std::string out = fmt::format("{}, {} requests to {} at {}: {} completed, {} failed", report.workload,
                                 report.requests, report.model, options.url, report.completed, report.failed);

@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 
 #include "load/options.hpp"
+#include "load/slo_tally.hpp"
 #include "load/stream_check.hpp"
 
 #include <array>
@@ -14,20 +15,6 @@
 #include <vector>
 
 namespace loading {
-
-/// How many requests, of all or of one SLO class, were served within their SLOs. Where a request has no TTFT or no TBT
-/// SLO, it is not counted there.
-/// An SLO is met as sluice-serve counts it: the first token and every later one came in time.
-struct SloTally {
-  std::int64_t owed_ttft = 0, owed_tpot = 0, owed = 0;
-  std::int64_t met_ttft = 0, met_tpot = 0, met = 0;
-  std::int64_t met_mean = 0;            ///< met TTFT and TPOT, a mean: what vLLM's benchmark calls good
-  std::int64_t on_time = 0, missed = 0; ///< gaps within the SLO, and deadlines missed in the others
-
-  /// A request that was read as it came. `latency`: from its sending to its last token.
-  void add(const sluice::Slo& slo, sluice::Seconds ttft, sluice::Seconds tpot, sluice::Seconds latency,
-           const StreamCheck& check);
-};
 
 struct LoadReport {
   struct Error {

@@ -2,17 +2,11 @@
 // sluice-serve under sluice-load: nothing is lost, and clients that leave leak nothing.
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <nlohmann/json.hpp>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 namespace {
 
@@ -88,77 +82,6 @@ TEST_CASE("a few connections serve many requests, and SLO attainment is measured
   const Loaded missed = load(server.url(), generated(10, 8, 6) + "--slo-ttft 0.000001 --slo-tbt 60");
   CHECK(missed.json["slo_attainment"] == 0);
   CHECK(missed.json["goodput"] == 0);
-}
-
-namespace {
-
-/// Answers one completion of 41 tokens: the first, and a third of a second later all others.
-class StallingServer {
- public:
-  StallingServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(listener_, 8) == 0);
-    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] {
-      for (int client; (client = ::accept(listener_, nullptr, nullptr)) >= 0; ::close(client)) serve(client);
-    });
-  }
-  ~StallingServer() {
-    ::shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    ::close(listener_);
-  }
-  StallingServer(const StallingServer&) = delete;
-  StallingServer& operator=(const StallingServer&) = delete;
-  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-
- private:
-  static void serve(int client) {
-    const auto send = [&](const std::string& text) { (void)::send(client, text.data(), text.size(), MSG_NOSIGNAL); };
-    std::string request;
-    char buffer[4096];
-    while (request.find("\r\n\r\n") == std::string::npos) {
-      const ssize_t bytes = ::recv(client, buffer, sizeof buffer, 0);
-      if (bytes <= 0) return;
-      request.append(buffer, static_cast<std::size_t>(bytes));
-    }
-    const std::string head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: ";
-    if (request.starts_with("GET")) return send(head + "application/json\r\n\r\n{\"data\":[{\"id\":\"m\"}]}");
-    if (request.starts_with("POST /tokenize"))
-      return send("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-    const std::string piece = R"(data: {"choices":[{"index":0,"text":"a","finish_reason":null}]})"
-                              "\n\n";
-    send(head + "text/event-stream\r\n\r\n" + piece);
-    std::this_thread::sleep_for(std::chrono::milliseconds(333)); // the gap that is measured
-    std::string rest;
-    for (int i = 0; i < 40; ++i) rest += piece;
-    send(rest + R"(data: {"choices":[{"index":0,"text":"","finish_reason":"length"}]})"
-                "\n\n"
-                R"(data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":41,"total_tokens":49}})"
-                "\n\n"
-                "data: [DONE]\n\n");
-  }
-
-  int listener_, port_ = 0;
-  std::thread thread_;
-};
-
-} // namespace
-
-TEST_CASE("load: one gap above the TBT misses an SLO, however small the mean" * needs_program("sluice-load")) {
-  const StallingServer server;
-  const Loaded loaded =
-      load(server.url(), "--generate even:rate=1,requests=1,prompt=8,output=41 --slo-ttft 600 --slo-tbt 0.3 ");
-  INFO(loaded.out);
-  CHECK(loaded.json["completed"] == 1);
-  CHECK(loaded.json["slo_attainment"] == 0);
-  CHECK(loaded.json["goodput"] == 0);
-  CHECK(loaded.json["tbt_attainment"] == doctest::Approx(39.0 / 40)); // of 40 gaps
 }
 
 TEST_CASE("load: SLO classes are sent with each request, and kept or missed by class" * needs_program("sluice-load")) {
