@@ -58,7 +58,7 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, std::size_t ta
 ///   (`rest`, `wake`, `finish`).
 /// - `element_bytes()`: the size of an element of K and V.
 /// - `copies_count(setup)`: when blocks change hands.
-/// - `copy_bytes`: how much one copy moves at most, if neighbouring blocks cross the link.
+/// - `copy_bytes`: how much one copy moves at most, of neighbouring blocks or of weights.
 /// - `granularity(block)`: the weights' memory is rounded up to this, if the memory is cut into blocks.
 /// - `beside(model, workspace)`: the memory for the runner's workspace and the weights outside the layers.
 /// - `connect(core, runner)`: reserves both memories, tells the runner its own part, and starts the link, which from

@@ -159,6 +159,7 @@ class LinkSchedule {
     reach();
   }
   void computed(int layer) {
+    at_.computing = std::max(at_.computing, layer); // a short layer may end before anyone has seen it start
     at_.computed = layer + 1;
     reach();
   }

@@ -50,7 +50,7 @@ struct MachineCore {
         block_tokens(machine_setup.limits.block_tokens.count()),
         store(block, memory, machine_setup.host_blocks, device_block_numbers(memory.size(), beside, block.bytes())),
         sequences(store, layers),
-        weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes())),
+        weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes()), Device::copy_bytes),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
                  std::max<std::int64_t>(1, Device::copy_bytes / std::max<std::int64_t>(1, block.bytes().count())),
                  machine_setup.faults) {}

@@ -42,8 +42,9 @@ class StreamLink {
     for (bool changed = true; changed;) {
       changed = false;
       for (const Way way : {Way::to_device, Way::to_host}) changed = retire(way) || changed;
-      if (core_->setup.link.each_way) {
-        for (const Way way : {Way::to_device, Way::to_host}) changed = begin(way) || changed;
+      if (core_->setup.link.each_way) { // layers wait for arrivals, so that stream is filled first
+        while (begin(Way::to_device)) changed = true;
+        changed = begin(Way::to_host) || changed;
       } else { // one stream: the schedule chooses the way
         changed = begin(Way::to_device) || begin(Way::to_host) || changed;
       }

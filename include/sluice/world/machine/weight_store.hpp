@@ -24,7 +24,7 @@ namespace sluice {
 /// Not synchronised.
 class WeightStore {
  public:
-  /// Bytes per copy of weights: KV with a nearer deadline waits for at most one.
+  /// Bytes per copy of weights, where a device asks for no more: KV with a nearer deadline waits for at most one.
   static constexpr std::int64_t piece_bytes = 256 << 10;
 
   /// A part of a layer on its way to the device.
@@ -53,8 +53,9 @@ class WeightStore {
 
   /// `outer`: the device memory of the weights outside the layers. `granularity`: each layer's memory is rounded up to
   /// it.
-  WeightStore(ModelWeights weights, DeviceMemory& device, Bytes outer, Bytes granularity)
-      : host_(std::move(weights)), device_(&device), outer_(outer), granularity_(granularity.count()) {}
+  WeightStore(ModelWeights weights, DeviceMemory& device, Bytes outer, Bytes granularity,
+              std::int64_t piece = piece_bytes)
+      : host_(std::move(weights)), device_(&device), outer_(outer), granularity_(granularity.count()), piece_(piece) {}
 
   void find_places_by(const Places& places) { places_ = places; }
 
@@ -187,7 +188,7 @@ class WeightStore {
     const TensorPlace& tensor = places[index];
     const std::int64_t into = passage.at - tensor.offset;
     const std::int64_t next = index + 1 < places.size() ? places[index + 1].offset : layer_bytes().count();
-    const std::int64_t bytes = std::min({tensor.bytes() - into, passage.end - passage.at, piece_bytes});
+    const std::int64_t bytes = std::min({tensor.bytes() - into, passage.end - passage.at, piece_});
     PlacedCopy copy;
     copy.device = passage.to;
     copy.device_at = passage.to_at;
@@ -273,6 +274,7 @@ class WeightStore {
   DeviceMemory* device_;
   Bytes outer_;
   std::int64_t granularity_;
+  std::int64_t piece_; ///< bytes per copy
   Places places_;
   WeightsPlan plan_;
   std::vector<Layer> layers_;
