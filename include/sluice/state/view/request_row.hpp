@@ -35,10 +35,6 @@ struct RequestRow {
   RequestSpec spec;                 ///< the user's request
   Tokens computed{0};               ///< how many of its oldest context tokens have KV
   Tokens generated{0};              ///< tokens that exist beyond the prompt
-  Tokens found{0};                  ///< prompt tokens whose KV was found when it first joined (prefix caching)
-  Tokens loading{0};                ///< the last of `computed` that it loads from the tier when it joins
-  bool loads_layerwise = true;      ///< each layer waits for its own blocks of these
-  Tokens loaded{0};                 ///< part of `found` that was loaded from the tier
   Tokens slack{0};                  ///< free places for tokens in its last block
   TokenBlocks blocks{0};            ///< blocks that hold `computed`, in each layer
   Holding holding;                  ///< where those blocks are
@@ -58,6 +54,12 @@ struct RequestRow {
   // Written by the engine at each delivery.
   Seconds last_delivery{-1}; ///< when a token last reached the user; below 0: none has
   std::int64_t missed = 0;   ///< TBT deadlines missed by the tokens that have reached the user (docs/metrics.md)
+
+  // Of prefix caching, read only when the request joins.
+  Tokens found{0};             ///< prompt tokens whose KV was found when it first joined (prefix caching)
+  Tokens loading{0};           ///< the last of `computed` that it loads from the tier when it joins
+  bool loads_layerwise = true; ///< each layer waits for its own blocks of these
+  Tokens loaded{0};            ///< part of `found` that was loaded from the tier
 
   /// The number of tokens that exist: prompt and generated.
   [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
