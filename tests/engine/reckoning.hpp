@@ -157,6 +157,9 @@ struct Reckoning {
       after.computed += tokens; // at its end
     }
     held.swap(now);
+    sum.in += record.from_tier.count();
+    sum.landed += record.from_tier.count();
+    sum.out += record.to_tier.count();
     if (std::max(host_used, record.host_used) + record.to_host >= host_capacity) sum.perhaps_out += sum.again;
     host_used = record.host_used;
     CAPTURE(record.step);
@@ -166,7 +169,8 @@ struct Reckoning {
     CHECK_MESSAGE(record.to_device.count() <= sum.in + sum.perhaps_in, "and no others");
     CHECK_MESSAGE(record.to_host.count() >= sum.out, "all required blocks go out");
     CHECK_MESSAGE(record.to_host.count() <= sum.out + sum.perhaps_out, "and no others");
-    const double moved = static_cast<double>(sum.in + sum.out);
+    // KV of live requests, without what a tier below the device has and gets.
+    const double moved = static_cast<double>(sum.in + sum.out - record.from_tier.count() - record.to_tier.count());
     blocks_moved += moved;
     moving += moved > 0 ? 1 : 0;
     exactly += moved > 0 && sum.perhaps_in + sum.perhaps_out == 0 ? 1 : 0;

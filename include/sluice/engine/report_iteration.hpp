@@ -40,6 +40,8 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
   record.host_used = core.ledger.host().used();
   record.to_device = moves.to_device;
   record.to_host = moves.to_host;
+  record.from_tier = moves.from_tier;
+  record.to_tier = moves.to_tier;
   const WeightStream& weights = prepared.weights;
   record.weights = Bytes{static_cast<std::int64_t>((weights.blocks * weights.layers.count() + moves.returned_blocks) *
                                                    static_cast<double>(core.geometry.layer_block_bytes.count()))};

@@ -27,6 +27,8 @@ struct Moves {
   LayerBlocks arriving{0};           ///< fetched for good: the ledger already counts their room as used
   LayerBlocks to_device{0};          ///< everything fetched, for observers
   LayerBlocks to_host{0};            ///< everything written out, for observers
+  LayerBlocks from_tier{0};          ///< the part of `to_device` that the tier below the device had
+  LayerBlocks to_tier{0};            ///< the part of `to_host` that it gets
 
   void clear() {
     streams.clear();
@@ -37,7 +39,7 @@ struct Moves {
   }
   /// A steady step moves nothing.
   void nothing() {
-    leaving = arriving = to_device = to_host = LayerBlocks{0};
+    leaving = arriving = to_device = to_host = from_tier = to_tier = LayerBlocks{0};
     urgent_blocks = first_blocks = written_blocks = 0;
   }
   /// Names a stream for every slot: in real time everything that moves is a stream, not only the plan's.

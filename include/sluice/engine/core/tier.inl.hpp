@@ -45,6 +45,7 @@ SLUICE_INLINE void detail::load(Core& core, Slot slot, Moves& moves) {
   core.tier.touch(core.prefix.keys_within(slot, request.computed, block_tokens));
   moves.arriving += all;
   moves.to_device += all;
+  moves.from_tier += all;
   if (request.loads_layerwise) {
     moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks.count()), {}});
   } else {
@@ -82,7 +83,8 @@ SLUICE_INLINE double write_while_idle(Core& core, Seconds now, double background
 
 SLUICE_INLINE void launch_writes(Core& core, Moves& moves, Prepared& prepared) {
   const LayerBlocks blocks = across_layers(TokenBlocks{core.tier.launch()}, core.geometry.layers);
-  moves.to_host += blocks + std::exchange(core.tier.moved_idle, LayerBlocks{0});
+  moves.to_tier = blocks + std::exchange(core.tier.moved_idle, LayerBlocks{0});
+  moves.to_host += moves.to_tier;
   if (core.policies->is.waits_for_writes)
     moves.written_blocks += static_cast<double>(blocks.count());
   else

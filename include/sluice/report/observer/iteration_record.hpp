@@ -34,6 +34,8 @@ struct IterationRecord {
   LayerBlocks host_used{0};
   LayerBlocks to_device{0};   ///< fetched just in time, and by the plan's delta
   LayerBlocks to_host{0};     ///< evicted, and written out by prefills
+  LayerBlocks from_tier{0};   ///< the part of `to_device` that the tier below the device had
+  LayerBlocks to_tier{0};     ///< the part of `to_host` that it gets
   Bytes weights{0};           ///< streamed to the device
   bool repeated = false;      ///< no decision was ready: the last one ran again (OneStepAhead)
   const Plan* plan = nullptr; ///< the plan in force
