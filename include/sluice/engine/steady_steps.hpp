@@ -7,8 +7,10 @@
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace sluice {
 
@@ -28,6 +30,8 @@ class SteadySteps {
     return !policies.replan.due(view, policies.replan_state, decision.candidates);
   }
   [[nodiscard]] std::int64_t opening() const { return opening_; }
+  /// The shortest TBT SLO of the batch.
+  [[nodiscard]] Seconds tightest() const { return tightest_; }
   /// Turns the last iteration into the next.
   static void prepare(const Core& core, Prepared& prepared) {
     prepared.work.decode_context += Tokens{prepared.work.decodes};
@@ -52,10 +56,12 @@ class SteadySteps {
                   decision.victims.empty() && decision.leaving.empty() && decision.claims.size() == running.size() &&
                   prepared.work.decodes == static_cast<std::int64_t>(running.size());
     opening_ = 0;
+    tightest_ = Seconds{std::numeric_limits<double>::infinity()};
     for (std::size_t i = 0; steady && i < running.size(); ++i) {
       const RequestRow& request = core.row(running[i]);
       steady = request.holding.all_resident();
       opening_ += request.slack.count() == 0 ? 1 : 0;
+      tightest_ = std::min(tightest_, request.spec.slo.tbt);
     }
     return steady;
   }
@@ -64,6 +70,7 @@ class SteadySteps {
 
  private:
   std::int64_t opening_ = 0;
+  Seconds tightest_{0};
 };
 
 } // namespace sluice

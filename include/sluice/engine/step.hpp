@@ -103,7 +103,7 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
   if constexpr (EndsRequests<backend_type>)
     accounts_.take(backend_.outcomes(), core_, decision_, draft_, calls(), now());
   if (Steady::possible && was_steady)
-    steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), policies_));
+    steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), steady_.tightest(), policies_));
   else
     accounts_.account(core_, decision_.claims, now(), policies_);
   if constexpr (Caches<typename C::caching_type>) {

@@ -28,24 +28,18 @@ class TokenAccounts {
       request.computed += claim.tokens;
       if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
       if (request.pending().count() > 0) continue;
-      generate(core, request, now, policies);
+      generate<true>(core, request, now, policies);
+      ++core.served.tokens;
       if (has_all(request)) finished_.push_back(claim.slot);
     }
   }
-  /// The same if every claim decodes. Returns how many requests open a block with their next token.
-  std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
-    RequestRow* const rows = core.requests.rows.data();
-    ++core.step;
-    std::int64_t opening = 0;
-    for (const Claim& claim : claims) {
-      RequestRow& request = rows[index(claim.slot)];
-      request.computed += Tokens{1};
-      if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
-      opening += request.slack.count() == 0 ? 1 : 0;
-      generate(core, request, now, policies);
-      if (has_all(request)) finished_.push_back(claim.slot);
-    }
-    return opening;
+  /// The same if every claim decodes and did so in the iteration before: all have waited equally long for this token.
+  /// `tightest`: their shortest TBT SLO. Returns how many requests open a block with their next token.
+  std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Seconds tightest,
+                                Policies<C>& policies) {
+    if (claims.empty() || now - core.row(claims.front().slot).last_token <= tightest)
+      return account_steadily<false>(core, claims, now, policies);
+    return account_steadily<true>(core, claims, now, policies);
   }
   /// Deposits drain while their requests run, wait or are preempted: `advance` brings them up to date before a policy
   /// plans with them.
@@ -92,6 +86,23 @@ class TokenAccounts {
  private:
   static constexpr bool finds_released = C::retention_type::finds_released;
 
+  template <bool MayBeLate>
+  std::int64_t account_steadily(Core& core, std::span<const Claim> claims, Seconds now, Policies<C>& policies) {
+    RequestRow* const rows = core.requests.rows.data();
+    ++core.step;
+    std::int64_t opening = 0;
+    for (const Claim& claim : claims) {
+      RequestRow& request = rows[index(claim.slot)];
+      request.computed += Tokens{1};
+      if constexpr (finds_released) core.prefix.seal(claim.slot, request.computed, core.limits.block_tokens);
+      opening += request.slack.count() == 0 ? 1 : 0;
+      generate<MayBeLate>(core, request, now, policies);
+      if (has_all(request)) finished_.push_back(claim.slot);
+    }
+    core.served.tokens += static_cast<std::int64_t>(claims.size());
+    return opening;
+  }
+
   /// Delivery calls this when tokens of `row` reach their user.
   struct Sink {
     Core& core;
@@ -99,22 +110,31 @@ class TokenAccounts {
     Policies<C>& policies;
 
     void operator()(const RequestRow& request, Tokens count, Seconds when) const {
-      if (row.last_delivery.count() >= 0 && when - row.last_delivery > row.spec.slo.tbt) miss(when);
-      row.last_delivery = when;
+      if constexpr (C::delivery_type::deposits) { // otherwise `generate` knows: a token is delivered as it is generated
+        if (row.last_delivery.count() >= 0 && when - row.last_delivery > row.spec.slo.tbt)
+          miss(core, row, when - row.last_delivery, when);
+        row.last_delivery = when;
+      }
       policies.tell(events::Delivered{request, count, when});
     }
-    [[gnu::cold, gnu::noinline]] void miss(Seconds when) const {
-      const std::int64_t missed = deadlines_missed(when - row.last_delivery, row.spec.slo.tbt, when);
-      row.missed += missed;
-      core.served.missed += missed;
-    }
   };
+  [[gnu::cold, gnu::noinline]] static void miss(Core& core, RequestRow& row, Seconds gap, Seconds when) {
+    const std::int64_t missed = deadlines_missed(gap, row.spec.slo.tbt, when);
+    row.missed += missed;
+    core.served.missed += missed;
+  }
 
+  /// `MayBeLate`: false if no request of the batch has waited longer than its SLO, nor waits for its first token.
+  template <bool MayBeLate>
   static void generate(Core& core, RequestRow& request, Seconds now, Policies<C>& policies) {
-    if (request.generated.count() == 0) start(core, request, now);
+    if constexpr (MayBeLate) {
+      if (request.generated.count() == 0)
+        start(core, request, now);
+      else if (!C::delivery_type::deposits && now - request.last_token > request.spec.slo.tbt)
+        miss(core, request, now - request.last_token, now);
+    }
     request.generated += Tokens{1};
     request.last_token = now;
-    ++core.served.tokens;
     policies.delivery.generated(request, now, Sink{core, request, policies});
   }
   [[gnu::noinline]] static void start(Core& core, RequestRow& request, Seconds now) {

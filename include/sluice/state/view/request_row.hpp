@@ -52,7 +52,7 @@ struct RequestRow {
   Seconds due{0};      ///< when the next token is due (TokenDeposit)
 
   // Written by the engine at each delivery.
-  Seconds last_delivery{-1}; ///< when a token last reached the user; below 0: none has
+  Seconds last_delivery{-1}; ///< when a token last reached the user, if Delivery holds tokens back; else below 0
   std::int64_t missed = 0;   ///< TBT deadlines missed by the tokens that have reached the user (docs/metrics.md)
 
   // Of prefix caching, read only when the request joins.
@@ -71,7 +71,8 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }
   /// TBT deadlines missed by `now`: by the delivered tokens, and since the last delivery by a token that has not come.
   [[nodiscard]] std::int64_t missed_by(Seconds now) const {
-    return missed + (last_delivery.count() < 0 ? 0 : deadlines_passed(last_delivery, now, spec.slo.tbt));
+    const Seconds since = last_delivery.count() < 0 ? last_token : last_delivery;
+    return missed + (delivered.count() == 0 ? 0 : deadlines_passed(since, now, spec.slo.tbt));
   }
   /// Blocks after `tokens` more tokens have been computed.
   [[nodiscard]] constexpr TokenBlocks blocks_after(Tokens tokens, Tokens block_tokens) const {
