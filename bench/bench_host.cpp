@@ -9,9 +9,9 @@
 //   resident   all KV is on the device; a step appends one token to each sequence
 //   fourth     every fourth layer's KV is on the host and crosses the link in every step
 //   streamed   every layer's KV is on the host, and four layers' worth fits on the device (DeepSpeed-Inference)
-//   modelled   the same, or every layer's weights, over a link of 55 GB/s of which each call takes 10 us of the host,
-//              beside layers that take as long as their transfers: `x_ideal` is the step / max(compute, link), in
-//              virtual time that the host's own processor time advances too
+//   modelled   the same over a link of 55 GB/s of which each call takes 10 us of the host, beside layers that take as
+//              long as their transfers: `x_ideal` is the step / max(compute, link), in virtual time that the host's own
+//              processor time advances too
 //
 // A block is 64 KiB, as Llama-3-8B's in bf16. Times are processor time of the one thread. Counters, per step:
 //
