@@ -248,7 +248,7 @@ void check_promises(double jitter) {
 #if !defined(SLUICE_SANITIZED) // thirty times slower
   const Replayed replayed = replay_refusals<System>(twice, gate, hard, 4);
   CHECK(replayed.refusals >= 15);
-  CHECK(20 * replayed.wrong <= replayed.refusals);
+  CHECK(10 * replayed.wrong <= replayed.refusals); // bench_promises, of ten times as many: one in a hundred
 #endif
 }
 

@@ -293,7 +293,7 @@ TEST_CASE("InProcessEngine: a token of the deposit follows its predecessor withi
 TEST_CASE("InProcessEngine: tokens of the deposit are paced ahead of their deadlines by what delivery takes") {
   ThreadedWorld<Deposits> world(machine());
   Random random(3);
-  world.late = [&] { return 0.016 * random.uniform(); }; // more than the fifth of the TBT that is kept at first
+  world.late = [&] { return 0.024 * random.uniform(); }; // more than the fifth of the TBT that is kept at first
   std::vector<InProcess::Reply> replies;
   for (int i = 0; i < 40; ++i) replies.push_back(world.ask(100 * i, 500, 300)); // one after another
   world.engine.run();

@@ -296,7 +296,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const bool idle = outlook.engine().alive() == 0;
   const double most = std::max(most_s, outlook.pace().mean_s());
   budget.earn(outlook.pace(), share(), most);
-  const double spare_s = idle ? most : outlook.spare_s();
+  const double spare_s = idle ? most : std::max(0.0, outlook.spare_s());
   const double left_s = idle ? most : std::min(budget.left_s(), spare_s);
   if (!idle && (!budget.allows(most) || spare_s < budget.usual_s())) { // running streams have waited long enough
     without_look(answer, "not looked at: forecasts have had their share of the engine's time", most);
