@@ -137,7 +137,7 @@ void check_sums(const E& engine) {
     counted.late_first += record.started() && !on_time(record.ttft(), record.slo_ttft, record.first) ? 1 : 0;
     counted.tokens += record.delivered.count();
   }
-  const ServedSums& told = engine.view().served;
+  const ServedSums& told = *engine.view().served;
   CHECK(told.missed == counted.missed);
   CHECK(told.started == counted.started);
   CHECK(told.late_first == counted.late_first);

@@ -23,6 +23,7 @@ struct HandMade {
   std::int64_t step = 50;
   std::int64_t last_finish_step = -1;
   OutputLengths lengths;
+  ServedSums served;
 
   /// A row whose first `computed` tokens have KV; it is in no list.
   Slot add(Tokens prompt, Tokens output, Tokens generated, Tokens computed, Phase phase) {
@@ -59,6 +60,7 @@ struct HandMade {
     view.plan = &plan;
     view.last_finish_step = last_finish_step;
     view.lengths = &lengths;
+    view.served = &served;
     return view;
   }
 };

@@ -230,7 +230,7 @@ class Decider {
       }
       if (verdict.feasible && required + verdict.joined > 0) break;
       stale = true;
-      if (!verdict.feasible && required > 0 && claims[required - 1].at_cost_of) {
+      if (!verdict.feasible && required > 0 && claims[required - 1].presses()) {
         settle_pressing(decision, required);
       } else if (verdict.feasible || required == 0) {
         // Only optional claims were proposed and none found a place: the first one runs alone, without regard to its
@@ -284,7 +284,7 @@ class Decider {
   /// considered again once none is: a claim that presses in vain must not keep others out.
   void settle_pressing(Decision& decision, std::size_t& required) {
     auto& claims = decision.claims;
-    const Slot cost = *claims[required - 1].at_cost_of;
+    const Slot cost = claims[required - 1].at_cost_of;
     const auto paid = std::find(decision.victims.begin(), decision.victims.end(), cost);
     if (paid == decision.victims.end()) {
       const auto at = std::find_if(claims.begin(), claims.end(), [cost](const Claim& one) { return one.slot == cost; });

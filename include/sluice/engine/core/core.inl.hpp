@@ -54,7 +54,7 @@ SLUICE_INLINE View Core::view(Seconds now) const {
   view.plan = &plan;
   view.finished = finished;
   view.last_finish_step = last_finish_step;
-  view.served = served;
+  view.served = &served;
   view.lengths = &lengths;
   return view;
 }

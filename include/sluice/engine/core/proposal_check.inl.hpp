@@ -31,7 +31,7 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
   }
   std::size_t running = proposal.leaving.size();
   std::int64_t prompts = 0, decodes = 0;
-  bool optional = false;
+  bool optional = false, pressing = false;
   for (const Claim& claim : proposal.claims) {
     if (!is_live(claim.slot)) return {Kind::no_request, claim.slot, 0};
     const RequestRow& request = core.row(claim.slot);
@@ -41,25 +41,26 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     mark = claimed;
     if (claim.required && optional) return {Kind::order, claim.slot, 0};
     optional = !claim.required;
+    pressing = pressing || claim.presses();
     if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
     const Tokens pending = request.pending();
     if (claim.tokens < Tokens{0} || claim.tokens > pending) return {Kind::tokens, claim.slot, claim.tokens.count()};
     (pending <= Tokens{1} ? decodes : prompts) += claim.tokens.count();
     running += request.phase == Phase::running ? 1 : 0;
   }
-  bool presses = false;
-  for (const Claim& claim : proposal.claims) {
-    if (presses && claim.required && !claim.at_cost_of) return {Kind::cost, claim.slot, 0};
-    if (!claim.at_cost_of) continue;
-    presses = true;
-    const auto pays = [&](const Claim& other) {
-      return other.slot == *claim.at_cost_of && other.required && !other.at_cost_of &&
-             core.row(other.slot).phase == Phase::running;
-    };
-    if (!claim.required || core.row(claim.slot).phase == Phase::running ||
-        std::none_of(proposal.claims.begin(), proposal.claims.end(), pays))
-      return {Kind::cost, claim.slot, 0};
-  }
+  if (pressing)
+    for (bool pressed = false; const Claim& claim : proposal.claims) {
+      if (pressed && claim.required && !claim.presses()) return {Kind::cost, claim.slot, 0};
+      if (!claim.presses()) continue;
+      pressed = true;
+      const auto pays = [&](const Claim& other) {
+        return other.slot == claim.at_cost_of && other.required && !other.presses() &&
+               core.row(other.slot).phase == Phase::running;
+      };
+      if (!claim.required || core.row(claim.slot).phase == Phase::running ||
+          std::none_of(proposal.claims.begin(), proposal.claims.end(), pays))
+        return {Kind::cost, claim.slot, 0};
+    }
   const std::int64_t most = std::max(prompts, decodes);
   if (most > core.limits.batch_tokens.count()) return {Kind::budget, {}, most};
   if (proposal.claims.size() > static_cast<std::size_t>(std::max(0, core.limits.batch)))

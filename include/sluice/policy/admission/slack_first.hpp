@@ -130,7 +130,7 @@ struct SlackFirst {
   /// Claims a place for the first newcomer if it presses. One in an iteration: it may cost a request.
   std::optional<Slot> press(const View& view, const State& state, Builder& claims) const {
     const auto running = static_cast<double>(view.running.size());
-    const double affordable = misses * static_cast<double>(view.served.tokens) * crowd / (crowd + running);
+    const double affordable = misses * static_cast<double>(view.served->tokens) * crowd / (crowd + running);
     if (state.fresh.empty() || affordable <= state.spent) return {};
     std::optional<Slot> pays;
     PauseOrder most{true};

@@ -5,10 +5,12 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 
-#include <optional>
 #include <vector>
 
 namespace sluice {
+
+/// The slot of no request.
+inline constexpr Slot nobody{0xffffffffu};
 
 /// One scheduled request: it should be part of the next iteration.
 struct Claim {
@@ -24,7 +26,10 @@ struct Claim {
   /// A *pressing* claim: it joins, at most at the cost of this one running request, which is preempted if there is no
   /// plan with both. If there is none without it either, the claim does not join and the request stays. A pressing
   /// claim is required, and comes after the required claims that do not press.
-  std::optional<Slot> at_cost_of{};
+  Slot at_cost_of = nobody;
+
+  /// Whether it is a pressing claim.
+  [[nodiscard]] constexpr bool presses() const { return at_cost_of != nobody; }
 };
 
 /// The claims in order of precedence, required ones first; and the requests that leave on purpose (rotation).

@@ -72,7 +72,7 @@ struct View {
   const Ledger* ledger = nullptr;         ///< both memories: capacity, used, peak, in layer blocks
   const Plan* plan = nullptr;             ///< the plan in force
   std::int64_t finished = 0;              ///< requests ended so far
-  ServedSums served;                      ///< what all requests have got so far
+  const ServedSums* served = nullptr;     ///< what all requests have got so far
   const OutputLengths* lengths = nullptr; ///< of requests that ended: what a server can know about lengths
   std::int64_t last_finish_step = -1; ///< a state, not an event: "a request has finished" survives a discarded decision
 
