@@ -81,8 +81,8 @@ constexpr auto member_of(Outer C::*outer, Inner Outer::*inner) {
 ///
 ///     struct SlackFirst {
 ///       double share = 0.9;
-///       static constexpr auto numbers = Numbers{"SlackFirst", Number{"share", &SlackFirst::share, 0, 1, "of the
-///       SLO"}};
+///       static constexpr auto numbers = Numbers{"SlackFirst", Number{"share", &SlackFirst::share, 0, 1, "of it"}};
+///     };
 ///
 /// The name is written out because a template's type name has arguments that no user would type, and so that a program
 /// sets only what a policy of that name declares. Rejected: a program that sets every member with a known name; another

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -208,4 +210,45 @@ TEST_CASE("a first token that would otherwise be late raises the budget beyond t
   CHECK(chunk.budget(made.view(), state, &newest) == Tokens{1 + 256});
   newest.spec.slo.ttft = Seconds{2}; // 1.6 s at 0.1 s each: 16 iterations
   CHECK(chunk.budget(made.view(), state, &newest) == Tokens{1 + 500});
+}
+
+TEST_CASE("a waiting request without a TTFT SLO does not hide the deadline of another") {
+  for (const bool with_other : {false, true}) {
+    CAPTURE(with_other);
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
+    made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+    SlackFirst policy;
+    SlackFirst::State state;
+    state.chunk.step_s = 0.1;
+    const auto wait = [&](Tokens prompt, Seconds ttft) {
+      const Slot slot = made.add(prompt, Tokens{50}, Tokens{0}, Tokens{0}, Phase::waiting);
+      made.rows[index(slot)].spec.arrival = made.now;
+      made.rows[index(slot)].spec.slo = {.ttft = ttft, .tbt = Seconds{0.1}};
+      policy.enter(state, slot, made.rows[index(slot)]);
+    };
+    wait(Tokens{8000}, Seconds{1});
+    if (with_other) wait(Tokens{9000}, Seconds{std::numeric_limits<double>::infinity()});
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal);
+    REQUIRE(proposal.claims.size() >= 2);
+    // 8,000 tokens in 0.8 of a second, in steps of 0.1 s; without the deadline the chunk would have 256.
+    CHECK(proposal.claims[1].tokens == Tokens{1000});
+  }
+}
+
+TEST_CASE("a deadline that is all but over asks for a whole budget") {
+  HandMade made;
+  made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+  const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
+  made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+  PromptChunk chunk;
+  PromptChunk::State state;
+  state.step_s = 0.1;
+  RequestRow newest;
+  newest.spec.prompt = Tokens{8000};
+  newest.spec.arrival = Seconds{0};
+  newest.spec.slo.ttft = Seconds{std::nextafter(made.now.count(), 1e9)};
+  CHECK(chunk.budget(made.view(), state, &newest) == made.limits.batch_tokens);
 }

@@ -21,7 +21,7 @@ struct PromptChunk {
   double least = 48;  ///< prompt tokens in an iteration, at least
 
   struct State {
-    double tokens = 256; ///< prompt tokens that an iteration bears
+    double tokens = 256; ///< prompt tokens that an iteration can have
     double step_s = 0;   ///< the last iteration's time
     Seconds now{0};      ///< of the last proposal, as are the next
     std::int64_t step = -1, prompts = 0, decodes = 0;
@@ -44,7 +44,10 @@ struct PromptChunk {
     look_back(view, state, share * slo);
     state.decodes = decodes;
     if (decodes == 0 || std::isinf(slo)) return view.limits.batch_tokens;
-    return std::min(view.limits.batch_tokens, Tokens{decodes + static_cast<std::int64_t>(std::max(state.tokens, due))});
+    // Compared as double: a deadline that is all but over asks for more tokens than an integer holds.
+    const auto most = static_cast<double>(view.limits.batch_tokens.count() - decodes);
+    const double prompts = std::max(0.0, std::min(most, std::max(state.tokens, due)));
+    return Tokens{std::min(view.limits.batch_tokens.count(), decodes + static_cast<std::int64_t>(prompts))};
   }
   /// Remembers what was proposed with that budget.
   void proposed(const View& view, State& state, const Proposal& proposal) const {
@@ -70,7 +73,7 @@ struct PromptChunk {
     state.tokens = std::clamp(state.tokens * change, least,
                               std::max(least, static_cast<double>(view.limits.batch_tokens.count())));
   }
-  /// Prompt tokens an iteration with which a request's first token comes at 0.8 of the time that is left.
+  /// Prompt tokens per iteration with which a request's first token comes at 0.8 of the time that is left.
   static double in_time(const View& view, const State& state, const RequestRow& row) {
     const double left = 0.8 * (row.spec.arrival + row.spec.slo.ttft - view.now).count();
     if (row.generated.count() > 0 || left <= 0 || std::isinf(left)) return 0;

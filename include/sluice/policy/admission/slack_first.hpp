@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlackFirst: first whose first token can still be in time, the smallest first; a late one may press.
+// SlackFirst: newcomers whose first token can still be in time go first, the smallest before the others.
 #pragma once
 
 #include "sluice/core/numbers.hpp"
@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,14 +20,14 @@
 
 namespace sluice {
 
-/// Whose deadline to keep where not all can be kept:
+/// Decides which deadlines to keep if not all can be kept:
 ///
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
 ///  2. *Pressing*: a newcomer that has waited for `patience` joins at the cost of the running request whose pause costs
 ///     least, if that one is `ratio` times as large, and as long as all pauses have missed fewer than `misses`
 ///     deadlines a token.
-///  3. Prompts are computed in chunks that the decodes' SLO bears (PromptChunk).
+///  3. Prompts are computed in chunks that the decodes' SLO allows (PromptChunk).
 struct SlackFirst {
   using role = roles::Admission;
   static constexpr bool steady = false; // order and chunks move with time
@@ -84,7 +86,9 @@ struct SlackFirst {
         state.spent += (view.now - state.now) / row.spec.slo.tbt;
     state.now = view.now;
     while (!state.due.empty() && state.due.begin()->key < view.now.count()) grow_late(view, state);
-    const RequestRow* const newest = state.due.empty() ? nullptr : &view.row(state.due.rbegin()->slot);
+    // The last deadline; requests without one come after all others.
+    const auto after = state.due.lower_bound({std::numeric_limits<double>::infinity(), {}, {}});
+    const RequestRow* const newest = after == state.due.begin() ? nullptr : &view.row(std::prev(after)->slot);
     Builder claims(view, proposal, chunk.budget(view, state.chunk, newest));
     for (const bool decoding : {true, false})
       for (const Slot slot : view.running)

@@ -35,8 +35,9 @@ struct BasicPause {
   static constexpr Parting parting = Parting::preempt;
 
   Seconds max_wait{std::numeric_limits<double>::infinity()};
-  static constexpr auto numbers = Numbers{
-      "Pause", Number{"max_wait", &BasicPause::max_wait, 0, 1e9, "seconds after which a paused request may return"}};
+  static constexpr auto numbers =
+      Numbers{"Pause", Number{"max_wait", &BasicPause::max_wait, 0, std::numeric_limits<double>::infinity(),
+                              "seconds after which a paused request may return"}};
 
   std::size_t choose(const View& view, State& state, std::span<const Claim> candidates) const {
     if constexpr (V == Victim::random) {
