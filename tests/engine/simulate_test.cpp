@@ -434,3 +434,22 @@ TEST_CASE("a later turn finds the prompt and the answer before it, and a job is 
         doctest::Approx(static_cast<double>(found.count()) / static_cast<double>(prompts.count())));
   CHECK(metrics.mean_ttft_later_turns_s < metrics.mean_ttft_first_turn_s);
 }
+
+TEST_CASE("an engine keeps the ends of answers only for a driver that takes them") {
+  const auto serve_by_hand = [](bool takes) {
+    using E = With<Engine<>, SmallCost, BasicSimulated<SmallCost>>;
+    E engine = engine_of<E>(LayerBlocks{4 * 400});
+    std::vector<Answered> answers;
+    if (takes) engine.take_answers(answers);
+    SessionGenerator source = small_sessions(5);
+    for (const RequestSpec& spec : *read_all(source)) REQUIRE(engine.submit(spec));
+    const std::int64_t submitted = engine.alive();
+    while (engine.step() == Stepped::ran) CHECK((takes || !engine.has_answers()));
+    REQUIRE(engine.alive() == 0);
+    engine.take_answers(answers);
+    CHECK(answers.size() == (takes ? static_cast<std::size_t>(submitted) : 0));
+    CHECK_FALSE(engine.has_answers());
+  };
+  serve_by_hand(false);
+  serve_by_hand(true);
+}

@@ -71,7 +71,8 @@ class BasicEngine : public C {
   /// so that a later request finds them.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that
-  /// ended, and of requests that were refused later than by `submit`.
+  /// ended, and of requests that were refused later than by `submit`. The engine keeps them from the first call on, so
+  /// that a driver that never calls it costs no memory: one that needs them calls it before the first `submit`.
   void take_answers(std::vector<Answered>& answers) { sluice::take_answers(core_, answers); }
   [[nodiscard]] bool has_answers() const { return !core_.requests.answers.empty(); }
   /// Ends a live request that its user has given up, in any phase. Called between steps. Its memory is free at once,

@@ -39,6 +39,7 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
   ClosedLoop<Reader> loop(reader, engine.view().limits.block_tokens);
   if (Status status = loop.start(); !status) return status;
   std::vector<Answered> answers;
+  engine.take_answers(answers); // from now on the engine keeps them
   for (;;) {
     for (std::optional<Seconds> next = loop.next(); next && *next <= engine.now(); next = loop.next()) {
       const Expected<KeyedRequest> request = loop.take();

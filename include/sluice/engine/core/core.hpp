@@ -33,6 +33,7 @@ struct RequestTable {
   std::int64_t alive = 0;
   std::uint32_t next_id = 0;
   std::vector<Answered> answers; ///< of requests of sessions, until `take_answers`
+  bool keeps_answers = false;    ///< since the first `take_answers`: without it the list would only grow
 
   RequestRow& row(Slot slot) { return rows[index(slot)]; }
   [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }

@@ -55,7 +55,8 @@ SLUICE_INLINE void leave_list(Core& core, Slot slot, const PolicyCalls& policies
 
 /// The session's next request may come.
 SLUICE_INLINE void answer(Core& core, const RequestRow& request, Seconds now) {
-  if (request.spec.session != 0) core.requests.answers.push_back({request.spec.session, now});
+  if (core.requests.keeps_answers && request.spec.session != 0)
+    core.requests.answers.push_back({request.spec.session, now});
 }
 
 /// Frees the row's memory and its slot.
@@ -131,6 +132,7 @@ SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Second
 
 SLUICE_INLINE void take_answers(Core& core, std::vector<Answered>& answers) {
   answers.clear();
+  core.requests.keeps_answers = true;
   std::swap(answers, core.requests.answers);
 }
 

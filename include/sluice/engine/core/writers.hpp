@@ -81,7 +81,7 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
 [[gnu::cold]] void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies);
 /// Ends a running request that has all its tokens.
 void end_request(Core& core, Slot slot, const Draft& draft, Seconds now);
-/// Moves the answers of sessions since the last call into `answers`.
+/// Moves the answers of sessions since the last call into `answers`. They are kept from the first call on.
 void take_answers(Core& core, std::vector<Answered>& answers);
 
 // For a node (lending.hpp) ------------------------------------------------------------------------------------------
