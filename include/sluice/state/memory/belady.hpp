@@ -27,7 +27,7 @@ struct PrefixUse {
 ///
 /// Takes O(blocks log capacity).
 inline std::int64_t belady_hits(std::span<const PrefixUse> requests, TokenBlocks capacity) {
-  // For each block of each request: the next request that uses it.
+  // For each block of each request: the next request that looks it up. A use that does not look it up finds nothing.
   std::vector<std::size_t> begin(requests.size() + 1);
   for (std::size_t i = 0; i < requests.size(); ++i) begin[i + 1] = begin[i] + requests[i].keys.size();
   constexpr auto never = std::numeric_limits<std::uint32_t>::max();
@@ -35,10 +35,10 @@ inline std::int64_t belady_hits(std::span<const PrefixUse> requests, TokenBlocks
   std::unordered_map<std::uint64_t, std::uint32_t> coming;
   for (std::size_t i = requests.size(); i-- > 0;)
     for (std::size_t at = 0; at < requests[i].keys.size(); ++at) {
-      const auto [use, first] =
-          coming.try_emplace(static_cast<std::uint64_t>(requests[i].keys[at]), static_cast<std::uint32_t>(i));
-      next[begin[i] + at] = first ? never : use->second;
-      use->second = static_cast<std::uint32_t>(i);
+      const auto key = static_cast<std::uint64_t>(requests[i].keys[at]);
+      const auto use = coming.find(key);
+      next[begin[i] + at] = use == coming.end() ? never : use->second;
+      if (at < requests[i].looked_up) coming[key] = static_cast<std::uint32_t>(i);
     }
   TierStore store(capacity, Replacement::least_worth);
   std::int64_t hits = 0;
