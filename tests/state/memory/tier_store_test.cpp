@@ -253,3 +253,16 @@ TEST_CASE("two tiers: inclusive hosts repeat one LRU of their size, exclusive on
   }
   CHECK(host_hits > 1000);
 }
+
+TEST_CASE("a store without a size holds nothing and takes nothing") {
+  const Keys keys{next_key(BlockKey{}, 1), next_key(BlockKey{}, 2)};
+  CHECK(KeyIndex{}.find(keys[0], [](std::uint32_t) { return BlockKey{}; }) == KeyIndex::nobody);
+  TierStore none;
+  CHECK_FALSE(none.holds(keys[0]));
+  CHECK(none.find(keys) == 0);
+  CHECK(none.store(keys) == 0);
+  CHECK_FALSE(none.store_one(keys[1], true));
+  none.touch(keys);
+  none.remove(keys);
+  CHECK(none.size() == 0);
+}

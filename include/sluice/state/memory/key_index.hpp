@@ -22,7 +22,8 @@ class KeyIndex {
  public:
   static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 
-  KeyIndex() = default;
+  /// An index of no block: every `find` answers `nobody`, as at every size.
+  KeyIndex() : KeyIndex(0) {}
   explicit KeyIndex(std::size_t most) : slots_(most + most / 2 + 2) {
     SLUICE_ASSERT(slots_.size() < nobody, "fewer blocks than 32 bits count");
   }
