@@ -92,10 +92,10 @@ inline std::optional<std::vector<std::string>> csv_header(const std::string& pat
 /// OrbitFlow trace of several lines) or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    const std::filesystem::directory_iterator files(path, ignored);
-    const bool sessions =
-        std::any_of(begin(files), end(files), [](const auto& file) { return file.path().extension() == ".json"; });
-    return sessions ? std::optional{TraceFormat::agents} : std::nullopt;
+    // `increment`, since the iterator's ++ throws if the folder cannot be read to its end.
+    for (std::filesystem::directory_iterator file(path, ignored), end; !ignored && file != end; file.increment(ignored))
+      if (file->path().extension() == ".json") return TraceFormat::agents;
+    return std::nullopt;
   }
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
