@@ -35,8 +35,8 @@ constexpr std::string_view name(Replacement replacement) {
 /// - `store` takes the blocks of one request in order. They are touched last first, so that the beginning of a request
 ///   is more recent than what follows it: with LRU it survives longest, and only leaves of the prefix tree leave.
 /// - LRU first touches what it holds and then evicts; LFU goes block by block, as LMCache does; ARC evicts for all new
-///   blocks of a request or stores none of them, as vLLM does. Each keeps its own request's blocks where its source
-///   does, so the figures are those of the sources.
+///   blocks of a request or stores none of them, as vLLM does. Whether a rule may evict blocks of the request that it
+///   stores follows the rule's source: LRU and ARC never do, LFU may.
 /// - If the blocks of a request exceed the tier, its first ones are kept (LRU, LFU, worth), or none (ARC).
 ///
 /// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
@@ -369,8 +369,7 @@ class TierStore {
       }
   }
 
-  // Worth: a heap of the leaves, the least worthy on top
-  // ----------------------------------------------------------------
+  // Worth: a heap of the leaves, the least worthy on top --------------------------------------------------------------
 
   std::uint32_t& place(std::uint32_t block) { return blocks_[block].older; }
   [[nodiscard]] static bool before(const Leaf& a, const Leaf& b) {
