@@ -145,13 +145,13 @@ TEST_CASE("Mooncake: milliseconds become seconds since the first request") {
 }
 
 TEST_CASE("Mooncake: hash_ids name the prompt's blocks of 512 tokens, the last one what is left") {
-  auto reader =
-      reader_of<MooncakeReader>(R"({"timestamp": 0, "input_length": 1030, "output_length": 3, "hash_ids": [4, 9, 2]})"
-                                "\n"
-                                R"({"timestamp": 1, "input_length": 7, "output_length": 3})");
+  auto reader = reader_of<MooncakeReader>(
+      R"({"timestamp": 0, "input_length": 1030, "output_length": 3, "hash_ids": [4, 9, 18446744073709551615]})"
+      "\n"
+      R"({"timestamp": 1, "input_length": 7, "output_length": 3})");
   REQUIRE(reader.next());
   const std::vector<ContentPiece> content(reader.content().begin(), reader.content().end());
-  CHECK(content == std::vector<ContentPiece>{{4, Tokens{512}}, {9, Tokens{512}}, {2, Tokens{6}}});
+  CHECK(content == std::vector<ContentPiece>{{4, Tokens{512}}, {9, Tokens{512}}, {~std::uint64_t{0}, Tokens{6}}});
   REQUIRE(reader.next());
   CHECK(reader.content().empty());
 }
@@ -207,6 +207,8 @@ TEST_CASE("Mooncake: each malformed line is reported in one line with its place"
       {good_mooncake + R"({"timestamp": 6, "input_length": 513, "output_length": 1, "hash_ids": [1, 2, 3]})",
        "trace:2: hash_ids has 3 numbers for 513 prompt tokens"},
       {good_mooncake + R"({"timestamp": 6, "input_length": 7, "output_length": 1, "hash_ids": [1.5]})",
+       "trace:2: hash_ids holds something else"},
+      {good_mooncake + R"({"timestamp": 6, "input_length": 7, "output_length": 1, "hash_ids": [-1]})",
        "trace:2: hash_ids holds something else"},
   };
   for (const BadText& row : rows)

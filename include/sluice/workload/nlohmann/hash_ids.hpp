@@ -39,7 +39,7 @@ inline Status read_hash_ids(const nlohmann::json& object, HashedPrompt of, const
                  expected};
   Tokens left = of.prompt;
   for (const nlohmann::json& number : *member) {
-    if (!number.is_number_integer() || (number.is_number_integer() && number < 0))
+    if (!number.is_number_unsigned())
       return Error{ErrorCode::bad_input, where, "hash_ids holds something else than whole numbers from 0", expected};
     const Tokens tokens = std::min(left, of.block);
     const auto id = number.get<std::uint64_t>();
