@@ -46,7 +46,7 @@ class DecodeTail {
 
   /// Seconds of one layer's kernel beyond the kernel for as many sequences of equal length and the same sum.
   /// `beside_chunk`: the launch has a prompt chunk too. `rows`: the sequences of the launch, more than the contexts if
-  /// a graph pads it. Not safe to call from two threads at once.
+  /// a graph pads it.
   [[nodiscard]] double seconds(std::span<const Tokens> contexts, bool beside_chunk, std::int64_t rows) const {
     if (contexts.size() < 2 || (!beside_chunk && split(rows))) return 0;
     double sum = 0, least = static_cast<double>(contexts.front().count()), most = least;
@@ -79,20 +79,23 @@ class DecodeTail {
     const double memory = rates_.memory * heads / device_.kv_heads;
     double progress = 0, seconds = 0;
     std::size_t next = 0, sequence = 0;
-    ends_.clear();
+    // Of the running blocks, in tokens of progress: a heap. A member would save the allocation, but a planner's thread
+    // may share this model.
+    std::vector<double> ends;
+    ends.reserve(std::min(places, blocks));
     const auto start = [&] {
-      ends_.push_back(progress + length(sequence));
-      std::push_heap(ends_.begin(), ends_.end(), std::greater<>{});
+      ends.push_back(progress + length(sequence));
+      std::push_heap(ends.begin(), ends.end(), std::greater<>{});
       if (++sequence == sequences) sequence = 0;
       ++next;
     };
-    while (next < blocks && ends_.size() < places) start();
-    while (!ends_.empty()) {
-      const double end = ends_.front();
-      seconds += (end - progress) / std::min(rates_.block, memory / static_cast<double>(ends_.size()));
+    while (next < blocks && ends.size() < places) start();
+    while (!ends.empty()) {
+      const double end = ends.front();
+      seconds += (end - progress) / std::min(rates_.block, memory / static_cast<double>(ends.size()));
       progress = end;
-      std::pop_heap(ends_.begin(), ends_.end(), std::greater<>{});
-      ends_.pop_back();
+      std::pop_heap(ends.begin(), ends.end(), std::greater<>{});
+      ends.pop_back();
       if (next < blocks) start();
     }
     return seconds;
@@ -103,7 +106,6 @@ class DecodeTail {
  private:
   Device device_;
   Rates rates_;
-  mutable std::vector<double> ends_; ///< of the running blocks, in tokens of progress: a heap
 };
 
 } // namespace sluice
