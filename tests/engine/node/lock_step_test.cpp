@@ -7,6 +7,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -35,20 +38,36 @@ struct SlowestAndOne {
 };
 static_assert(JoinsSteps<SlowestAndOne> && JoinsSteps<ExpertParallel>);
 
+/// A step of no time, alone and in a group.
+struct NoTime {
+  using role = roles::Cost;
+  struct State {};
+  [[nodiscard]] StepTime step(const Work& /*work*/) const { return {}; }
+  [[nodiscard]] LinkCost link() const { return {}; }
+  [[nodiscard]] const NoTime& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+};
+struct Together {
+  Seconds time;
+  [[nodiscard]] Seconds joint(std::span<const RankWork> /*ranks*/) const { return time; }
+};
+
 using Rank = With<VllmRecompute, BasicSimulated<SecondPerToken>, SecondPerToken, Summary>;
 
-LockStep<Rank, SlowestAndOne> two_engines() {
-  std::vector<Rank> ranks;
-  for (int i = 0; i < 2; ++i) {
-    Rank::Config config;
+template <class E>
+std::vector<E> engines(int count) {
+  std::vector<E> ranks;
+  for (int i = 0; i < count; ++i) {
+    typename E::Config config;
     config.geometry = {1, Bytes{1}, Bytes{1}};
     config.device_blocks = LayerBlocks{1000};
-    Expected<Rank> rank = Rank::make(std::move(config));
+    Expected<E> rank = E::make(std::move(config));
     REQUIRE(rank);
     ranks.push_back(std::move(*rank));
   }
-  return {std::move(ranks), {}};
+  return ranks;
 }
+LockStep<Rank, SlowestAndOne> two_engines() { return {engines<Rank>(2), {}}; }
 
 RequestRecord record(const LockStep<Rank, SlowestAndOne>& group, std::size_t rank, std::size_t request) {
   return group.rank(rank).observed<Summary>().requests[request];
@@ -73,6 +92,20 @@ TEST_CASE("the faster engine waits for the slower one") {
   CHECK(group.step() == Stepped::idle);
   group.idle_until(Seconds{20});
   CHECK(group.rank(0).now() == Seconds{20});
+}
+
+TEST_CASE("an iteration of no time is not stretched") {
+  using Instant = With<VllmRecompute, BasicSimulated<NoTime>, NoTime, Summary>;
+  LockStep<Instant, Together> instant(engines<Instant>(1), {Seconds{0}});
+  REQUIRE(instant.submit(0, {Seconds{0}, Tokens{3}, Tokens{1}, {}}));
+  REQUIRE(instant.step() == Stepped::ran);
+  CHECK(instant.now() == Seconds{0});
+  CHECK(instant.rank(0).observed<Summary>().requests[0].last == Seconds{0});
+  // A factor cannot make 0 s longer.
+  LockStep<Instant, Together> longer(engines<Instant>(1), {Seconds{2}});
+  REQUIRE(longer.submit(0, {Seconds{0}, Tokens{3}, Tokens{1}, {}}));
+  REQUIRE(longer.step() == Stepped::failed);
+  CHECK(longer.status().error().line().find("an iteration takes 0 s alone") != std::string::npos);
 }
 
 TEST_CASE("the front end chooses the least loaded engine by the last report and its own requests") {

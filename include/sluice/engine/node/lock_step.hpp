@@ -26,7 +26,8 @@ concept JoinsSteps = requires(const G& group, std::span<const RankWork> ranks) {
 /// engine that has work, and all end together (vLLM's `data_parallel_size`). `Node` lets each engine run at its own
 /// pace; here the group's model, not an engine's, says when an iteration ends.
 ///
-/// The engines' own world must not move data: how a transfer shares a group's iteration is not modelled.
+/// The engines' own world must not move data: how a transfer shares a group's iteration is not modelled. An engine's
+/// iteration that takes no time alone must take none in the group, because the group's time is a factor on its own.
 template <class E, JoinsSteps Group>
 class LockStep {
  public:
@@ -70,10 +71,18 @@ class LockStep {
     if (!any) return Stepped::idle;
     const Seconds start = now_;
     const Seconds together = group_.joint(works_);
+    const bool stretches = std::none_of(works_.begin(), works_.end(), [&](const RankWork& rank) {
+      return rank.work != nullptr && rank.alone <= Seconds{0} && together > Seconds{0};
+    });
+    if (!stretches) {
+      status_ = Error{ErrorCode::bad_input, "LockStep", "an iteration takes 0 s alone and more in its group",
+                      "a cost model with times above 0"};
+      return Stepped::failed;
+    }
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (works_[i].work == nullptr) continue;
       Surroundings around;
-      around.slowdown = together / works_[i].alone;
+      if (together > Seconds{0}) around.slowdown = together / works_[i].alone;
       ranks_[i].finish(around);
       if (!ranks_[i].status().ok()) return fail(ranks_[i]);
     }
