@@ -18,8 +18,8 @@ struct ExpertShare {
   int here = 0;   ///< on this device: all, or a share of them (expert parallelism)
   int chosen = 0; ///< by each token, of all
 
-  /// ExpertShare of this device that `tokens` tokens touch on average if each chooses uniformly: an expert is left out
-  /// by a token with probability 1 - chosen/all.
+  /// Experts on this device that `tokens` tokens touch on average if each chooses uniformly: a token leaves an expert
+  /// out with probability 1 - chosen/all.
   [[nodiscard]] double touched(double tokens) const {
     if (tokens <= 0) return 0;
     return here * (1.0 - std::pow(1.0 - static_cast<double>(chosen) / all, tokens));
