@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ServedProfile: nothing is added unless it is asked for, and each part adds what it says.
 #include "sluice/core/random.hpp"
+#include "sluice/model/named.hpp"
 #include "sluice/policy/cost/served_profile.hpp"
 #include "sluice/policy/cost/tensor_parallel.hpp"
 
@@ -56,6 +57,23 @@ TEST_CASE("a padded batch takes the kernels' time of its graph, and its own atte
   CHECK(time.after.count() == doctest::Approx(1.4e-6 + 2 * 13e-6)); // 3 sequences
   serving.pads = false;
   CHECK(ServedProfile(small_bundle(), serving, layers).step(work).before.count() == doctest::Approx(1.3e-6));
+}
+
+TEST_CASE("a group all-reduces the tokens of its graph") {
+  Serving serving;
+  serving.graphs = CudaGraphs({1, 2, 4, 8}, {});
+  const ModelShape whole = llama3_8b();
+  const double token_bytes = static_cast<double>(whole.hidden_bytes_per_token().count());
+  const AllReduce all_reduce(MeasuredLine{{{1, 1e-6}, {100'000'000, 1e-6 * 100'000'000}}}, PeerPath::own, 2);
+  const ServedProfile shard(small_bundle(), serving, layers);
+  const TensorParallel<ServedProfile> group(shard, whole, all_reduce);
+  const Work work = decoding(3, 11); // computed as 4 tokens
+  CHECK((group.step(work).before - shard.step(work).before).count() == doctest::Approx(4 * token_bytes * 1e-6));
+  CHECK((group.step(work).layer - shard.step(work).layer).count() == doctest::Approx(2 * 4 * token_bytes * 1e-6));
+  serving.pads = false;
+  const ServedProfile unpadded(small_bundle(), serving, layers);
+  const TensorParallel<ServedProfile> plain(unpadded, whole, all_reduce);
+  CHECK((plain.step(work).layer - unpadded.step(work).layer).count() == doctest::Approx(2 * 3 * token_bytes * 1e-6));
 }
 
 TEST_CASE("a graph saves its launches: attention too if it decodes only") {

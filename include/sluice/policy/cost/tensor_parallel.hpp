@@ -11,10 +11,24 @@
 
 namespace sluice {
 
+namespace detail {
+
+/// The tokens of `work` on which `cost` runs its kernels: more than the batch's own if it pads batches.
+template <class Cost>
+Tokens computed_tokens(const Cost& cost, const Work& work) {
+  if constexpr (requires { cost.padded(work); })
+    return Tokens{cost.padded(work)};
+  else
+    return work.tokens();
+}
+
+} // namespace detail
+
 /// `Base` for one device's part of the model (`tensor_shard`), plus the group's communication (Shoeybi et al.,
 /// "Megatron-LM", 2019). Every layer has an all-reduce of the attention's output and one of the MLP's, each of tokens x
 /// hidden; there is one of the embeddings before the layers, and the logits are gathered after the last layer. Each
-/// runs on the same stream after what it sums, and nothing overlaps it, as in serving engines.
+/// runs on the same stream after what it sums, and nothing overlaps it, as in serving engines. A batch that `Base` pads
+/// is all-reduced padded, because a captured graph holds its collectives too.
 ///
 /// An engine with this model serves the whole group, seen from one device: blocks, rates and memories are that
 /// device's, and all devices do the same at the same time. If all-reduces cross the host's link, `StepTime::on_link`
@@ -43,7 +57,7 @@ class TensorParallel {
 
   [[nodiscard]] StepTime step(const Work& work) const {
     StepTime time = shard_.step(work);
-    const Tokens tokens = work.tokens();
+    const Tokens tokens = detail::computed_tokens(shard_, work);
     if (all_reduce_.degree() == 1 || tokens == Tokens{0}) return time;
     const auto reduced = [this](Tokens count) {
       return all_reduce_.seconds(static_cast<double>(count.count()) * token_bytes_);
