@@ -40,7 +40,9 @@ inline sluice::Status read_client_times(const std::string& path, Recording& reco
     recording.server.in_flight = most_in_flight(recording.records);
     recording.server.inputs.push_back(
         {"a client with " + std::to_string(recording.server.in_flight) + " requests in flight at most",
-         Input::Source::inferred, "it sent requests late, and never more at once"});
+         Input::Source::inferred,
+         "it sent requests late, and never more at once",
+         {&Mechanisms::closed}});
   }
   return {};
 }

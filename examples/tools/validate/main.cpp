@@ -13,7 +13,11 @@
 #include "validate/suite.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -94,15 +98,31 @@ int list_shared(const std::string& path) {
   return 0;
 }
 
+/// Refuses inputs that the replay of `server` would ignore.
+Status check_stated(const Options& options, const Server& server) {
+  const auto unused = [](const char* flag, std::string why, std::string expected) {
+    return Error{ErrorCode::bad_input, flag, std::move(why), std::move(expected)};
+  };
+  const Stated& stated = options.stated;
+  if (stated.multiprocessors > 0 && !options.mechanisms.tail)
+    return unused("--multiprocessors", "only the tail of the longest sequence uses it", "--with tail too");
+  if (server.tensor_parallel * server.data_parallel > 1) return {};
+  const char* const flag = !stated.all_reduce.empty() ? "--all-reduce" : stated.link_rate > 0 ? "--peer-link" : nullptr;
+  if (flag != nullptr) return unused(flag, "the recorded server has one device", "a server with several devices");
+  return {};
+}
+
 int validate(const Options& options) {
   const Expected<Recording> recording = read_run(options.run, options.kv_blocks, options.prompts);
   if (!recording) return fail(recording.error());
   const Server& server = recording->server;
+  if (Status status = check_stated(options, server); !status) return fail(status.error());
   const Expected<BuiltWorld> world = build_world(options.profile, server, options.mechanisms, options.stated);
   if (!world) return fail(world.error());
   for (const std::vector<Input>* inputs : {&server.inputs, &world->inputs})
     for (const Input& input : *inputs)
-      fmt::print(stderr, "sluice-validate: {}: {} ({})\n", source_name(input.source), input.what, input.from);
+      if (input.used(options.mechanisms))
+        fmt::print(stderr, "sluice-validate: {}: {} ({})\n", source_name(input.source), input.what, input.from);
   const Expected<std::vector<Served>> served =
       replay(server, options.mechanisms, *world, recording->records, recording->due, recording->prompts);
   if (!served) return fail(served.error());
@@ -112,10 +132,12 @@ int validate(const Options& options) {
   return 0;
 }
 
+/// Mechanisms of a single run. Closed-loop clients are none: only a load generator's result says when its client wanted
+/// to send, and the suite reads those.
 std::string names_of_mechanisms() {
   std::string names;
   for (const MechanismName& mechanism : mechanism_names)
-    names += (names.empty() ? "" : ", ") + std::string{mechanism.name};
+    if (mechanism.member != &Mechanisms::closed) names += (names.empty() ? "" : ", ") + std::string{mechanism.name};
   return names;
 }
 /// Stores the mechanisms that `text` names; returns the expectation if it names another.
@@ -130,6 +152,8 @@ std::string take_mechanisms(std::string_view text, Mechanisms& into) {
     const auto* const named =
         std::find_if(mechanism_names.begin(), mechanism_names.end(),
                      [&](const MechanismName& mechanism) { return mechanism.name == text.substr(begin, end - begin); });
+    if (named != mechanism_names.end() && named->member == &Mechanisms::closed)
+      return names_of_mechanisms() + ", or all; sluice-validate suite replays clients of load generators' results";
     if (named == mechanism_names.end()) return names_of_mechanisms() + ", or all";
     into.*named->member = true;
     begin = end + 1;
@@ -171,10 +195,12 @@ int program(int argc, char** argv) {
               "device memory for KV, in token blocks, for a run whose meta.json has no num_gpu_blocks");
   flags.other("--with", "mechanisms of the server, comma separated: " + names_of_mechanisms() + ", or all",
               [&](std::string_view text) { return take_mechanisms(text, options.mechanisms); });
-  app.add_option("--all-reduce", options.stated.all_reduce,
-                 "measured all-reduces between the server's devices (CSV: bytes,time_us)");
-  flags.rate("--peer-link", options.stated.link_rate, false, "instead: the rate of a ring between the devices");
-  flags.number("--peer-latency", options.stated.link_latency_s, 0, true, "seconds of each collective on that ring");
+  CLI::Option* all_reduce = app.add_option("--all-reduce", options.stated.all_reduce,
+                                           "measured all-reduces between the server's devices (CSV: bytes,time_us)");
+  CLI::Option* link =
+      flags.rate("--peer-link", options.stated.link_rate, false, "instead: the rate of a ring between the devices");
+  CLI::Option* latency =
+      flags.number("--peer-latency", options.stated.link_latency_s, 0, true, "seconds of each collective on that ring");
   flags.whole("--multiprocessors", options.stated.multiprocessors, 1, 1 << 16,
               "of the GPU, for the tail (default: by the name in the profile's meta.yaml)");
   app.add_flag("--json", options.json, "print JSON instead of a table");
@@ -186,6 +212,10 @@ int program(int argc, char** argv) {
   for (const CLI::Option* needed : {run, profile}) {
     if (needed->count() == 0) return fail({ErrorCode::bad_input, needed->get_name(), "is missing", "a folder"});
   }
+  if (all_reduce->count() > 0 && link->count() > 0)
+    return fail({ErrorCode::bad_input, "--peer-link", "--all-reduce replaces it", "one of the two"});
+  if (latency->count() > 0 && link->count() == 0)
+    return fail({ErrorCode::bad_input, "--peer-latency", "there is no --peer-link", "the rate of that ring too"});
   return validate(options);
 }
 

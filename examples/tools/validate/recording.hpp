@@ -8,7 +8,9 @@
 #include "validate/prompts.hpp"
 #include "validate/server.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>

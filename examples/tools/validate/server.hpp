@@ -6,9 +6,15 @@
 #include "sluice/policy/cost/cuda_graphs.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include "validate/mechanisms.hpp"
+
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,7 +29,13 @@ struct Input {
   };
   std::string what; ///< with its value
   Source source = Source::stated;
-  std::string from; ///< in a few words
+  std::string from;                             ///< in a few words
+  std::vector<bool Mechanisms::*> used_by = {}; ///< any of these mechanisms needs it; empty: every replay does
+
+  [[nodiscard]] bool used(const Mechanisms& mechanisms) const {
+    return used_by.empty() ||
+           std::any_of(used_by.begin(), used_by.end(), [&](bool Mechanisms::*one) { return mechanisms.*one; });
+  }
 };
 
 inline const char* source_name(Input::Source source) {
@@ -48,7 +60,7 @@ struct Server {
   std::vector<std::int64_t> graph_sizes; ///< of its CUDA graphs; empty: it runs without graphs
   std::int64_t in_flight = 0;            ///< requests that its client has in flight at most; 0: no limit
   double front_end_s = 0;                ///< between a client's request and the engine: HTTP, chat template, tokens
-  std::string model, version;
+  std::string model;
   std::string dataset;       ///< name of the file that the prompts came from; may be empty
   std::string dataset_hash;  ///< its SHA-256; may be empty
   std::vector<Input> inputs; ///< what the recording does not say
@@ -81,15 +93,45 @@ inline sluice::Status check_scheduler(const nlohmann::json& scheduler, const std
   return {};
 }
 
-/// The sizes of the graphs that a recording lists, or vLLM's default.
-inline sluice::Status read_graph_sizes(const nlohmann::json& resolved, const std::string& path, Server& server) {
+/// Whether the server launches every kernel itself (`enforce_eager`, or a `cudagraph_mode` of NONE), so that it pads
+/// nothing. `arguments`: its engine_kwargs. vLLM's enumeration records NONE as 0 and FULL_AND_PIECEWISE as [2, 1];
+/// other modes replay graphs in fewer iterations, which is not modelled.
+inline sluice::Expected<bool> runs_without_graphs(const nlohmann::json& arguments, const nlohmann::json& resolved,
+                                                  const std::string& path) {
   using namespace sluice;
+  for (const nlohmann::json* const settings : {&arguments, &resolved}) {
+    const std::string where = path + (settings == &arguments ? ": engine_kwargs" : ": resolved_config");
+    const nlohmann::json model = settings == &arguments ? arguments : section(resolved, "model_config");
+    if (const JsonFields fields(model, where); fields.has("enforce_eager")) {
+      const Expected<bool> eager = fields.flag("enforce_eager");
+      if (!eager) return eager.error();
+      if (*eager) return true;
+    }
+    const nlohmann::json compilation = section(*settings, "compilation_config");
+    const auto mode = compilation.find("cudagraph_mode");
+    if (mode == compilation.end() || mode->is_null()) continue;
+    if (*mode == "NONE" || *mode == 0) return true;
+    if (*mode != "FULL_AND_PIECEWISE" && *mode != nlohmann::json{2, 1})
+      return unsupported(where, "cudagraph_mode is " + excerpt(mode->dump()), "NONE or FULL_AND_PIECEWISE");
+  }
+  return false;
+}
+
+/// The sizes of the graphs that a recording lists, or vLLM's default; none for a server without graphs.
+inline sluice::Status read_graph_sizes(const nlohmann::json& arguments, const nlohmann::json& resolved,
+                                       const std::string& path, Server& server) {
+  using namespace sluice;
+  const Expected<bool> eager = runs_without_graphs(arguments, resolved, path);
+  if (!eager) return eager.error();
+  if (*eager) return {};
   const nlohmann::json compilation = section(resolved, "compilation_config");
   const auto sizes = compilation.find("cudagraph_capture_sizes");
   if (sizes == compilation.end()) {
     server.graph_sizes = CudaGraphs::default_sizes(server.limits.batch);
     server.inputs.push_back({"CUDA graphs of up to " + std::to_string(server.graph_sizes.back()) + " tokens",
-                             Input::Source::stated, "vLLM's default for max_num_seqs"});
+                             Input::Source::stated,
+                             "vLLM's default for max_num_seqs",
+                             {&Mechanisms::padded, &Mechanisms::saving}});
     return {};
   }
   const auto wrong = [&](std::string what) {
@@ -104,6 +146,18 @@ inline sluice::Status read_graph_sizes(const nlohmann::json& resolved, const std
     server.graph_sizes.push_back(size.get<std::int64_t>());
   }
   return {};
+}
+
+/// Whether vLLM `version` schedules one step ahead unless it is told otherwise: since 0.14. An unknown version counts
+/// as newer, and so does a build without a release number ("0.1.dev1").
+inline bool ahead_by_default(std::string_view version) {
+  int major = 0, minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto [dot, wrong] = std::from_chars(version.data(), end, major);
+  if (wrong != std::errc{} || dot == end || *dot != '.') return true;
+  const auto [rest, wrong_too] = std::from_chars(dot + 1, end, minor);
+  if (wrong_too != std::errc{} || std::string_view(rest, end).starts_with(".dev")) return true;
+  return major > 0 || minor >= 14;
 }
 
 /// Reads a run's meta.json. `kv_blocks` replaces the recording's number if it is not 0.
@@ -146,9 +200,19 @@ inline sluice::Expected<Server> read_server(const std::string& run, std::int64_t
     if (!ahead) return ahead.error();
     server.async_scheduling = *ahead;
   } else {
-    server.inputs.push_back({"async_scheduling", Input::Source::stated, "vLLM's default since 0.14"});
+    std::string version;
+    if (const JsonFields top(*meta, path); top.has("vllm_version")) {
+      Expected<std::string> text = top.text("vllm_version", "a text");
+      if (!text) return text.error();
+      version = std::move(*text);
+    }
+    server.async_scheduling = ahead_by_default(version);
+    server.inputs.push_back({server.async_scheduling ? "async_scheduling" : "no async_scheduling",
+                             Input::Source::stated,
+                             server.async_scheduling ? "vLLM's default since 0.14" : "vLLM's default before 0.14",
+                             {&Mechanisms::ahead}});
   }
-  if (Status status = read_graph_sizes(resolved, path, server); !status) return status.error();
+  if (Status status = read_graph_sizes(arguments, resolved, path, server); !status) return status.error();
 
   const nlohmann::json cache = section(*meta, "kv_cache");
   const JsonFields kv(cache, path + ": kv_cache");
@@ -170,8 +234,8 @@ inline sluice::Expected<Server> read_server(const std::string& run, std::int64_t
     server.prefix_caching = *caching;
   }
   const JsonFields top(*meta, path);
-  const std::pair<const char*, std::string*> names[] = {
-      {"model", &server.model}, {"vllm_version", &server.version}, {"dataset_hash", &server.dataset_hash}};
+  const std::pair<const char*, std::string*> names[] = {{"model", &server.model},
+                                                        {"dataset_hash", &server.dataset_hash}};
   for (const auto& [name, place] : names) {
     if (!top.has(name)) continue;
     Expected<std::string> text = top.text(name, "a text");

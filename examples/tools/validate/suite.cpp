@@ -207,7 +207,9 @@ Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& optio
       std::error_code ignored;
       if (fs::exists(bundle_folder(profile, recording->server.tensor_parallel) / "all_reduce.csv", ignored))
         ways.push_back({});
-      if (known != nullptr && known->link_rate > 0) ways.push_back({"", known->link_rate, known->link_latency_s, 0});
+      if (known != nullptr && known->link_rate > 0)
+        ways.push_back({"", known->link_rate, known->link_latency_s, 0, Input::Source::calibrated,
+                        "the peer simulator's configuration of this recording"});
       if (ways.empty()) ways.push_back({}); // says what is missing
     }
     for (const Stated& stated : ways) {

@@ -27,12 +27,14 @@ namespace recorded {
 
 using World = sluice::TensorParallel<sluice::ServedProfile>;
 
-/// What a replay is told beside the recording and the profile.
+/// Inputs of a replay that neither the recording nor the profile has.
 struct Stated {
   std::string all_reduce;    ///< file of measured all-reduces
   double link_rate = 0;      ///< of a ring between the devices, bytes per second; 0: none stated
   double link_latency_s = 0; ///< of each collective
   int multiprocessors = 0;   ///< 0: by the profile's name of the GPU
+  Input::Source link_source = Input::Source::stated;
+  std::string link_from = "given on the command line";
 };
 
 struct BuiltWorld {
@@ -66,7 +68,7 @@ inline sluice::Expected<BundleMeta> read_bundle_meta(const std::string& bundle) 
   }
 }
 
-/// How the devices of a group exchange `bytes`: a measured table, the stated link, or none of both, which is an error.
+/// How the devices of a group exchange `bytes`: a measured table or the stated link. An error if neither is there.
 inline sluice::Expected<sluice::AllReduce> exchange_of(const std::filesystem::path& folder, int devices,
                                                        const Stated& stated, std::vector<Input>& inputs) {
   using namespace sluice;
@@ -75,10 +77,10 @@ inline sluice::Expected<sluice::AllReduce> exchange_of(const std::filesystem::pa
   if (table.empty() && stated.link_rate <= 0 && std::filesystem::exists(folder / "all_reduce.csv", ignored))
     table = (folder / "all_reduce.csv").string();
   if (!table.empty()) {
+    const char* const from = stated.all_reduce.empty() ? "the profile's all_reduce.csv" : "given on the command line";
     Expected<MeasuredLine> line = read_all_reduce(table);
     if (!line) return line.error();
-    inputs.push_back({fmt::format("all-reduces of {} devices", devices), Input::Source::stated,
-                      "all_reduce.csv, measured on another machine with such GPUs"});
+    inputs.push_back({fmt::format("all-reduces of {} devices", devices), Input::Source::stated, from});
     return AllReduce(std::move(*line), PeerPath::own, devices);
   }
   if (stated.link_rate <= 0)
@@ -86,7 +88,7 @@ inline sluice::Expected<sluice::AllReduce> exchange_of(const std::filesystem::pa
                        "all_reduce.csv in it, --all-reduce FILE or --peer-link RATE");
   inputs.push_back({fmt::format("a link of {:.0f} GB/s and {:.0f} us per collective", stated.link_rate * 1e-9,
                                 stated.link_latency_s * 1e6),
-                    Input::Source::calibrated, "the peer simulator's configuration of this recording"});
+                    stated.link_source, stated.link_from});
   PeerLink link;
   link.rate = BytesPerSecond{stated.link_rate};
   link.launch = Seconds{stated.link_latency_s};
@@ -147,11 +149,27 @@ inline sluice::Status add_unequal_decodes(const std::filesystem::path& folder, c
                       "FlashAttention 3 distributes its blocks by their length"});
     return {};
   }
-  if (attention.block_rate() <= 0 || attention.memory_rate() <= 0) return {};
-  inputs.push_back({fmt::format("{} multiprocessors", multiprocessors), Input::Source::stated, "data sheet"});
+  if (attention.block_rate() <= 0 || attention.memory_rate() <= 0) {
+    inputs.push_back({"no tail of the longest sequence", Input::Source::stated,
+                      "the profile's attention does not take longer with its context"});
+    return {};
+  }
+  inputs.push_back({fmt::format("{} multiprocessors", multiprocessors), Input::Source::stated,
+                    stated.multiprocessors > 0 ? "given on the command line" : "data sheet"});
   serving.tail = DecodeTail({multiprocessors, shape.kv_heads, shape.heads},
                             {attention.block_rate(), attention.memory_rate() * shape.kv_heads});
   return {};
+}
+
+/// The experts of each of `server`'s engines, which hold the same number each.
+inline sluice::Expected<sluice::ExpertShare> expert_share(const std::string& profile, const sluice::ModelShape& model,
+                                                          const Server& server) {
+  using namespace sluice;
+  if (model.experts % server.data_parallel != 0)
+    return unsupported(
+        profile, fmt::format("data_parallel_size {} does not divide {} experts", server.data_parallel, model.experts),
+        "engines with as many experts each");
+  return ExpertShare{model.experts, model.experts / server.data_parallel, model.experts_per_token};
 }
 
 /// Builds a recorded server's world from the bundle in `profile`.
@@ -171,6 +189,12 @@ inline sluice::Expected<BuiltWorld> build_world(const std::string& profile, cons
                        "its folder tp" + std::to_string(server.tensor_parallel));
   if (has_experts && server.tensor_parallel > 1)
     return unsupported(profile, "experts with tensor_parallel_size above 1", "a dense model, or data_parallel_size");
+  ExpertShare experts;
+  if (has_experts) {
+    const Expected<ExpertShare> share = expert_share(profile, *whole, server);
+    if (!share) return share.error();
+    experts = *share;
+  }
   const Expected<TableProfile> kernels = read_table_profile(profile, LinkCost{}, server.tensor_parallel, has_experts);
   if (!kernels) return kernels.error();
   const Expected<BundleMeta> meta = read_bundle_meta(profile);
@@ -190,7 +214,6 @@ inline sluice::Expected<BuiltWorld> build_world(const std::string& profile, cons
   }
   std::optional<ExpertParallel> group;
   if (has_experts) {
-    const ExpertShare experts{whole->experts, whole->experts / server.data_parallel, whole->experts_per_token};
     Expected<ExpertTable> table = read_expert_table(LineReader::open((folder / "moe.csv").string()), experts);
     if (!table) return table.error();
     inputs.push_back({"a router that chooses uniformly", Input::Source::stated, "no recording has its choices"});
