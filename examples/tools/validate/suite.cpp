@@ -198,7 +198,7 @@ Expected<std::vector<Row>> rows_of(const Found& found, const SuiteOptions& optio
   for (const std::string& profile : found.profiles) {
     const Expected<BundleMeta> meta = read_bundle_meta(profile);
     if (!meta) return meta.error();
-    const KnownRecording* known = find_known(recording->server, meta->gpu);
+    const KnownRecording* known = find_known(*recording, meta->gpu);
     // Devices that communicate: as measured, if the bundle has it, and by a link that is stated for this recording.
     std::vector<Stated> ways{{}};
     const bool communicates = recording->server.tensor_parallel * recording->server.data_parallel > 1;
@@ -275,7 +275,7 @@ void print_table(const std::vector<Row>& rows) {
     for (const auto& metric : row.differences.percent)
       for (const double percent : metric) fmt::print("{:>+8.1f}", percent);
     fmt::print("{:>8.2f}{:>8}  {}\n", row.differences.worst(), row.peer ? fmt::format("{:.1f}", *row.peer) : "",
-               row.bound == nullptr ? ""
+               row.bound == nullptr ? "none agreed"
                : row.holds()        ? "holds"
                                     : "MISSED");
   }

@@ -26,7 +26,7 @@ void write(const fs::path& path, const std::string& text) {
 
 /// A bundle of a model with one layer in which every kernel takes 0.1 s, whatever it computes. A step takes 1.3 s:
 /// embedding, 8 kernels of the layer (the norms twice) and attention, last norm, head and sampler make 13.
-void write_bundle(const fs::path& folder) {
+void write_bundle(const fs::path& folder, const std::string& gpu = "") {
   std::string dense = "layer,tokens,time_us\n";
   for (const char* kernel : {"embedding", "layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn",
                              "down_proj", "final_layernorm"})
@@ -34,11 +34,11 @@ void write_bundle(const fs::path& folder) {
   write(folder / "dense.csv", dense);
   write(folder / "per_sequence.csv", "layer,sequences,time_us\nlm_head,1,100000\nsampler,1,100000\n");
   write(folder / "attention.csv", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"
-                                  "0,0,1,1,100000\n16,0,0,0,100000\n");
+                                  "0,0,1,1,100000\n16,0,0,0,100000\n4096,0,0,0,100000\n");
   write(folder / "config.json",
         R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
             "intermediate_size": 128, "num_hidden_layers": 1, "vocab_size": 100, "torch_dtype": "bfloat16"})");
-  write(folder / "meta.yaml", "timed_in_graphs: true\n");
+  write(folder / "meta.yaml", "timed_in_graphs: true\ngpu: " + gpu + "\n");
 }
 constexpr double step_s = 1.3;
 
@@ -46,23 +46,24 @@ constexpr double step_s = 1.3;
 struct Traced {
   double due, sent, first, last;
 };
-std::string trace_of(const std::vector<Traced>& requests) {
+std::string trace_of(const std::vector<Traced>& requests, int prompt = 4) {
   std::string text = "request_id,server_input_tokens,output_tokens,arrival_time_us,send_time_us,first_chunk_time_us,"
                      "last_chunk_time_us,status\n";
   const auto us = [](double seconds) { return std::to_string(std::llround(seconds * 1e6)); };
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Traced& r = requests[i];
-    text += std::to_string(i) + ",4,3," + us(r.due) + "," + us(1000 + r.sent) + "," + us(1000 + r.first) + "," +
-            us(1000 + r.last) + ",ok\n";
+    text += std::to_string(i) + "," + std::to_string(prompt) + ",3," + us(r.due) + "," + us(1000 + r.sent) + "," +
+            us(1000 + r.first) + "," + us(1000 + r.last) + ",ok\n";
   }
   return text;
 }
 
-void write_recording(const fs::path& folder, const std::vector<Traced>& requests, const std::string& more = "") {
+void write_recording(const fs::path& folder, const std::vector<Traced>& requests, const std::string& more = "",
+                     int max_num_seqs = 8) {
   write(folder / "meta.json",
         R"({"model": "test", "profile": "../../bundle", "kv_cache": {"num_gpu_blocks": 100},
-            "engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 64})" +
-            more + "}");
+            "engine_kwargs": {"max_num_batched_tokens": 64, "max_num_seqs": )" +
+            std::to_string(max_num_seqs) + "}" + more + "}");
   write(folder / "trace.yaml", "trace_version: 3\n");
   write(folder / "trace.csv", trace_of(requests));
 }
@@ -82,14 +83,16 @@ TEST_CASE("a client with a request in flight sends the next when the first ends"
           sluice_test::needs_program("sluice-validate")) {
   const TemporaryFolder folder;
   write_bundle(folder.path / "bundle");
-  // Due together, one in flight: each takes three steps, and the second begins when the first has ended.
+  // Due together, one in flight: each takes three steps, and the second begins when the first has ended. The server
+  // runs one request at a time.
   write_recording(folder.path / "runs" / "closed",
-                  {{0, 0, step_s, 3 * step_s}, {0, 3 * step_s, 4 * step_s, 6 * step_s}});
+                  {{0, 0, step_s, 3 * step_s}, {0, 3 * step_s, 4 * step_s, 6 * step_s}}, "", 1);
   const nlohmann::json rows = suite(folder.path / "runs");
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].at("largest").get<double>() < 1e-3);
-  // Without that limit both are sent at once: the second waits for nothing, in its own first step.
-  CHECK(rows[0].at("ablation").at("all but clients").get<double>() < 1e-3); // its latency since it was sent is the same
+  // Without that limit both are sent at once. The second then waits three steps in the server: its TTFT is four steps
+  // instead of one, and the mean 2.5 instead of one.
+  CHECK(rows[0].at("ablation").at("all but clients").get<double>() > 149);
 }
 
 TEST_CASE("an arrival during a step joins the step after the next, if the server schedules ahead" *
@@ -104,9 +107,6 @@ TEST_CASE("an arrival during a step joins the step after the next, if the server
   CHECK(ahead.at(0).at("ablation").at("all but ahead").get<double>() > 20); // it would be a step earlier
 }
 
-TEST_CASE("single iterations are found by the tokens of the requests, and drawn" *
-          sluice_test::needs_program("sluice-validate")) {
-  const TemporaryFolder folder;
 TEST_CASE("a server whose recording lacks the setting schedules ahead if its version does so by default" *
           sluice_test::needs_program("sluice-validate")) {
   const TemporaryFolder folder;
@@ -177,6 +177,9 @@ TEST_CASE("a single run says where the inputs come from that it uses" * sluice_t
   CHECK(has(printed("--with padding " + table), "CUDA graphs of up to"));
 }
 
+TEST_CASE("single iterations are found by the tokens of the requests, and drawn" *
+          sluice_test::needs_program("sluice-validate")) {
+  const TemporaryFolder folder;
   write_bundle(folder.path / "bundle");
   const fs::path run = folder.path / "runs" / "a";
   write(run / "meta.json", R"({"model": "test", "profile": "../../bundle", "kv_cache": {"num_gpu_blocks": 100},
@@ -207,6 +210,43 @@ TEST_CASE("a front end delays a request" * sluice_test::needs_program("sluice-va
   write_bundle(folder.path / "bundle");
   write_recording(folder.path / "runs" / "front", {{0, 0, 0.5 + step_s, 0.5 + 3 * step_s}}, R"(, "front_end_s": 0.5)");
   CHECK(suite(folder.path / "runs").at(0).at("largest").get<double>() < 1e-3);
+}
+
+TEST_CASE("a saturated recording has the bound that was agreed for what its client asked for, or none" *
+          sluice_test::needs_program("sluice-validate")) {
+  struct Case {
+    const char* what;
+    int prompt;
+    double rate;        // requests per second
+    double later_s;     // measured first tokens come later than simulated
+    double pace;        // measured TPOT, in steps
+    const char* agreed; // what the table says
+  };
+  for (const Case& one : {
+           Case{"short prompts at 24: TTFT has no bound", 990, 24, 0.2, 1, "  holds"},
+           Case{"short prompts at 24: TPOT beyond 5 %", 990, 24, 0, 1.08, "  MISSED"},
+           Case{"short prompts at 30: latency beyond 8 %", 990, 30, 0.5, 1, "  MISSED"},
+           Case{"short prompts at 18, whatever the figures are", 990, 18, 3, 2, "  none agreed"},
+           Case{"long prompts at 18: every figure", 2070, 18, 0.2, 1, "  MISSED"},
+           Case{"long prompts at 12, as simulated", 2070, 12, 0, 1, "  holds"},
+           Case{"other prompts", 1500, 24, 3, 2, "  none agreed"},
+       }) {
+    CAPTURE(std::string{one.what});
+    const TemporaryFolder folder;
+    write_bundle(folder.path / "bundle", "NVIDIA H100 80GB HBM3");
+    const double first = step_s + one.later_s, last = first + 2 * one.pace * step_s;
+    const fs::path run = folder.path / "runs" / "closed";
+    write(run / "meta.json",
+          R"({"model": "Qwen/Qwen3-14B", "profile": "../../bundle", "kv_cache": {"num_gpu_blocks": 1000},
+              "engine_kwargs": {"max_num_seqs": 1, "max_num_batched_tokens": 4096}})");
+    write(run / "trace.yaml", "trace_version: 3\n");
+    write(run / "trace.csv", trace_of({{0, 0, first, last}, {1 / one.rate, last, last + first, 2 * last}}, one.prompt));
+    const Ran ran = sluice_test::run_program("sluice-validate", "suite --no-ablation --recordings '" +
+                                                                    (folder.path / "runs").string() + "'");
+    CAPTURE(ran.out);
+    CHECK(ran.out.find(one.agreed) != std::string::npos);
+    CHECK(ran.code == (std::string{one.agreed} == "  MISSED" ? 1 : 0));
+  }
 }
 
 TEST_CASE("a recording that nothing states, or without a profile, is reported in one line" *
