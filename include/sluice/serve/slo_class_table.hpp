@@ -5,6 +5,7 @@
 #include "sluice/serve/prometheus.hpp"
 #include "sluice/workload/request.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -19,6 +20,7 @@ struct SloClassName {
   std::string ttft, tbt;
 
   [[nodiscard]] static SloClassName of(const Slo& slo) { return {text(slo.ttft), text(slo.tbt)}; }
+  friend bool operator==(const SloClassName&, const SloClassName&) = default;
 
  private:
   static std::string text(Seconds seconds) {
@@ -29,8 +31,9 @@ struct SloClassName {
   }
 };
 
-/// Requests with the same SLO are one class. Clients choose SLOs, so the first `most` have a class each, and all others
-/// share one: a client cannot make the table grow.
+/// Requests whose SLOs have the same name are one class: two classes with one name would be one time series of
+/// Prometheus with two values. Clients choose SLOs, so the first `most` have a class each, and all others share one: a
+/// client cannot make the table grow.
 template <class Value>
 class SloClassTable {
  public:
@@ -39,24 +42,34 @@ class SloClassTable {
   /// `fresh`: the value of a new class.
   explicit SloClassTable(Value fresh = {}) : fresh_(std::move(fresh)) {}
 
-  [[nodiscard]] Value& of(const Slo& slo) { return all_[place(slo)].value; }
+  /// The SLO's class, which is made if there is none.
+  [[nodiscard]] Value& of(const Slo& slo) {
+    SloClassName name = SloClassName::of(slo);
+    const std::size_t at = place(name);
+    if (at == all_.size()) all_.push_back({at < most ? std::move(name) : SloClassName{"other", "other"}, fresh_});
+    return all_[at].value;
+  }
+  /// The SLO's class; null if there is none.
+  [[nodiscard]] const Value* find(const Slo& slo) const {
+    const std::size_t at = place(SloClassName::of(slo));
+    return at < all_.size() ? &all_[at].value : nullptr;
+  }
   /// Calls `visit(name, value)` for each class, in order of their first request.
   template <class Visit>
   void each(Visit&& visit) const {
-    for (std::size_t at = 0; at < all_.size(); ++at)
-      visit(at < most ? SloClassName::of(all_[at].slo) : SloClassName{"other", "other"}, all_[at].value);
+    for (const One& one : all_) visit(one.name, one.value);
   }
 
  private:
   struct One {
-    Slo slo;
+    SloClassName name;
     Value value;
   };
-  std::size_t place(const Slo& slo) {
-    for (std::size_t at = 0; at < all_.size() && at < most; ++at)
-      if (all_[at].slo == slo) return at;
-    if (all_.size() <= most) all_.push_back({slo, fresh_});
-    return all_.size() - 1;
+  /// Where the class is, or would be added.
+  [[nodiscard]] std::size_t place(const SloClassName& name) const {
+    std::size_t at = 0;
+    while (at < std::min(all_.size(), most) && all_[at].name != name) ++at;
+    return at;
   }
 
   Value fresh_;
