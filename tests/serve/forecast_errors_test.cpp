@@ -108,3 +108,15 @@ TEST_CASE("ForecastErrors: one request in a hundred of the newest may be off by 
   CHECK(beyond <= 3);
   CHECK(beyond >= 1);
 }
+
+TEST_CASE("ForecastErrors: SLOs that were only asked for take no class from those that were served") {
+  ForecastErrors errors;
+  for (int i = 0; i < 100; ++i) (void)errors.margin({Seconds{0.001 * (i + 1)}, Seconds{0.001}}); // all are refused
+  serve(errors, 1, chat, 1, 0.05, {1.1, 1.2});
+  std::vector<SloClassName> names;
+  errors.each([&](const SloClassName& name, const ForecastErrorsOfClass& of) {
+    names.push_back(name);
+    CHECK(of.ttft.size() == 1);
+  });
+  CHECK(names == std::vector{SloClassName{"0.5", "0.1"}});
+}

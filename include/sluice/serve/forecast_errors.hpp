@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// What a forecast says of one request.
+/// A forecast's times for one request.
 struct Foretold {
   RequestId id{};
   Seconds first{-1};  ///< when its first token comes, on the engine's clock; below 0: it has come, or was not reached
@@ -31,10 +31,11 @@ struct ForecastErrorsOfClass {
   RecentQuantile ttft{window}, gap{window}; ///< seconds, measured less foretold: above 0 where a forecast was too early
 };
 
-/// A gate promises a request its SLO by a forecast, and affirms that at each later admission by a new one. A request's
-/// error is its measured TTFT (longest gap) less the largest that a forecast has foretold it: what none of them saw.
-/// The margin of an SLO class is the quantile `share` of the errors of its newest requests: a forecast must keep so far
-/// from the SLO. Errors are on the engine's clock; delivery is measured apart (WrittenSlos).
+/// A gate admits a request if a forecast says that its SLO will be met. Each later admission makes a new forecast of
+/// the requests that are running. A request's error is its measured TTFT (longest gap) less the largest that any of
+/// these forecasts predicted. The margin of an SLO class is the quantile `share` of the errors of its newest requests:
+/// a forecast must be earlier than the SLO by the margin. Errors are on the engine's clock; WrittenSlos measures
+/// delivery.
 ///
 /// Rejected: the error of the first forecast. Later newcomers delay a request up to its SLO, which is no error. The
 /// error of the last forecast: it looked ahead for the shortest time. A margin that is a share of the forecast: an
@@ -81,8 +82,9 @@ class ForecastErrors {
   void left(RequestId id) { live_.erase(index(id)); }
 
   /// Seconds that a forecast must keep from this SLO.
-  [[nodiscard]] SloLead margin(const Slo& slo) {
-    const ForecastErrorsOfClass& own = classes_.of(slo);
+  [[nodiscard]] SloLead margin(const Slo& slo) const {
+    const ForecastErrorsOfClass* const found = classes_.find(slo); // refused requests must not take classes
+    const ForecastErrorsOfClass& own = found == nullptr ? all_ : *found;
     const SloLead little = unmeasured_lead(slo);
     return {margin(own.ttft, all_.ttft, little.ttft), margin(own.gap, all_.gap, little.tbt)};
   }
