@@ -50,7 +50,7 @@ class MeasuredPace {
 
  private:
   std::optional<ForeseenStep> next_;
-  static constexpr int window = 200; ///< iterations: a forecast stands between a few of them alone
+  static constexpr int window = 200; ///< iterations: many, because forecasts run only between a few
   double slowdown_ = 1;
   int samples_ = 0;
   double seconds_ = 0, after_ = 0; ///< mean iteration, and mean time before one

@@ -72,7 +72,8 @@ class SloReading final : public EventListener {
   [[nodiscard]] bool misses(const Miss& one) const {
     return std::find(missed_.begin(), missed_.end(), one) != missed_.end();
   }
-  /// What the copy says of the requests that keep their firm limit so far. To one that does not, nothing is promised.
+  /// The copy's times for the requests that keep their firm limit so far. Others have missed their SLO, so their times
+  /// are no forecasts to be measured.
   [[nodiscard]] std::vector<Foretold> foretold(Seconds now) const {
     std::vector<Foretold> all;
     for (const auto& [at, one] : of_)
