@@ -8,6 +8,7 @@
 // In the order of the layers, which the formatter would sort away.
 // clang-format off
 #include "sluice/workload/content.hpp"
+#include "sluice/workload/dealt.hpp"
 #include "sluice/workload/distributions.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"

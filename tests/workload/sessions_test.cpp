@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: what a generator draws, and what opening and resampling them keeps.
+#include "sluice/workload/dealt.hpp"
 #include "sluice/workload/open_sessions.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/session_spec.hpp"
@@ -11,8 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace sluice;
@@ -200,4 +204,60 @@ TEST_CASE("sessions are resampled whole, and one that is drawn again shares the 
     for (const auto& [content, sessions] : sessions_of) CHECK(sessions.size() == 1);
     CHECK(sessions_of.size() == 40);
   }
+}
+
+namespace {
+
+/// The sessions of a text, at their recorded arrivals.
+struct Opened {
+  SessionGenerator source;
+  OpenSessions open{};
+  Expected<std::optional<RequestSpec>> next() { return open.next(source); }
+  [[nodiscard]] std::span<const ContentPiece> content() const { return open.content(); }
+};
+static_assert(TraceReader<Opened> && KnowsContent<Opened>);
+
+/// A stream of requests that belong to no session.
+struct Apart {
+  SessionGenerator source;
+  Expected<std::optional<RequestSpec>> next() {
+    Expected<std::optional<RequestSpec>> request = source.next();
+    if (request && *request) (*request)->session = 0;
+    return request;
+  }
+};
+
+/// Checks that three tenants share the requests of `make()` and that a session's go to one of them. Returns how many
+/// requests each has.
+template <class Make>
+std::vector<std::size_t> check_dealt(Make&& make) {
+  constexpr std::uint64_t tenants = 3;
+  std::multiset<std::tuple<double, std::int64_t, std::int64_t>> all, dealt;
+  const auto note = [](auto& set, const RequestSpec& request) {
+    set.emplace(request.arrival.count(), request.prompt.count(), request.output.count());
+  };
+  for (const RequestSpec& request : read(make()).requests) note(all, request);
+  std::map<std::uint32_t, std::uint64_t> tenant_of;
+  std::vector<std::size_t> counts;
+  for (std::uint64_t tenant = 0; tenant < tenants; ++tenant) {
+    const Drawn drawn = read(Dealt{make(), tenant, tenants, 5});
+    counts.push_back(drawn.requests.size());
+    for (const RequestSpec& request : drawn.requests) {
+      note(dealt, request);
+      if (request.session != 0) CHECK(tenant_of.try_emplace(request.session, tenant).first->second == tenant);
+    }
+  }
+  CHECK(dealt == all);
+  return counts;
+}
+
+} // namespace
+
+TEST_CASE("a shared stream is dealt without loss, and a session's requests to one tenant, closed or open") {
+  const SessionSpec spec = *parse_sessions(small);
+  const auto closed = check_dealt([&] { return SessionGenerator{spec, 3}; });
+  const auto open = check_dealt([&] { return Opened{SessionGenerator{spec, 3}}; });
+  const auto apart = check_dealt([&] { return Apart{SessionGenerator{spec, 3}}; });
+  CHECK(open == closed); // arrivals do not change a session's tenant
+  for (const auto& counts : {closed, apart}) CHECK(*std::min_element(counts.begin(), counts.end()) > 10);
 }

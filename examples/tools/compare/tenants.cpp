@@ -2,10 +2,10 @@
 // Turns --tenants into several setups in one comparison.
 #include "compare/tenants.hpp"
 
-#include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/workload/dealt.hpp"
 
 #include "engines/registry.hpp"
 #include <fmt/format.h>
@@ -43,29 +43,6 @@ Expected<TenantFlag> read_tenant(const std::string& text) {
   return flag_error("--tenants", fmt::format("'{}' is no tenant", text),
                     "a model and its share of the device's memory, weights and KV, such as opt-13b@0.35");
 }
-
-/// One tenant's requests from a shared stream: each request, or whole session, goes to one tenant, at random with equal
-/// probability.
-class Dealt {
- public:
-  Dealt(Requests all, std::size_t tenant, std::size_t tenants, std::uint64_t seed)
-      : all_(std::move(all)), tenant_(tenant), tenants_(tenants), random_(seed) {}
-  Expected<std::optional<RequestSpec>> next() {
-    for (;;) {
-      Expected<std::optional<RequestSpec>> request = all_.next();
-      if (!request || !*request) return request;
-      if (!(*request)->follows) dealt_ = random_.below(tenants_);
-      if (dealt_ == tenant_) return request;
-    }
-  }
-  [[nodiscard]] std::span<const ContentPiece> content() const { return all_.content(); }
-
- private:
-  Requests all_;
-  std::size_t tenant_, tenants_;
-  std::size_t dealt_ = 0; ///< to whom the last request went
-  Random random_;
-};
 
 /// Checks the flags against --tenants.
 Status check_with_tenants(const Options& options) {
@@ -257,7 +234,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
                            seed = options.workload.seed](Slo slo) -> Expected<Requests> {
         Expected<Requests> stream = open(slo);
         if (!stream) return stream.error();
-        const auto dealt = std::make_shared<Dealt>(*std::move(stream), i, count, seed + 77);
+        const auto dealt = std::make_shared<Dealt<Requests>>(*std::move(stream), i, count, seed + 77);
         return Requests{[dealt] { return dealt->next(); }, [dealt] { return dealt->content(); }};
       };
       requests = prepared->workload.requests;
