@@ -50,6 +50,16 @@ class AgentSessionsReader {
     return reader;
   }
 
+  /// One session, from its file's text.
+  static Expected<AgentSessionsReader> from_text(const std::string& text, const std::string& name) {
+    const Expected<nlohmann::json> file = parse_json_object(text, name);
+    if (!file) return file.error();
+    AgentSessionsReader reader;
+    reader.files_.push_back(name);
+    if (Status status = reader.read_session(*file); !status) return status.error();
+    return reader;
+  }
+
   Expected<std::optional<RequestSpec>> next() {
     if (turn_ == turns_.size()) {
       if (session_ == files_.size()) return std::optional<RequestSpec>{};
@@ -68,14 +78,17 @@ class AgentSessionsReader {
   AgentSessionsReader() = default;
 
   Status read_session() {
-    const std::string& path = files_[session_];
-    const Expected<nlohmann::json> file = read_json_object(path, longest_file);
+    const Expected<nlohmann::json> file = read_json_object(files_[session_], longest_file);
     if (!file) return file.error();
-    const JsonFields fields(*file, path);
+    return read_session(*file);
+  }
+  Status read_session(const nlohmann::json& file) {
+    const std::string& path = files_[session_];
+    const JsonFields fields(file, path);
     const Expected<std::int64_t> block = fields.whole("block_size", 1, max_request_tokens);
     if (!block) return block.error();
-    const auto requests = file->find("requests");
-    if (requests == file->end() || !requests->is_array() || requests->empty())
+    const auto requests = file.find("requests");
+    if (requests == file.end() || !requests->is_array() || requests->empty())
       return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
     const Seconds start = between * static_cast<double>(session_);
     ++session_;
