@@ -20,7 +20,7 @@ struct PrefixUse {
   std::size_t looked_up = 0;
 };
 
-/// The block hits of Belady's rule on the leaves of the prefix tree (MIN): the leaf that is used next the latest
+/// The block hits of Belady's rule on the leaves of the prefix tree (MIN): the leaf that is looked up next the latest
 /// leaves, or the new block itself if it is that one. No tier of `capacity` blocks that keeps whole prefixes has more
 /// hits for these requests, one after the other (tests/state/memory/belady_test.cpp compares it with all possible
 /// evictions).
