@@ -36,6 +36,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace compared {
@@ -399,6 +400,22 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
                  }};
 }
 
+/// The mean of a distribution of lengths. Of a lognormal one: at most a little more, since long draws are repeated.
+double mean_of(const LengthDistribution& lengths) {
+  const auto middle = [](const UniformLength& range) {
+    return 0.5 * static_cast<double>(range.least.count() + range.most.count());
+  };
+  if (const auto* fixed = std::get_if<FixedLength>(&lengths)) return static_cast<double>(fixed->tokens.count());
+  if (const auto* uniform = std::get_if<UniformLength>(&lengths)) return middle(*uniform);
+  if (const auto* lognormal = std::get_if<LognormalLength>(&lengths)) return lognormal->mean;
+  double sum = 0, weights = 0;
+  for (const BinnedLength::Bin& bin : std::get<BinnedLength>(lengths).bins) {
+    sum += bin.weight * middle(bin.lengths);
+    weights += bin.weight;
+  }
+  return sum / weights;
+}
+
 /// A generated workload whose requests' records would fill the memory is refused before it is drawn.
 Status check_count(const WorkloadOptions& workload) {
   constexpr std::int64_t most = 20'000'000; // 2 GB of records for each run
@@ -407,12 +424,14 @@ Status check_count(const WorkloadOptions& workload) {
   if (describes_sessions(*workload.generate)) {
     const Expected<SessionSpec> spec = parse_sessions(*workload.generate);
     if (!spec) return spec.error();
-    asked = std::min(spec->sessions, workload.limit.value_or(spec->sessions)); // each has at least one request
+    // The turns are random, but that many sessions have about the mean.
+    asked = std::llround(static_cast<double>(spec->sessions) * mean_of(spec->turns));
   } else {
     const Expected<GeneratorSpec> spec = parse_generator(*workload.generate);
     if (!spec) return spec.error();
-    asked = std::min(spec->requests, workload.limit.value_or(spec->requests));
+    asked = spec->requests;
   }
+  asked = std::min(asked, workload.limit.value_or(asked));
   if (asked <= most) return {};
   return flag_error("--generate",
                     fmt::format("it has {} requests, and each takes about 100 bytes of every run's records", asked),
