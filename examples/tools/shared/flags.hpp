@@ -141,6 +141,26 @@ class Flags {
     });
   }
 
+  /// A list of integers from `least` to `most`, separated by commas.
+  CLI::Option* wholes(const std::string& flag, std::vector<std::int64_t>& place, std::int64_t least, std::int64_t most,
+                      const std::string& help) {
+    const std::string expected =
+        "a whole number from " + std::to_string(least) + " to " + std::to_string(most) + ", or several with commas";
+    return read(flag, "N,...", help, [=, &place](std::string_view text) -> std::string {
+      place.clear();
+      for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        std::int64_t value = 0;
+        const auto [stop, wrong] = std::from_chars(text.data() + begin, text.data() + end, value);
+        if (wrong != std::errc{} || stop != text.data() + end || value < least || value > most) return expected;
+        if (std::find(place.begin(), place.end(), value) != place.end()) return "each number once";
+        place.push_back(value);
+        begin = end + 1;
+      }
+      return {};
+    });
+  }
+
   /// A flag that names a file of flags, as CLI11 reads it: `port = 8080`, a line each. The command line overrides it.
   void from_file(const std::string& flag) {
     app_.set_config(flag, "", "a file of further flags, a line each as 'port = 8080'; the command line overrides it")

@@ -37,7 +37,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> limit;
   std::int64_t block = 512, device = 0, host = 0, engines = 1, chunk = 256;
-  std::vector<double> capacity{1'000, 10'000, 50'000};
+  std::vector<std::int64_t> capacity{1'000, 10'000, 50'000};
 };
 
 /// A request with its tokens in memory once it is answered, and how many it looks up.
@@ -86,6 +86,14 @@ std::vector<std::vector<BlockKey>> keys_of(const std::vector<Use>& uses, Tokens 
   for (std::size_t i = 0; i < uses.size(); ++i) block_keys(uses[i].content, block, keys[i]);
   return keys;
 }
+/// How many different blocks there are. A larger tier finds what one of this size does, and its store only takes more
+/// memory.
+std::int64_t different_blocks(const std::vector<std::vector<BlockKey>>& keys) {
+  std::unordered_set<std::uint64_t> different;
+  for (const std::vector<BlockKey>& of : keys)
+    for (const BlockKey key : of) different.insert(static_cast<std::uint64_t>(key));
+  return static_cast<std::int64_t>(different.size());
+}
 /// The blocks that a prompt looks up: the last token is always computed.
 std::size_t looked_up(Tokens prompt, Tokens block, std::size_t known) {
   return std::min(static_cast<std::size_t>((prompt.count() - 1) / block.count()), known);
@@ -99,21 +107,20 @@ std::string one_tier(const Options& options, const std::vector<Use>& uses,
                      const std::vector<std::vector<BlockKey>>& keys) {
   const Tokens block{options.block};
   std::int64_t lookups = 0, blocks = 0;
-  std::unordered_set<std::uint64_t> different;
+  const std::int64_t different = different_blocks(keys);
   std::vector<PrefixUse> all;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     all.push_back({keys[i], looked_up(uses[i].prompt, block, keys[i].size())});
     lookups += (uses[i].prompt.count() - 1) / block.count();
     blocks += static_cast<std::int64_t>(keys[i].size());
-    for (const BlockKey key : keys[i]) different.insert(static_cast<std::uint64_t>(key));
   }
   std::vector<TextTable::Column> columns{{"", "rule"}};
   std::vector<TokenBlocks> capacities;
-  for (const double capacity : options.capacity) {
-    capacities.emplace_back(static_cast<std::int64_t>(capacity));
-    columns.push_back({"found by a tier of ... blocks, %", fmt::format("{}", capacities.back().count())});
+  for (const std::int64_t capacity : options.capacity) {
+    capacities.emplace_back(std::min(capacity, different));
+    columns.push_back({"found by a tier of ... blocks, %", fmt::format("{}", capacity)});
   }
-  capacities.emplace_back(static_cast<std::int64_t>(different.size()));
+  capacities.emplace_back(different);
   columns.push_back({"found by a tier of ... blocks, %", "all"});
   TextTable table(columns);
   for (const Replacement rule : {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive}) {
@@ -133,16 +140,18 @@ std::string one_tier(const Options& options, const std::vector<Use>& uses,
   for (const TokenBlocks capacity : capacities) row.push_back(share(belady_hits(all, capacity), lookups));
   table.row(std::move(row));
   return fmt::format("{} requests look up {} blocks of {} tokens; they have {} blocks, {} of them different.\n\n",
-                     uses.size(), lookups, block.count(), blocks, different.size()) +
+                     uses.size(), lookups, block.count(), blocks, different) +
          table.text();
 }
 
 /// Device and host: a row per way to copy.
 std::string two_tiers(const Options& options, const std::vector<Use>& uses,
                       const std::vector<std::vector<BlockKey>>& keys) {
+  const std::int64_t different = different_blocks(keys);
+  const TokenBlocks device{std::min(options.device, different)}, host{std::min(options.host, different)};
   TextTable table({{"", "copies"}, {"found, %", "device"}, {"found, %", "host"}, {"", "blocks written"}});
   for (const HostCopies copies : {HostCopies::inclusive, HostCopies::write_back, HostCopies::exclusive}) {
-    UntimedTiers tiers(TokenBlocks{options.device}, TokenBlocks{options.host}, copies);
+    UntimedTiers tiers(device, host, copies);
     std::int64_t lookups = 0;
     for (std::size_t i = 0; i < uses.size(); ++i) {
       tiers.serve(keys[i], looked_up(uses[i].prompt, Tokens{options.block}, keys[i].size()));
@@ -202,7 +211,8 @@ int program(int argc, char** argv) {
   flags.whole("--seed", options.seed, 0, 1'000'000'000, "the generator's seed (default: 1)");
   flags.whole("--limit", options.limit, 1, 1'000'000'000, "read the first N requests only");
   flags.whole("--block-tokens", options.block, 1, 1'000'000, "tokens per block (default: 512)");
-  flags.numbers("--blocks", options.capacity, 1, true, "sizes of the tier, in blocks (default: 1000,10000,50000)");
+  flags.wholes("--blocks", options.capacity, 1, 1'000'000'000,
+               "sizes of the tier, in blocks (default: 1000,10000,50000)");
   flags.whole("--device-blocks", options.device, 1, 1'000'000'000,
               "with --host-blocks: two tiers, this many blocks on the device");
   flags.whole("--host-blocks", options.host, 1, 1'000'000'000, "and this many on the host");
@@ -217,6 +227,11 @@ int program(int argc, char** argv) {
     return wrong({ErrorCode::bad_input, "--generate", "there is a --trace as well", "one of the two"});
   if (const char* flag = read_without_trace(options))
     return wrong({ErrorCode::bad_input, flag, "there is no --trace", "--trace as well"});
+  if (!options.trace.empty() && flags.app().count("--seed") > 0)
+    return wrong({ErrorCode::bad_input, "--seed", "a --trace is given, of which nothing is drawn",
+                  "--seed with generated sessions"});
+  if (flags.app().count("--chunk-tokens") > 0 && flags.app().count("--engines") == 0)
+    return wrong({ErrorCode::bad_input, "--chunk-tokens", "no engines share a pool", "--engines as well"});
   if ((options.device > 0) != (options.host > 0))
     return wrong({ErrorCode::bad_input, options.device > 0 ? "--device-blocks" : "--host-blocks",
                   "the other tier has no size", "--device-blocks and --host-blocks"});
@@ -225,7 +240,7 @@ int program(int argc, char** argv) {
   const std::vector<std::vector<BlockKey>> keys = keys_of(*uses, Tokens{options.block});
   fmt::print("{}", one_tier(options, *uses, keys));
   if (options.device > 0) fmt::print("\n{}", two_tiers(options, *uses, keys));
-  if (options.engines > 1 || flags.app().count("--engines") > 0) fmt::print("\n{}", shared_pool(options, *uses, keys));
+  if (flags.app().count("--engines") > 0) fmt::print("\n{}", shared_pool(options, *uses, keys));
   return 0;
 }
 
