@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 using namespace sluice;
@@ -50,6 +51,11 @@ struct NaiveLru {
     while (blocks.size() > capacity) blocks.pop_front();
     return stored;
   }
+  void touch(const Keys& keys) {
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+      if (holds(*key)) blocks.splice(blocks.end(), blocks, std::find(blocks.begin(), blocks.end(), *key));
+  }
+  void remove(BlockKey key) { blocks.remove(key); }
 };
 
 /// LFU, block by block: evicts the fewest uses, among equals the longest unused.
@@ -75,6 +81,12 @@ struct NaiveLfu {
     }
     return stored;
   }
+  void touch(const Keys& keys) {
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+      if (const auto block = blocks.find(*key); block != blocks.end())
+        block->second = {block->second.first + 1, ++time};
+  }
+  void remove(BlockKey key) { blocks.erase(key); }
 };
 
 /// ARC as vLLM's offloading manager: `touch`, then `prepare_store`, which evicts one block after the other from the
@@ -85,7 +97,11 @@ struct NaiveArc {
   double target = 0;
 
   bool holds(BlockKey key) const { return in(t1, key) || in(t2, key); }
-  std::size_t store(const Keys& keys) {
+  void remove(BlockKey key) {
+    t1.remove(key);
+    t2.remove(key);
+  }
+  void touch(const Keys& keys) {
     for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
       const double one = static_cast<double>(b1.size()), two = static_cast<double>(b2.size());
       if (holds(*key)) {
@@ -102,6 +118,9 @@ struct NaiveArc {
         b2.push_back(*key);
       }
     }
+  }
+  std::size_t store(const Keys& keys) {
+    touch(keys);
     Keys wanted;
     for (const BlockKey key : keys)
       if (!holds(key)) wanted.push_back(key);
@@ -140,7 +159,7 @@ struct NaiveArc {
 
 template <class Naive>
 void compare(Replacement replacement) {
-  std::size_t hits = 0, evictions = 0, refused = 0;
+  std::size_t hits = 0, evictions = 0, refused = 0, removed = 0, single = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);
     const std::size_t capacity = random.below(30);
@@ -155,12 +174,38 @@ void compare(Replacement replacement) {
       CHECK(store.find(keys) == found);
       hits += found;
       all.insert(keys.begin(), keys.end());
-      const std::size_t stored = store.store(keys, [&](BlockKey key) {
+      const auto evicted = [&](BlockKey key) {
         ++evictions;
         CHECK(all.count(key) == 1);
-      });
-      CHECK(stored == naive.store(keys));
-      refused += stored == 0 && found < keys.size() ? 1u : 0u;
+      };
+      switch (random.below(8)) { // as another tier uses it
+      case 0:
+        store.touch(keys);
+        naive.touch(keys);
+        break;
+      case 1: {
+        const std::size_t from = random.below(keys.size() + 1);
+        for (std::size_t i = from; i < keys.size(); ++i) {
+          removed += naive.holds(keys[i]) ? 1u : 0u;
+          naive.remove(keys[i]);
+        }
+        store.remove(std::span<const BlockKey>(keys).subspan(from));
+        break;
+      }
+      case 2: {
+        const BlockKey key = keys[random.below(keys.size())];
+        const bool touched = random.below(2) == 0, is_new = !naive.holds(key);
+        const bool stored = (touched || is_new) && naive.store({key}) > 0;
+        CHECK(store.store_one(key, touched, evicted) == stored);
+        single += stored ? 1u : 0u;
+        break;
+      }
+      default: {
+        const std::size_t stored = store.store(keys, evicted);
+        CHECK(stored == naive.store(keys));
+        refused += stored == 0 && found < keys.size() ? 1u : 0u;
+      }
+      }
       held.clear();
       for (const BlockKey key : all) {
         CHECK(store.holds(key) == naive.holds(key));
@@ -172,6 +217,8 @@ void compare(Replacement replacement) {
   }
   CHECK(hits > 1000);
   CHECK(evictions > 1000);
+  CHECK(removed > 100);
+  CHECK(single > 100);
   if (replacement == Replacement::adaptive) CHECK(refused > 10);
 }
 
