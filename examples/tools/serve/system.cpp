@@ -19,7 +19,8 @@
 #include "sluice/world/machine/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
-#include "engines/registry.hpp"
+#include "engines/numbers.hpp"
+#include "engines/system.hpp"
 #include "run/computer.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
@@ -29,9 +30,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -177,12 +181,27 @@ Expected<Served> simulated(const Options& options) {
                 "simulated"};
 }
 
+/// The systems that the command line names; --set may name their policies. /whatif's default systems are left out: a
+/// number that only they have changes nothing that is served.
+std::vector<engines::System> named_systems(const Options& options, const engines::System& system) {
+  std::vector<engines::System> all{system};
+  const auto add = [&all](std::string_view name) {
+    if (const Expected<const engines::System*> found = running::find_system(name)) all.push_back(**found);
+  };
+  add(options.tee);
+  for (std::string_view names = options.what_if; !names.empty();) {
+    const std::size_t end = std::min(names.find(','), names.size());
+    add(names.substr(0, end));
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return all;
+}
+
 } // namespace
 
 Expected<Served> set_up(const Options& options, const engines::System& system) {
-  // A second engine that serves the same requests (--tee) may have other policies.
   Expected<std::vector<engines::NumberSetting>> numbers =
-      engines::read_settings(options.run.set, engines::real_systems());
+      engines::read_settings(options.run.set, named_systems(options, system));
   if (!numbers) return numbers.error();
   Expected<Served> served = options.simulate.empty() ? on_machine(options, system) : simulated(options);
   if (served) served->setup.numbers = *std::move(numbers);

@@ -162,6 +162,16 @@ TEST_CASE("sluice-serve: a port in use, a missing model" * needs_program("sluice
   check_refused("sluice-serve", "--model /nowhere --port 0", "--model: ");
 }
 
+TEST_CASE("sluice-serve: --set names a policy of a system that the command line names" *
+          needs_program("sluice-serve")) {
+  const std::string lag = "--model /nowhere --port 0 --system VllmSwap --set LargestVirtualLagFirst.alpha=1 ";
+  check_refused("sluice-serve", lag, "--set: no policy of these systems is called 'LargestVirtualLagFirst'");
+  check_refused("sluice-serve", lag + "--tee VllmRecompute --what-if OrbitFlow", "--set: no policy of these systems");
+  for (const char* more :
+       {"--tee SuperInfer", "--what-if SuperInfer", "--what-if OrbitFlow,SuperInfer"}) // --set passes
+    check_refused("sluice-serve", lag + more, "--model: ");
+}
+
 TEST_CASE("sluice-load: mistakes are reported in one line" * needs_program("sluice-load")) {
   const std::string some = generated(1, 1, 1);
   check_refused("sluice-load", "", "there is nothing to ask for; expected --generate or --trace");
