@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -185,6 +186,36 @@ TEST_CASE("ForecastSlo admits requests without an SLO; without time to look, sof
   const Served soft = serve_clients<VllmSwap>(twice, hurried);
   CHECK(soft.admitted() == 60);
   CHECK(metric(soft, "forecast_unlooked_total{admitted=\"true\"}") > 0);
+}
+
+TEST_CASE("ForecastSlo says if it may not look because running streams cannot wait, and for how long") {
+  Server server = small_server();
+  server.limits.batch_tokens = Tokens{2048}; // a prompt is one slow step, longer than the TBT of the stream after it
+  std::vector<Sent> both = clients(2, 1, {Slo{}.ttft, Seconds{0.1}}, 5);
+  both[0].at = Seconds{0};
+  both[1].at = Seconds{2};
+  for (Sent& one : both) {
+    one.generation.prompt.assign(1500, 5);
+    one.generation.max_tokens = 300;
+  }
+  const Case of{server, 1, 0, 1, both};
+  double now = 0;
+  LettingIn gate;
+  gate.gate.mode = ForecastMode::hard;
+  gate.gate.clock = [&now] { return now += 15e-6; };
+  const Became hard = serve_clients<VllmSwap>(of, gate).of[1];
+  CHECK(!hard.admitted);
+  CHECK(hard.error.code == "not_forecast");
+  CHECK(hard.error.message.find("not looked at: running streams cannot wait") == 0);
+  const double slow_s = serve_clients<VllmSwap>(of, open_to_all()).of[0].ttft.count();
+  REQUIRE(slow_s > 0.2);
+  CHECK(hard.retry_after_s > slow_s - 0.1); // what is missing: at most a whole TBT of the slow step is there
+  CHECK(hard.retry_after_s < slow_s + gate.gate.most_s);
+
+  gate.gate.mode = ForecastMode::soft;
+  const Became soft = serve_clients<VllmSwap>(of, gate).of[1];
+  CHECK(soft.admitted);
+  CHECK(soft.forecast.find("not looked at: running streams cannot wait") == 0);
 }
 
 namespace {

@@ -72,8 +72,16 @@ struct ForecastSlo {
 
  private:
   [[nodiscard]] double share() const { return mode == ForecastMode::hard ? hard_share : soft_share; }
-  /// What happens to a newcomer without a look to the end. `most`: of the budget, in seconds.
-  void without_look(GateAnswer& answer, const char* why, double most) const;
+  /// Why there is no look, or none to the end, and in how many seconds there may be one.
+  struct Unlooked {
+    std::string why;
+    double again_s = 0;
+  };
+  /// `most_s`: bound of the budget.
+  [[nodiscard]] Unlooked share_is_used(double most_s) const;
+  [[nodiscard]] Unlooked streams_cannot_wait(double spare_s) const;
+  /// What happens to a newcomer without a look to the end.
+  void without_look(GateAnswer& answer, const char* looked, const Unlooked& unlooked) const;
   template <class E>
   void refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
               detail::Forecasting<E>& forecasting) const;
@@ -92,7 +100,7 @@ struct Foreseen {
   Seconds looked{0};    ///< how far the copy ran
   Slo kept;             ///< the SLO that it was judged by, with a margin
   std::optional<ForeseenStep> next;
-  std::vector<Foretold> foretold; ///< of it and the others; of `soft` of it alone
+  std::vector<Foretold> foretold; ///< of the newcomer; with `hard`, of the others too
 
   [[nodiscard]] bool good() const { return keeps && !harms; }
 };
@@ -253,17 +261,25 @@ class Forecasting {
 
 } // namespace detail
 
-inline void ForecastSlo::without_look(GateAnswer& answer, const char* why, double most) const {
+inline ForecastSlo::Unlooked ForecastSlo::share_is_used(double most_s) const {
+  const double missing_s = std::min(budget.usual_s(), most_s) - budget.left_s();
+  return {"forecasts have had their share of the engine's time", missing_s / share()};
+}
+
+inline ForecastSlo::Unlooked ForecastSlo::streams_cannot_wait(double spare_s) const {
+  return {"running streams cannot wait for a forecast and a slow step", budget.usual_s() - spare_s};
+}
+
+inline void ForecastSlo::without_look(GateAnswer& answer, const char* looked, const Unlooked& unlooked) const {
   answer.unlooked = true;
-  answer.forecast = why;
+  answer.forecast = std::string{looked} + ": " + unlooked.why;
   if (mode != ForecastMode::hard) return;
   answer.admit = false;
   answer.error.status = 429;
   answer.error.type = "rate_limit_error";
   answer.error.code = "not_forecast";
-  const double missing_s = std::min(budget.usual_s(), most) - budget.left_s();
-  answer.retry_after_s = std::max(0.05, missing_s / share());
-  answer.forecast += "; looking ahead is possible in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
+  answer.retry_after_s = std::max(0.05, unlooked.again_s);
+  answer.forecast += "; looking ahead may be possible in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
   answer.error.message = answer.forecast;
 }
 
@@ -296,12 +312,14 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const bool idle = outlook.engine().alive() == 0;
   const double most = std::max(most_s, outlook.pace().mean_s());
   budget.earn(outlook.pace(), share(), most);
-  const double spare_s = idle ? most : std::max(0.0, outlook.spare_s());
-  const double left_s = idle ? most : std::min(budget.left_s(), spare_s);
-  if (!idle && (!budget.allows(most) || spare_s < budget.usual_s())) { // running streams have waited long enough
-    without_look(answer, "not looked at: forecasts have had their share of the engine's time", most);
+  const double spare_s = idle ? most : outlook.spare_s();
+  const double left_s = idle ? most : std::min(budget.left_s(), std::max(0.0, spare_s));
+  const bool streams_can_wait = std::max(0.0, spare_s) >= budget.usual_s();
+  if (!idle && (!streams_can_wait || !budget.allows(most))) {
+    without_look(answer, "not looked at", streams_can_wait ? share_is_used(most) : streams_cannot_wait(spare_s));
     return answer;
   }
+  const double budget_s = budget.left_s(); // before this forecast spends it
   const double began = clock();
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
   detail::Foreseen seen = forecasting.now();
@@ -319,7 +337,8 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const double ended = clock();
   budget.spend(decided - began, ended - decided, idle);
   if (mode == ForecastMode::hard && seen.good() && !seen.all && !idle)
-    without_look(answer, "not looked at to the end: forecasts have had their share of the engine's time", most);
+    without_look(answer, "not looked at to the end",
+                 spare_s < budget_s ? streams_cannot_wait(spare_s - (ended - began)) : share_is_used(most));
   answer.foresight = Foresight{.ttft = seen.ttft,
                                .took_s = ended - began,
                                .next = answer.admit ? seen.next : forecasting.next_without(),
