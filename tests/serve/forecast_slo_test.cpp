@@ -218,6 +218,79 @@ TEST_CASE("ForecastSlo says if it may not look because running streams cannot wa
   CHECK(soft.forecast.find("not looked at: running streams cannot wait") == 0);
 }
 
+TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, if they ask for no less") {
+  std::vector<Sent> sent = clients(10, 1, Slo{}, 5); // their prompts take seconds
+  for (std::size_t i = 0; i < 10; ++i) {
+    sent[i].at = Seconds{1e-6 * static_cast<double>(i)};
+    sent[i].generation.prompt.assign(1500, 5);
+    sent[i].generation.max_tokens = 300;
+  }
+  for (std::size_t i = 10; i < 30; ++i) {
+    Sent one = sent.front();
+    one.at = Seconds{1 + 1e-6 * static_cast<double>(i)}; // between the same two steps
+    one.generation.slo = usual_slo;
+    one.generation.prompt.resize(i < 20 ? 400 : 100);
+    one.generation.sequence = i;
+    sent.push_back(one);
+  }
+  const Case of{small_server(), 1, 0, 1, sent};
+  double now = 0;
+  LettingIn gate;
+  gate.gate.mode = ForecastMode::hard;
+  gate.gate.clock = [&now] { return now += 50e-6; };
+  const Served served = serve_clients<VllmSwap>(of, gate);
+  const Became& looked = served.of[10];
+  REQUIRE(looked.error.code == "slo_not_keepable");
+  int same = 0, others = 0;
+  for (std::size_t i = 11; i < 30; ++i) {
+    CAPTURE(i);
+    CHECK(!served.of[i].admitted);
+    CHECK(served.of[i].retry_after_s > 0);
+    const bool by_finding = served.of[i].error.message.find("a request for no more was refused") == 0;
+    if (by_finding) {
+      ++same;
+      CHECK(i < 20); // the others ask for less
+      CHECK(served.of[i].error.code == "slo_not_keepable");
+      CHECK(served.of[i].error.status == 429);
+    } else if (served.of[i].error.code == "not_forecast") {
+      ++others;
+      CHECK(i >= 20);
+    }
+  }
+  CHECK(same > 0);
+  CHECK(others > 0);
+  CHECK(metric(served, "forecast_unlooked_total{admitted=\"false\"}") == same + others);
+}
+
+TEST_CASE("a forecast's finding covers those who ask for no less, until a request leaves") {
+  const detail::Finding finding{.slo = usual_slo, .prompt = 100, .most_tokens = 50, .have_left = 7};
+  Generation same;
+  same.slo = usual_slo;
+  same.prompt.assign(100, 5);
+  same.max_tokens = 50;
+  CHECK(finding.covers(same, 7));
+  CHECK(!finding.covers(same, 8));
+  Generation more = same, less = same;
+  more.prompt.resize(101);
+  more.max_tokens = 51;
+  more.slo = {Seconds{1}, Seconds{0.05}};
+  CHECK(finding.covers(more, 7));
+  less.prompt.resize(99);
+  CHECK(!finding.covers(less, 7));
+  less = same;
+  less.max_tokens = 49;
+  CHECK(!finding.covers(less, 7));
+  less = same;
+  less.slo.ttft = Seconds{3};
+  CHECK(!finding.covers(less, 7));
+  less = same;
+  less.slo.tbt = Slo{}.tbt;
+  CHECK(!finding.covers(less, 7));
+  less = same;
+  less.priority = -1;
+  CHECK(!finding.covers(less, 7));
+}
+
 namespace {
 
 /// Forecasts that take time on the virtual clock: the starvation that they caused, and the bound.

@@ -116,6 +116,8 @@ class EngineFigures {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? Slo{} : found->second.firm;
   }
+  /// Requests that have left the engine, by ending or by being cancelled.
+  [[nodiscard]] std::int64_t have_left() const { return state_.ended + state_.cancelled; }
   void on(const events::Planned& event) {
     const View& view = event.view;
     const Plan& plan = event.plan;

@@ -32,9 +32,29 @@ enum class ForecastMode : std::uint8_t {
 };
 
 namespace detail {
+
 struct Foreseen;
 template <class E>
 class Forecasting;
+
+/// A forecast's reason to refuse a newcomer. It also holds for later newcomers that ask for no less, until a request
+/// leaves the engine.
+struct Finding {
+  Slo slo{}; ///< of the refused newcomer, as are the next three
+  std::size_t prompt = 0;
+  std::int64_t most_tokens = 0;
+  int priority = 0;
+  std::int64_t have_left = 0; ///< requests, when the forecast was made
+  Seconds at{0};              ///< then, on the engine's clock
+  ApiError error{};
+  double retry_after_s = 0;
+
+  [[nodiscard]] bool covers(const Generation& newcomer, std::int64_t have_left_now) const {
+    return have_left == have_left_now && newcomer.prompt.size() >= prompt && newcomer.max_tokens >= most_tokens &&
+           newcomer.slo.ttft <= slo.ttft && newcomer.slo.tbt <= slo.tbt && newcomer.priority == priority;
+  }
+};
+
 } // namespace detail
 
 /// Runs a copy of the engine in simulation with the newcomer in it, until all requests with an SLO have ended. Counts
@@ -65,7 +85,8 @@ struct ForecastSlo {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
 
-  LookBudget budget{}; ///< the part of the share that is not used yet
+  LookBudget budget{};                      ///< the part of the share that is not used yet
+  std::optional<detail::Finding> finding{}; ///< of the last newcomer that a forecast refused
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
@@ -80,6 +101,8 @@ struct ForecastSlo {
   /// `most_s`: bound of the budget.
   [[nodiscard]] Unlooked share_is_used(double most_s) const;
   [[nodiscard]] Unlooked streams_cannot_wait(double spare_s) const;
+  /// Replaces the reason and wait of a refusal without a look by the last finding's, if it covers the newcomer.
+  void refuse_by_finding(GateAnswer& answer, const Generation& newcomer, std::int64_t have_left, Seconds now) const;
   /// What happens to a newcomer without a look to the end.
   void without_look(GateAnswer& answer, const char* looked, const Unlooked& unlooked) const;
   template <class E>
@@ -283,6 +306,20 @@ inline void ForecastSlo::without_look(GateAnswer& answer, const char* looked, co
   answer.error.message = answer.forecast;
 }
 
+inline void ForecastSlo::refuse_by_finding(GateAnswer& answer, const Generation& newcomer, std::int64_t have_left,
+                                           Seconds now) const {
+  if (answer.admit || !finding || !finding->covers(newcomer, have_left)) return;
+  const Seconds age = now - finding->at;
+  answer.forecast =
+      "a request for no more was refused " + detail::seconds_text(age) + " s ago: " + finding->error.message;
+  answer.error = finding->error;
+  answer.error.message = answer.forecast;
+  if (finding->error.status == 429)
+    answer.retry_after_s = std::max(answer.retry_after_s, finding->retry_after_s - age.count());
+  else
+    answer.retry_after_s = 0;
+}
+
 template <class E>
 void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
                          detail::Forecasting<E>& forecasting) const {
@@ -317,6 +354,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const bool streams_can_wait = std::max(0.0, spare_s) >= budget.usual_s();
   if (!idle && (!streams_can_wait || !budget.allows(most))) {
     without_look(answer, "not looked at", streams_can_wait ? share_is_used(most) : streams_cannot_wait(spare_s));
+    refuse_by_finding(answer, newcomer, outlook.have_left(), outlook.engine().now());
     return answer;
   }
   const double budget_s = budget.left_s(); // before this forecast spends it
@@ -333,6 +371,14 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   if (mode == ForecastMode::hard && !seen.good()) {
     forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
     refuse(answer, newcomer, seen, forecasting);
+    finding = detail::Finding{.slo = newcomer.slo,
+                              .prompt = newcomer.prompt.size(),
+                              .most_tokens = newcomer.max_tokens,
+                              .priority = newcomer.priority,
+                              .have_left = outlook.have_left(),
+                              .at = outlook.engine().now(),
+                              .error = answer.error,
+                              .retry_after_s = answer.retry_after_s};
   }
   const double ended = clock();
   budget.spend(decided - began, ended - decided, idle);

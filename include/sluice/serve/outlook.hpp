@@ -55,6 +55,8 @@ class Outlook {
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const { return figures_->attainment(id); }
   /// The SLO that such a request must be given for its client's to be met: less what delivery takes.
   [[nodiscard]] Slo firm(RequestId id) const { return figures_->firm(id); }
+  /// Requests that have left the engine since the server began.
+  [[nodiscard]] std::int64_t have_left() const { return figures_->have_left(); }
   /// How far a forecast must keep from the newcomer's SLO, as its errors so far say.
   [[nodiscard]] const SloLead& margin() const { return margin_; }
 
