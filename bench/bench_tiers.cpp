@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -25,9 +27,9 @@ std::vector<BlockKey> keys_of(std::uint64_t request) {
   for (std::size_t i = 0; i < path; ++i) keys.push_back(key = next_key(key, (request << 8) + i));
   return keys;
 }
-double worth(std::size_t /*i*/) { return 1; }
 
-/// A twin of `least_recent` from the standard library, as one would write it first.
+/// A twin of `least_recent` from the standard library. A block that is used again moves within the list, and a new one
+/// takes the node of the evicted one, so that only the table allocates.
 class ListStore {
  public:
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
@@ -38,12 +40,18 @@ class ListStore {
   void store(std::span<const BlockKey> keys) {
     for (std::size_t i = keys.size(); i-- > 0;) {
       const auto [place, added] = places_.try_emplace(static_cast<std::uint64_t>(keys[i]));
-      if (!added) list_.erase(place->second);
-      list_.push_back(static_cast<std::uint64_t>(keys[i]));
+      if (!added) {
+        list_.splice(list_.end(), list_, place->second);
+        continue;
+      }
+      if (list_.size() < blocks) {
+        list_.push_back(static_cast<std::uint64_t>(keys[i]));
+      } else {
+        places_.erase(list_.front());
+        list_.splice(list_.end(), list_, list_.begin());
+        list_.back() = static_cast<std::uint64_t>(keys[i]);
+      }
       place->second = std::prev(list_.end());
-      if (list_.size() <= blocks) continue;
-      places_.erase(list_.front());
-      list_.pop_front();
     }
   }
 
@@ -85,17 +93,31 @@ void look_up(benchmark::State& state, Store& store, Put put) {
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-void put_keys(TierStore& store, const std::vector<BlockKey>& keys) { store.store(keys, TierStore::Forget{}, worth); }
+/// Writes requests to a tier. A block's worth is random and grows with time, so that leaves move through the heap and
+/// new blocks are stored; a constant worth would leave each leaf at its place.
+class Writer {
+ public:
+  void operator()(TierStore& store, const std::vector<BlockKey>& keys) {
+    constexpr double tier = static_cast<double>(blocks) / static_cast<double>(path); // requests
+    ++requests_;
+    store.store(keys, TierStore::Forget{}, [&](std::size_t i) { // a key is a hash
+      return requests_ + tier * 0x1.0p-64 * static_cast<double>(static_cast<std::uint64_t>(keys[i]));
+    });
+  }
+
+ private:
+  double requests_ = 0;
+};
 
 void write_tier(benchmark::State& state) {
   TierStore store(TokenBlocks{static_cast<std::int64_t>(blocks)}, static_cast<Replacement>(state.range(0)));
-  write_and_evict(state, store, put_keys);
+  write_and_evict(state, store, Writer{});
   state.counters["bytes/block"] = static_cast<double>(store.bytes()) / static_cast<double>(blocks);
   state.SetLabel(std::string{name(store.replacement())});
 }
 void look_up_tier(benchmark::State& state) {
   TierStore store(TokenBlocks{static_cast<std::int64_t>(blocks)}, static_cast<Replacement>(state.range(0)));
-  look_up(state, store, put_keys);
+  look_up(state, store, Writer{});
   state.SetLabel(std::string{name(store.replacement())});
 }
 void write_lists(benchmark::State& state) {
