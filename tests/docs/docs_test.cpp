@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The docs name files, links, layers, systems and generators that exist. (Their code is compiled: see CMakeLists.txt.)
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/session_spec.hpp"
 
 #include <doctest/doctest.h>
 
@@ -117,8 +117,13 @@ TEST_CASE("the workloads that the pages generate can be generated") {
   for (const fs::path& document : documents())
     for (const std::string& spec : matches(read(document), R"(--generate '([^']+)')")) {
       CAPTURE(document.string());
-      const auto parsed = sluice::parse_generator(spec);
-      CHECK_MESSAGE(parsed.has_value(), (parsed ? spec : parsed.error().line()));
+      const auto check = [&](const auto& parsed) {
+        CHECK_MESSAGE(parsed.has_value(), (parsed ? spec : parsed.error().line()));
+      };
+      if (sluice::describes_sessions(spec))
+        check(sluice::parse_sessions(spec));
+      else
+        check(sluice::parse_generator(spec));
       ++specs;
     }
   CHECK(specs >= 5);
