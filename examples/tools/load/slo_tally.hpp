@@ -2,8 +2,8 @@
 // SloTally: how many answers kept their SLOs, by the client's clock.
 #pragma once
 
+#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/report/observer/deadlines.hpp"
 #include "sluice/workload/request.hpp"
 
 #include "stream_check.hpp" // by its place: tests include this header without the programs' include path
