@@ -22,7 +22,7 @@ namespace {
 template <class Transfer>
 using Task = PlacementTask<PlainCost, Transfer, PerLayer>;
 
-struct Scene {
+struct GroupedBatch {
   HandMade made;
   std::vector<Claim> claims;
   LayerBlocks device{0};
@@ -35,8 +35,8 @@ struct Scene {
 };
 
 /// Decoding requests, all required, with memory for a share of their KV and a link for any part of it.
-Scene random_scene(Random& random, std::int64_t requests) {
-  Scene scene;
+GroupedBatch random_scene(Random& random, std::int64_t requests) {
+  GroupedBatch scene;
   std::int64_t blocks = 0;
   for (std::int64_t i = 0; i < requests; ++i) {
     const Slot slot = scene.made.decoding(Tokens{between(random, 1, 400)}, Tokens{between(random, 1, 50)}, Tokens{500});
@@ -65,7 +65,7 @@ TEST_CASE_TEMPLATE("a plan for any number of requests fits, and its step is what
   int offloads = 0, infeasible = 0;
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
-    Scene scene = random_scene(random, between(random, 1, 70));
+    GroupedBatch scene = random_scene(random, between(random, 1, 70));
     if (round % 3 == 0) scene.cost.rate = scene.cost.rate / 50.0; // no plan keeps the SLO unless nearly all fits
     const View view = scene.made.view();
     const Task<Transfer> task = scene.task<Transfer>(view, scene.claims.size());
@@ -95,7 +95,7 @@ TEST_CASE("with as many groups as requests the plan is the exact search's") {
   int compared = 0;
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
-    const Scene scene = random_scene(random, between(random, 1, 4));
+    const GroupedBatch scene = random_scene(random, between(random, 1, 4));
     const View view = scene.made.view();
     const Task<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
     GroupedDistance grouped{.options = {.node_limit = 100'000}};
@@ -119,7 +119,7 @@ TEST_CASE("groups serve a large batch no worse than the best single distance, in
   int compared = 0, better = 0;
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    const Scene scene = random_scene(random, between(random, 60, 256));
+    const GroupedBatch scene = random_scene(random, between(random, 60, 256));
     const View view = scene.made.view();
     const Task<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
     GroupedDistance policy;

@@ -33,7 +33,7 @@ using Alone = BasicWorthJoining<Anything, Anything>;
 static_assert(Placement<Alone> && Placement<WorthJoining>);
 using Task = PlacementTask<PlainCost, DeadlinePool, PerLayer>;
 
-struct Scene {
+struct CrowdedDevice {
   HandMade made;
   std::vector<Claim> claims;
   std::size_t required = 0;
@@ -55,7 +55,7 @@ struct Scene {
 };
 
 /// What the class comment says, decoded token by token until all have ended: is each step worth it?
-bool worth_it_to_the_end(const Scene& scene, const View& view, std::size_t count,
+bool worth_it_to_the_end(const CrowdedDevice& scene, const View& view, std::size_t count,
                          const std::map<std::uint32_t, int>& left, double worth, int tokens_ahead, bool late) {
   double slo = 1e9;
   for (std::size_t i = 0; i < count; ++i) slo = std::min(slo, view.row(scene.claims[i].slot).spec.slo.tbt.count());
@@ -87,7 +87,7 @@ TEST_CASE("newcomers join as long as every step to the end is worth it") {
   int all = 0, some = 0, in_time = 0, late = 0;
   for (int round = 0; round < 1500; ++round) {
     CAPTURE(round);
-    Scene scene;
+    CrowdedDevice scene;
     for (std::int64_t i = between(random, 0, 30); i > 0; --i) scene.made.lengths.learn(Tokens{between(random, 2, 400)});
     const Seconds tbt{0.02 + 0.1 * random.uniform()};
     for (std::int64_t i = between(random, 0, 4); i > 0; --i)
@@ -128,7 +128,7 @@ TEST_CASE("newcomers join as long as every step to the end is worth it") {
 
 TEST_CASE("a pressing claim that is not worth it has no plan; an optional one just does not join") {
   for (const bool presses : {true, false}) {
-    Scene scene;
+    CrowdedDevice scene;
     scene.add(Tokens{200}, Tokens{5}, true, 1, Seconds{5}, Seconds{0.05});
     scene.add(Tokens{200}, Tokens{0}, false, 1, Seconds{5}, Seconds{0.05});
     scene.device = LayerBlocks{8 * 2};
@@ -148,7 +148,7 @@ TEST_CASE("a pressing claim that is not worth it has no plan; an optional one ju
 
 TEST_CASE("a batch whose own step is not worth it has no plan, unless one request is left") {
   for (const int requests : {1, 2, 3}) {
-    Scene scene;
+    CrowdedDevice scene;
     for (int i = 0; i < requests; ++i) scene.add(Tokens{100}, Tokens{5}, true, 1, Seconds{5}, Seconds{0.05});
     scene.device = LayerBlocks{8 * 100};
     const View view = scene.made.view();
