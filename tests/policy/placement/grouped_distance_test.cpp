@@ -20,7 +20,7 @@ using namespace sluice::testing;
 namespace {
 
 template <class Transfer>
-using Task = PlacementTask<PlainCost, Transfer, PerLayer>;
+using LayerTask = PlacementTask<PlainCost, Transfer, PerLayer>;
 
 struct GroupedBatch {
   HandMade made;
@@ -29,7 +29,7 @@ struct GroupedBatch {
   PlainCost cost;
 
   template <class Transfer>
-  [[nodiscard]] Task<Transfer> task(const View& view, std::size_t required) const {
+  [[nodiscard]] LayerTask<Transfer> task(const View& view, std::size_t required) const {
     return {view, claims, required, device, LayerBlocks{1 << 24}, cost, Window{1, 16}};
   }
 };
@@ -52,7 +52,7 @@ GroupedBatch random_scene(Random& random, std::int64_t requests) {
 }
 
 template <class Policy, class Transfer>
-Verdict solved(const Policy& policy, const Task<Transfer>& task, Plan& plan) {
+Verdict solved(const Policy& policy, const LayerTask<Transfer>& task, Plan& plan) {
   typename Policy::template State<Transfer> state;
   return policy.solve(task, state, plan);
 }
@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE("a plan for any number of requests fits, and its step is what
     GroupedBatch scene = random_scene(random, between(random, 1, 70));
     if (round % 3 == 0) scene.cost.rate = scene.cost.rate / 50.0; // no plan keeps the SLO unless nearly all fits
     const View view = scene.made.view();
-    const Task<Transfer> task = scene.task<Transfer>(view, scene.claims.size());
+    const LayerTask<Transfer> task = scene.task<Transfer>(view, scene.claims.size());
     Plan plan;
     const Verdict verdict = solved(GroupedDistance{}, task, plan);
     infeasible += !verdict.feasible;
@@ -97,7 +97,7 @@ TEST_CASE("with as many groups as requests the plan is the exact search's") {
     CAPTURE(round);
     const GroupedBatch scene = random_scene(random, between(random, 1, 4));
     const View view = scene.made.view();
-    const Task<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
+    const LayerTask<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
     GroupedDistance grouped{.options = {.node_limit = 100'000}};
     DistancePlacement exact{.options = {.node_limit = 100'000}};
     Plan a, b;
@@ -121,7 +121,7 @@ TEST_CASE("groups serve a large batch no worse than the best single distance, in
     CAPTURE(round);
     const GroupedBatch scene = random_scene(random, between(random, 60, 256));
     const View view = scene.made.view();
-    const Task<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
+    const LayerTask<FairShare> task = scene.task<FairShare>(view, scene.claims.size());
     GroupedDistance policy;
     Plan plan, uniform;
     const bool feasible = solved(policy, task, plan).feasible;

@@ -31,7 +31,7 @@ struct Anything {
 };
 using Alone = BasicWorthJoining<Anything, Anything>;
 static_assert(Placement<Alone> && Placement<WorthJoining>);
-using Task = PlacementTask<PlainCost, DeadlinePool, PerLayer>;
+using PooledTask = PlacementTask<PlainCost, DeadlinePool, PerLayer>;
 
 struct CrowdedDevice {
   HandMade made;
@@ -49,7 +49,7 @@ struct CrowdedDevice {
     claims.push_back({slot, row.pending(), row.pending(), runs});
     required += runs;
   }
-  [[nodiscard]] Task task(const View& view) const {
+  [[nodiscard]] PooledTask task(const View& view) const {
     return {view, claims, required, device, LayerBlocks{1 << 20}, cost, Window{1, 64}};
   }
 };
@@ -152,7 +152,7 @@ TEST_CASE("a batch whose own step is not worth it has no plan, unless one reques
     for (int i = 0; i < requests; ++i) scene.add(Tokens{100}, Tokens{5}, true, 1, Seconds{5}, Seconds{0.05});
     scene.device = LayerBlocks{8 * 100};
     const View view = scene.made.view();
-    const Task task = scene.task(view);
+    const PooledTask task = scene.task(view);
     const double computed = scene.cost.step(task.steady_decode(scene.claims.size())).total(8).count();
     for (const double longer : {0.9, 1.1}) {
       Alone policy;
