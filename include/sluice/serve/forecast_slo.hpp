@@ -99,7 +99,7 @@ struct ForecastSlo {
     double again_s = 0;
   };
   /// `most_s`: bound of the budget.
-  [[nodiscard]] Unlooked share_is_used(double most_s) const;
+  [[nodiscard]] Unlooked share_is_used(double most) const;
   [[nodiscard]] Unlooked streams_cannot_wait(double spare_s) const;
   /// Replaces the reason and wait of a refusal without a look by the last finding's, if it covers the newcomer.
   void refuse_by_finding(GateAnswer& answer, const Generation& newcomer, std::int64_t have_left, Seconds now) const;
@@ -284,8 +284,8 @@ class Forecasting {
 
 } // namespace detail
 
-inline ForecastSlo::Unlooked ForecastSlo::share_is_used(double most_s) const {
-  const double missing_s = std::min(budget.usual_s(), most_s) - budget.left_s();
+inline ForecastSlo::Unlooked ForecastSlo::share_is_used(double most) const {
+  const double missing_s = std::min(budget.usual_s(), most) - budget.left_s();
   return {"forecasts have had their share of the engine's time", missing_s / share()};
 }
 
