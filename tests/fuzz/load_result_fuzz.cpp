@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(load_result) {
   // The reader opens its file twice, so the text needs one.
   static const std::string path = [] {
     std::string folder = (std::filesystem::temp_directory_path() / "sluice-fuzz-XXXXXX").string();

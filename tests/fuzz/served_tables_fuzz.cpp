@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(served_tables) {
   std::string rest{sluice_test::text_of(data, size)};
   const auto next_file = [&rest](const char* name) {
     const std::size_t end = std::min(rest.find("---\n"), rest.size());
