@@ -2,7 +2,7 @@
 // a_cache_policy: which KV outlives its request in host memory, by a policy of your own.
 //
 // The problem: the turns of a chat repeat the whole conversation, but between two turns other users take the device's
-// memory. Goals of this example: write a Caching policy in thirty lines, and compare it with caching nothing below the
+// memory. Goals of this program: write a Caching policy in thirty lines, and compare it with caching nothing below the
 // device and with HiCache, on generated chats in a closed loop.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"

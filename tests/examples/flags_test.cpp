@@ -136,7 +136,7 @@ TEST_CASE("every program that reads traces detects their format" * needs_program
   };
   write(path, azure);
   const std::string wanted = served(" --format azure");
-  CHECK(wanted.find("VllmSwap,4,") != std::string::npos);
+  CHECK(wanted.find("VllmSwap,off,4,") != std::string::npos);
   CHECK(served("") == wanted);
   write(path, mooncake);
   CHECK(served("") == wanted);
