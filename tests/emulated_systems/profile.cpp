@@ -166,12 +166,12 @@ class LookedAtGpu : public EmulatedGpu {
     std::int64_t bytes = 0;                   ///< of the batch
     std::size_t most_under_way = 0;           ///< batches
     std::vector<Ticket> under_way;
-    bool late = true; ///< no batch continued after a megabyte
+    bool late = true; ///< no batch continued after a batch's bytes
     std::int64_t all = 0;
   };
   void copy_async(StreamId stream, const Copy& copy) {
     Way& way = of(stream);
-    way.late = way.late && way.bytes < (1 << 20);
+    way.late = way.late && way.bytes < LinkBatches::bytes;
     way.bytes += copy.bytes;
     way.most_copies = std::max(way.most_copies, ++way.copies);
     ++way.all;
@@ -197,13 +197,16 @@ class LookedAtGpu : public EmulatedGpu {
   std::array<Way, stream_count> ways_;
 };
 
-TEST_CASE("copies are timed as a machine's link issues them: in small batches, two under way") {
+TEST_CASE("copies are timed as a machine's link issues them: in its batches, as many under way") {
   for (const std::int64_t bytes : {96, 40'000, 600'000, 2'000'000}) {
     CAPTURE(bytes);
     auto gpu = std::make_shared<LookedAtGpu>(5);
     auto copies = StreamCopyTimer<LookedAtGpu>::make(gpu, Bytes{4 << 20});
     REQUIRE(copies);
     const std::int64_t expected = std::clamp<std::int64_t>((4 << 20) / bytes, 4, 1024);
+    const std::int64_t a_batch =
+        std::min({expected, std::int64_t{LinkBatches::copies}, (LinkBatches::bytes + bytes - 1) / bytes});
+    const auto batches = static_cast<std::size_t>((expected + a_batch - 1) / a_batch);
     for (const bool both : {false, true}) {
       for (const StreamId stream : {StreamId::to_device, StreamId::to_host}) gpu->of(stream) = {};
       const CopySeconds seconds = (*copies)->time(bytes, true, both);
@@ -212,10 +215,10 @@ TEST_CASE("copies are timed as a machine's link issues them: in small batches, t
       CHECK(gpu->of(StreamId::to_host).all == (both ? expected : 0));
       const LookedAtGpu::Way& in = gpu->of(StreamId::to_device);
       CHECK(in.all == expected);
-      CHECK(in.most_under_way == 2);
+      CHECK(in.most_under_way == std::min(LinkBatches::most, batches));
       CHECK(in.under_way.empty());
       CHECK(in.late);
-      CHECK(in.most_copies == std::min<std::int64_t>(32, ((1 << 20) + bytes - 1) / bytes));
+      CHECK(in.most_copies == a_batch);
     }
   }
 }
