@@ -99,14 +99,13 @@ struct BasicStreamedShare {
                         Seconds slo, int near) {
     int good = 0; // nothing streams: no share is better
     int bad = parts + 1;
-    const auto try_share = [&](int part) {
-      if (part <= good || part >= bad) return;
+    for (int tried = 0; bad - good > 1; ++tried) {
+      const int neighbour = bad == near ? near - 1 : near + 1;
+      const int part = tried == 0 ? near : tried == 1 ? neighbour : good + (bad - good) / 2;
+      if (part <= good || part >= bad) continue;
       const Seconds time = step.of(estimate, geometry, work, level_of(geometry, part).plan);
       (time <= slo * (1 + 1e-9) ? good : bad) = part;
-    };
-    try_share(near);
-    try_share(bad == near ? near - 1 : near + 1);
-    while (bad - good > 1) try_share(good + (bad - good) / 2);
+    }
     return good;
   }
 };

@@ -434,7 +434,8 @@ class LinkSchedule {
       if (at < entries.size() && entries[at].state.in_transfer() && entries[at].device == flight.device + i)
         ended(entries[at], flight.ref.block + i);
       else
-        store_->ended_unwanted(static_cast<std::size_t>(flight.device + i), static_cast<std::size_t>(flight.host + i));
+        store_->ended_unwanted(static_cast<std::size_t>(flight.device) + at,
+                               static_cast<std::size_t>(flight.host) + at);
     }
   }
   void complete_in(const Flight& flight, bool failed) {
