@@ -18,7 +18,7 @@ namespace {
 /// Places anything, so that only WorthJoining decides. The step is as long as the scene says.
 struct Anything {
   using role = roles::Placement;
-  static constexpr bool places_layers = true;
+  [[maybe_unused]] static constexpr bool places_layers = true;
   template <class Transfer>
   struct State {};
   double step_s = 0;
