@@ -45,9 +45,8 @@ struct PromptChunk {
     state.decodes = decodes;
     if (decodes == 0 || std::isinf(slo)) return view.limits.batch_tokens;
     // Compared as double: a deadline that is all but over asks for more tokens than an integer holds.
-    const auto most = static_cast<double>(view.limits.batch_tokens.count() - decodes);
-    const double prompts = std::max(0.0, std::min(most, std::max(state.tokens, due)));
-    return Tokens{std::min(view.limits.batch_tokens.count(), decodes + static_cast<std::int64_t>(prompts))};
+    const double prompts = std::min(static_cast<double>(view.limits.batch_tokens.count()), std::max(state.tokens, due));
+    return std::min(view.limits.batch_tokens, Tokens{decodes + static_cast<std::int64_t>(prompts)});
   }
   /// Remembers what was proposed with that budget.
   void proposed(const View& view, State& state, const Proposal& proposal) const {

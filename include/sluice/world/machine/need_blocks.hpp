@@ -167,7 +167,7 @@ class BlockNeeds {
 
   std::vector<KvNeed> firsts_, others_;
   std::vector<WeightNeed> weights_;
-  /// A scheduled request of which not everything is resident, and the position of its last need so far.
+  /// A scheduled request with KV that is not resident, and the position of its last need so far.
   struct Moving {
     const ScheduledRequest* scheduled = nullptr;
     int previous = -1;
