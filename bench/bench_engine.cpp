@@ -139,9 +139,9 @@ E engine(int batch) {
     const bench::VirtualCost cost{std::make_shared<bench::CostObject<Roofline>>(roofline())};
     using World = BasicSimulated<bench::VirtualCost>;
     auto world = std::make_shared<bench::BackendObject<World>>(World{cost});
-    return std::move(*E::make({limits, geometry, blocks, blocks, cost, bench::VirtualBackend{std::move(world)}}));
+    return std::move(*E::make({limits, geometry, blocks, blocks, {}, cost, bench::VirtualBackend{std::move(world)}}));
   } else {
-    return std::move(*E::make({limits, geometry, blocks, blocks, roofline(), Simulated{roofline()}}));
+    return std::move(*E::make({limits, geometry, blocks, blocks, {}, roofline(), Simulated{roofline()}}));
   }
 }
 
