@@ -4,11 +4,6 @@
 
 using namespace architecture;
 
-// The build writes these beside this program. Each is a translation unit with every header, so the link fails if a
-// header defines something twice.
-int sluice_odr_first();
-int sluice_odr_second();
-
 namespace {
 
 Layers three_layers() {
@@ -145,8 +140,4 @@ TEST_CASE("the check of kernel headers reports CUDA in code for any compiler and
 TEST_CASE("no header throws, prints, dispatches virtually or ends the process") {
   for (const Header& each : read_headers("include"))
     for (const std::string& fault : word_faults(each)) FAIL_CHECK(fault);
-}
-
-TEST_CASE("two translation units with every header link into one program") {
-  CHECK(sluice_odr_first() + sluice_odr_second() == 2);
 }

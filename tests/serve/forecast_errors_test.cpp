@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 using namespace sluice;
@@ -34,10 +35,12 @@ TEST_CASE("ForecastErrors: measured less foretold, of the first token and of the
   CHECK(errors.measured() == 2);
   CHECK(errors.margin(chat).ttft.count() == doctest::Approx(0.25)); // more than is kept anyway at the beginning
   CHECK(errors.margin(chat).tbt == unmeasured_lead(chat).tbt);
-  for (std::uint32_t id = 1; id < ForecastErrors::few; ++id)
+  for (std::uint32_t id = 1; id < ForecastErrors::few - 1; ++id)
     serve(errors, id, chat, 2.0, 0.05, {1.5, 1.52}); // sooner than foretold: no margin, and the first one's stays
+  CHECK(errors.margin(chat).tbt == unmeasured_lead(chat).tbt);
+  serve(errors, ForecastErrors::few, chat, 2.0, 0.05, {3.0, 3.06}); // the second largest of a hundred is their P99
   CHECK(errors.margin(chat).ttft.count() == doctest::Approx(0.25));
-  CHECK(errors.margin(chat).tbt.count() == doctest::Approx(0.015));
+  CHECK(errors.margin(chat).tbt.count() == doctest::Approx(0.01));
 }
 
 TEST_CASE("ForecastErrors: later forecasts may foretell worse, which is then no error") {
@@ -84,14 +87,18 @@ TEST_CASE("ForecastErrors: a class has its own margin once it has some errors, u
     late.push_back(by);
     serve(errors, id++, chat, 1, 0.05, {1 + by, 1.05 + by});
   }
-  CHECK(errors.margin(batch).ttft.count() == doctest::Approx(*std::max_element(late.begin(), late.end())));
+  const auto second_largest = [](std::vector<double> values) { // the P99 of a hundred
+    std::nth_element(values.begin(), values.begin() + 1, values.end(), std::greater<>{});
+    return values[1];
+  };
+  CHECK(errors.margin(batch).ttft.count() == doctest::Approx(second_largest(late)));
   for (std::size_t i = 0; i < ForecastErrors::few; ++i) {
     const double by = 3 * random.uniform();
     slow.push_back(by);
     serve(errors, id++, batch, 1, 0.05, {1 + by, 1.05 + by});
   }
-  CHECK(errors.margin(chat).ttft.count() == doctest::Approx(*std::max_element(late.begin(), late.end())));
-  CHECK(errors.margin(batch).ttft.count() == doctest::Approx(*std::max_element(slow.begin(), slow.end())));
+  CHECK(errors.margin(chat).ttft.count() == doctest::Approx(second_largest(late)));
+  CHECK(errors.margin(batch).ttft.count() == doctest::Approx(second_largest(slow)));
 }
 
 TEST_CASE("ForecastErrors: one request in a hundred of the newest may be off by more than the margin") {

@@ -5,10 +5,10 @@
 #include "sluice/core/units.hpp"
 
 #include <concepts>
-#include <functional>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 namespace sluice {
 
@@ -41,6 +41,16 @@ constexpr bool is_whole() {
     return std::is_integral_v<T>;
 }
 
+/// What `of`, a pointer to a member or a function, says of `policy`. Not std::invoke: `<functional>` would be in every
+/// program.
+template <class Of, class P>
+constexpr auto& member(const Of& of, P& policy) {
+  if constexpr (std::is_member_object_pointer_v<Of>)
+    return policy.*of;
+  else
+    return of(policy);
+}
+
 } // namespace detail
 
 /// One parameter of a policy, a number, a unit or a bool (0 or 1), and its bounds, which belong to it. `Of` is a
@@ -57,16 +67,16 @@ struct Number {
       : name(named), of(member), least(from), most(to), what(means) {}
 
   template <class P>
-  using value_type = std::remove_cvref_t<std::invoke_result_t<Of, P&>>;
+  using value_type = std::remove_cvref_t<decltype(detail::member(std::declval<const Of&>(), std::declval<P&>()))>;
   template <class P>
   static constexpr bool whole = detail::is_whole<value_type<P>>();
   template <class P>
   [[nodiscard]] constexpr double get(const P& policy) const {
-    return detail::plain(std::invoke(of, policy));
+    return detail::plain(detail::member(of, policy));
   }
   template <class P>
   constexpr void set(P& policy, double value) const {
-    std::invoke(of, policy) = detail::from_plain<value_type<P>>(value);
+    detail::member(of, policy) = detail::from_plain<value_type<P>>(value);
   }
 };
 

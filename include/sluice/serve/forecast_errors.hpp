@@ -45,8 +45,9 @@ class ForecastErrors {
   /// Of the admitted, one in a hundred may break its TTFT by an error of the forecast, and one in a hundred its TBT.
   static constexpr double share = 0.99;
   /// With fewer errors than that, a class uses those of all classes; if they have no more, the margin is at least a
-  /// fifth of the SLO.
-  static constexpr std::size_t few = 20;
+  /// fifth of the SLO. The next error exceeds the largest of n with probability 1 / (n + 1), so fewer than a hundred
+  /// have no P99.
+  static constexpr std::size_t few = 100;
 
   /// A request with this SLO has entered.
   void entered(RequestId id, const Slo& slo) { live_.insert_or_assign(index(id), Live{.slo = slo}); }

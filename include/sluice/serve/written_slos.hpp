@@ -22,8 +22,8 @@ namespace sluice {
 /// Measures delivery: from when a token was due until it was written.
 ///
 /// `lead` is how much earlier than its SLO an engine must serve a request so that delivery does not break it: the P99,
-/// over the newest answers, of an answer's slowest delivery, and at least a fifth of the SLO until a few answers have
-/// ended. One late token breaks an answer's SLO, so the P99 of single tokens would break nearly every long answer.
+/// over the newest answers, of an answer's slowest delivery, and at least a fifth of the SLO until a hundred answers
+/// have ended. One late token breaks an answer's SLO, so the P99 of single tokens would break nearly every long answer.
 /// Tokens that come together, as when a deposit is emptied at the end, were not due one by one and are left out.
 class WrittenSlos {
  public:
@@ -117,7 +117,7 @@ class WrittenSlos {
   struct Verdicts {
     std::int64_t met = 0, missed = 0;
   };
-  static constexpr std::size_t window = 256, few = 20;
+  static constexpr std::size_t window = 256, few = 100; // few: as in ForecastErrors
 
   void count(const SloAttainment& kept, Seconds now) {
     const SloAttainment::Verdict verdict = kept.verdict(now);

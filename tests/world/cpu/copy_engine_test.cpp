@@ -299,7 +299,7 @@ TEST_CASE("an engine stops in every state, and finishes the copy under way") {
       // The lane's thread may not be scheduled during the pauses below. Waiting for one copy here ensures that some
       // rounds stop the lane in the middle of its queue.
       if (woken && queued > 0 && rate == 0 && most_delay == 0) queues.await_one();
-      for (std::uint64_t turns = random.below(20'000); turns > 0; --turns) WallClock::pause();
+      for (std::uint64_t turns = random.below(5'000); turns > 0; --turns) WallClock::pause();
     }
     std::size_t still = 0;
     while (queues.next(Way::to_device)) ++still, ++begun;
