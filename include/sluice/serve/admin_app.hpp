@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdminApp, PublicApp: one application behind two ports, for those who run the server and for everybody.
+// AdminApp, PublicApp: one application behind two ports: one for operators, one for all clients.
 #pragma once
 
 #include "sluice/serve/http.hpp"
@@ -17,7 +17,7 @@ namespace sluice {
 
 namespace detail {
 
-/// Paths that show what the server does, which strangers need not know.
+/// Paths that show the server's state, which clients need not see.
 [[nodiscard]] inline bool shows_inside(std::string_view path) {
   constexpr std::array<std::string_view, 4> paths{"/metrics", "/live", "/live/state", "/whatif"};
   return std::find(paths.begin(), paths.end(), path) != paths.end();
@@ -29,7 +29,8 @@ namespace detail {
 
 } // namespace detail
 
-/// The probes, the metrics and the live page of `app`, and `POST /drain`. No keys: the port is for trusted networks.
+/// Serves the probes, the metrics and the live page of `app`, and `POST /drain`, without keys: the port is for trusted
+/// networks.
 class AdminApp final : public HttpApp {
  public:
   /// `drain` is called on the application's thread.
@@ -47,7 +48,7 @@ class AdminApp final : public HttpApp {
       response.headers.add("Allow", "POST");
       return exchange->respond(std::move(response));
     }
-    if (!request.headers.find("Origin").empty()) // any page could make its reader's browser send this
+    if (!request.headers.find("Origin").empty()) // any web page could make its reader's browser send this request
       return exchange->respond(app_->refuse(403, "a web page asks for the drain; expected a request without Origin"));
     HttpResponse response;
     response.status = 202;
@@ -67,7 +68,7 @@ class AdminApp final : public HttpApp {
   std::function<void()> drain_;
 };
 
-/// `app` without what the admin port has.
+/// Serves `app` without the paths of the admin port.
 class PublicApp final : public HttpApp {
  public:
   explicit PublicApp(HttpApp& app) : app_(&app) {}

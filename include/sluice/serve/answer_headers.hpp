@@ -17,7 +17,8 @@
 
 namespace sluice {
 
-/// A time in the form of HTTP's headers (RFC 9110, 5.6.7): "Sun, 06 Nov 1994 08:49:37 GMT". Empty for a year above
+/// Formats a time as HTTP headers do (RFC 9110, 5.6.7): "Sun, 06 Nov 1994 08:49:37 GMT". Returns an empty string for
+/// years above 9999.
 /// 9999.
 [[nodiscard]] inline std::string http_date(std::int64_t seconds_since_1970) {
   static constexpr const char* days[]{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -50,7 +51,7 @@ class AnswerHeaders {
     response.headers.add("Date", http_date(now_s_()));
     return response;
   }
-  /// An exchange that adds the headers to its response.
+  /// An exchange that adds these headers to its response.
   [[nodiscard]] std::unique_ptr<Exchange> with(std::unique_ptr<Exchange> exchange, std::string request_id) const {
     return std::make_unique<Headed>(*this, std::move(exchange), std::move(request_id));
   }

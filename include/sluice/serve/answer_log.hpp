@@ -17,36 +17,37 @@
 
 namespace sluice {
 
-/// What an answer's line says of its request.
+/// The request's fields in the log line of its answer.
 struct AskedOf {
-  std::string_view route = "other"; ///< of a fixed set, for a label; outlives the log
-  std::string method, path;         ///< empty where the request could not be read
+  std::string_view route = "other"; ///< from a fixed set of labels; must outlive the log
+  std::string method, path;         ///< empty if the request could not be read
   std::string request_id;           ///< x-request-id; may be empty
   std::string key;                  ///< the name of its API key; may be empty
   std::string traceparent;          ///< may be empty
-  double begun = 0;                 ///< seconds of the log's clock
+  double begun = 0;                 ///< when the request arrived, in seconds of the log's clock
 
-  /// Writes those fields that are there.
+  /// Writes the fields that are not empty.
   void write(JsonWriter& json) const {
     for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"request_id", request_id},
                                       {"key", key},
                                       {"traceparent", traceparent}})
       if (!value.empty()) json.key(name).value(excerpt(value, longest));
   }
-  static constexpr std::size_t longest = 200; ///< characters of what a client chose
+  static constexpr std::size_t longest = 200; ///< most characters of a text that a client chose
 };
 
 class AnswerLog {
  public:
-  /// nginx's status for a client that left before its response began.
+  /// nginx's status for a client that disconnected before its response began.
   static constexpr int client_left = 499;
 
-  /// `log` gets one JSON object per line; may be empty. `stamp`: the wall clock as text. `clock`: seconds.
+  /// `log` receives one JSON object per line, and may be empty. `stamp` returns the wall clock as text, `clock` returns
+  /// seconds.
   AnswerLog(std::function<void(std::string)> log, std::function<std::string()> stamp, std::function<double()> clock)
       : log_(std::move(log)), stamp_(std::move(stamp)), clock_(std::move(clock)) {}
 
   void count(int status, std::string_view route) { ++counts_[{route, status}]; }
-  /// `why`: what is wrong with a request that is refused.
+  /// `why`: the reason for a refusal.
   void answered(const AskedOf& asked, int status, std::string_view why) {
     count(status, asked.route);
     if (!log_) return;
@@ -68,8 +69,8 @@ class AnswerLog {
                  {{"code", std::to_string(what.second)}, {"route", what.first}});
   }
 
-  /// The same exchange, with its answer counted and logged. An application that asks `on_gone` keeps the exchange for
-  /// long, and logs its end by itself.
+  /// Returns the same exchange, whose answer will be counted and logged. An application that calls `on_gone` keeps the
+  /// exchange for a long time, and must log its end itself.
   [[nodiscard]] std::unique_ptr<Exchange> noting(AskedOf asked, std::unique_ptr<Exchange> exchange) {
     return std::make_unique<Noting>(*this, std::move(asked), std::move(exchange));
   }
@@ -91,7 +92,7 @@ class AnswerLog {
     void finish() override { exchange_->finish(); }
     void on_gone(std::function<void()> gone) override {
       kept_ = true;
-      exchange_->on_gone([this, gone = std::move(gone)] { // the exchange calls it, so it still is
+      exchange_->on_gone([this, gone = std::move(gone)] { // the exchange calls this function, so it still exists
         if (!std::exchange(noted_, true)) log_->count(client_left, asked_.route);
         gone();
       });

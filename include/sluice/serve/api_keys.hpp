@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ApiKeys: the keys that a server knows; read_api_keys: a file of them.
+// ApiKeys: the API keys that a server accepts; read_api_keys: reads them from a file.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -22,7 +22,7 @@ namespace sluice {
 
 namespace detail {
 
-/// Whether two texts are equal, in time that depends only on the length of the first.
+/// Compares two texts in a time that depends only on the length of the first.
 [[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
   unsigned different = given.size() == secret.size() ? 0U : 1U;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -34,13 +34,13 @@ namespace detail {
 
 } // namespace detail
 
-/// Used on the application's thread. Without keys, everybody may ask.
+/// Used on the application's thread. A server without keys accepts every request.
 class ApiKeys {
  public:
-  /// `now`: seconds of the clock that all calls use.
+  /// `now`: seconds on the clock that all calls use.
   ApiKeys(const std::vector<ApiKey>& keys, double now) { replace(keys, now); }
 
-  /// From now on these are the keys. One that stays keeps what it has used; requests under way go on.
+  /// Replaces the keys. A key that stays keeps its usage; running requests continue.
   void replace(const std::vector<ApiKey>& keys, double now) {
     std::vector<Known> next;
     for (const ApiKey& key : keys) {
@@ -55,14 +55,14 @@ class ApiKeys {
   }
 
   [[nodiscard]] bool empty() const { return known_.empty(); }
-  /// The account of the key in `Authorization: Bearer KEY`; null if that is none of the keys.
+  /// Returns the account of the key in `Authorization: Bearer KEY`, or null if that key is unknown.
   [[nodiscard]] std::shared_ptr<KeyAccount> find(const HttpHeaders& headers) const {
     constexpr std::string_view scheme = "Bearer ";
     std::string_view given = headers.find("Authorization");
     if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return nullptr;
     given.remove_prefix(scheme.size());
     std::shared_ptr<KeyAccount> found;
-    for (const Known& one : known_) // all of them: the time must not say which
+    for (const Known& one : known_) // compares with every key: the time must not reveal which one matches
       if (detail::equal_in_constant_time(given, one.secret)) found = one.account;
     return found;
   }
@@ -75,8 +75,9 @@ class ApiKeys {
   std::vector<Known> known_;
 };
 
-/// Reads a file of keys, a line each: `KEY`, or `NAME: KEY`, then limits as `requests/min=60 tokens/min=20000`. A word
-/// that begins with # begins a comment. A key without a name is called by its line. Errors name the line, never a key.
+/// Reads a file of keys. Each line has `KEY` or `NAME: KEY`, then limits such as `requests/min=60 tokens/min=20000`. A
+/// word that begins with # starts a comment. A key without a name is named by its line number. Error messages contain
+/// the line number, never a key.
 [[nodiscard]] inline Expected<std::vector<ApiKey>> read_api_keys(std::string_view text) {
   std::vector<ApiKey> keys;
   for (int number = 1; !text.empty(); ++number) {

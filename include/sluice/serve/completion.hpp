@@ -24,24 +24,24 @@ struct CompletionPrompt {
 /// A body of `/v1/chat/completions` or `/v1/completions`, parsed and checked as far as possible without the model.
 struct Completion {
   bool chat = false;
-  bool response = false;                  ///< a chat by /v1/responses, which answers in another form
+  bool response = false;                  ///< the request came by /v1/responses, whose answers have another form
   std::string model;                      ///< empty: the model that is served
   std::vector<ChatMessage> messages;      ///< of a chat
   std::vector<CompletionPrompt> prompts;  ///< of a completion: at least one
-  std::optional<std::int64_t> max_tokens; ///< a bound; absent: the rest of the context (chat), or 16; 0: no answer
+  std::optional<std::int64_t> max_tokens; ///< a limit; absent: the rest of the context (chat), or 16; 0: no answer
   int choices = 1;                        ///< "n": answers per prompt
   Sampling sampling{.temperature = 1};
   bool seeded = false; ///< the client set `seed`: the same request gets the same tokens
   std::vector<std::string> stop;
   std::vector<std::int32_t> stop_tokens; ///< "stop_token_ids", as in vLLM: end the answer like an end token
-  bool include_stop = false;             ///< "include_stop_str_in_output": the text has what ended it
-  LogitRules rules;                      ///< without bad words, which need the tokenizer
+  bool include_stop = false;             ///< "include_stop_str_in_output": the text includes the stop string
+  LogitRules rules;                      ///< excludes bad words, which need the tokenizer
   std::vector<std::string> bad_words;
   bool ignore_end = false; ///< "ignore_eos", as in vLLM: end tokens do not end the answer
   bool stream = false;
-  bool include_usage = false; ///< "stream_options": the stream ends with a chunk of the usage
+  bool include_usage = false; ///< "stream_options": the stream ends with a chunk that has the usage
   bool echo = false;          ///< the answer begins with the prompt
-  /// The prompt's tokens have log-probabilities too, as the answer that repeats them has.
+  /// The prompt's tokens have log-probabilities too, like the answer that repeats the prompt.
   [[nodiscard]] bool scores_prompt() const { return echo && logprobs >= 0; }
   int logprobs = -1; ///< log-probabilities of each token and this many alternatives; below 0: none
   Slo slo;           ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
@@ -53,8 +53,8 @@ struct ApiError {
   int status = 400;
   std::string message;
   std::string type = "invalid_request_error";
-  std::string param; ///< empty: null
-  std::string code;  ///< empty: null
+  std::string param; ///< empty: written as null
+  std::string code;  ///< empty: written as null
 };
 
 } // namespace sluice

@@ -27,8 +27,8 @@
 
 namespace sluice {
 
-/// Turns the events of a request's generations into its response, which goes to the exchange in pieces. Independent of
-/// engine and transport: `to_cancel` names the generations that the caller must cancel.
+/// Turns the events of a request's generations into its response, which the exchange gets in pieces. Independent of
+/// engine and transport: `to_cancel` returns the generations that the caller must cancel.
 class CompletionJob {
  public:
   /// `prompts`: the tokens of each prompt. Each has `request.choices` generations, in this order. `tokenizer` must
@@ -58,7 +58,7 @@ class CompletionJob {
 
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }
   [[nodiscard]] bool over() const { return over_; }
-  /// Whether the head of a stream was sent, so that the HTTP status can no longer change.
+  /// Whether the head of a stream was sent, after which the HTTP status cannot change.
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
   /// Whether a stop string or a stop token has ended answer `at`.
@@ -81,7 +81,7 @@ class CompletionJob {
       break;
     case GenerationEvent::Kind::tokens:
       if (!answer.prompt.empty()) add_prompt(answer, event.prompt_chances);
-      if (request_.max_tokens == 0) break; // the engine generates one token at least
+      if (request_.max_tokens == 0) break; // the engine generates at least one token
       for (std::size_t i = 0; i < event.tokens.size() && !answer.ended; ++i)
         add(answer, event.tokens[i],
             i < event.chances.size() ? std::span(event.chances[i]) : std::span<const TokenChance>{});
@@ -119,14 +119,14 @@ class CompletionJob {
     } else if (all) {
       respond_whole();
     }
-    over_ = over_ || all; // `send` may have noticed that the client left
+    over_ = over_ || all; // `send` may have noticed that the client disconnected
   }
 
   /// Answers whose generations are still running but no longer needed, because a stop string ended them or the request
   /// failed. Each is returned once.
   [[nodiscard]] std::vector<std::size_t> to_cancel() { return std::exchange(cancel_, {}); }
 
-  /// The client left or the server ends: nothing more is sent.
+  /// Ends the job because the client disconnected or the server stops: nothing more is sent.
   void abandon() {
     over_ = true;
     for (std::size_t at = 0; at < answers_.size(); ++at)
@@ -140,11 +140,11 @@ class CompletionJob {
 
     TokenStream text;
     StopStrings stops;
-    std::vector<ChunkWriter> chunks; ///< one if the answer is streamed
+    std::vector<ChunkWriter> chunks; ///< one element if the answer is streamed
     std::string echo;
     std::string whole;
-    std::vector<TokenLogprob> logprobs; ///< of all tokens, or of tokens that no chunk has sent yet
-    std::vector<std::int32_t> prompt;   ///< until its log-probabilities have come
+    std::vector<TokenLogprob> logprobs; ///< of all tokens, or, in a stream, of those that no chunk has sent yet
+    std::vector<std::int32_t> prompt;   ///< kept until its log-probabilities have arrived
     std::int64_t generated = 0;         ///< tokens
     FinishReason reason = FinishReason::stop;
     bool stopped = false; ///< by a stop string or a stop token
@@ -169,7 +169,7 @@ class CompletionJob {
     answer.reason = FinishReason::stop;
     cancel_.push_back(static_cast<std::size_t>(&answer - answers_.data()));
   }
-  /// `chances`: the token's own, then the likeliest.
+  /// `chances`: the token's own log-probability, then those of the likeliest tokens.
   [[nodiscard]] TokenLogprob logprob_of(std::span<const TokenChance> chances) const {
     TokenLogprob one;
     one.chosen = likely(chances.front());
@@ -180,7 +180,7 @@ class CompletionJob {
   [[nodiscard]] TokenLogprob::Likely likely(const TokenChance& chance) const {
     return {std::string{tokenizer_->vocabulary().text_of(chance.token)}, chance.logprob};
   }
-  /// The prompt, with its log-probabilities.
+  /// Returns the prompt's tokens with their log-probabilities.
   void add_prompt(Answer& answer, std::span<const std::vector<TokenChance>> chances) {
     SLUICE_ASSERT(chances.size() + 1 == answer.prompt.size(), "chances of every token of the prompt but the first");
     const TokenChance first{answer.prompt.front(), 0};
@@ -197,7 +197,7 @@ class CompletionJob {
     answer.stopped = answer.stops.hit();
     answer.reason = answer.stops.hit() ? FinishReason::stop : request_.max_tokens == 0 ? FinishReason::length : reason;
   }
-  /// What was held back for a character's other bytes, or for a stop string.
+  /// Returns the text that was held back for the other bytes of a character, or for a stop string.
   void pass_rest(Answer& answer) {
     pass(answer, answer.stops.push(replace_broken_utf8(answer.text.finish())));
     if (!answer.stops.hit()) pass(answer, answer.stops.finish());
@@ -226,7 +226,7 @@ class CompletionJob {
     exchange_->begin(std::move(head));
     std::string first;
     for (Answer& answer : answers_) {
-      if (events_) break; // which began with the job
+      if (events_) break; // its stream began with the job
       if (request_.chat) answer.chunks.front().role(first);
       if (!answer.echo.empty() && !request_.scores_prompt()) answer.chunks.front().text(first, answer.echo);
     }
@@ -249,7 +249,7 @@ class CompletionJob {
     for (std::size_t at = 0; at < answers_.size(); ++at)
       if (!answers_[at].ended) cancel_.push_back(at);
     over_ = true;
-    if (begun_) { // too late for a status: the error is an event, and the stream ends without [DONE]
+    if (begun_) { // too late for a status: the error becomes an event, and the stream ends without [DONE]
       std::string last;
       if (events_)
         events_->fail(last, event.error);

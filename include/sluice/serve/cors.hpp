@@ -13,11 +13,11 @@
 
 namespace sluice {
 
-/// Allows pages of one origin, or of all. Every response passes through here, including the transport's own errors:
+/// Allows pages from one origin, or from all. Every response passes through here, including the transport's own errors:
 /// without these headers a browser reports an error to the page as a network failure.
 class Cors {
  public:
-  /// `origin`: as a browser sends it, or *. Empty: no page is allowed, and no header is added.
+  /// `origin`: as a browser sends it, or *. If empty, no page is allowed and no header is added.
   explicit Cors(std::string origin) : origin_(std::move(origin)) {}
 
   [[nodiscard]] bool allowed() const { return !origin_.empty(); }
@@ -38,8 +38,8 @@ class Cors {
     return std::make_unique<Opened>(*this, std::move(exchange));
   }
 
-  /// The response to a browser's preflight request. Allows all headers it asks for: OpenAI's clients send a dozen of
-  /// their own (x-stainless-*), and a list of them here would become outdated.
+  /// The response to a browser's preflight request. Allows all headers that the request names: OpenAI's clients send a
+  /// dozen of their own (x-stainless-*), and a list of them here would become outdated.
   [[nodiscard]] static HttpResponse preflight(const HttpRequest& request) {
     HttpResponse response;
     response.status = 204;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuTokens: tokens computed by a machine, kept until delivery releases them.
+// CpuTokens: tokens that a machine has computed, kept until delivery releases them.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -20,7 +20,8 @@ namespace sluice {
 
 namespace detail {
 
-/// Log-probabilities of `chosen`, then of the `count` likeliest tokens, highest first and ties by token number.
+/// Returns the log-probability of `chosen`, then those of the `count` likeliest tokens, highest first; ties are ordered
+/// by token number.
 [[nodiscard]] inline std::vector<TokenChance> chances_of(std::span<const float> logits, std::int32_t chosen,
                                                          int count) {
   const float largest = logits[static_cast<std::size_t>(greedy_token(logits))];
@@ -43,7 +44,7 @@ namespace detail {
 
 } // namespace detail
 
-/// Setup: construct it, construct the machine with its `listener`, then `attach` the machine.
+/// Setup: construct this object, construct the machine with its `listener`, then `attach` the machine.
 class CpuTokens final : public TokenSource {
  public:
   [[nodiscard]] TokenListener listener() {
@@ -51,7 +52,7 @@ class CpuTokens final : public TokenSource {
     listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
     listener.scored = [this](RequestId id, std::int32_t token, std::span<const float> logits) {
       const auto found = requests_.find(index(id));
-      if (found != requests_.end()) // otherwise cancelled while its prompt was computed
+      if (found != requests_.end()) // otherwise the request was cancelled while its prompt was computed
         found->second.prompt.push_back(detail::chances_of(logits, token, found->second.wanted));
     };
     listener.wants_logits = [this](RequestId id) { return wants_chances(id); };

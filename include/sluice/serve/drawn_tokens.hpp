@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DrawnTokens: random tokens for a simulated system, the same for the same seed.
+// DrawnTokens: random tokens for a simulated system; equal seeds give equal tokens.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// Draws tokens from `vocabulary`, seeded by a generation's seed and sequence. No answer ends before its bound, and
+/// Draws tokens from `vocabulary`, seeded by a generation's seed and sequence. Every answer has its maximum length, and
 /// tokens have no log-probabilities.
 class DrawnTokens final : public TokenSource {
  public:
@@ -48,7 +48,7 @@ class DrawnTokens final : public TokenSource {
   std::unordered_map<std::uint32_t, Drawn> requests_;
 };
 
-/// Tokens that look like words: frequent lower-case letters, with a space after about every fourth.
+/// Returns tokens that look like words: frequent lower-case letters, with a space after about every fourth.
 [[nodiscard]] inline std::vector<std::int32_t> letters_to_draw(const Tokenizer& tokenizer) {
   std::vector<std::int32_t> letters;
   for (const char letter : std::string_view{"etaoinshrdlucmfwypvbgk     ,."}) {

@@ -26,7 +26,7 @@
 namespace sluice {
 
 /// Written by the engine's thread, read by any thread. Events are counted without a lock; `update` publishes a copy
-/// once per step. Memory is bounded, except for a note for each live request.
+/// once per step. Memory is bounded, except for one note per live request.
 class EngineFigures {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,18 +36,18 @@ class EngineFigures {
 
   // ---- on the engine's thread
 
-  /// An SLO as its client asked, and what delivery takes of it.
+  /// An SLO as its client requested it, and the part that delivery needs.
   struct Asked {
     Slo slo;
     SloLead lead{};
   };
-  /// `spec`: with the SLO that the engine is to keep. `predicted_ttft`: a gate's forecast; below 0: none.
+  /// `spec`: includes the SLO that the engine must keep. `predicted_ttft`: a gate's forecast; below 0: none.
   void entered(RequestId id, const RequestSpec& spec, const Asked& asked, Seconds predicted_ttft = Seconds{-1}) {
     const SloAttainment attainment{.slo = asked.slo, .arrival = spec.arrival};
     notes_.insert_or_assign(index(id), Note{attainment, ahead_of(asked.slo, asked.lead), predicted_ttft});
     queue_.push_back({index(id), spec.prompt.count(), attainment});
   }
-  /// Counts an event of the engine.
+  /// Counts one event of the engine.
   using hears = Events<events::Delivered, events::Preempted, events::Resumed, events::Ended, events::Cancelled,
                        events::Refused, events::Planned, events::Iterated>;
   void hear(const AnyEvent& event) {
@@ -87,36 +87,36 @@ class EngineFigures {
     ++state_.cancelled;
     over(LiveEvent::Kind::cancel, event.row, event.now);
   }
-  /// For a request that the engine refuses at submission, the loop calls `refused`.
+  /// If the engine refuses a request at submission, the loop calls `refused` instead.
   void on(const events::Refused& event) {
     if (!notes_.contains(index(event.id))) return;
     refused(event.reason);
     forget(index(event.id));
   }
-  /// A newcomer was not admitted. `foreseen`: because a forecast predicts SLO violations.
+  /// Records that a newcomer was not admitted. `foreseen`: because a forecast predicts SLO violations.
   void refused(std::string_view reason, bool foreseen = false) {
     ++state_.refused;
     if (foreseen) ++state_.forecast_refused;
     state_.refusal = reason;
   }
-  /// A gate has looked ahead, for `took_s` seconds of this thread.
+  /// Records that a gate has looked ahead, for `took_s` seconds of this thread.
   void forecast(double took_s) {
     ++state_.forecasts;
     state_.forecasting_s += took_s;
   }
-  /// A gate that looks ahead had no time for a newcomer.
+  /// Records that a gate that looks ahead had no time for a newcomer.
   void unlooked(bool admitted) { ++(admitted ? state_.unlooked_admitted : state_.unlooked_refused); }
-  /// A live request's attainment so far; null: it arrived before this object was made.
+  /// A live request's attainment so far; null if it arrived before this object was made.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? nullptr : &found->second.attainment;
   }
-  /// What the engine must keep for a live request's client to get the SLO that it asked for.
+  /// The SLO that the engine must keep, so that a live request's client gets the SLO that it requested.
   [[nodiscard]] Slo firm(RequestId id) const {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? Slo{} : found->second.firm;
   }
-  /// Requests that have left the engine, by ending or by being cancelled.
+  /// Number of requests that have left the engine because they ended or were cancelled.
   [[nodiscard]] std::int64_t have_left() const { return state_.ended + state_.cancelled; }
   void on(const events::Planned& event) {
     const View& view = event.view;
@@ -144,7 +144,7 @@ class EngineFigures {
     shown.wall = event.wall_time;
     state_.recent_plans.add(shown);
   }
-  /// The errors of forecasts, of which copies are published when there are new ones.
+  /// The errors of forecasts. A copy is published when there are new errors.
   void forecast_errors(const ForecastErrors& errors) {
     if (errors.measured() == state_.forecast_errors_measured) return;
     state_.forecast_errors_measured = errors.measured();
@@ -194,7 +194,7 @@ class EngineFigures {
                         state_.missed, state_.busy_s, state_.stall_s});
     publish();
   }
-  /// The run has failed and all its requests with it.
+  /// Records that the run has failed, and all its requests with it.
   void failed(std::string_view why) {
     state_.failure = why;
     state_.running = state_.waiting = state_.preempted = state_.held = 0;
@@ -254,7 +254,7 @@ class EngineFigures {
     to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
   }
 
-  /// The live page's data and its age as JSON, which is written from a copy so that the engine does not wait.
+  /// Writes the live page's data and its age as JSON, from a copy, so that the engine does not wait.
   [[nodiscard]] std::string live(Clock::time_point now = Clock::now()) const {
     LiveState copy;
     double age = 0;
@@ -271,9 +271,9 @@ class EngineFigures {
  private:
   struct Note {
     SloAttainment attainment;   ///< against the SLO that the client asked for
-    Slo firm;                   ///< that SLO, less what delivery takes
+    Slo firm;                   ///< that SLO, less the time that delivery needs
     Seconds predicted_ttft{-1}; ///< below 0: not predicted
-    bool waits = true;          ///< it has never run
+    bool waits = true;          ///< the request has never run
     Seconds scheduled{-1};      ///< when its first iteration began; below 0: unknown
   };
 
@@ -329,7 +329,7 @@ class EngineFigures {
       shown.attainment = found->second.attainment;
       first = std::exchange(found->second.waits, false);
       if (first) found->second.scheduled = std::max(shown.attainment.arrival, state_.now - Seconds{state_.last_step_s});
-    } else { // it arrived before this object was made
+    } else { // the request arrived before this object was made
       shown.attainment = {.slo = row.spec.slo, .arrival = row.spec.arrival};
     }
     state_.requests.push_back(shown);
@@ -344,7 +344,7 @@ class EngineFigures {
     event.held = row.deposit().count();
     return event;
   }
-  /// Of a request that had a token, however it ended.
+  /// Counts a request that had a token, whether it ended or was cancelled.
   void note_phases(const Note& note, const RequestRow& row) {
     const SloAttainment& at = note.attainment;
     if (!at.started()) return;
@@ -370,9 +370,9 @@ class EngineFigures {
   }
 
   ServedListener* served_ = nullptr;
-  LiveState state_;                               ///< of the engine's thread
+  LiveState state_;                               ///< used by the engine's thread
   std::vector<LiveWaiting> queue_;                ///< requests that have never run, the oldest first
-  std::unordered_map<std::uint32_t, Note> notes_; ///< of live requests
+  std::unordered_map<std::uint32_t, Note> notes_; ///< one per live request
 
   mutable std::mutex mutex_; ///< guards the next members
   RequestPhases phases_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineLoop: an engine of any type, stepped for clients that come and go: by a thread, or by a test's virtual clock.
+// EngineLoop: steps an engine of any type for clients that come and go; driven by a thread, or by a test's virtual
+// clock.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -32,10 +33,10 @@
 namespace sluice {
 
 /// Alternates between steps and clients: generations enter and leave between two steps, and `tell` passes on a step's
-/// events in one call. The driver supplies the present, in seconds of the engine's clock.
+/// events in one call. The driver supplies the current time, in seconds of the engine's clock.
 ///
 /// Delivery may release tokens before they are due: all tokens of a simulated iteration, which is computed at once, and
-/// tokens of the deposit that are due during the next step. Their events say how long to hold them: see `Pacer`.
+/// deposited tokens that are due during the next step. Their events say how long to hold them: see `Pacer`.
 template <class E, class... Gates>
 class EngineLoop final : private EventListener {
   static_assert(explain_gates<E, Gates...>());
@@ -49,7 +50,7 @@ class EngineLoop final : private EventListener {
   EngineLoop(TokenSource& tokens, GenerationListener& listener, Gates... gates)
       : tokens_(&tokens), listener_(&listener), gates_(std::move(gates)...) {}
 
-  /// Makes the engine with `configure(feed)`, whose observers must pass events to `feed`, as a GenerationFeed does.
+  /// Makes the engine with `configure(feed)`, whose observers must pass events to `feed`, like a GenerationFeed.
   /// `configure` is called twice: for the engine, and for the observers of copies that look ahead in `ahead`.
   [[nodiscard]] Status make(const Configure& configure, WorldAhead<E> ahead = copied_world()) {
     Expected<E> engine = E::make(configure(*this));
@@ -59,7 +60,7 @@ class EngineLoop final : private EventListener {
     ahead_ = std::move(ahead);
     return {};
   }
-  /// A simulated world is a value, of which copies run ahead. Other worlds cannot be copied.
+  /// A simulated world is a value, so copies of it can run ahead. Other worlds cannot be copied.
   [[nodiscard]] static WorldAhead<E> copied_world() {
     if constexpr (!real_time && std::is_copy_constructible_v<typename E::backend_type>)
       return [](const E& engine, const Correction&) { return engine.backend(); };
@@ -68,17 +69,17 @@ class EngineLoop final : private EventListener {
   }
   [[nodiscard]] E& engine() { return *engine_; }
   [[nodiscard]] const E& engine() const { return *engine_; }
-  /// Updated by the loop; other threads may read them.
+  /// Corrections of forecasts. The loop updates them; other threads may read them.
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
-  /// Submits a generation that arrived at `arrival`, to the gates and then to the engine.
+  /// Submits a generation that arrived at `arrival`, first to the gates and then to the engine.
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
                              *observers_, relay_, steps_);
-    Slo kept = ahead_of(generation.slo, generation.lead); // by the engine
+    Slo kept = ahead_of(generation.slo, generation.lead); // the SLO that the engine must keep
     std::vector<Foretold> foretold;
     GateAnswer answer;
     std::string forecast;
@@ -124,14 +125,14 @@ class EngineLoop final : private EventListener {
     if (found == requests_.end()) return; // it has ended or was refused
     const RequestId request = found->second;
     errors_.left(request);
-    (void)engine_->cancel(request); // cannot fail: requests that end leave the table
+    (void)engine_->cancel(request); // cannot fail: requests that have ended are no longer in the table
     forget(request, id);
   }
-  /// Runs one step; `tell` passes on its events.
+  /// Runs one step. `tell` passes on its events.
   Stepped step() {
     const Seconds began = engine_->now();
-    // A long step must not delay tokens of the deposit: those due during the step are released before it, to be held
-    // until they are due. The step's length is estimated by the longest recent step.
+    // A long step must not delay deposited tokens: those due during the step are released before it, to be held until
+    // they are due. The longest recent step serves as an estimate of the step's length.
     engine_->release_due(real_time ? began + Seconds{steps_.longest_s()} : began);
     if constexpr (real_time) tell(began);
     const Stepped stepped = engine_->step();
@@ -145,7 +146,7 @@ class EngineLoop final : private EventListener {
     if (stepped != Stepped::failed) figures_.update(engine_->view());
     return stepped;
   }
-  /// Passes events to the listener. `present`: now, on the engine's clock.
+  /// Passes events to the listener. `present`: the current time on the engine's clock.
   void tell(Seconds present) {
     if (events_.empty()) return;
     for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = (times_[i] - present).count();
@@ -161,7 +162,7 @@ class EngineLoop final : private EventListener {
     alive_.clear();
     requests_.clear();
   }
-  /// Answers a generation that is submitted after that.
+  /// Answers a generation that is submitted after the run has failed.
   void refuse_failed(GenerationId id) { add(failure(id, failed_)); }
 
  private:
@@ -211,7 +212,7 @@ class EngineLoop final : private EventListener {
     times_.push_back(when);
   }
 
-  // ---- the engine's events, during a step
+  // ---- the engine's events during a step
 
   using hears = Events<events::Delivered, events::Ended, events::Refused, events::Iterated>;
   void hear(const AnyEvent& event) override {
@@ -256,7 +257,7 @@ class EngineLoop final : private EventListener {
   void on(const events::Refused& event) {
     errors_.left(event.id);
     const auto found = alive_.find(index(event.id));
-    if (found == alive_.end()) return; // at submission: `enter` has reported it
+    if (found == alive_.end()) return; // this is during submission: `enter` has reported the refusal
     add(failure(found->second.id, std::string{event.reason}));
     forget(event.id, found->second.id);
   }
@@ -275,12 +276,12 @@ class EngineLoop final : private EventListener {
   MeasuredPace pace_;
   MeasuredLengths lengths_;
   ForecastErrors errors_;
-  std::unordered_map<std::uint32_t, Alive> alive_;       ///< by request
-  std::unordered_map<GenerationId, RequestId> requests_; ///< of live generations
+  std::unordered_map<std::uint32_t, Alive> alive_;       ///< indexed by request
+  std::unordered_map<GenerationId, RequestId> requests_; ///< indexed by live generation
   std::vector<GenerationEvent> events_;
-  std::vector<Seconds> times_;   ///< of each event
+  std::vector<Seconds> times_;   ///< one per event
   StepPace steps_;               ///< for gates that look ahead
-  std::optional<Seconds> ended_; ///< the last step, if requests were left
+  std::optional<Seconds> ended_; ///< time of the last step, if requests were left
   EngineFigures figures_;
   std::string failed_; ///< why the run ended
 };

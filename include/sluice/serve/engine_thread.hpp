@@ -23,11 +23,12 @@
 namespace sluice {
 namespace detail {
 
-/// Messages from many threads to one. Unbounded: a gate bounds the queue, because it can answer with a reason.
+/// Messages from many threads to one thread. The queue is unbounded: a gate limits it, because a gate can answer with a
+/// reason.
 template <class Message>
 class Inbox {
  public:
-  /// From any thread.
+  /// May be called from any thread.
   void push(Message message) {
     {
       const std::lock_guard lock{mutex_};
@@ -35,13 +36,13 @@ class Inbox {
     }
     bell_.ring();
   }
-  /// Takes all messages in the order they came; swaps instead of copying. Never waits.
+  /// Takes all messages in order of arrival; swaps instead of copying. Never waits.
   void take(std::vector<Message>& into) {
     into.clear();
     const std::lock_guard lock{mutex_};
     into.swap(messages_);
   }
-  /// Rings when a message comes.
+  /// Signalled when a message arrives.
   [[nodiscard]] Doorbell& bell() { return bell_; }
 
  private:
@@ -52,22 +53,23 @@ class Inbox {
 
 } // namespace detail
 
-/// Runs engine `E` behind the gates, on the wall clock. A simulated engine is held back to the wall clock after each
-/// iteration, so that it answers at the pace of the simulated device.
+/// Runs engine `E` behind the gates, on the wall clock. After each iteration a simulated engine waits for the wall
+/// clock, so that it answers at the pace of the simulated device.
 ///
-/// Life: construct, `start`, submissions; `stop` (or the destructor) ends the thread after the step under way.
+/// Lifecycle: construct, `start`, submissions. `stop` (or the destructor) ends the thread after the current step.
 template <class E, class... Gates>
 class EngineThread final : public GenerationEngine {
   using Loop = EngineLoop<E, Gates...>;
 
  public:
-  /// `tokens` and `listener` must outlive the thread. `listener` may get tokens before they are due: a Pacer holds
+  /// `tokens` and `listener` must outlive the thread. `listener` may receive tokens before they are due: a Pacer holds
   /// them.
   EngineThread(TokenSource& tokens, GenerationListener& listener, Gates... gates)
       : loop_(tokens, listener, std::move(gates)...) {}
   ~EngineThread() override { stop(); }
 
-  /// `listener` receives every finished request, on the engine's thread; it outlives the thread. Call before `start`.
+  /// `listener` receives every finished request, on the engine's thread, and must outlive the thread. Call before
+  /// `start`.
   void tell_served(ServedListener& listener) { loop_.figures().tell(&listener); }
   /// Makes the engine as EngineLoop::make does, and starts the thread, which first loads the weights.
   [[nodiscard]] Status start(const typename Loop::Configure& configure, WorldAhead<E> ahead = Loop::copied_world()) {
@@ -100,7 +102,7 @@ class EngineThread final : public GenerationEngine {
     Kind kind = Kind::stop;
     GenerationId id{};
     Generation generation;
-    Clock::time_point sent; ///< of a submission: its wait for the step under way is part of its TTFT
+    Clock::time_point sent; ///< of a submission: its wait for the current step is part of its TTFT
   };
 
   void run() {
@@ -112,7 +114,7 @@ class EngineThread final : public GenerationEngine {
     for (;;) {
       if (idle) wait_for_news();
       inbox_.take(messages);
-      // A virtual clock stands still while nothing runs: set it to the present, when newcomers arrive.
+      // A virtual clock stands still while the engine is idle, so it is set to the present when newcomers arrive.
       if constexpr (!Loop::real_time) loop_.engine().idle_until(wall());
       for (Message& message : messages) {
         if (message.kind == Message::Kind::stop) return;
@@ -138,10 +140,10 @@ class EngineThread final : public GenerationEngine {
   }
   [[nodiscard]] Seconds wall() const { return Seconds{std::chrono::duration<double>(Clock::now() - began_).count()}; }
   [[nodiscard]] Seconds present() const { return Loop::real_time ? loop_.engine().now() : wall(); }
-  /// When the message was sent, on the engine's clock. Never in the future nor before the previous message's arrival:
-  /// the clocks are read one after another, so that neighbours could swap by microseconds. Always later than when
-  /// messages were last taken: a sender may be descheduled between reading the clock and its push, and a request that
-  /// arrived before a step that ran without it could not be replayed.
+  /// Returns when the message was sent, on the engine's clock; never in the future, and never before the previous
+  /// message's arrival. The clocks are read one after another, so the times of two messages could swap by microseconds.
+  /// The result is always later than the last time messages were taken: a sender may be descheduled between reading the
+  /// clock and pushing its message, and a request that arrived before a step that ran without it could not be replayed.
   [[nodiscard]] Seconds arrival_of(const Message& message) {
     const Seconds waited{std::chrono::duration<double>(Clock::now() - message.sent).count()};
     const Seconds latest = loop_.engine().now();
@@ -149,7 +151,7 @@ class EngineThread final : public GenerationEngine {
     const Seconds earliest = std::min(std::max(last_arrival_, after), latest);
     return last_arrival_ = std::clamp(present() - waited, earliest, latest);
   }
-  /// Waits for a message, or until a token that Delivery holds back is due.
+  /// Waits for a message, or until Delivery must release a token.
   void wait_for_news() {
     const Seconds due = loop_.engine().next_due();
     if constexpr (Loop::real_time)
@@ -157,7 +159,7 @@ class EngineThread final : public GenerationEngine {
     else
       (void)inbox_.bell().wait_for(std::chrono::duration<double>((due - loop_.engine().now()).count()));
   }
-  /// Ends the run and all its requests; later submissions are refused until `stop`.
+  /// Ends the run and all its requests; refuses later submissions until `stop`.
   void fail(Status status) {
     status_ = std::move(status);
     ready_.store(false, std::memory_order_release);

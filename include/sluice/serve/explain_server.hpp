@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// explain_server: whether an engine and gates make a server, and the sentences that say why not.
+// explain_server: checks whether an engine and gates make a server, and explains why not.
 #pragma once
 
 #include "sluice/core/role.hpp"
@@ -36,8 +36,8 @@ concept FeedsServer = has_feed<typename E::observer_types>;
 template <class E, class... Gates>
 concept MakesServer = detail::is_basic_engine<E> && ServesBounds<E> && detail::FeedsServer<E> &&(Gate<Gates, E>&&...);
 
-/// `static_assert(explain_server<E, Gates…>());` says what is wrong, a sentence per mistake. A rejected engine has
-/// sentences of its own: the server adds none.
+/// `static_assert(explain_server<E, Gates…>());` reports one sentence per mistake. A rejected engine has its own
+/// sentences: the server adds none.
 template <class E, class... Gates>
 consteval bool explain_server() {
   static_assert(detail::is_basic_engine<E> || detail::is_rejected_engine<E>,

@@ -23,12 +23,12 @@
 
 namespace sluice {
 
-/// How newcomers are treated whose SLO cannot be met.
+/// The treatment of newcomers whose SLO cannot be met.
 enum class ForecastMode : std::uint8_t {
   none, ///< no forecast is made
-  soft, ///< they are served, and the response's header has the forecast
+  soft, ///< they are served, and a response header contains the forecast
   hard  ///< they are refused with a time to retry; so are newcomers that would make other requests miss their SLO, and
-        ///< those for whom there was no time to look
+        ///< newcomers for which there was no time to look ahead
 };
 
 namespace detail {
@@ -37,15 +37,15 @@ struct Foreseen;
 template <class E>
 class Forecasting;
 
-/// A forecast's reason to refuse a newcomer. It also holds for later newcomers that ask for no less, until a request
-/// leaves the engine.
+/// A forecast's reason to refuse a newcomer. It also covers later newcomers that ask for at least as much, until a
+/// request leaves the engine.
 struct Finding {
-  Slo slo{}; ///< of the refused newcomer, as are the next three
+  Slo slo{}; ///< of the refused newcomer, like the next three members
   std::size_t prompt = 0;
   std::int64_t most_tokens = 0;
   int priority = 0;
-  std::int64_t have_left = 0; ///< requests, when the forecast was made
-  Seconds at{0};              ///< then, on the engine's clock
+  std::int64_t have_left = 0; ///< number of requests that had left the engine when the forecast was made
+  Seconds at{0};              ///< time of the forecast, on the engine's clock
   ApiError error{};
   double retry_after_s = 0;
 
@@ -57,53 +57,55 @@ struct Finding {
 
 } // namespace detail
 
-/// Runs a copy of the engine in simulation with the newcomer in it, until all requests with an SLO have ended. Counts
-/// the newcomer's first token and every gap as `SloAttainment` does while serving: as they reach the user, after
+/// Runs a copy of the engine in simulation, with the newcomer in it, until all requests with an SLO have ended. Counts
+/// the newcomer's first token and every gap as `SloAttainment` does during serving: when they reach the user, after
 /// Delivery.
 ///
-/// Future arrivals and answer lengths are unknown. Later arrivals pass this gate too, which keeps them from breaking an
-/// SLO that was accepted. A forecast keeps a margin from the SLO: what delivery takes (`Generation::lead`), and in
-/// `hard` the errors that forecasts have had (`ForecastErrors`). The engine is given that tighter SLO, so a policy that
-/// paces by the SLO paces ahead by the margin. Answers are assumed to reach the measured share of `max_tokens`, if the
-/// copies' world can end them early (`Correction`).
+/// Future arrivals and answer lengths are unknown. Later arrivals also pass this gate, which keeps them from breaking
+/// an SLO that was accepted. A forecast keeps a margin from the SLO: the time that delivery needs (`Generation::lead`),
+/// and with `hard` the errors of earlier forecasts (`ForecastErrors`). The engine gets that tighter SLO, so a policy
+/// that paces by the SLO is ahead by the margin. Answers are assumed to reach the measured share of `max_tokens`, if
+/// the copies' world can end them early (`Correction`).
 ///
-/// The engine's thread and all its streams wait for the forecast, so forecasts get a share of the time of the engine's
-/// steps (`LookBudget`), but no time that would break a running stream's TBT; `most_s` bounds all forecasts between two
-/// steps, `most_steps` bounds each copy. Without a look to the end, `soft` admits a newcomer, and `hard` refuses it
-/// unless the engine is empty: a promise that was not checked is none. The share of `soft` is small because its
-/// forecasts only inform: under overload a queue makes of each percent of lost throughput four percent of TTFT.
-/// Rejected: a thread for forecasts. It would need copies of the engine sent to it, and its answers would be about an
-/// engine that has since run on.
+/// The engine's thread and all its streams wait for the forecast. Forecasts therefore get a share of the time of the
+/// engine's steps (`LookBudget`), but never so much that a running stream would miss its TBT. `most_s` limits all
+/// forecasts between two steps, `most_steps` limits each copy. If no copy ran to the end, `soft` admits the newcomer,
+/// and `hard` refuses it unless the engine is empty: an SLO that was not checked cannot be guaranteed. The share of
+/// `soft` is small because its forecasts only inform: under overload, a queue turns each percent of lost throughput
+/// into four percent of TTFT. Rejected: a separate thread for forecasts. It would need copies of the engine, and its
+/// answers would describe an engine that has since run on.
 struct ForecastSlo {
   ForecastMode mode = ForecastMode::soft;
   std::int64_t most_steps = 8192; ///< per copy
-  double most_s = 0.02;           ///< seconds of `clock` for all forecasts between two steps, or a mean step if longer
-  double hard_share = 0.05;       ///< of the time of steps, for the forecasts of `hard`
-  double soft_share = 0.005;      ///< the same of `soft`
-  int probes = 6;                 ///< times that are tried to find when the newcomer should retry
+  double most_s = 0.02;           ///< seconds of `clock` for all forecasts between two steps, or the mean step's length
+                                  ///< if longer
+  double hard_share = 0.05;       ///< of the time of steps, for forecasts with `hard`
+  double soft_share = 0.005;      ///< the same for `soft`
+  int probes = 6;                 ///< number of times tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
 
-  LookBudget budget{};                      ///< the part of the share that is not used yet
-  std::optional<detail::Finding> finding{}; ///< of the last newcomer that a forecast refused
+  LookBudget budget{};                      ///< the unused part of the share
+  std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
 
  private:
   [[nodiscard]] double share() const { return mode == ForecastMode::hard ? hard_share : soft_share; }
-  /// Why there is no look, or none to the end, and in how many seconds there may be one.
+  /// Why no copy ran, or none to the end, and in how many seconds the next one may.
   struct Unlooked {
     std::string why;
     double again_s = 0;
   };
-  /// `most_s`: bound of the budget.
+  /// `most_s`: the limit of the budget.
   [[nodiscard]] Unlooked share_is_used(double most) const;
   [[nodiscard]] Unlooked streams_cannot_wait(double spare_s) const;
-  /// Replaces the reason and wait of a refusal without a look by the last finding's, if it covers the newcomer.
+  /// Replaces the reason and wait of a refusal without a forecast by those of the last finding, if it covers the
+  /// newcomer.
   void refuse_by_finding(GateAnswer& answer, const Generation& newcomer, std::int64_t have_left, Seconds now) const;
-  /// What happens to a newcomer without a look to the end.
+  /// Decides about a newcomer for which no copy ran to the end.
   void without_look(GateAnswer& answer, const char* looked, const Unlooked& unlooked) const;
   template <class E>
   void refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
@@ -114,21 +116,21 @@ namespace detail {
 
 /// The outcome of a simulation with the newcomer.
 struct Foreseen {
-  bool possible = true; ///< the engine would accept it
+  bool possible = true; ///< the engine would accept the newcomer
   bool keeps = true;    ///< it meets its own SLO, as far as the copy ran
-  bool harms = false;   ///< another request misses its SLO that would meet it without the newcomer
+  bool harms = false;   ///< another request misses its SLO because of the newcomer
   bool all = false;     ///< all requests with an SLO have ended
-  Seconds ttft{-1};     ///< below 0: no first token as far as the copy ran
+  Seconds ttft{-1};     ///< below 0: the copy ended before the first token
   Seconds longest{0};   ///< longest gap between two tokens
-  Seconds looked{0};    ///< how far the copy ran
-  Slo kept;             ///< the SLO that it was judged by, with a margin
+  Seconds looked{0};    ///< simulated time that the copy ran
+  Slo kept;             ///< the SLO that the newcomer was judged by, including the margin
   std::optional<ForeseenStep> next;
-  std::vector<Foretold> foretold; ///< of the newcomer; with `hard`, of the others too
+  std::vector<Foretold> foretold; ///< forecast times of the newcomer; with `hard`, of the other requests too
 
   [[nodiscard]] bool good() const { return keeps && !harms; }
 };
 
-/// Seconds with three digits.
+/// Formats seconds with three digits.
 [[nodiscard]] inline std::string seconds_text(Seconds seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", seconds.count());
@@ -165,8 +167,8 @@ class Forecasting {
   /// The outcome if the newcomer enters now.
   [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_, pause()), outlook_->arrival()); }
 
-  /// After what time the newcomer could enter without any SLO violation. Infinite: never, because its SLO cannot be met
-  /// even in an empty engine. None: not found.
+  /// The delay after which the newcomer could enter without any SLO violation. Infinite: never, because its SLO cannot
+  /// be met even in an empty engine. No value: not found.
   [[nodiscard]] std::optional<Seconds> keepable_in() {
     const LookAhead<E>& end = without(Until::all_have_ended);
     if (cut_) return std::nullopt;
@@ -193,20 +195,20 @@ class Forecasting {
     return good - start_;
   }
 
-  /// From now on the simulations have until then, in seconds of the gate's clock.
+  /// Sets the deadline of later simulations, in seconds of the gate's clock.
   void have_until(double until) { until_ = until; }
-  /// The engine's next iteration without the newcomer, if that was simulated.
+  /// The engine's next iteration without the newcomer, if it was simulated.
   [[nodiscard]] std::optional<ForeseenStep> next_without() const {
     return without_ ? without_->first_step() : std::nullopt;
   }
 
  private:
-  /// For which the engine waits for this forecast, by those before it.
+  /// How long the engine waits for this forecast, judging by earlier ones.
   [[nodiscard]] Seconds pause() const { return Seconds{outlook_->engine().alive() > 0 ? gate_->budget.usual_s() : 0}; }
   [[nodiscard]] LookBound bounded() const { return {gate_->most_steps, until_, gate_->clock}; }
   [[nodiscard]] bool late() const { return gate_->clock() > until_; }
 
-  /// The outcome if the newcomer, which arrived at `arrival`, enters `from` in its current state.
+  /// Returns the outcome if the newcomer, which arrived at `arrival`, enters `from` in its current state.
   [[nodiscard]] Foreseen meets(const LookAhead<E>& from, Seconds arrival) {
     LookAhead<E> copy(from);
     SloReading& reading = copy.reading();
@@ -247,8 +249,8 @@ class Forecasting {
       std::erase_if(seen.foretold, [&](const Foretold& one) { return one.id != *id; });
     return seen;
   }
-  /// What the newcomer must keep in this copy. An empty engine serves as well as it ever will: there the errors of
-  /// forecasts refuse nobody.
+  /// The limits that the newcomer must keep in this copy. An empty engine offers the best service possible, so there
+  /// the errors of forecasts cause no refusal.
   [[nodiscard]] SloReading::Limits limits_in(const LookAhead<E>& copy) const {
     const SloLead& lead = newcomer_->lead;
     const bool with_margin = gate_->mode == ForecastMode::hard && copy.alive() > 0;
@@ -256,7 +258,7 @@ class Forecasting {
   }
 
   enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
-  /// The copy without the newcomer, run until all requests with an SLO have ended, or until all requests have.
+  /// The copy without the newcomer, after it has run until all requests with an SLO, or all requests, have ended.
   const LookAhead<E>& without(Until until) {
     if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_, pause());
     LookAhead<E>& copy = *without_;
@@ -267,7 +269,7 @@ class Forecasting {
     cut_ = copy.reading().left() > 0;
     return copy;
   }
-  /// Whether the limit is kept without the newcomer; false in doubt, because a refusal must be justified.
+  /// Whether the limit is kept without the newcomer. Returns false if unknown, because a refusal must be justified.
   [[nodiscard]] bool kept_without(const SloReading::Miss& one) {
     const LookAhead<E>& end = without(Until::slos_are_decided);
     return !cut_ && !end.reading().misses(one);
@@ -336,7 +338,7 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
     answer.forecast += "; keepable in " + detail::seconds_text(*wait) + " s";
     answer.retry_after_s = wait->count();
   } else if (const Seconds late = seen.ttft - newcomer.slo.ttft; late.count() > 0) {
-    answer.retry_after_s = late.count(); // not sooner: no time was left to find out more
+    answer.retry_after_s = late.count(); // not earlier: there was no time left to find out more
   }
   answer.error.message = answer.forecast;
 }
@@ -357,7 +359,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     refuse_by_finding(answer, newcomer, outlook.have_left(), outlook.engine().now());
     return answer;
   }
-  const double budget_s = budget.left_s(); // before this forecast spends it
+  const double budget_s = budget.left_s(); // the budget before this forecast uses it
   const double began = clock();
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
   detail::Foreseen seen = forecasting.now();
@@ -367,7 +369,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     return answer;
   }
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
-  // The search for a time to retry must leave enough for the next newcomers' decisions.
+  // The search for a time to retry must leave enough time for decisions about the next newcomers.
   if (mode == ForecastMode::hard && !seen.good()) {
     forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
     refuse(answer, newcomer, seen, forecasting);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: admission control, which admits or refuses a newcomer before the engine sees it.
+// Gate: admission control: admits or refuses a newcomer before it reaches the engine.
 #pragma once
 
 #include "sluice/serve/forecast_errors.hpp"
@@ -17,13 +17,15 @@
 
 namespace sluice {
 
-/// The result of a gate's look ahead.
+/// The result of a gate that looked ahead.
 struct Foresight {
   Seconds ttft{-1};                 ///< the newcomer's TTFT if it is admitted now; below 0: not predicted
-  double took_s = 0;                ///< time of the engine's thread
-  std::optional<ForeseenStep> next; ///< the engine's next iteration after this answer; none: not predicted
-  std::vector<Foretold> foretold;   ///< of an admission: of the newcomer and of the requests that were followed
-  std::optional<Slo> keep;          ///< of an admission: what the engine is to keep; none: the SLO less delivery's lead
+  double took_s = 0;                ///< time used on the engine's thread
+  std::optional<ForeseenStep> next; ///< the engine's next iteration after this answer, if predicted
+  std::vector<Foretold> foretold;   ///< after an admission: forecast times of the newcomer and of the requests that
+                                    ///< were followed
+  std::optional<Slo> keep;          ///< after an admission: the SLO that the engine must keep; no value: the SLO less
+                                    ///< delivery's lead
 };
 
 /// A gate's answer about a newcomer.
@@ -31,9 +33,9 @@ struct GateAnswer {
   bool admit = true;
   ApiError error;                     ///< of a refusal
   double retry_after_s = 0;           ///< of a refusal: when to retry; 0: unknown
-  std::string forecast;               ///< for a response header, also of admitted requests; may be empty
-  std::optional<Foresight> foresight; ///< of gates that look ahead
-  bool unlooked = false;              ///< such a gate had no time to look, or not to look far enough
+  std::string forecast;               ///< for a response header, for admitted requests too; may be empty
+  std::optional<Foresight> foresight; ///< from gates that look ahead
+  bool unlooked = false;              ///< the gate had no time to look ahead, or not far enough
 
   /// A permanent refusal: status 400 with message `why`.
   [[nodiscard]] static GateAnswer refused(std::string why) {
@@ -44,7 +46,7 @@ struct GateAnswer {
   }
 };
 
-/// Called on the engine's thread between two steps; must answer quickly.
+/// Called on the engine's thread between two steps, so it must answer quickly.
 ///
 ///  - `answer(newcomer, outlook)`: `outlook` has the engine in its current state, without the newcomer, and can copy
 ///  it.

@@ -6,11 +6,11 @@
 
 namespace sluice {
 
-/// Passes every event on to `listener`; a server draws no timelines.
+/// Passes every event on to `listener`. A server draws no timelines.
 using GenerationFeed = AnyObserver<false>;
 
-/// Passes events to a listener that can change. Copies of an engine are made often: instead of new observers for each,
-/// all copies share one relay, whose listener is set while one of them is stepped.
+/// Passes events to a listener that can change. An engine is copied often. Instead of creating observers for each copy,
+/// all copies share one relay; its listener is set while one of them is stepped.
 class FeedRelay final : public EventListener {
  public:
   /// Null: events are dropped.

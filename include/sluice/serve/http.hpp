@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Names and values in the order they were sent. Names compare case-insensitively.
+/// Names and values in the order in which they were sent. Names compare case-insensitively.
 class HttpHeaders {
  public:
   void add(std::string name, std::string value) { all_.emplace_back(std::move(name), std::move(value)); }
@@ -46,7 +46,7 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
 
-  /// The target without its query.
+  /// Returns the target without its query.
   [[nodiscard]] std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
 };
 
@@ -59,7 +59,7 @@ struct HttpResponse {
   std::string why;     ///< for the log: what is wrong with the request; not sent
 };
 
-/// The response to one request, given at once or in pieces. All calls are made on the application's thread.
+/// The response to one request, sent at once or in pieces. All functions are called on the application's thread.
 class Exchange {
  public:
   Exchange() = default;
@@ -72,13 +72,13 @@ class Exchange {
   virtual void respond(HttpResponse response) = 0;
   /// Sends the response's head (its `body` is the first piece); `send` and `finish` follow.
   virtual void begin(HttpResponse head) = 0;
-  /// Sends more of the body. The transport buffers unread bytes up to a limit, beyond which it drops the client as if
-  /// it had left.
+  /// Sends more of the body. The transport buffers unread bytes up to a limit. Beyond the limit it drops the client and
+  /// behaves as if the client had disconnected.
   virtual void send(std::string_view piece) = 0;
   virtual void finish() = 0;
 
-  /// `gone` is called once if the client leaves before the response ends, or is dropped for not reading. Everything
-  /// sent afterwards is discarded.
+  /// Calls `gone` once if the client disconnects before the response ends, or is dropped because it does not read.
+  /// Everything sent afterwards is discarded.
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 
@@ -92,10 +92,10 @@ class HttpApp {
 
   /// Responds at once, or keeps the exchange and responds later.
   virtual void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) = 0;
-  /// The refusal of a request whose head alone decides it, or none. `head` has no body yet. Called before a body is
-  /// read, so that a client without a key costs no memory; changes nothing, and `handle` decides again.
+  /// Returns the refusal if the head of a request alone justifies one. `head` has no body yet. Called before a body is
+  /// read, so that a client without a key uses no memory. Changes no state; `handle` decides again.
   [[nodiscard]] virtual std::optional<HttpResponse> refuse_head(const HttpRequest& /*head*/) { return std::nullopt; }
-  /// Whether the request watches the server, as a probe does. The transport keeps connections in reserve for these.
+  /// Whether the request monitors the server, as a probe does. The transport reserves connections for such requests.
   [[nodiscard]] virtual bool watches(const HttpRequest& /*head*/) const { return false; }
   /// The response to bytes that are not a valid request; `what` is one sentence for the client.
   [[nodiscard]] virtual HttpResponse refuse(int status, std::string what) = 0;
@@ -109,9 +109,9 @@ class HttpTransport {
   HttpTransport& operator=(const HttpTransport&) = delete;
   virtual ~HttpTransport() = default;
 
-  /// Runs `work` soon. From any thread.
+  /// Runs `work` soon. May be called from any thread.
   virtual void post(std::function<void()> work) = 0;
-  /// Runs `work` in `seconds`. From the application's thread only.
+  /// Runs `work` in `seconds`. Call on the application's thread only.
   virtual void after(double seconds, std::function<void()> work) = 0;
 };
 

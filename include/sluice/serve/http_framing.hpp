@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpHead, wrong_framing: where a request's head ends, and whether everybody reads its framing alike.
+// HttpHead, wrong_framing: finds the end of a request's head, and checks that every HTTP program reads its framing
+// alike.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace sluice {
 
 namespace detail {
 
-/// RFC 9110 5.6.2: a character of methods and field names.
+/// Whether this is a character of methods and field names (RFC 9110 5.6.2).
 [[nodiscard]] constexpr bool is_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
@@ -19,11 +20,11 @@ namespace detail {
 [[nodiscard]] inline bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
-/// RFC 9110 5.5: a character of field values.
+/// Whether this is a character of field values (RFC 9110 5.5).
 [[nodiscard]] constexpr bool is_value_char(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
 }
-/// RFC 9110 7.2, RFC 3986 3.2.2: a character of a host and its port.
+/// Whether this is a character of a host and its port (RFC 9110 7.2, RFC 3986 3.2.2).
 [[nodiscard]] constexpr bool is_host_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view{"-._~%!$&'()*+;=:[]"}.find(c) != std::string_view::npos;
@@ -31,7 +32,7 @@ namespace detail {
 [[nodiscard]] constexpr char lower_case(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
-/// Whether `text` is `lower`, which is in lower case, in any case.
+/// Whether `text` equals `lower`, which is in lower case, apart from case.
 [[nodiscard]] inline bool is_word(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return lower_case(a) == b; });
@@ -44,11 +45,11 @@ namespace detail {
 
 } // namespace detail
 
-/// Finds the end of a head that arrives in pieces. Looks at each byte once.
+/// Finds the end of a head that arrives in pieces. Reads each byte once.
 class HttpHead {
  public:
-  /// Looks at what has arrived so far, from its first byte: `text` begins with what earlier calls had. False: these
-  /// bytes begin no head; `wrong` says why.
+  /// Scans the bytes that have arrived so far, from the first one: `text` begins with the text of earlier calls.
+  /// Returns false if these bytes cannot begin a head; `wrong` then contains the reason.
   [[nodiscard]] bool look(std::string_view text) {
     for (; at_ < text.size() && end_ == 0; ++at_) {
       const char c = text[at_];
@@ -58,7 +59,7 @@ class HttpHead {
       if (at_ == begin_ && c != '\r' && c != '\n' && !detail::is_token_char(c))
         return no("its first character begins no method (RFC 9112 3)");
       if (c != '\n') continue;
-      if (at_ == 1) // RFC 9112 2.2: one empty line before the request is ignored
+      if (at_ == 1) // RFC 9112 2.2: a server ignores one empty line before the request
         begin_ = 2;
       else if (text.substr(begin_, at_ + 1 - begin_) == "\r\n")
         return no("empty lines precede it (RFC 9112 2.2)");
@@ -67,9 +68,9 @@ class HttpHead {
     }
     return true;
   }
-  /// Where the head begins in the text, after an empty line that is ignored.
+  /// Where the head begins in the text, after the ignored empty line.
   [[nodiscard]] std::size_t begin() const { return begin_; }
-  /// One past its last byte; 0: it has not ended yet.
+  /// The position after the head's last byte; 0 if it has not ended yet.
   [[nodiscard]] std::size_t end() const { return end_; }
   [[nodiscard]] const char* wrong() const { return wrong_; }
 
@@ -83,11 +84,12 @@ class HttpHead {
   const char* wrong_ = "";
 };
 
-/// Why the framing of a request is faulty or ambiguous; empty: it is not. `head`: from the method to the empty line
-/// that ends it, every line with its CRLF.
+/// Returns why the framing of a request is wrong or ambiguous; empty if it is correct. `head`: from the method to the
+/// empty line that ends it, each line with its CRLF.
 ///
-/// A router in front of the server must see the same requests as the server. Where RFC 9112 lets a server repair a
-/// request (lengths repeated, lines folded), this refuses it: a router may repair it otherwise.
+/// A router in front of the server must see the same requests as the server. RFC 9112 allows a server to repair some
+/// requests (repeated lengths, folded lines). This function refuses them, because a router may repair them in another
+/// way.
 [[nodiscard]] inline std::string wrong_framing(std::string_view head) {
   const auto line = [&] {
     const std::size_t end = head.find("\r\n");
@@ -119,7 +121,7 @@ class HttpHead {
       if (!std::all_of(value.begin(), value.end(), detail::is_host_char))
         return "its Host is no host and port (RFC 9112 3.2)";
     } else if (detail::is_word(name, "content-length")) {
-      constexpr std::size_t most_digits = 18; // any such number fits in 63 bits
+      constexpr std::size_t most_digits = 18; // every such number fits in 63 bits
       if (++lengths > 1) return "it has Content-Length more than once (RFC 9112 6.3)";
       if (value.empty() || !std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; }) ||
           value.size() > most_digits)

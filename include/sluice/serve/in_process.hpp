@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// InProcess: a transport without sockets, on a virtual clock, together with its clients.
+// InProcess: a transport without sockets, on a virtual clock, and its clients.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-/// A client's view of one exchange. Times are seconds of the transport's clock.
+/// A client's view of one exchange. Times are in seconds of the transport's clock.
 struct InProcessReply {
   struct Piece {
     double at = 0;
@@ -45,24 +45,24 @@ struct InProcessReply {
 /// Behaves like an HttpServer with an instant network: requests and pieces of responses arrive when they are sent. Time
 /// is virtual, so that a test of hours takes milliseconds and always has the same result.
 ///
-/// Everything happens on the thread that calls `run_until`, including `post`. Clients read everything at once: none is
-/// dropped for leaving bytes unread.
+/// Everything happens on the thread that calls `run_until`, including `post`. Clients read everything at once, so none
+/// is dropped because of unread bytes.
 class InProcess final : public HttpTransport {
  public:
   using Reply = std::shared_ptr<const InProcessReply>;
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   InProcess() = default;
-  /// `late`: seconds by which the next timer fires later than it is due, as on a busy machine.
+  /// `late`: seconds by which the next timer fires late, as on a busy machine.
   explicit InProcess(std::function<double()> late) : late_(std::move(late)) {}
 
   /// Sends requests to `app`, which must outlive them.
   void serve(HttpApp& app) { app_ = &app; }
 
   [[nodiscard]] double now() const { return now_; }
-  /// When the next work is due; `never` if there is none.
+  /// When the next work is due; `never` if there is no work.
   [[nodiscard]] double next_due() const { return work_.empty() ? never : work_.begin()->first.first; }
-  /// Runs all work that is due by `when`, including work added meanwhile, in order of time and then of submission.
+  /// Runs all work that is due by `when`, including work added during the call, ordered by time and then by submission.
   /// Then sets the clock to `when`.
   void run_until(double when) {
     while (next_due() <= when) {
@@ -77,12 +77,12 @@ class InProcess final : public HttpTransport {
   void after(double seconds, std::function<void()> work) override {
     at(now_ + seconds + (late_ ? late_() : 0), std::move(work));
   }
-  /// Runs `work` at `when`, or now if that has passed.
+  /// Runs `work` at `when`, or now if that time has passed.
   void at(double when, std::function<void()> work) {
     work_.emplace(std::pair{when > now_ ? when : now_, order_++}, std::move(work));
   }
 
-  /// A client sends `request` at `when`. The reply is filled in as the response arrives.
+  /// Makes a client send `request` at `when`. The reply is filled in as the response arrives.
   Reply send(double when, HttpRequest request) {
     auto line = std::make_shared<Line>();
     at(when, [this, line, request = std::move(request)]() mutable {
@@ -93,7 +93,7 @@ class InProcess final : public HttpTransport {
     });
     return line;
   }
-  /// The client leaves at `when`, unless its response is complete by then.
+  /// Makes the client disconnect at `when`, unless its response is complete by then.
   void leave(double when, const Reply& reply) {
     at(when, [this, line = std::static_pointer_cast<Line>(std::const_pointer_cast<InProcessReply>(reply))] {
       if (line->over()) return;
@@ -113,7 +113,7 @@ class InProcess final : public HttpTransport {
     LineExchange(InProcess& transport, std::shared_ptr<Line> line, bool head_only)
         : transport_(&transport), line_(std::move(line)), head_only_(head_only) {}
     ~LineExchange() override {
-      line_->on_gone = nullptr; // the application has dropped the exchange
+      line_->on_gone = nullptr; // the application has destroyed the exchange
       if (line_->over()) return;
       if (line_->begun) {
         line_->cut = true;
@@ -162,7 +162,7 @@ class InProcess final : public HttpTransport {
   std::function<double()> late_; ///< empty: timers are punctual
   double now_ = 0;
   std::uint64_t order_ = 0;
-  std::map<std::pair<double, std::uint64_t>, std::function<void()>> work_; ///< by time, then by order
+  std::map<std::pair<double, std::uint64_t>, std::function<void()>> work_; ///< ordered by time, then by submission
 };
 
 } // namespace sluice

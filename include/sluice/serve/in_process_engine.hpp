@@ -16,8 +16,8 @@
 namespace sluice {
 
 /// The counterpart of EngineThread for an InProcess transport: steps the engine behind the gates, with a Pacer for
-/// tokens that are not due yet. An iteration takes its time on the virtual clock: requests that arrive meanwhile are
-/// considered after it.
+/// tokens that are not due yet. An iteration takes its time on the virtual clock. Requests that arrive during an
+/// iteration are considered after it.
 ///
 /// The engine's time must be virtual: a `Simulated` backend, or `Cpu` with `world_of(Simulated{…})`.
 ///
@@ -40,19 +40,20 @@ class InProcessEngine final : public GenerationEngine {
         loop_(tokens, pacer_, std::move(gates)...) {}
 
   [[nodiscard]] Status make(typename Loop::Configure configure) { return loop_.make(std::move(configure)); }
-  /// Sends requests to `app`, an HttpApp that submits to this engine, and the engine's events too.
+  /// Sends requests to `app`, an HttpApp that submits to this engine, and also sends the engine's events to it.
   template <class App>
   void serve(App& app) {
     transport_->serve(app);
     pacer_.tell(app);
   }
 
-  /// Serves until the clock reaches `end`. An iteration under way then has been computed, but its tokens arrive later.
+  /// Serves until the clock reaches `end`. An iteration that is then under way has been computed, but its tokens arrive
+  /// later.
   void run_until(double end) {
     drive(end);
     transport_->run_until(end);
   }
-  /// Serves until neither transport nor engine has anything left to do.
+  /// Serves until neither the transport nor the engine has any work left.
   void run() { drive(InProcess::never); }
 
   [[nodiscard]] E& engine() { return loop_.engine(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeyAccount: what one API key may still use of its limits a minute.
+// KeyAccount: how much of its limits per minute one API key may still use.
 #pragma once
 
 #include "sluice/serve/completion.hpp"
@@ -19,16 +19,17 @@ namespace sluice {
 
 /// A key that clients send, and its limits.
 struct ApiKey {
-  std::string name;                     ///< for people; clients never send it
-  std::string secret;                   ///< what they send
+  std::string name;                     ///< for operators; clients never send it
+  std::string secret;                   ///< the key itself, which clients send
   std::int64_t requests_per_minute = 0; ///< 0: any number
-  std::int64_t tokens_per_minute = 0;   ///< of prompts and answers together; 0: any number
+  std::int64_t tokens_per_minute = 0;   ///< tokens of prompts and answers together; 0: any number
 };
 
-/// A bucket that fills evenly up to a minute's worth. May be overdrawn: the debt is waited for.
+/// A bucket that fills evenly, up to the amount of one minute. It may be overdrawn; later requests then wait until the
+/// debt is paid.
 class MinuteBucket {
  public:
-  /// `now`: seconds. A new limit keeps what is left, as far as the limit allows.
+  /// Sets the limit. `now`: seconds. The remaining amount is kept, up to the new limit.
   void limit(std::int64_t per_minute, double now) {
     fill(now);
     left_ = per_minute_ == 0 ? static_cast<double>(per_minute) : std::min(left_, static_cast<double>(per_minute));
@@ -40,12 +41,12 @@ class MinuteBucket {
   }
   [[nodiscard]] bool limited() const { return per_minute_ > 0; }
   [[nodiscard]] std::int64_t per_minute() const { return per_minute_; }
-  /// What is left now, in whole pieces.
+  /// Returns the remaining amount, rounded down to whole units.
   [[nodiscard]] std::int64_t left(double now) {
     fill(now);
     return static_cast<std::int64_t>(std::floor(std::max(left_, 0.0) + 1e-9));
   }
-  /// Seconds until at least `amount` is left.
+  /// Seconds until at least `amount` is available.
   [[nodiscard]] double wait(double amount, double now) {
     fill(now);
     return limited() ? std::max(0.0, (amount - left_) * 60 / static_cast<double>(per_minute_)) : 0.0;
@@ -62,8 +63,8 @@ class MinuteBucket {
   double left_ = 0, at_ = 0;
 };
 
-/// A request needs one of the requests a minute, and at least one token. Its tokens are taken as they are counted for
-/// `usage`, so that nobody has to guess the length of an answer; a long answer is waited for by the next request.
+/// A request needs one of the requests per minute, and at least one token. Its tokens are subtracted as they are
+/// counted for `usage`, so the length of an answer need not be guessed. After a long answer the next request waits.
 class KeyAccount {
  public:
   KeyAccount(const ApiKey& key, double now) { change(key, now); }
@@ -74,7 +75,7 @@ class KeyAccount {
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// The refusal of a request that comes `now`, or none. Takes nothing.
+  /// The refusal of a request that arrives at `now`, if its key has reached a limit. Subtracts nothing.
   [[nodiscard]] std::optional<ApiError> why_not(double now) {
     for (const bool tokens : {false, true}) {
       MinuteBucket& bucket = tokens ? tokens_ : requests_;
@@ -93,7 +94,7 @@ class KeyAccount {
   void take_request(double now) { requests_.take(1, now); }
   void take_tokens(std::int64_t tokens, double now) { tokens_.take(static_cast<double>(tokens), now); }
 
-  /// Adds OpenAI's headers with the remaining limits; with `refused`, also when to try again.
+  /// Adds OpenAI's headers with the remaining limits; with `refused`, also the time to retry.
   void tell(HttpHeaders& headers, double now, bool refused) {
     for (const bool tokens : {false, true}) {
       MinuteBucket& bucket = tokens ? tokens_ : requests_;
@@ -109,7 +110,7 @@ class KeyAccount {
     headers.add("retry-after-ms", std::to_string(wait));
   }
 
-  /// As OpenAI writes it: 20ms, 1.5s, 6m0s.
+  /// Formats seconds as OpenAI does: 20ms, 1.5s, 6m0s.
   [[nodiscard]] static std::string duration(double seconds) {
     const std::int64_t all = milliseconds(seconds);
     if (all < 1000) return std::to_string(all) + "ms";
@@ -123,7 +124,7 @@ class KeyAccount {
   }
 
  private:
-  /// Rounded up, except for differences that are rounding errors of a double.
+  /// Rounds up, but ignores rounding errors of a double.
   [[nodiscard]] static std::int64_t milliseconds(double seconds) {
     return static_cast<std::int64_t>(std::ceil(seconds * 1e3 - 1e-6));
   }
@@ -132,7 +133,7 @@ class KeyAccount {
   MinuteBucket requests_, tokens_;
 };
 
-/// An exchange whose response has the remaining limits of a key, as of when its head is sent.
+/// An exchange whose response contains the remaining limits of a key, as they are when its head is sent.
 class AccountedExchange final : public Exchange {
  public:
   AccountedExchange(std::shared_ptr<KeyAccount> account, std::function<double()> clock,

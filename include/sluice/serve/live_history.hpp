@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LiveHistory: memory, queue and counters of an engine over the last minutes.
+// LiveHistory: memory, queue and counters of an engine during the last minutes.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -13,18 +13,18 @@
 
 namespace sluice {
 
-/// The state at one time. Counters count from the start; readers take differences.
+/// The state at one time. Counters count from the start; readers compute differences.
 struct LiveSample {
   double time_s = 0;
   std::int64_t running = 0, waiting = 0, preempted = 0;
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0; ///< layer blocks
-  std::int64_t to_device = 0, to_host = 0;                          ///< layer blocks moved, a counter
+  std::int64_t to_device = 0, to_host = 0;                          ///< layer blocks moved; counters
   std::int64_t released = 0, missed = 0;                            ///< tokens and deadlines, counters
   double busy_s = 0, stall_s = 0;                                   ///< counters
 };
 
 /// The last state of each two-second interval, for at most `most` intervals (five minutes). An interval without events
-/// has no sample: a state holds until the next.
+/// has no sample, because the previous state still holds.
 class LiveHistory {
  public:
   static constexpr double every_s = 2;
@@ -36,7 +36,7 @@ class LiveHistory {
       samples_.back() = now;
       return;
     }
-    // After a gap, repeat the previous state: everything counted from here on belongs to this interval only.
+    // After a gap, the previous state is repeated, so that all later events are counted in this interval only.
     if (!samples_.empty() && bucket > last_ + 1) {
       LiveSample before = samples_.back();
       before.time_s = static_cast<double>(bucket) * every_s;
@@ -47,7 +47,7 @@ class LiveHistory {
   }
   [[nodiscard]] const std::vector<LiveSample>& samples() const { return samples_; }
 
-  /// Writes columns. Times are rounded to a chart's resolution; counters are exact.
+  /// Writes the samples as columns. Times are rounded to a chart's resolution; counters are exact.
   void write(JsonWriter& json) const {
     const auto column = [&](std::string_view name, auto value) {
       json.key(name).begin_array();
@@ -78,12 +78,12 @@ class LiveHistory {
 
  private:
   void push(const LiveSample& sample) {
-    if (samples_.size() == most) samples_.erase(samples_.begin()); // at most once in two seconds
+    if (samples_.size() == most) samples_.erase(samples_.begin()); // at most once every two seconds
     samples_.push_back(sample);
   }
 
   std::vector<LiveSample> samples_;
-  std::int64_t last_ = 0; ///< the newest sample's interval
+  std::int64_t last_ = 0; ///< the interval of the newest sample
 };
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_live: a LiveState as the JSON that the live page reads.
+// write_live: writes a LiveState as the JSON that the live page reads.
 #pragma once
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -75,8 +75,8 @@ inline void write_slo(JsonWriter& json, const SloAttainment& attainment, Seconds
   json.key("slo").value(name_of(attainment.verdict(now)));
 }
 
-/// One letter per layer: d on the device, h on the host, s hidden states on the host, n nowhere. Empty if the request
-/// has no KV.
+/// Writes one letter per layer: d on the device, h on the host, s hidden states on the host, n nowhere. Empty if the
+/// request has no KV.
 [[nodiscard]] inline std::string places_of(const LiveRequest& request, int layers) {
   std::string places(request.has_kv ? static_cast<std::size_t>(layers) : 0, 'd');
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -136,7 +136,7 @@ void write_recent(JsonWriter& json, std::string_view name, const Recent<T, most>
 
 } // namespace detail
 
-/// Writes the state as a JSON object. `age_s`: how old the state is.
+/// Writes the state as a JSON object. `age_s`: the age of the state.
 inline void write_live(std::string& to, const LiveState& state, double age_s) {
   JsonWriter json(to);
   json.begin_object().key("now_s").value(state.now.count()).key("age_s").rounded(age_s, 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// live_page: the page at /live, which shows what the server is doing.
+// live_page: the page at /live, which shows the current state of the server.
 #pragma once
 
 #include "sluice/report/pages.hpp"
@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-/// What a browser lets the page do: its own style and script, and questions to the server that it came from.
+/// The actions that a browser allows to the page: its own style and script, and requests to its own server.
 inline constexpr const char* live_page_policy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// One file that needs no network but `live/state` and `whatif` beside it. The same for every server.
+/// One file that needs nothing from the network except `live/state` and `whatif`. The same for every server.
 [[nodiscard]] inline std::string live_page() {
   return pages::filled(pages::live_html, {{"style", std::string{pages::base_css} + std::string{pages::live_css}},
                                           {"script", pages::joined(pages::live_script)}});

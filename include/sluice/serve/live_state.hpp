@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LiveState: an engine's current state as plain values, of which other threads get copies.
+// LiveState: an engine's current state as plain values; other threads get copies of it.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -21,7 +21,7 @@
 
 namespace sluice {
 
-/// The last `most` values added, in constant memory.
+/// Keeps the last `most` values added, in constant memory.
 template <class T, std::size_t most>
 class Recent {
  public:
@@ -32,7 +32,7 @@ class Recent {
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Oldest first.
+  /// Returns the values, the oldest first.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::size_t i = 0; i < size_; ++i) visit(all_[(next_ + most - size_ + i) % most]);
@@ -52,7 +52,7 @@ struct LiveRequest {
   std::int64_t prompt = 0, computed = 0, generated = 0, delivered = 0;
   bool has_kv = false;
   LayerSet host, nowhere, hidden; ///< as in its `holding`
-  Tokens head{0};                 ///< tokens that these sets apply to
+  Tokens head{0};                 ///< number of tokens that these sets apply to
   int times_preempted = 0;
   Seconds preempted_since{0};
   SloAttainment attainment;
@@ -64,7 +64,7 @@ struct LiveWaiting {
   SloAttainment attainment;
 };
 
-/// A plan with the content of a line of the decision log.
+/// A plan, with the content of a line of the decision log.
 struct LivePlan {
   static constexpr std::size_t most_named = 8;
 
@@ -72,10 +72,11 @@ struct LivePlan {
   std::int64_t step = 0;
   Seconds when{0};
   std::int64_t requests = 0, offload = 0;
-  std::array<std::pair<std::uint32_t, int>, most_named> away{}; ///< the first requests with offloaded layers, how many
+  std::array<std::pair<std::uint32_t, int>, most_named> away{}; ///< the first requests with offloaded layers, and the
+                                                                ///< number of these layers
   std::int64_t streamed = 0;                                    ///< layers whose weights stream
   std::int64_t in_flight = 0;                                   ///< blocks
-  Seconds predicted{0}, bound{0};                               ///< step time
+  Seconds predicted{0}, bound{0};                               ///< time of the step
   bool proven = true;
   Binding binding = Binding::none;
   std::int64_t effort = 0;
@@ -89,18 +90,18 @@ struct LiveEvent {
   Kind kind = Kind::end;
   std::uint32_t id = 0;
   Seconds when{0};
-  std::int64_t generated = 0, held = 0; ///< tokens generated; those of them not delivered
-  Kept kept = Kept::nothing;            ///< of `preempt`
-  Seconds away{0};                      ///< of `resume`
-  std::int64_t to_compute = 0;          ///< of `resume`: tokens
-  Seconds first{-1};                    ///< of `end` and `cancel`: arrival to first token
-  std::int64_t missed = 0;              ///< of `end` and `cancel`: deadlines missed
+  std::int64_t generated = 0, held = 0; ///< tokens generated; of these, tokens not delivered
+  Kept kept = Kept::nothing;            ///< for `preempt`
+  Seconds away{0};                      ///< for `resume`
+  std::int64_t to_compute = 0;          ///< for `resume`: tokens
+  Seconds first{-1};                    ///< for `end` and `cancel`: time from arrival to first token
+  std::int64_t missed = 0;              ///< for `end` and `cancel`: deadlines missed
   SloAttainment::Verdict verdict = SloAttainment::Verdict::none;
 };
 
 /// The live page's data about an engine.
 struct LiveState {
-  static constexpr std::size_t most_waiting = 64; ///< listed; all are counted
+  static constexpr std::size_t most_waiting = 64; ///< most requests listed; all are counted
   static constexpr std::size_t most_events = 50;
 
   Seconds now{0};
@@ -111,8 +112,8 @@ struct LiveState {
   std::int64_t steps = 0, plans = 0, preemptions = 0;
   std::int64_t ended = 0, cancelled = 0, refused = 0;
   std::int64_t forecasts = 0, forecast_refused = 0, forecast_first_tokens = 0;
-  std::int64_t unlooked_admitted = 0, unlooked_refused = 0; ///< newcomers without a forecast, for lack of time
-  double forecasting_s = 0, forecast_error_s = 0; ///< time of the engine's thread; sum of TTFT prediction errors
+  std::int64_t unlooked_admitted = 0, unlooked_refused = 0; ///< newcomers without a forecast because there was no time
+  double forecasting_s = 0, forecast_error_s = 0; ///< time used on the engine's thread; sum of TTFT prediction errors
   double forecast_slowdown = 1;
   std::int64_t forecast_errors_measured = 0;
   std::vector<ForecastErrorsShown> forecast_errors; ///< by SLO class
@@ -120,20 +121,20 @@ struct LiveState {
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0, host_capacity = 0; ///< layer blocks
   std::int64_t to_device = 0, to_host = 0, weights = 0;                                ///< counters; weights in bytes
   double busy_s = 0, stall_s = 0, planning_s = 0, paused_s = 0;                        ///< counters
-  std::int64_t released = 0, held = 0; ///< tokens delivered, a counter; tokens held back now
-  std::int64_t missed = 0;             ///< deadlines, on the engine's clock
+  std::int64_t released = 0, held = 0; ///< tokens delivered, a counter; tokens that are held back now
+  std::int64_t missed = 0;             ///< deadlines missed, on the engine's clock
 
   double last_step_s = 0, last_stall_s = 0;
   std::int64_t last_tokens = 0; ///< tokens computed in the last step
 
   std::vector<LiveRequest> requests;
-  std::vector<LiveWaiting> queue; ///< the oldest
+  std::vector<LiveWaiting> queue; ///< the oldest requests
   Recent<LivePlan, most_events> recent_plans;
   Recent<LiveEvent, most_events> recent_moves; ///< preemptions and resumptions
   Recent<LiveEvent, most_events> recent_ends;
   LiveHistory history;
   std::string refusal; ///< the newest refusal's message
-  std::string failure; ///< the error that ended the run; empty while it continues
+  std::string failure; ///< the error that ended the run; empty while it runs
 };
 
 } // namespace sluice

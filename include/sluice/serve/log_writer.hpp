@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogWriter: writes lines to a file or a pipe on a thread of its own, so that no reader can block the caller.
+// LogWriter: writes lines to a file or a pipe on its own thread, so that no reader can block the caller.
 #pragma once
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -24,17 +24,17 @@
 
 namespace sluice {
 
-/// Lines wait in a bounded queue. A line that does not fit is dropped and counted, also a line that the descriptor
-/// refuses (its reader is gone, the disk is full). Once a write succeeds again, the log says how many are missing:
-/// `{"event":"log_lines_dropped","time":…,"lines":12}`.
+/// Lines wait in a bounded queue. A line that does not fit is dropped and counted, and so is a line that the descriptor
+/// refuses (because its reader has exited or the disk is full). When a write succeeds again, the log reports the number
+/// of missing lines: `{"event":"log_lines_dropped","time":…,"lines":12}`.
 ///
 /// Rejected: a non-blocking descriptor. The flag belongs to the open file, which the shell and other programs share.
 class LogWriter {
  public:
-  /// Bytes of lines that wait.
+  /// Most bytes of waiting lines.
   static constexpr std::size_t default_room = std::size_t{1} << 20;
 
-  /// `descriptor` stays open until the process ends. `last_wait`: how long the destructor waits for the queue to be
+  /// `descriptor` must stay open until the process ends. `last_wait`: how long the destructor waits until the queue is
   /// written.
   explicit LogWriter(int descriptor, std::size_t room = default_room,
                      std::chrono::milliseconds last_wait = std::chrono::seconds{1})
@@ -43,7 +43,7 @@ class LogWriter {
         thread_([state = state_] { state->run(); }) {}
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
-  /// A thread whose write never returns is left behind: it holds the state, and ends with the process.
+  /// A thread whose write never returns is detached: it owns the state, and ends with the process.
   ~LogWriter() {
     if (state_->close(last_wait_))
       thread_.join();
@@ -51,9 +51,9 @@ class LogWriter {
       thread_.detach();
   }
 
-  /// Queues one line, without its end. Never waits for the reader. From any thread.
+  /// Queues one line, without its line end. Never waits for the reader. May be called from any thread.
   void add(std::string_view line) { state_->add(line); }
-  /// Lines that were dropped so far. From any thread.
+  /// Number of lines dropped so far. May be called from any thread.
   [[nodiscard]] std::int64_t dropped() const { return state_->dropped(); }
 
  private:
@@ -77,7 +77,7 @@ class LogWriter {
       const std::lock_guard lock{mutex_};
       return dropped_;
     }
-    /// Whether the thread has written everything and ends.
+    /// Closes the queue; returns whether the thread has written everything within `wait`.
     bool close(std::chrono::milliseconds wait) {
       std::unique_lock lock{mutex_};
       closing_ = true;
@@ -86,7 +86,7 @@ class LogWriter {
     }
 
     void run() {
-      sigset_t all; // a pipe without a reader must not end the program: SIGPIPE is for the thread that writes
+      sigset_t all; // a pipe without a reader must not end the program: SIGPIPE goes to the thread that writes
       ::sigfillset(&all);
       ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
       std::unique_lock lock{mutex_};
@@ -140,7 +140,7 @@ class LogWriter {
         const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
         if (wrote > 0) {
           bytes.remove_prefix(static_cast<std::size_t>(wrote));
-        } else if (wrote < 0 && errno == EAGAIN) { // another program made it non-blocking
+        } else if (wrote < 0 && errno == EAGAIN) { // another program made the descriptor non-blocking
           pollfd ready{descriptor_, POLLOUT, 0};
           (void)::poll(&ready, 1, -1);
         } else if (wrote == 0 || errno != EINTR) {
@@ -157,9 +157,9 @@ class LogWriter {
     std::string queued_;        ///< whole lines
     std::size_t unwritten_ = 0; ///< bytes that are queued or being written
     std::int64_t dropped_ = 0;  ///< lines
-    std::int64_t told_ = 0;     ///< those of them that the log has reported
+    std::int64_t told_ = 0;     ///< dropped lines that the log has reported
     bool closing_ = false, ended_ = false;
-    bool torn_ = false; ///< of the thread: half a line was written last
+    bool torn_ = false; ///< used by the thread: the last write ended within a line
   };
 
   std::shared_ptr<State> state_;

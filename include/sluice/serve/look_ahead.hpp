@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LookAhead: a copy of an engine that runs on in simulation, with the SLO attainment of its requests.
+// LookAhead: a copy of an engine that continues in simulation and counts its requests' SLO attainment.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,15 +15,15 @@
 
 namespace sluice {
 
-/// Bounds the steps of copies, for which the engine's thread waits.
+/// Limits the steps of copies, because the engine's thread waits for them.
 class LookBound {
  public:
-  /// `until`: in seconds of `clock`, which must outlive the bound.
+  /// `until`: in seconds of `clock`, which must outlive this object.
   LookBound(std::int64_t steps, double until, const std::function<double()>& clock)
       : steps_(steps), until_(until), clock_(&clock) {}
 
   [[nodiscard]] bool allows() { return !late() && steps_-- > 0; }
-  /// Whether time has run out, rather than steps.
+  /// Whether time ran out, not steps.
   [[nodiscard]] bool late() {
     late_ = late_ || (*clock_)() > until_;
     return late_;
@@ -36,11 +36,11 @@ class LookBound {
   bool late_ = false;
 };
 
-/// Follows the requests that meet their SLO at the time of the copy.
+/// Follows the requests that meet their SLO when the copy is made.
 template <class E>
 class LookAhead {
  public:
-  /// Copies the engine in its current state, which is to run on after `pause`. `outlook` must outlive this.
+  /// Copies the engine in its current state; the copy continues after `pause`. `outlook` must outlive this object.
   LookAhead(const Outlook<E>& outlook, Seconds pause) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
     engine_.idle_until(engine_.now() + pause);
     const View view = engine_.view();
@@ -70,7 +70,7 @@ class LookAhead {
   [[nodiscard]] SloReading& reading() { return reading_; }
   [[nodiscard]] const SloReading& reading() const { return reading_; }
 
-  /// Submits the newcomer, which arrived at `arrival`. Error: the engine would refuse it.
+  /// Submits the newcomer, which arrived at `arrival`. Returns an error if the engine would refuse it.
   [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival,
                                           const SloReading::Limits& limits) {
     const RequestSpec spec = spec_of(newcomer, arrival, limits.keep);
@@ -78,7 +78,7 @@ class LookAhead {
     if (id) reading_.follow(*id, {.slo = newcomer.slo, .arrival = spec.arrival}, limits);
     return id;
   }
-  /// Runs one iteration. False: there is nothing to run, or `bound` allows no step.
+  /// Runs one iteration. Returns false if there is nothing to run, or if `bound` allows no step.
   [[nodiscard]] bool step(LookBound& bound) {
     if (!bound.allows()) return false;
     outlook_->hear(&reading_);

@@ -11,11 +11,11 @@
 
 namespace sluice {
 
-/// Mean ratio of actual length to bound over about the last hundred answers. Clients set generous bounds: a forecast
-/// that uses bounds as lengths refuses too many requests of models that end their answers early.
+/// The mean ratio of actual length to limit over about the last hundred answers. Clients set generous limits. If a
+/// model ends its answers early, a forecast that assumes the limit as length refuses too many requests.
 class MeasuredLengths {
  public:
-  /// 1 until a few answers have ended.
+  /// Returns 1 until a few answers have ended.
   [[nodiscard]] double share() const { return samples_ < few ? 1 : share_; }
   void ended(const RequestRow& row) {
     if (!row.spec.output_is_bound || row.spec.output.count() < 1) return;
@@ -24,7 +24,7 @@ class MeasuredLengths {
     share_ += (sample - share_) / samples_;
   }
 
-  /// The length that a forecast assumes for a request.
+  /// Returns the length that a forecast assumes for a request.
   [[nodiscard]] static Tokens expected(const RequestRow& row, double share) {
     if (!row.spec.output_is_bound) return row.spec.output;
     const auto length = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(row.spec.output.count())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MeasuredPace: the measured ratio of iteration time to forecast time.
+// MeasuredPace: the measured ratio of actual to forecast iteration time.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -14,23 +14,24 @@ namespace sluice {
 /// An iteration predicted by a forecast.
 struct ForeseenStep {
   std::int64_t step = 0, tokens = 0, running = 0;
-  Seconds duration{0}; ///< by the cost model, without correction
+  Seconds duration{0}; ///< computed by the cost model, without correction
 };
 
-/// Compares a predicted iteration with the one that ran, if it had the same requests and tokens; averages about the
-/// last twenty. Adds the time between iterations, in which no copy of the engine spends any: forecasts themselves, and
-/// what the server does. Without this correction, a cost model with an error of 10 % makes the gate admit requests half
-/// of which then miss their SLO.
+/// Compares a predicted iteration with the one that ran, if both had the same requests and tokens; averages about the
+/// last twenty. Adds the time between iterations, in which the engine makes forecasts and the server does its own work;
+/// copies of the engine do not simulate it. Without this correction, a cost model with an error of 10 % makes the gate
+/// admit requests half of which then miss their SLO.
 ///
-/// Rejected: comparing predicted TTFTs with measured ones, which later requests delay in ways that no forecast covers.
+/// Rejected: comparing predicted TTFTs with measured ones. Later requests delay these in ways that no forecast covers.
 class MeasuredPace {
  public:
-  /// Measured time over the cost model's, with the time between iterations.
+  /// The ratio of measured time, including the time between iterations, to the cost model's time.
   [[nodiscard]] double slowdown() const { return slowdown_ * (1 + between_); }
 
-  /// The prediction for the next iteration; none: there is none.
+  /// Stores the prediction for the next iteration, if there is one.
   void foresee(const std::optional<ForeseenStep>& next) { next_ = next; }
-  /// An iteration took `seconds`, and began `after` the one before it; below 0: the engine was idle between them.
+  /// Records that an iteration took `seconds`, and began `after` seconds after the previous one; below 0: the engine
+  /// was idle between them.
   void stepped(double seconds, double after) {
     if (after < 0 || seconds <= 0) return;
     steps_ = std::min(steps_ + 1, window);
@@ -50,10 +51,10 @@ class MeasuredPace {
 
  private:
   std::optional<ForeseenStep> next_;
-  static constexpr int window = 200; ///< iterations: many, because forecasts run only between a few
+  static constexpr int window = 200; ///< iterations; large, because forecasts precede only a few of them
   double slowdown_ = 1;
   int samples_ = 0;
-  double seconds_ = 0, after_ = 0; ///< mean iteration, and mean time before one
+  double seconds_ = 0, after_ = 0; ///< length of the mean iteration, and mean time before it
   double between_ = 0;
   int steps_ = 0;
 };

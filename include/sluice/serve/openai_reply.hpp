@@ -39,8 +39,8 @@ struct TokenLogprob {
   };
   Likely chosen;
   std::vector<Likely> likeliest; ///< highest first
-  bool known = true;             ///< false: the first token of a prompt, which follows nothing; its logprob is null
-  bool shown = true;             ///< false: a special token, which the text leaves out
+  bool known = true;             ///< false: the first token of a prompt, which has no predecessor; its logprob is null
+  bool shown = true;             ///< false: a special token, which the text omits
 };
 
 /// The fields that all answers to one request share.
@@ -49,7 +49,8 @@ struct ReplyHead {
   bool chat = false;
   std::int64_t created = 0; ///< seconds since 1970
   std::string model;
-  std::string fingerprint{}; ///< system_fingerprint: what computes the answer; empty: the field is left out
+  std::string fingerprint{}; ///< system_fingerprint: identifies the program and weights that compute the answer; empty:
+                             ///< the field is omitted
 };
 
 /// One whole choice.
@@ -95,7 +96,7 @@ inline void write_bytes(JsonWriter& json, const std::string& text) {
   json.end_array();
 }
 
-/// Number of UTF-8 characters; one that is divided among tokens counts where it begins.
+/// Number of UTF-8 characters. A character whose bytes are in several tokens counts where it begins.
 [[nodiscard]] inline std::int64_t characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
 }
@@ -135,14 +136,15 @@ inline void write_logprobs(JsonWriter& json, bool chat, std::span<const TokenLog
       continue;
     }
     json.begin_object();
-    std::vector<std::string> written; // parts of characters are all written as U+FFFD: the likeliest has that name
+    std::vector<std::string> written; // parts of characters are all written as U+FFFD; the likeliest token gets that
+                                      // name
     for (const TokenLogprob::Likely& likely : token.likeliest) {
       std::string text = replace_broken_utf8(likely.text);
       if (std::find(written.begin(), written.end(), text) != written.end()) continue;
       json.key(text).value(likely.logprob);
       written.push_back(std::move(text));
     }
-    // OpenAI and vLLM name the chosen token, too, though it is not among the likeliest: clients look it up.
+    // OpenAI and vLLM list the chosen token, too, even if it is not among the likeliest: clients look it up.
     const std::string chosen = replace_broken_utf8(token.chosen.text);
     if (!token.likeliest.empty() && std::find(written.begin(), written.end(), chosen) == written.end())
       json.key(chosen).value(token.chosen.logprob);
@@ -207,10 +209,10 @@ class ChunkWriter {
     json.key("choices").begin_array().begin_object().key("index").value(index);
   }
 
-  /// Chat: the first chunk, which has the role and no text.
+  /// Writes the first chunk of a chat, which has the role and no text.
   void role(std::string& out) const { chunk(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", {}, nullptr); }
 
-  /// A piece of text, with the log-probabilities of its tokens if requested.
+  /// Writes a piece of text, with the log-probabilities of its tokens if requested.
   void text(std::string& out, std::string_view piece, const std::vector<TokenLogprob>* logprobs = nullptr) {
     std::string content = chat_ ? "\"delta\":{\"content\":" : "\"text\":";
     JsonWriter(content).value(piece);
@@ -218,7 +220,7 @@ class ChunkWriter {
     chunk(out, content, {}, logprobs);
     offset_ += detail::characters(piece);
   }
-  /// The last chunk of the choice, with the log-probabilities of final tokens that have no text.
+  /// Writes the last chunk of the choice, with the log-probabilities of final tokens that have no text.
   void finish(std::string& out, FinishReason reason, const std::vector<TokenLogprob>* logprobs = nullptr) const {
     chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), logprobs);
   }
@@ -250,7 +252,7 @@ class ChunkWriter {
     out += null_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
   }
 
-  std::string begin_; ///< of each chunk, up to and including the choice's index
+  std::string begin_; ///< the beginning of each chunk, up to and including the choice's index
   bool chat_;
   bool null_usage_;
   std::int64_t offset_ = 0; ///< characters of text so far

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outlook: a gate's view of a server: its engine, SLO attainment so far, and copies that look ahead.
+// Outlook: a gate's view of a server: its engine, its SLO attainment so far, and copies that look ahead.
 #pragma once
 
 #include "sluice/engine/fork.hpp"
@@ -15,25 +15,25 @@
 
 namespace sluice {
 
-/// A forecast's corrections of cost model and length bounds, from measurements.
+/// Measured corrections of a forecast's cost model and answer lengths.
 struct Correction {
-  double slowdown = 1;     ///< measured over predicted iteration time
-  double length_share = 1; ///< mean ratio of an answer's length to its bound
+  double slowdown = 1;     ///< ratio of measured to predicted iteration time
+  double length_share = 1; ///< mean ratio of an answer's length to its limit
 };
 
-/// Makes the world for a copy of engine `E`, which starts at the engine's present. The world may end answers as early
-/// as the correction says; the slowdown is applied when the copy is stepped. Null: copies cannot run.
+/// Makes the world for a copy of engine `E`, which starts at the engine's current time. The world may end answers as
+/// early as the correction says; the slowdown is applied when the copy is stepped. If null, copies cannot run.
 template <class E>
 using WorldAhead = std::function<typename E::backend_type(const E&, const Correction&)>;
 
-/// Valid during a gate's answer, between two steps of the engine.
+/// A gate's view of the engine. Valid while a gate answers, between two steps of the engine.
 template <class E>
 class Outlook {
  public:
   using Observers = typename E::observer_values;
 
-  /// `arrival`: of the newcomer. `observers`: of copies; their events go to `relay`.
-  /// `margin`: of the newcomer's SLO class.
+  /// `arrival`: of the newcomer. `observers`: for copies; their events go to `relay`. `margin`: of the newcomer's SLO
+  /// class.
   Outlook(const E& engine, Seconds arrival, const Correction& correction, const SloLead& margin,
           const EngineFigures& figures, const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay,
           const StepPace& pace)
@@ -53,19 +53,19 @@ class Outlook {
   [[nodiscard]] Seconds arrival() const { return arrival_; }
   /// A live request's attainment so far, on the engine's clock; null: unknown.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const { return figures_->attainment(id); }
-  /// The SLO that such a request must be given for its client's to be met: less what delivery takes.
+  /// The SLO that such a request must get so that its client's SLO is met: less the time that delivery needs.
   [[nodiscard]] Slo firm(RequestId id) const { return figures_->firm(id); }
-  /// Requests that have left the engine since the server began.
+  /// Number of requests that have left the engine since the server started.
   [[nodiscard]] std::int64_t have_left() const { return figures_->have_left(); }
-  /// How far a forecast must keep from the newcomer's SLO, as its errors so far say.
+  /// The margin that a forecast must keep from the newcomer's SLO, derived from earlier errors.
   [[nodiscard]] const SloLead& margin() const { return margin_; }
 
   [[nodiscard]] const Correction& correction() const { return correction_; }
 
   /// How long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
   [[nodiscard]] const StepPace& pace() const { return *pace_; }
-  /// Seconds for which all running streams can wait before the next step, if that is a slow one: until the first would
-  /// miss a deadline. Infinite without such streams.
+  /// Seconds that all running streams can wait before the next step, assuming that step is slow: until the first of
+  /// them would miss a deadline. Infinite if there is no such stream.
   [[nodiscard]] double spare_s() const {
     const View view = engine_->view();
     double spare = std::numeric_limits<double>::infinity();
@@ -75,15 +75,15 @@ class Outlook {
       if (so_far == nullptr || !so_far->started()) continue;
       const Slo slo = firm(row.id);
       if (so_far->misses(slo, view.now)) continue;
-      const double waits = static_cast<double>(row.deposit().count() + 1); // tokens that are held bridge the wait
+      const double waits = static_cast<double>(row.deposit().count() + 1); // held tokens bridge the wait
       spare = std::min(spare, (so_far->last + slo.tbt * waits - view.now).count());
     }
     return spare - pace_->slow_s();
   }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
-  /// A copy of `from`, the engine or a copy of it, in a world of its own.
+  /// Returns a copy of `from` (the engine or a copy of it) in its own world.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
-  /// From now on copies' events go to `listener`; null: they are dropped.
+  /// Sends later events of copies to `listener`; null: drops them.
   void hear(EventListener* listener) const { relay_->pass_to(listener); }
 
  private:

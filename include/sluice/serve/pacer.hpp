@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pacer: holds what an engine told before its time, so that a token leaves when it is due.
+// Pacer: holds events that an engine sent early, so that a token leaves when it is due.
 #pragma once
 
 #include "sluice/serve/generation.hpp"
@@ -20,23 +20,25 @@
 
 namespace sluice {
 
-/// Stands between an engine and the application, and delays events with `hold_s` above 0 by that time, on a timer of
-/// the transport. Events of one generation keep their order, however late the transport's thread is. Without held
-/// events, everything is passed on at once.
+/// Sits between an engine and the application. Delays events with `hold_s` above 0 by that time, with a timer of the
+/// transport. Events of one generation keep their order, however late the transport's thread is. Without held events,
+/// everything is passed on at once.
 ///
-/// Rejected: holding a token less long because delivery is slow. The engine's delivery, which paces, must know, or its
-/// forecasts are wrong: `Generation::lead` tightens the SLO that the engine is given.
+/// Rejected: holding a token for a shorter time because delivery is slow. The engine's Delivery policy, which paces,
+/// must know the delay; otherwise its forecasts are wrong. Therefore `Generation::lead` tightens the SLO that the
+/// engine gets.
 ///
-/// The application is constructed after the engine, to which it submits: `tell` sets it before the first submission.
+/// The application submits to the engine and is therefore constructed after it: `tell` sets it before the first
+/// submission.
 ///
-/// One queue on the application's thread keeps the order: all events go through it while it has any. Rejected:
+/// One queue on the application's thread keeps the order: while it contains events, all events go through it. Rejected:
 /// comparing due times on the engine's thread. An event whose time has passed may still be in the transport's queue,
 /// and a later one would overtake it.
 class Pacer final : public GenerationListener {
  public:
-  /// `clock`: seconds, at the pace of the transport's timers, from any thread: the application's clock, which measures
-  /// delivery from when an event was due. `transport` runs posted work in the order in which a
-  /// thread posts it.
+  /// `clock`: seconds at the pace of the transport's timers, callable from any thread. It is the application's clock,
+  /// which measures delivery from the time when an event was due. `transport` must run posted work in the order in
+  /// which a thread posts it.
   explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady)
       : transport_(&transport), clock_(std::move(clock)) {}
 
@@ -73,7 +75,7 @@ class Pacer final : public GenerationListener {
       Queued& of = of_[event.id];
       of.last_due = of.events > 0 ? std::max(of.last_due, event.due_s) : event.due_s;
       ++of.events;
-      held_.emplace(of.last_due, std::move(event)); // after all others due at the same time
+      held_.emplace(of.last_due, std::move(event)); // after all others that are due at the same time
     }
     hand_on();
   }
@@ -90,13 +92,15 @@ class Pacer final : public GenerationListener {
     const auto count = static_cast<std::int64_t>(due.size());
     if (count > 0) {
       to_->happened(std::move(due));
-      // The application posts them to itself: the engine's thread may bypass the queue only after they have arrived.
+      // The application posts events to itself: the engine's thread may bypass the queue only after they have arrived.
       transport_->post([this, count] { on_their_way_.fetch_sub(count, std::memory_order_release); });
     }
     if (held_.empty() || held_.begin()->first >= armed_) return;
     armed_ = held_.begin()->first;
     transport_->after(std::max(0.0, armed_ - now), [this, at = armed_] {
-      if (armed_ == at) armed_ = never; // otherwise an earlier timer was set later, which sets the next one
+      if (armed_ == at)
+        armed_ = never; // otherwise a timer for an earlier time was set after this one, and it sets the
+                        // next one
       hand_on();
     });
   }
@@ -106,10 +110,10 @@ class Pacer final : public GenerationListener {
   HttpTransport* transport_;
   std::function<double()> clock_;
   GenerationListener* to_ = nullptr;
-  std::atomic<std::int64_t> on_their_way_{0};   ///< events that were queued and have not arrived yet
-  std::multimap<double, GenerationEvent> held_; ///< by due time
-  std::unordered_map<GenerationId, Queued> of_; ///< of those in `held_`
-  double armed_ = never;                        ///< when the earliest timer fires
+  std::atomic<std::int64_t> on_their_way_{0};   ///< events that were posted to the queue and have not arrived yet
+  std::multimap<double, GenerationEvent> held_; ///< by the time when they are due
+  std::unordered_map<GenerationId, Queued> of_; ///< for the generations in `held_`
+  double armed_ = never;                        ///< the time of the earliest timer
 };
 
 } // namespace sluice

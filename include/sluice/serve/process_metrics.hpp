@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_process_metrics: this process as Prometheus' client libraries describe one (Linux).
+// write_process_metrics: metrics of this process, as Prometheus' client libraries name them (Linux).
 #pragma once
 
 #include "sluice/serve/prometheus.hpp"
@@ -22,7 +22,7 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
   void operator()(DIR* folder) const { closedir(folder); }
 };
-/// A file of /proc; empty if it cannot be read.
+/// Returns the content of a file in /proc; empty if it cannot be read.
 [[nodiscard]] inline std::string proc_text(const char* path) {
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path, "re"));
   if (file == nullptr) return {};
@@ -31,13 +31,13 @@ struct CloseFile {
   for (std::size_t n; (n = std::fread(piece, 1, sizeof piece, file.get())) > 0;) text.append(piece, n);
   return text;
 }
-/// Field `number` of /proc/self/stat, counted from 1 as in proc(5); only those behind the program's name.
+/// Returns field `number` of /proc/self/stat, counted from 1 as in proc(5); only for fields after the program's name.
 [[nodiscard]] inline double stat_field(const std::string& stat, int number) {
-  std::size_t at = stat.rfind(')'); // the name may have spaces
+  std::size_t at = stat.rfind(')'); // the name may contain spaces
   for (int field = 2; field < number && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
   return at == std::string::npos ? 0 : std::atof(stat.c_str() + at + 1);
 }
-/// Open files, without the one that counts them.
+/// Number of open files, excluding the one used for counting.
 [[nodiscard]] inline int open_files() {
   const std::unique_ptr<DIR, CloseFile> folder(opendir("/proc/self/fd"));
   if (folder == nullptr) return 0;

@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-/// Counts values by upper bound; they become cumulative when written, as the format requires.
+/// Counts values per bucket. The counts become cumulative when they are written, as the format requires.
 class PrometheusHistogram {
  public:
-  /// `bounds` ascend; values above the last count only in +Inf.
+  /// `bounds` must ascend; values above the last bound count only in +Inf.
   explicit PrometheusHistogram(std::span<const double> bounds)
       : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1, 0) {}
 
@@ -36,12 +36,12 @@ class PrometheusHistogram {
 
  private:
   std::vector<double> bounds_;
-  std::vector<std::int64_t> counts_; ///< by bucket, not cumulative
+  std::vector<std::int64_t> counts_; ///< per bucket, not cumulative
   double sum_ = 0;
   std::int64_t count_ = 0;
 };
 
-/// Writes metrics, all with the `common` labels, as `model_name="demo"`.
+/// Writes metrics, all with the `common` labels, such as `model_name="demo"`.
 class PrometheusWriter {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
@@ -93,7 +93,7 @@ class PrometheusWriter {
     }
     to += '"';
   }
-  /// Once per name: samples of one name with different labels are written one after another.
+  /// Writes the metric's header once per name: samples with the same name and different labels follow one another.
   void describe(std::string_view name, std::string_view help, std::string_view type) {
     if (name == last_) return;
     last_ = name;

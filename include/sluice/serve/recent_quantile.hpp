@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// Keeps the newest `window` values, at least one. Quantiles are by nearest rank, as docs/metrics.md defines them, so
-/// the P99 of fewer than a hundred values is the largest.
+/// Keeps the newest `window` values (at least one). Quantiles use the nearest rank, as docs/metrics.md defines them, so
+/// the P99 of fewer than a hundred values is the largest value.
 class RecentQuantile {
  public:
   explicit RecentQuantile(std::size_t window) : window_(window) {}
@@ -23,7 +23,7 @@ class RecentQuantile {
     next_ = (next_ + 1) % window_;
   }
   [[nodiscard]] std::size_t size() const { return values_.size(); }
-  /// `share`: above 0, at most 1. 0 without values.
+  /// `share`: above 0, at most 1. Returns 0 if there are no values.
   [[nodiscard]] double quantile(double share) const {
     if (values_.empty()) return 0;
     std::vector<double> sorted = values_;

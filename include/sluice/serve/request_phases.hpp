@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestPhases: how long requests wait, prefill and decode, as vLLM's histograms have it.
+// RequestPhases: how long requests wait, prefill and decode, in vLLM's histograms.
 #pragma once
 
 #include "sluice/serve/prometheus.hpp"
@@ -10,7 +10,7 @@
 namespace sluice {
 namespace detail {
 
-// vLLM's bounds for whole requests and for tokens.
+// vLLM's histogram bounds for whole requests and for tokens.
 inline constexpr std::array<double, 21> request_bounds{0.3,  0.5,  0.8,   1.0,   1.5,   2.0,    2.5,
                                                        5.0,  10.0, 15.0,  20.0,  30.0,  40.0,   50.0,
                                                        60.0, 120., 240.0, 480.0, 960.0, 1920.0, 7680.0};
@@ -19,10 +19,11 @@ inline constexpr std::array<double, 19> token_time_bounds{0.01, 0.025, 0.05, 0.0
 
 } // namespace detail
 
-/// Of requests that had a token. A preempted request's pauses are part of the phase in which it was preempted.
+/// Counts requests that generated a token. A preempted request's pauses belong to the phase in which it was preempted.
 class RequestPhases {
  public:
-  /// Seconds from arrival to the first iteration, from there to the first token, from there to the last of `tokens`.
+  /// Records the seconds from arrival to the first iteration, from there to the first token, and from there to the last
+  /// of `tokens`.
   void observe(double queue, double prefill, double decode, std::int64_t tokens) {
     queue_.observe(queue);
     prefill_.observe(prefill);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_request: a finished request as one line of a record, which sluice-compare reads as a trace.
+// write_request: writes a finished request as one line of a record, which sluice-compare reads as a trace.
 #pragma once
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -15,12 +15,12 @@ namespace sluice {
 
 /// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with more fields: `slo_ttft_s`
 /// and `slo_tbt_s`, absent without an SLO; `engine_slo_ttft_s` and `engine_slo_tbt_s`, the tighter SLO that the engine
-/// was given, where it differs; and `max_tokens`, the bound that the engine knew.
+/// got, if it differs; and `max_tokens`, the limit that the engine knew.
 ///
-/// Of the four trace formats, this one has a time for each event of a request, and only its lines need not be in order
-/// of arrival. So a line can be written when its request ends, and a server that is killed loses only requests under
-/// way. A request without a token (it was `cancelled`) is recorded with one, the least that a trace allows, and with
-/// its end for the times it never reached.
+/// Among the four trace formats, only this one has a time for each event of a request, and only its lines may be in any
+/// order. A line can therefore be written when its request ends, and a server that is killed loses only running
+/// requests. A request without a token (it was `cancelled`) is recorded with one token, the minimum of a trace; the
+/// times that it never reached are set to its end.
 inline void write_request(std::string& to, const ServedRequest& request) {
   const SloAttainment& kept = request.kept;
   const Seconds first = kept.started() ? kept.first : request.ended;

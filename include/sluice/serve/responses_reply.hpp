@@ -16,7 +16,7 @@ inline void write_output_text(JsonWriter& json, std::string_view text) {
   json.begin_object().key("type").value("output_text").key("text").value(text);
   json.key("annotations").begin_array().end_array().key("logprobs").begin_array().end_array().end_object();
 }
-/// The message that is the only output.
+/// Writes the message, which is the only output.
 inline void write_message(JsonWriter& json, const ReplyHead& head, const std::string* text, bool whole) {
   json.begin_object().key("id").value("msg_" + head.id).key("type").value("message").key("role").value("assistant");
   json.key("status").value(text == nullptr ? "in_progress" : whole ? "completed" : "incomplete");
@@ -24,7 +24,7 @@ inline void write_message(JsonWriter& json, const ReplyHead& head, const std::st
   if (text != nullptr) write_output_text(json, *text);
   json.end_array().end_object();
 }
-/// The response object. `text`: null while it is in progress.
+/// Writes the response object. `text`: null while the response is in progress.
 inline void write_response(JsonWriter& json, const ReplyHead& head, const std::string* text, FinishReason reason,
                            const TokenUsage& usage) {
   const bool whole = reason == FinishReason::stop;
@@ -56,7 +56,7 @@ inline void write_response(JsonWriter& json, const ReplyHead& head, const std::s
 
 } // namespace detail
 
-/// The body of a response that is not streamed. An answer that its bound ended is incomplete.
+/// Writes the body of a response that is not streamed. An answer that reached its length limit is incomplete.
 [[nodiscard]] inline std::string responses_json(const ReplyHead& head, const std::string& text, FinishReason reason,
                                                 const TokenUsage& usage) {
   std::string body;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServeMetrics: a server's client-side metrics, under vLLM's names.
+// ServeMetrics: a server's metrics as its clients see them, under vLLM's names.
 #pragma once
 
 #include "sluice/serve/openai_reply.hpp"
@@ -25,36 +25,36 @@ inline constexpr std::array<double, 21> e2e_bounds{0.3,  0.5,  0.8,   1.0,   1.5
 inline constexpr std::array<double, 14> delivery_bounds{0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01,
                                                         0.015,  0.02,  0.03,  0.05,  0.1,   0.25,   1.0};
 
-// 1, 2, 5, 10, … up to a million tokens, which is a context beyond most models'.
+// 1, 2, 5, 10, … up to a million tokens, which exceeds most models' context.
 inline constexpr std::array<double, 19> token_bounds{1.,  2.,  5.,  10., 20., 50., 100., 200., 500., 1e3,
                                                      2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5,  5e5,  1e6};
 inline constexpr std::array<double, 5> choice_bounds{1, 2, 5, 10, 20};
 
 } // namespace detail
 
-/// What an answer was asked for, and its length, in tokens.
+/// The requested and actual length of an answer, in tokens.
 struct AnsweredLength {
   std::int64_t prompt = 0, generated = 0, most = 0;
-  int choices = 1; ///< answers to its prompt
+  int choices = 1; ///< number of answers to its prompt
 };
 
-/// Latencies are measured when the server sends: from a request's arrival to the piece that has its tokens.
+/// Latencies are measured when the server sends: from a request's arrival to the piece that contains its tokens.
 struct ServeMetrics {
   PrometheusHistogram ttft{detail::ttft_bounds};
   PrometheusHistogram itl{detail::itl_bounds};
   PrometheusHistogram e2e{detail::e2e_bounds};
   PrometheusHistogram delivery{detail::delivery_bounds}; ///< per token: from when it was due until it was written
   WrittenSlos slos;
-  PrometheusHistogram prompts{detail::token_bounds};  ///< tokens, of answers that ended by themselves
-  PrometheusHistogram lengths{detail::token_bounds};  ///< the same, generated
-  PrometheusHistogram most{detail::token_bounds};     ///< the same, max_tokens
-  PrometheusHistogram choices{detail::choice_bounds}; ///< the same, n
+  PrometheusHistogram prompts{detail::token_bounds};  ///< prompt tokens of answers that ended by themselves
+  PrometheusHistogram lengths{detail::token_bounds};  ///< generated tokens of these answers
+  PrometheusHistogram most{detail::token_bounds};     ///< max_tokens of these answers
+  PrometheusHistogram choices{detail::choice_bounds}; ///< n of these answers
   std::int64_t requests = 0;
-  std::int64_t stopped = 0, cut = 0; ///< answers that ended by a stop, or at their maximum length
-  std::int64_t left = 0;             ///< requests whose client left
+  std::int64_t stopped = 0, cut = 0; ///< answers that ended with a stop, or at their maximum length
+  std::int64_t left = 0;             ///< requests whose client disconnected
   std::int64_t refused = 0;          ///< requests refused by a gate or the engine
-  std::int64_t over_requests = 0;    ///< requests refused by their key's requests per minute
-  std::int64_t over_tokens = 0;      ///< the same, by its tokens per minute
+  std::int64_t over_requests = 0;    ///< requests refused because of their key's requests per minute
+  std::int64_t over_tokens = 0;      ///< requests refused because of their key's tokens per minute
   std::int64_t failed = 0;           ///< requests that failed after the engine had accepted them
   std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
   std::int64_t generation_tokens = 0;
@@ -75,7 +75,7 @@ struct ServeMetrics {
     to.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e);
     to.histogram("vllm:request_prompt_tokens", "Number of prefill tokens processed.", prompts);
     to.histogram("vllm:request_generation_tokens", "Number of generation tokens processed.", lengths);
-    // vLLM's is of all answers to a prompt; here each answer is a request of the engine.
+    // vLLM's metric covers all answers to a prompt; here each answer is its own request of the engine.
     to.histogram("vllm:request_max_num_generation_tokens",
                  "Histogram of maximum number of requested generation tokens.", lengths);
     to.histogram("vllm:request_params_max_tokens", "Histogram of the max_tokens request parameter.", most);

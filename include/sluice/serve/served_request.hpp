@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServedRequest: a finished request of a server, with its SLO attainment.
+// ServedRequest: a request that a server has finished, with its SLO attainment.
 #pragma once
 
 #include "sluice/core/ids.hpp"
@@ -12,12 +12,12 @@ namespace sluice {
 /// Times are on the engine's clock. Contains neither text nor tokens.
 struct ServedRequest {
   RequestId id{};
-  RequestSpec spec;     ///< as submitted: `output` is the bound, `slo` what the engine was given
+  RequestSpec spec;     ///< as submitted: `output` is the length limit, `slo` the SLO that the engine got
   Tokens generated{0};  ///< actual length
-  SloAttainment kept;   ///< against the SLO that its user asked for, on the engine's clock
+  SloAttainment kept;   ///< for the SLO that its user requested, on the engine's clock
   Seconds scheduled{0}; ///< when its first iteration began; below 0: unknown
   Seconds ended{0};
-  bool cancelled = false; ///< by its client's leaving or a stop string
+  bool cancelled = false; ///< because its client disconnected, or by a stop string
 };
 
 /// Receives finished requests, on the engine's thread.

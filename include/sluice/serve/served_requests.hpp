@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// Written by the engine's thread; any thread may read a copy. Requests are dropped, the oldest first, when they are
-/// older than the window or there are more than `most`: 8,192 take 1.4 MB.
+/// Written by the engine's thread; any thread may read a copy. The oldest requests are dropped when they are older than
+/// the window, or when there are more than `most`: 8,192 take 1.4 MB.
 class ServedRequests final : public ServedListener {
  public:
   using Clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ class ServedRequests final : public ServedListener {
   };
 
   void over(const ServedRequest& request) override { over(request, Clock::now()); }
-  /// `at` never decreases.
+  /// `at` must never decrease.
   void over(const ServedRequest& request, Clock::time_point at) {
     const std::lock_guard lock{mutex_};
     if (all_.size() == most) {
@@ -70,7 +70,7 @@ class ServedRequests final : public ServedListener {
   }
 
   mutable std::mutex mutex_;
-  std::deque<Ended> all_; ///< in order of their ends
+  std::deque<Ended> all_; ///< in the order in which they ended
   Clock::time_point crowded_until_ = Clock::time_point::min();
   std::int64_t total_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloAttainment: one request's SLO attainment while it is served.
+// SloAttainment: one request's SLO attainment during serving.
 #pragma once
 
 #include "sluice/core/deadlines.hpp"
@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// A request's SLO attainment, by the tokens its user has received. Counts as the metrics do: a gap within the TBT is a
-/// token on time, a longer one misses the deadlines that pass in it.
+/// A request's SLO attainment, computed from the tokens that its user has received. Counts like the metrics: a gap
+/// within the TBT is a token on time; a longer gap misses the deadlines that pass in it.
 struct SloAttainment {
   Slo slo;
   Seconds arrival{0};
@@ -23,17 +23,17 @@ struct SloAttainment {
   std::int64_t on_time = 0, missed = 0;
 
   enum class Verdict : std::uint8_t { none, met, missed };
-  /// The changes by one release.
+  /// The changes caused by one release.
   struct Counted {
-    bool first = false; ///< it included the first token
+    bool first = false; ///< the release included the first token
     std::int64_t on_time = 0, missed = 0;
   };
 
   [[nodiscard]] bool started() const { return first.count() >= 0; }
   [[nodiscard]] bool paces() const { return !std::isinf(slo.tbt.count()); }
-  /// Deadlines passed since the newest token.
+  /// Number of deadlines that have passed since the newest token.
   [[nodiscard]] std::int64_t missing(Seconds now) const { return started() ? deadlines_passed(last, now, slo.tbt) : 0; }
-  /// Whether the first token was late, or has not come and its deadline has passed.
+  /// Whether the first token was late, or has not arrived and its deadline has passed.
   [[nodiscard]] bool first_is_late(Seconds now) const {
     return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
   }
@@ -42,14 +42,14 @@ struct SloAttainment {
     if (!has_slo()) return Verdict::none;
     return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
   }
-  /// Whether the same deliveries miss another SLO.
+  /// Whether the same deliveries would miss another SLO.
   [[nodiscard]] bool misses(const Slo& by, Seconds now) const {
     const Seconds since = started() ? last : arrival;
     if (!started()) return !sluice::on_time(now - since, by.ttft, now);
     return !sluice::on_time(first - arrival, by.ttft, first) || !sluice::on_time(longest, by.tbt, last) ||
            !sluice::on_time(now - since, by.tbt, now);
   }
-  /// `count` tokens, at least one, reach the user together.
+  /// Records that `count` tokens, at least one, reach the user together.
   Counted release(std::int64_t count, Seconds when) {
     Counted now{.on_time = count - 1}; // tokens released together have no gap between them
     if (!started()) {

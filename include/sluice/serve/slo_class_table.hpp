@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloClassTable: a value for each SLO class, which are the SLOs that clients ask for.
+// SloClassTable: stores a value for each SLO class; requests with the same SLO form a class.
 #pragma once
 
 #include "sluice/serve/prometheus.hpp"
@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// An SLO class, as metrics name it: seconds, `none`, or `other`.
+/// The name of an SLO class in metrics: seconds, `none`, or `other`.
 struct SloClassName {
   std::string ttft, tbt;
 
@@ -31,30 +31,30 @@ struct SloClassName {
   }
 };
 
-/// Requests whose SLOs have the same name are one class: two classes with one name would be one time series of
-/// Prometheus with two values. Clients choose SLOs, so the first `most` have a class each, and all others share one: a
-/// client cannot make the table grow.
+/// Requests whose SLOs have the same name form one class, because two classes with one name would be one Prometheus
+/// time series with two values. Clients choose SLOs, so only the first `most` get their own class, and all others share
+/// one: clients cannot make the table grow.
 template <class Value>
 class SloClassTable {
  public:
   static constexpr std::size_t most = 16;
 
-  /// `fresh`: the value of a new class.
+  /// `fresh`: the initial value of a class.
   explicit SloClassTable(Value fresh = {}) : fresh_(std::move(fresh)) {}
 
-  /// The SLO's class, which is made if there is none.
+  /// Returns the SLO's class; adds it if necessary.
   [[nodiscard]] Value& of(const Slo& slo) {
     SloClassName name = SloClassName::of(slo);
     const std::size_t at = place(name);
     if (at == all_.size()) all_.push_back({at < most ? std::move(name) : SloClassName{"other", "other"}, fresh_});
     return all_[at].value;
   }
-  /// The SLO's class; null if there is none.
+  /// Returns the SLO's class; null if there is none.
   [[nodiscard]] const Value* find(const Slo& slo) const {
     const std::size_t at = place(SloClassName::of(slo));
     return at < all_.size() ? &all_[at].value : nullptr;
   }
-  /// Calls `visit(name, value)` for each class, in order of their first request.
+  /// Calls `visit(name, value)` for each class, in order of their first requests.
   template <class Visit>
   void each(Visit&& visit) const {
     for (const One& one : all_) visit(one.name, one.value);
@@ -65,7 +65,7 @@ class SloClassTable {
     SloClassName name;
     Value value;
   };
-  /// Where the class is, or would be added.
+  /// Position of the class, or where it would be added.
   [[nodiscard]] std::size_t place(const SloClassName& name) const {
     std::size_t at = 0;
     while (at < std::min(all_.size(), most) && all_[at].name != name) ++at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloReading: SLO attainment of requests in a copy of an engine.
+// SloReading: SLO attainment of requests in an engine's copy.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -17,8 +17,8 @@
 
 namespace sluice {
 
-/// Follows some of a copy's requests, each against two limits: `keep`, which the engine was given and which has a
-/// margin for the forecast's errors, and `firm`, beyond which the client's SLO is missed.
+/// Follows some of a copy's requests. Each has two limits: `keep`, which the engine got and which includes a margin for
+/// the forecast's errors, and `firm`, beyond which the client's SLO is missed.
 class SloReading final : public EventListener {
  public:
   struct Limits {
@@ -36,9 +36,9 @@ class SloReading final : public EventListener {
     Limits limits;
     Seconds longest{0}; ///< longest gap between two tokens since the copy was made
     bool started_before = false;
-    bool over = false; ///< it has ended or was refused
+    bool over = false; ///< the request has ended or was refused
 
-    /// Whether it has missed the limit. Later deadlines do not count once it is over.
+    /// Whether the request has missed the limit. Later deadlines do not count once it is over.
     [[nodiscard]] bool missed(Limit limit, Seconds now) const {
       return attainment.misses(limit == Limit::keep ? limits.keep : limits.firm,
                                over && attainment.started() ? attainment.last : now);
@@ -46,7 +46,7 @@ class SloReading final : public EventListener {
   };
 
   SloReading() = default;
-  /// Continues from another reading's state.
+  /// Continues from the state of another reading.
   void take_over(const SloReading& other) {
     of_ = other.of_;
     missed_ = other.missed_;
@@ -58,22 +58,22 @@ class SloReading final : public EventListener {
     if (!of_.try_emplace(index(id), one).second) return;
     ++left_;
     if (attainment.misses(limits.keep, std::max(attainment.last, attainment.arrival)))
-      missed_.push_back({id, Limit::keep}); // no newcomer's fault
+      missed_.push_back({id, Limit::keep}); // missed before any newcomer
   }
   [[nodiscard]] const Followed& of(RequestId id) const {
     const auto found = of_.find(index(id));
     SLUICE_ASSERT(found != of_.end(), "a request that is followed");
     return found->second;
   }
-  /// How many of the followed requests have not ended.
+  /// Number of followed requests that have not ended.
   [[nodiscard]] std::int64_t left() const { return left_; }
-  /// The limits that requests have missed since, in order of time.
+  /// The limits that requests have missed since then, in order of time.
   [[nodiscard]] const std::vector<Miss>& missed() const { return missed_; }
   [[nodiscard]] bool misses(const Miss& one) const {
     return std::find(missed_.begin(), missed_.end(), one) != missed_.end();
   }
-  /// The copy's times for the requests that keep their firm limit so far. Others have missed their SLO, so their times
-  /// are no forecasts to be measured.
+  /// The copy's times for the requests that have kept their firm limit so far. The other requests have missed their
+  /// SLO, so the errors of their forecasts are not measured.
   [[nodiscard]] std::vector<Foretold> foretold(Seconds now) const {
     std::vector<Foretold> all;
     for (const auto& [at, one] : of_)
@@ -83,9 +83,9 @@ class SloReading final : public EventListener {
                        one.longest});
     return all;
   }
-  /// The first iteration that ran.
+  /// Stores the first iteration that ran.
   [[nodiscard]] const std::optional<ForeseenStep>& first_step() const { return first_; }
-  /// Finds requests whose deadline has passed without a token.
+  /// Records requests whose deadline has passed without a token.
   void look_at(Seconds now) {
     for (auto& [at, one] : of_)
       if (!one.over) look_at(RequestId{at}, one, now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloTally: SLO attainment of many requests; SloJudge: counts it for an engine that replays requests.
+// SloTally: SLO attainment of many requests; SloJudge: computes it for an engine that replays requests.
 #pragma once
 
 #include "sluice/report/observer/any_observer.hpp"
@@ -13,15 +13,15 @@
 
 namespace sluice {
 
-/// Counts as docs/metrics.md defines. A share of nothing is NaN.
+/// Counts as docs/metrics.md defines. If there is nothing to count, shares are NaN.
 struct SloTally {
   std::int64_t requests = 0;
   std::int64_t with_slo = 0, met = 0; ///< requests with an SLO; those that met it
   std::int64_t with_ttft = 0, first_in_time = 0;
   std::int64_t on_time = 0, missed = 0; ///< tokens after the first that were on time; deadlines missed
-  std::int64_t refused = 0;             ///< those of `requests` that the engine could not serve
+  std::int64_t refused = 0;             ///< part of `requests`: the engine could not serve them
 
-  /// `over`: when the request ended, for one without a token.
+  /// `over`: when a request without a token ended.
   void add(const SloAttainment& kept, Seconds over) {
     ++requests;
     const SloAttainment::Verdict verdict = kept.verdict(kept.started() ? kept.last : over);

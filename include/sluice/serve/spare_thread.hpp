@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_when_spare: gives a thread the lowest priority (Linux); thread_seconds: its processor time.
+// run_when_spare: gives a thread the lowest priority (Linux); thread_seconds: returns a thread's processor time.
 #pragma once
 
 #include <sched.h>
@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// From here on the calling thread runs only when no other thread wants the processor: SCHED_IDLE, and nice 19 on
-/// systems without that class. If the system refuses both, nothing changes.
+/// Makes the calling thread run only when no other thread needs the processor: SCHED_IDLE, or nice 19 on systems
+/// without that class. If the system refuses both, nothing changes.
 inline void run_when_spare() {
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
   (void)::setpriority(PRIO_PROCESS, thread, 19);
@@ -22,8 +22,8 @@ inline void run_when_spare() {
 #endif
 }
 
-/// Processor time of the calling thread, in seconds. For a thread of the lowest priority, wall time mostly measures
-/// the load of other threads.
+/// Returns the calling thread's processor time in seconds. The wall time of a thread with the lowest priority mostly
+/// measures the load of other threads.
 [[nodiscard]] inline double thread_seconds() {
   timespec time{};
   (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

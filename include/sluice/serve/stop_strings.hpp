@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StopStrings: ends an answer before a stop string, however the text is divided into pieces.
+// StopStrings: ends an answer before a stop string, even if the string is split among pieces.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// Filters an answer's text piece by piece, and holds back any suffix that may begin a stop string. A stop string and
-/// everything after it are dropped, or only the text after it (`include`); if one piece completes several, the one that
-/// begins first counts.
+/// Filters an answer's text piece by piece, and holds back any suffix that may begin a stop string. Drops a stop string
+/// and the text after it, or with `include` only the text after it. If one piece completes several stop strings, the
+/// one that begins first counts.
 class StopStrings {
  public:
   /// Empty strings are ignored.
@@ -42,13 +42,13 @@ class StopStrings {
     held_.erase(0, held_.size() - keep);
     return text;
   }
-  /// The text held back, for an answer that ends without a stop string.
+  /// Returns the text held back, for an answer that ends without a stop string.
   [[nodiscard]] std::string finish() { return std::exchange(held_, {}); }
   /// Whether a stop string has ended the answer.
   [[nodiscard]] bool hit() const { return hit_; }
 
  private:
-  /// Length of the longest suffix of the held text that begins `stop`.
+  /// Length of the longest suffix of the held text with which `stop` begins.
   [[nodiscard]] std::size_t begun(const std::string& stop) const {
     for (std::size_t bytes = std::min(stop.size() - 1, held_.size()); bytes > 0; --bytes)
       if (std::string_view(held_).substr(held_.size() - bytes) == std::string_view(stop).substr(0, bytes)) return bytes;

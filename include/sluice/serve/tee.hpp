@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tee: runs the same generations on two engines. Clients get the first one's tokens, and the second one's are compared.
+// Tee: runs the same generations on two engines. Clients get the first engine's tokens; the second engine's tokens are
+// compared with them.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -23,14 +24,15 @@
 
 namespace sluice {
 
-/// The first position at which the two engines' answers differ. An engine whose answer ended before has no token there.
+/// The first position at which the answers of both engines differ. An engine whose answer has ended before that
+/// position has no token there.
 struct TeeDifference {
   GenerationId id{};
   std::int64_t position = 0; ///< in the answer's tokens, from 0
   std::optional<std::int32_t> token, tee_token;
 };
 
-/// The difference as one line of JSON for a log. `time`: the wall clock's when it was found.
+/// Formats the difference as one line of JSON for a log. `time`: the wall clock's time when it was found.
 [[nodiscard]] inline std::string log_line(const TeeDifference& difference, std::string_view time) {
   std::string line;
   JsonWriter json(line);
@@ -46,26 +48,29 @@ struct TeeDifference {
   return line;
 }
 
-/// How far the engines may diverge in progress. A generation beyond these limits is no longer compared, and cancelled
+/// How far the engines' progress may differ. A generation beyond these limits is no longer compared, and is cancelled
 /// on the second engine. (Rejected: holding the first engine back until the second has caught up. A tee must not slow
 /// down clients.)
 struct TeeLimits {
-  std::size_t generations = 4096; ///< that at least one engine has not ended
-  std::size_t tokens = 1U << 20U; ///< of all generations, that one engine has made and the other not yet
+  std::size_t generations = 4096; ///< generations that at least one engine has not ended
+  std::size_t tokens = 1U << 20U; ///< tokens of all generations that one engine has made and the other has not made yet
 };
 
 /// A tee's counters.
 struct TeeFigures {
   std::int64_t tokens = 0, differing_tokens = 0;           ///< positions compared; those with different tokens
-  std::int64_t generations = 0, differing_generations = 0; ///< compared to both ends; those of all with a difference
+  std::int64_t generations = 0, differing_generations = 0; ///< generations compared until both answers ended;
+                                                           ///< generations with a difference, of all
   std::int64_t refused = 0, failed = 0;                    ///< generations refused or failed by the second engine only
   std::int64_t lagged = 0;                                 ///< generations beyond the limits
 };
 
-/// Life: construct; make the engines with listeners `first()` and `second()`; `attach` them; submissions.
+/// Lifecycle: construct; make the engines with the listeners `first()` and `second()`; `attach` them; submit
+/// generations.
 ///
-/// The first engine's events go to the listener unchanged; the second engine's do not. A generation that is cancelled,
-/// refused or failed is compared up to the last token that both engines made. Compared tokens are dropped.
+/// The first engine's events go to the listener unchanged; the second engine's events do not. If a generation is
+/// cancelled, refused or failed, it is compared up to the last token that both engines made. Compared tokens are
+/// dropped.
 class Tee final : public GenerationEngine {
  public:
   /// `listener` must outlive the tee. `differs` is called with each generation's first difference, on an engine's
@@ -83,8 +88,8 @@ class Tee final : public GenerationEngine {
   }
 
   void submit(GenerationId id, Generation generation) override {
-    // The second engine first: otherwise the first might refuse the generation before the second has it, and the
-    // resulting cancellation would have no effect.
+    // Submits to the second engine first: otherwise the first engine might refuse the generation before the second has
+    // it, and the resulting cancellation would have no effect.
     if (follow(id)) {
       Generation same = generation;
       same.logprobs = -1; // log-probabilities are not compared
@@ -106,7 +111,7 @@ class Tee final : public GenerationEngine {
     }
     return first_->ready();
   }
-  /// The first engine's metrics and the tee's.
+  /// Writes the first engine's metrics and the tee's.
   void metrics(PrometheusWriter& to) override {
     first_->metrics(to);
     const std::lock_guard lock{mutex_};
@@ -154,17 +159,17 @@ class Tee final : public GenerationEngine {
   /// A generation that both engines have.
   struct Pair {
     std::deque<std::int32_t> ahead; ///< tokens that only one engine has made
-    Side whose = Side::first;       ///< the engine of `ahead`
-    std::int64_t compared = 0;      ///< positions
+    Side whose = Side::first;       ///< the engine that made `ahead`
+    std::int64_t compared = 0;      ///< number of positions
     bool ended[2] = {false, false}; ///< by side
     bool differs = false;
     bool accepted = false;                     ///< by the first engine
-    std::optional<GenerationEvent::Kind> gone; ///< the second engine refused it or failed
+    std::optional<GenerationEvent::Kind> gone; ///< set if the second engine refused it or failed
   };
   using Pairs = std::unordered_map<GenerationId, Pair>;
 
   void heard(Side side, std::vector<GenerationEvent> events) {
-    std::vector<GenerationId> spared; // to be cancelled on the second engine
+    std::vector<GenerationId> spared; // generations to cancel on the second engine
     std::vector<TeeDifference> found;
     {
       const std::lock_guard lock{mutex_};
@@ -179,7 +184,7 @@ class Tee final : public GenerationEngine {
   void take(Side side, const GenerationEvent& event, std::vector<GenerationId>& spared,
             std::vector<TeeDifference>& found) {
     const auto at = pairs_.find(event.id);
-    if (at == pairs_.end()) return; // cancelled or beyond the limits while this event was on its way
+    if (at == pairs_.end()) return; // cancelled, or beyond the limits, while this event was under way
     Pair& pair = at->second;
     const bool over = event.kind == GenerationEvent::Kind::refused || event.kind == GenerationEvent::Kind::failed;
     if (over && side == Side::first) {
@@ -188,7 +193,7 @@ class Tee final : public GenerationEngine {
     }
     if (over) pair.gone = event.kind;
     if (side == Side::first) pair.accepted = true;
-    if (pair.gone) { // only by the second engine, if the first has accepted it
+    if (pair.gone) { // only the second engine refused, if the first has accepted
       if (!pair.accepted) return;
       (pair.gone == GenerationEvent::Kind::refused ? figures_.refused : figures_.failed) += 1;
       return erase(at);
@@ -203,7 +208,7 @@ class Tee final : public GenerationEngine {
     default:
       return;
     }
-    // The other engine's answer has ended: it will never make these tokens.
+    // The other engine's answer has ended, so that it will never make these tokens.
     while (!pair.ahead.empty() && pair.ended[static_cast<std::size_t>(other(pair.whose))]) {
       compare(event.id, pair, pair.whose, pair.ahead.front(), std::nullopt, found);
       pop(pair);
@@ -228,7 +233,7 @@ class Tee final : public GenerationEngine {
     compare(id, pair, side, token, pair.ahead.front(), found);
     pop(pair);
   }
-  /// Compares the next position: `token` is made by `side`, `others` by the other engine.
+  /// Compares the next position: `side` has made `token`, the other engine has made `others`.
   void compare(GenerationId id, Pair& pair, Side side, std::int32_t token, std::optional<std::int32_t> others,
                std::vector<TeeDifference>& found) {
     figures_.tokens += 1;
@@ -274,7 +279,8 @@ class Tee final : public GenerationEngine {
   std::size_t ahead_ = 0; ///< tokens in `ahead` of all pairs
   TeeFigures figures_;
   Ear first_ear_{*this, Side::first}, second_ear_{*this, Side::second};
-  // Declared last, so that their threads end before the members they use; the first before the second, which it calls.
+  // Declared last, so that their threads end before the members that they use are destroyed. The first engine's thread
+  // ends before the second's, which it calls.
   std::unique_ptr<GenerationEngine> second_, first_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenSource: supplies the tokens of an engine's requests, computed by a machine or drawn at random.
+// TokenSource: supplies the tokens of an engine's requests, which a machine computes or which are drawn at random.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// All calls are made on the engine's thread.
+/// All functions are called on the engine's thread.
 class TokenSource {
  public:
   TokenSource() = default;
@@ -21,16 +21,16 @@ class TokenSource {
   TokenSource& operator=(const TokenSource&) = delete;
   virtual ~TokenSource() = default;
 
-  /// The engine has accepted a generation as request `id`.
+  /// Reports that the engine has accepted a generation as request `id`.
   virtual void enter(RequestId id, const Generation& generation) = 0;
-  /// The tokens generated so far: at least `count`, which is how many the engine has counted.
+  /// Returns the tokens generated so far: at least `count`, the number that the engine has counted.
   [[nodiscard]] virtual std::span<const std::int32_t> generated(RequestId id, std::size_t count) = 0;
-  /// For each of these tokens, if requested: its own log-probability, then the likeliest alternatives.
+  /// Returns for each of these tokens, if requested: its own log-probability, then those of the likeliest alternatives.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> chances(RequestId id) = 0;
-  /// The same for the tokens of the prompt but the first, if `Generation::scores_prompt`: complete when the first token
-  /// has been generated.
+  /// The same for the tokens of the prompt except the first, if `Generation::scores_prompt` is set. Complete when the
+  /// first token has been generated.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> prompt_chances(RequestId /*id*/) { return {}; }
-  /// Whether an end token ended the request, rather than its bound.
+  /// Whether the request ended with an end token, and not at its length limit.
   [[nodiscard]] virtual bool stopped(RequestId id) = 0;
   virtual void forget(RequestId id) = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// iso_time: a time of the wall clock as logs write it.
+// iso_time: formats a time of the wall clock for logs.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Milliseconds since 1970 as ISO 8601 in UTC: `2026-11-23T23:04:58.123Z`.
+/// Formats milliseconds since 1970 as ISO 8601 in UTC: `2026-11-23T23:04:58.123Z`.
 [[nodiscard]] inline std::string iso_time(std::int64_t milliseconds) {
   using std::chrono::days;
   const std::chrono::sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds{milliseconds}};
@@ -24,7 +24,7 @@ namespace sluice {
   return text;
 }
 
-/// Milliseconds since 1970, now.
+/// Returns the current time in milliseconds since 1970.
 [[nodiscard]] inline std::int64_t wall_ms() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch()).count();

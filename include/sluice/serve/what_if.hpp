@@ -32,15 +32,16 @@ struct WhatIfLimits {
 };
 
 /// Answers "what if": which SLO attainment other systems would have reached with the requests of the last ten minutes.
-/// Computes only when asked, at most every `every_s` seconds, and only if more requests have ended.
+/// Computes only on request, at most every `every_s` seconds, and only if more requests have ended.
 ///
-/// Any thread may ask and never waits for the computing thread, which may be descheduled for long while it holds a
-/// lock: the asking thread copies the requests, and returns the previous answer while a new one is being handed over.
+/// Any thread may call, and never waits for the computing thread, which may be descheduled for a long time while it
+/// holds a lock: the calling thread copies the requests, and returns the previous answer while a new one is being
+/// handed over.
 class WhatIfThread {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `systems`: the serving system first. `served` outlives this.
+  /// `systems`: the serving system is the first. `served` must outlive this object.
   WhatIfThread(ServedRequests& served, std::vector<WhatIfSystem> systems, WhatIfLimits limits = {})
       : served_(&served), systems_(std::move(systems)), limits_(limits) {
     SLUICE_ASSERT(!systems_.empty(), "the system that serves is the first");
@@ -50,7 +51,7 @@ class WhatIfThread {
   WhatIfThread& operator=(const WhatIfThread&) = delete;
   ~WhatIfThread() { stop(); }
 
-  /// Ends the thread, at most a few steps of a replay later.
+  /// Ends the thread within a few steps of a replay.
   void stop() {
     if (!thread_.joinable()) return;
     {
@@ -61,7 +62,7 @@ class WhatIfThread {
     thread_.join();
   }
 
-  /// The newest answer as a JSON object. Starts to compute a newer one when due.
+  /// Returns the newest answer as a JSON object. Starts to compute a newer one if it is due.
   [[nodiscard]] std::string json(Clock::time_point now = Clock::now()) {
     const std::lock_guard asking{asking_};
     if (std::unique_lock lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
@@ -79,12 +80,12 @@ class WhatIfThread {
         asked_.notify_all();
       }
     } else {
-      computing_ = true; // the thread begins or ends work right now: ask again
+      computing_ = true; // the thread starts or finishes work at this moment: call again
     }
     return write(shown_, computing_, now);
   }
 
-  /// Blocks until nothing that was asked for is still to be computed, or the thread was stopped.
+  /// Blocks until all requested answers are computed, or the thread has been stopped.
   void wait() {
     std::unique_lock lock{mutex_};
     idle_.wait(lock, [&] { return (!work_ && !busy_) || stop_.load(std::memory_order_relaxed); });
@@ -200,7 +201,7 @@ class WhatIfThread {
   std::mutex asking_; ///< guards the next members, between asking threads
   Answer shown_;
   bool computing_ = false;
-  std::int64_t seen_ = 0; ///< requests that had ended when the newest answer was requested
+  std::int64_t seen_ = 0; ///< number of requests that had ended when the newest answer was requested
   std::optional<Clock::time_point> began_;
 
   std::mutex mutex_; ///< guards the next members, between asking threads and the computing thread

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// what_if_system<E>: an engine type as a system that replays a server's requests in simulation.
+// what_if_system<E>: makes an engine type a system that replays a server's requests in simulation.
 #pragma once
 
 #include "sluice/engine/product.hpp"
@@ -18,7 +18,7 @@
 namespace sluice {
 namespace detail {
 
-/// Requests in memory as a TraceReader.
+/// A TraceReader of requests in memory.
 class ListedRequests {
  public:
   explicit ListedRequests(std::span<const RequestSpec> requests) : requests_(requests) {}
@@ -34,7 +34,7 @@ class ListedRequests {
 
 } // namespace detail
 
-/// Engine type `E` as a system of a WhatIfThread: simulated on `server`, with the policies and the cost model that
+/// Makes engine type `E` a system of a WhatIfThread, simulated on `server`, with the policies and the cost model that
 /// `configure` gives it. `name`: by default the type's `alias_of`, or its policies (`Engine<AllResident, MoveToHost>`).
 template <class E>
 [[nodiscard]] WhatIfSystem what_if_system(const Server& server, std::string name = {}) {

@@ -18,9 +18,9 @@
 
 namespace sluice {
 
-/// A system for replays: a name and a function that runs `requests` to their end, or until `enough`, which it calls
-/// every few steps, returns true. `judge` receives the engine's events; request ids are indexes into `requests`.
-/// Errors: the engine cannot be made, or a policy gave an impossible answer.
+/// A system for replays: a name, and a function that runs `requests` until they end or `enough` returns true; it calls
+/// `enough` every few steps. `judge` receives the engine's events; request ids are indexes into `requests`. Errors: the
+/// engine cannot be made, or a policy gave an impossible answer.
 struct WhatIfSystem {
   using Replay = std::function<Status(std::span<const RequestSpec> requests, EventListener& judge,
                                       const std::function<bool()>& enough)>;
@@ -34,23 +34,23 @@ struct WhatIfResult {
 
   std::string system;
   State state = State::done;
-  std::string why; ///< of `cut` and `failed`: a message
+  std::string why; ///< for `cut` and `failed`: a message
   SloTally tally;
   double processor_s = 0;
 };
 
-/// The requests of a replay, and their attainment as they were served.
+/// The requests of a replay, and their SLO attainment during serving.
 struct WhatIfRequests {
   std::vector<RequestSpec> replayed;
   SloTally served;
-  std::int64_t left_out = 0; ///< requests whose client left before it was decided whether they meet their SLO
+  std::int64_t left_out = 0; ///< requests whose client disconnected before it was decided whether they meet their SLO
   bool crowded = false;
-  double span_s = 0; ///< first arrival to last end
+  double span_s = 0; ///< from the first arrival to the last end
 };
 
-/// The first request arrives at 0. Outputs have the length that was generated, and policies that look at lengths know
-/// them beforehand. A request whose client left before its first token has one token if that token was already late,
-/// and is left out otherwise.
+/// The first request arrives at 0. Outputs have the length that was generated, and policies that use lengths know them
+/// in advance. A request whose client disconnected before its first token is left out, unless that token was already
+/// late; then it has one token.
 [[nodiscard]] inline WhatIfRequests what_if_requests(const ServedRequests::Copy& copy) {
   WhatIfRequests all;
   all.crowded = copy.crowded;
@@ -64,7 +64,7 @@ struct WhatIfRequests {
     if (all.replayed.empty()) begin = spec.arrival;
     end = std::max(end, request.ended);
     spec.arrival = spec.arrival - begin;
-    spec.slo = request.kept.slo; // without the margins of this server
+    spec.slo = request.kept.slo; // without this server's margins
     spec.output = std::max(Tokens{1}, request.generated);
     spec.output_is_bound = false;
     all.replayed.push_back(spec);

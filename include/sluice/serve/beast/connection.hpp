@@ -11,14 +11,14 @@
 
 namespace sluice {
 
-/// How a server exchanges bytes with its clients: plain HTTP or TLS. A value that the server keeps.
+/// How a server exchanges bytes with its clients: plain HTTP or TLS. The server keeps a copy of this value.
 ///
 ///  1. `C::scheme`: the scheme of its URLs, `http` or `https`.
 ///  2. `C::Stream`: a beast::tcp_stream or a stream over one; `wrap(socket)` makes it.
 ///  3. `greet(stream)`: what precedes the first request, as a handshake; false ends the connection.
 ///  4. `part(stream)`: what follows the last answer.
 ///
-/// Not checked, but required: `greet` and `part` end when the tcp_stream's timeout, which the server sets, expires.
+/// Not checked, but required: `greet` and `part` end when the timeout of the tcp_stream expires, which the server sets.
 template <class C>
 concept Connection = requires(const C& connection, boost::asio::ip::tcp::socket socket, typename C::Stream& stream) {
   { C::scheme } -> std::convertible_to<std::string_view>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BodyBudget: memory that all requests' bodies share; HeldBody: a Beast body that takes its memory from there.
+// BodyBudget: a memory limit shared by all requests' bodies; HeldBody: a Beast body that counts its memory against it.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-/// Counts the bytes of bodies that have arrived and that no application has taken yet. On one thread.
+/// Counts the bytes of bodies that have arrived and that no application has taken yet. Used on one thread.
 class BodyBudget {
  public:
-  /// `most`: bytes.
+  /// `most`: the limit in bytes.
   explicit BodyBudget(std::size_t most) : most_(most) {}
   BodyBudget(const BodyBudget&) = delete;
   BodyBudget& operator=(const BodyBudget&) = delete;
@@ -29,7 +29,7 @@ class BodyBudget {
     held_ += bytes;
     return true;
   }
-  /// A request was refused because `take` failed, or would have.
+  /// Records that a request was refused because `take` failed, or would have failed.
   void refused_one() { refused_ += 1; }
   void give_back(std::size_t bytes) { held_ -= bytes; }
 
@@ -44,9 +44,9 @@ class BodyBudget {
   std::int64_t refused_ = 0;
 };
 
-/// Rejected: Beast's string_body, which reserves a body's whole Content-Length as soon as its first byte is there.
+/// Rejected: Beast's string_body, which reserves a body's whole Content-Length when its first byte arrives.
 struct HeldBody {
-  /// A body, whose memory is counted until its end.
+  /// A body whose memory is counted until it is destroyed.
   class value_type {
    public:
     value_type() = default;
@@ -65,9 +65,9 @@ struct HeldBody {
     }
 
     void count_in(BodyBudget& budget) { budget_ = &budget; }
-    /// The bytes stay counted.
+    /// Returns the text; its bytes stay counted.
     [[nodiscard]] std::string take_text() { return std::move(text_); }
-    /// `whole`: bytes of the whole body if that is known, else 0. False: the budget has not so much left.
+    /// `whole`: bytes of the whole body if known, else 0. Returns false if the budget has too little left.
     [[nodiscard]] bool append(const char* data, std::size_t size, std::size_t whole) {
       const std::size_t needed = text_.size() + size;
       if (needed > text_.capacity()) {

@@ -27,26 +27,26 @@
 // NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
-/// Where to listen.
+/// The address to listen on.
 struct HttpAddress {
-  std::string host = "127.0.0.1"; ///< a numeric address of this machine
-  std::uint16_t port = 8080;      ///< 0: any free port, which `HttpServer::port` returns
+  std::string host = "127.0.0.1"; ///< a numeric address of this host
+  std::uint16_t port = 8080;      ///< 0: any free port; `HttpServer::port` returns it
 };
 
 class HttpServer;
 
-/// What a server's connections hold now, and what it turned away since it began.
+/// A server's open connections, and the connections and requests that it has turned away since it started.
 struct HttpFigures {
-  std::size_t connections = 0;     ///< open, with those of the reserve
-  std::size_t in_reserve = 0;      ///< of these, in the reserve
-  std::int64_t turned_away = 0;    ///< connections that came when there were as many as allowed
-  std::size_t body_bytes = 0;      ///< of bodies that have arrived and were not read by the application
-  std::int64_t bodies_refused = 0; ///< requests that exceeded the memory for all bodies
+  std::size_t connections = 0;     ///< open, including those of the reserve
+  std::size_t in_reserve = 0;      ///< those of `connections` that are in the reserve
+  std::int64_t turned_away = 0;    ///< connections refused because the limit was reached
+  std::size_t body_bytes = 0;      ///< bytes of bodies that have arrived and that the application has not read
+  std::int64_t bodies_refused = 0; ///< requests refused because they exceeded the memory for all bodies
 };
 
 namespace detail {
 
-/// An IPv4 address, or the first 64 bits of an IPv6 one: a client may have all addresses of such a network.
+/// An IPv4 address, or the first 64 bits of an IPv6 address: one client may own all addresses of such a network.
 [[nodiscard]] inline std::string client_address(const boost::asio::ip::tcp::socket& socket) {
   boost::system::error_code error;
   const auto remote = socket.remote_endpoint(error);
@@ -61,8 +61,8 @@ namespace detail {
 
 } // namespace detail
 
-/// The kind of connection that a server accepts, chosen at run time: any `Connection`, PlainHttp by default. Costs one
-/// indirect call per connection.
+/// The kind of connection that a server accepts, chosen at run time: any `Connection`; the default is PlainHttp. Costs
+/// one indirect call per connection.
 class HttpConnection {
  public:
   HttpConnection() : HttpConnection(PlainHttp{}) {}
@@ -83,17 +83,17 @@ class HttpConnection {
 
 /// Everything runs on the thread that calls `run`; other threads may call only `post`.
 ///
-/// Life: `listen`, `run`; `drain` (no new connections; requests under way end; at the latest after `bound`) or `stop`
-/// ends `run`.
+/// Lifecycle: `listen`, `run`. `drain` accepts no new connections, lets running requests finish (for at most `bound`)
+/// and ends `run`; `stop` ends `run` at once.
 class HttpServer final : public HttpTransport {
  public:
   explicit HttpServer(HttpLimits limits = {}, HttpConnection connection = {})
       : limits_(limits), connection_(std::move(connection)) {}
 
-  /// Errors: no such address, a port in use or not allowed.
+  /// Errors: the address does not exist, or the port is in use or not allowed.
   [[nodiscard]] Status listen(const HttpAddress& address) { return open(acceptor_, address, "--host", "--port"); }
-  /// The same for a second port, in plain HTTP, that `run` serves another application on. It counts in no limit of
-  /// clients, and a drain leaves it open.
+  /// Listens on a second port, in plain HTTP, where `run` serves another application. Its connections count towards no
+  /// client limit, and a drain leaves it open.
   [[nodiscard]] Status listen_admin(const HttpAddress& address) {
     return open(admin_acceptor_, address, "--admin", "--admin");
   }
@@ -101,7 +101,7 @@ class HttpServer final : public HttpTransport {
   [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   [[nodiscard]] std::string_view scheme() const { return connection_.scheme(); }
 
-  /// Serves `app` until `stop` or the end of a drain, and `admin` at the second port if there is one.
+  /// Serves `app` until `stop` or the end of a drain, and serves `admin` on the second port if there is one.
   void run(HttpApp& app, HttpApp* admin = nullptr) {
     app_ = &app;
     boost::asio::co_spawn(context_, accept(), boost::asio::detached);
@@ -109,11 +109,11 @@ class HttpServer final : public HttpTransport {
       boost::asio::co_spawn(context_, accept_admin(*admin), boost::asio::detached);
     cut_who_is_stuck();
     context_.run();
-    for (OpenConnection* session : sessions_) session->cut(); // their coroutines end with the context
+    for (OpenConnection* session : sessions_) session->cut(); // their coroutines end when the context is destroyed
     for (OpenConnection* session : admin_sessions_) session->cut();
   }
 
-  /// Runs `work` on the application's thread. From any thread, and from a signal handler that asio calls.
+  /// Runs `work` on the application's thread. May be called from any thread, and from a signal handler that asio calls.
   void post(std::function<void()> work) override { boost::asio::post(context_, std::move(work)); }
   void after(double seconds, std::function<void()> work) override {
     auto timer = std::make_shared<boost::asio::steady_timer>(
@@ -123,7 +123,7 @@ class HttpServer final : public HttpTransport {
       if (!error) work();
     });
   }
-  /// Calls `then` once, at the first of these signals; afterwards they have their default effect again. On the
+  /// Calls `then` once, at the first of these signals, and then restores their default effect. Call on the
   /// application's thread.
   void on_signal(std::initializer_list<int> numbers, std::function<void(int)> then) {
     auto signals = std::make_shared<boost::asio::signal_set>(context_);
@@ -135,12 +135,12 @@ class HttpServer final : public HttpTransport {
     });
   }
 
-  /// Calls `then` at each signal of this number. On the application's thread.
+  /// Calls `then` at each signal with this number. Call on the application's thread.
   void on_each_signal(int number, std::function<void()> then) {
     await_each(std::make_shared<boost::asio::signal_set>(context_, number), std::move(then));
   }
 
-  /// Accepts no new connections and ends `run` when requests under way have ended, at most `bound` later. On the
+  /// Accepts no new connections, and ends `run` when all running requests have finished, or after `bound`. Call on the
   /// application's thread.
   void drain(std::chrono::milliseconds bound) {
     if (draining_) return;
@@ -151,7 +151,7 @@ class HttpServer final : public HttpTransport {
     deadline_ = std::chrono::steady_clock::now() + bound;
     end_if_drained();
   }
-  /// Ends `run` now. On the application's thread.
+  /// Ends `run` now. Call on the application's thread.
   void stop() {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
@@ -160,7 +160,7 @@ class HttpServer final : public HttpTransport {
   }
   [[nodiscard]] bool draining() const { return draining_; }
   [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
-  /// On the application's thread.
+  /// Call on the application's thread.
   [[nodiscard]] HttpFigures figures() const {
     return {sessions_.size(), reserve_.size(), turned_away_, bodies_.held(), bodies_.refused()};
   }
@@ -223,7 +223,7 @@ class HttpServer final : public HttpTransport {
         boost::asio::co_spawn(context_, serve_admin(admin, std::move(socket)), boost::asio::detached);
     }
   }
-  /// After an error, for example no file handle left: open connections will end.
+  /// Waits after an error, for example when no file handle is left: open connections will end.
   boost::asio::awaitable<void> pause() {
     boost::asio::steady_timer timer(context_, std::chrono::milliseconds(50));
     co_await timer.async_wait(detail::as_tuple_awaitable);
@@ -232,7 +232,7 @@ class HttpServer final : public HttpTransport {
     static constexpr bool never_draining = false;
     static constexpr PlainHttp plain;
     boost::system::error_code ignored;
-    socket.non_blocking(true, ignored); // for writes that are tried before they wait
+    socket.non_blocking(true, ignored); // so that writes are tried before they wait
     HttpSession<PlainHttp> session(plain.wrap(std::move(socket)), plain, admin, limits_, never_draining, bodies_);
     const struct Member {
       Member(std::unordered_set<OpenConnection*>& all_, OpenConnection& one_) : all(all_), one(one_) {
@@ -253,7 +253,7 @@ class HttpServer final : public HttpTransport {
     socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored); // a token must not wait for more bytes
     // By default the kernel buffers megabytes of an unread stream before the server notices.
     socket.set_option(boost::asio::socket_base::send_buffer_size(send_buffer), ignored);
-    socket.non_blocking(true, ignored); // for writes that are tried before they wait
+    socket.non_blocking(true, ignored); // so that writes are tried before they wait
     const std::string address = detail::client_address(socket);
     const std::string_view full = why_full(address);
     if (!full.empty()) {
@@ -265,7 +265,7 @@ class HttpServer final : public HttpTransport {
     co_await session.run();
   }
 
-  /// Why a new connection is one of the reserve; empty: it is not.
+  /// Returns why a new connection goes to the reserve; empty if it does not.
   [[nodiscard]] std::string_view why_full(const std::string& address) const {
     if (static_cast<int>(sessions_.size() - reserve_.size()) >= limits_.max_connections)
       return "the server has as many connections as it takes";
@@ -274,7 +274,8 @@ class HttpServer final : public HttpTransport {
       return "this address has as many connections as one may have";
     return {};
   }
-  /// Ends the oldest connection of a full reserve that is not being answered. False: all are.
+  /// Closes the oldest connection of a full reserve that has no response under way. Returns false if all of them have
+  /// one.
   [[nodiscard]] bool make_room_in_reserve() {
     if (static_cast<int>(reserve_.size() - leaving_.size()) < limits_.reserved) return true;
     for (OpenConnection* const session : reserve_)
@@ -282,7 +283,7 @@ class HttpServer final : public HttpTransport {
     return false;
   }
 
-  /// Lists the session while it lives: under its client's address, or in the reserve without one.
+  /// Lists the session during its lifetime: under its client's address, or in the reserve without an address.
   struct Listed {
     Listed(HttpServer& server_, OpenConnection& session_, std::string address_)
         : server(server_), session(session_), address(std::move(address_)) {
@@ -308,7 +309,7 @@ class HttpServer final : public HttpTransport {
   };
 
   void cut_who_is_stuck() {
-    const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
+    const auto open = sessions_; // a copy: `cut` may end a session, which removes it from the list
     for (OpenConnection* session : open)
       if (sessions_.contains(session)) session->cut_if_stuck(std::chrono::steady_clock::now());
     const auto admins = admin_sessions_;
@@ -320,7 +321,7 @@ class HttpServer final : public HttpTransport {
   void end_if_drained() {
     if (sessions_.empty()) return stop();
     if (std::chrono::steady_clock::now() >= deadline_) {
-      const auto open = sessions_; // a copy: `cut` may end a session, which leaves the list
+      const auto open = sessions_; // a copy: `cut` may end a session, which removes it from the list
       for (OpenConnection* session : open) session->cut();
       return stop();
     }
@@ -328,18 +329,18 @@ class HttpServer final : public HttpTransport {
   }
 
   static constexpr int backlog = 4096;
-  static constexpr std::size_t most_admin = 64; // connections; newcomers are closed
+  static constexpr std::size_t most_admin = 64; // connections; further ones are closed
   static constexpr int send_buffer = 32 << 10;  // bytes
 
   HttpLimits limits_;
   HttpConnection connection_;
-  // These outlive the context, whose end ends the sessions' coroutines.
+  // Declared before the context, so that they outlive it: destroying the context ends the sessions' coroutines.
   BodyBudget bodies_{limits_.max_bodies};
   std::unordered_set<OpenConnection*> sessions_;
-  std::unordered_set<OpenConnection*> admin_sessions_; ///< of the second port; none of them is in `sessions_`
-  std::vector<OpenConnection*> reserve_;               ///< of them, those of the reserve, the oldest first
-  std::unordered_set<OpenConnection*> leaving_;        ///< of those, the ones that were ended for a newer one
-  std::unordered_map<std::string, int> addresses_;     ///< connections of each client, without the reserve
+  std::unordered_set<OpenConnection*> admin_sessions_; ///< sessions of the second port; none of them is in `sessions_`
+  std::vector<OpenConnection*> reserve_;               ///< sessions of the reserve, the oldest first
+  std::unordered_set<OpenConnection*> leaving_;        ///< sessions of the reserve that were ended for a newer one
+  std::unordered_map<std::string, int> addresses_;     ///< connections of each client, excluding the reserve
   std::int64_t turned_away_ = 0;
   boost::asio::io_context context_{1};
   boost::asio::ip::tcp::acceptor acceptor_{context_}, admin_acceptor_{context_};

@@ -30,26 +30,26 @@ namespace sluice {
 
 /// Limits of one client, and of all clients together.
 struct HttpLimits {
-  std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond: 431
-  std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond: 413
+  std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond this: 431
+  std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond this: 413
   /// Bytes of a response that a client may leave unread, in addition to the largest piece so far: for a request with
   /// many answers, one step may bring more than any limit to a client that reads everything. Beyond: it is dropped.
   std::size_t max_unread = std::size_t{256} << 10;
-  /// Bytes of further requests that a client may send before its current response has ended. Beyond: it is dropped,
-  /// and the request under way is cancelled.
+  /// Bytes of further requests that a client may send before its current response has ended. A client that sends more
+  /// is dropped, and its current request is cancelled.
   std::size_t max_ahead = std::size_t{64} << 10;
-  /// Bytes of all requests' bodies together that have arrived and that the application has not taken yet. Beyond: 503,
-  /// for the request that would exceed it. At least `max_body`, or the largest bodies are never served.
+  /// Bytes of all requests' bodies that have arrived and that the application has not taken yet. A request that would
+  /// exceed the limit gets status 503. Must be at least `max_body`; otherwise the largest bodies would never be served.
   std::size_t max_bodies = std::size_t{64} << 20;
-  int max_connections = 4096; ///< beyond: 503, except for requests that watch the server
-  int max_per_address = 0;    ///< connections of one IPv4 address or IPv6 /64; 0: any number. Beyond: as above
-  int reserved = 32;          ///< further connections, kept for requests that watch the server; each has one request
+  int max_connections = 4096; ///< beyond this: 503, except for requests that monitor the server
+  int max_per_address = 0;    ///< connections from one IPv4 address or IPv6 /64; 0: no limit. Beyond this: as above
+  int reserved = 32;          ///< additional connections for requests that monitor the server; each serves one request
   std::chrono::milliseconds head_time{
-      10'000}; ///< for a request's whole head; beyond: the connection is closed, without a 408
-  std::chrono::milliseconds reserved_time{2'000}; ///< the same over a connection of the reserve
-  std::chrono::milliseconds body_time{60'000};    ///< for its body
+      10'000}; ///< to receive a request's whole head; then the connection is closed, without a 408
+  std::chrono::milliseconds reserved_time{2'000}; ///< the same limit for a connection of the reserve
+  std::chrono::milliseconds body_time{60'000};    ///< to receive a request's body
   std::chrono::milliseconds idle_time{75'000};    ///< between requests of one connection
-  std::chrono::milliseconds write_time{60'000};   ///< without a byte taken by the client
+  std::chrono::milliseconds write_time{60'000};   ///< during which the client accepts no byte
 };
 
 namespace detail {
@@ -57,7 +57,7 @@ namespace detail {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 
-/// The response under way on a connection, with the bytes that are not sent yet.
+/// The current response on a connection, with the bytes that have not been sent yet.
 struct HttpReply {
   explicit HttpReply(const asio::any_io_executor& executor) : wake(executor, asio::steady_timer::time_point::max()) {}
 
@@ -66,7 +66,7 @@ struct HttpReply {
     waiting = false;
     wake.cancel();
   }
-  /// The client has left or is dropped.
+  /// The client has disconnected or was dropped.
   void leave() {
     if (gone || sent) return;
     gone = true;
@@ -75,7 +75,7 @@ struct HttpReply {
     if (on_gone) std::exchange(on_gone, nullptr)();
   }
 
-  asio::steady_timer wake; ///< never expires: cancelled to wake the writer
+  asio::steady_timer wake; ///< never expires; cancelling it wakes the writer
   bool waiting = false;    ///< the writer waits for `wake`
   std::string unsent;
   std::size_t in_flight = 0; ///< bytes that the writer is sending
@@ -85,7 +85,7 @@ struct HttpReply {
   bool chunked = true;   ///< false for HTTP/1.0: the body ends with the connection
   bool begun = false;    ///< the head was written
   bool finished = false; ///< by the application
-  bool sent = false;     ///< completely
+  bool sent = false;     ///< completely sent to the client
   bool gone = false;
   std::function<void()> on_gone;
 };
@@ -95,7 +95,7 @@ struct HttpReply {
           beast::http::obsolete_reason(static_cast<beast::http::status>(status)).size()};
 }
 
-/// The head of a response; `length` below 0: unknown.
+/// Returns the head of a response; a `length` below 0 means that it is unknown.
 [[nodiscard]] inline std::string http_head(const HttpResponse& response, std::int64_t length, const HttpReply& reply) {
   std::string head = "HTTP/1.1 " + std::to_string(response.status) + " ";
   head += http_reason(response.status);
@@ -116,9 +116,9 @@ class BeastExchange final : public Exchange {
   BeastExchange(std::shared_ptr<HttpReply> reply, HttpApp& app, bool head_only)
       : reply_(std::move(reply)), app_(&app), head_only_(head_only) {}
   ~BeastExchange() override {
-    reply_->on_gone = nullptr; // the application has dropped the exchange
+    reply_->on_gone = nullptr; // the application has destroyed the exchange
     if (!reply_->begun && !reply_->gone) respond(app_->refuse(500, "the request was dropped without an answer"));
-    if (!reply_->finished && !reply_->gone) { // half a response: the client sees the connection end
+    if (!reply_->finished && !reply_->gone) { // an incomplete response: the client sees the connection end
       reply_->leave();
     }
   }
@@ -180,34 +180,34 @@ class BeastExchange final : public Exchange {
 
 } // namespace detail
 
-/// An open connection as its server sees it, whatever its kind.
+/// The server's interface to an open connection of any kind.
 class OpenConnection {
  public:
   OpenConnection() = default;
   OpenConnection(const OpenConnection&) = delete;
   OpenConnection& operator=(const OpenConnection&) = delete;
 
-  /// Ends the connection now if no request is under way.
+  /// Ends the connection now if no request is running.
   virtual void close_if_idle() = 0;
-  /// Ends the connection, whatever is under way.
+  /// Ends the connection, even during a request.
   virtual void cut() = 0;
-  /// Ends the connection unless a response is under way; whether it did.
+  /// Ends the connection unless a response is under way; returns whether it did.
   virtual bool cut_unless_answering() = 0;
-  /// Ends the connection if its client has taken no byte for `write_time`. The server asks every second: a timer for
-  /// each write would be a tenth of what a token costs.
+  /// Ends the connection if its client has accepted no byte for `write_time`. The server calls this once a second: a
+  /// timer per write would cost a tenth of a token's time.
   virtual void cut_if_stuck(std::chrono::steady_clock::time_point now) = 0;
 
  protected:
   ~OpenConnection() = default;
 };
 
-/// One connection's requests and answers.
+/// Reads one connection's requests and writes the responses.
 template <class Connection>
 class HttpSession final : public OpenConnection {
  public:
   using Stream = typename Connection::Stream;
 
-  /// `full`: why this connection is one of the reserve, as a sentence for clients; empty: it is not.
+  /// `full`: why this connection is in the reserve, as a sentence for clients; empty if it is not.
   HttpSession(Stream stream, const Connection& connection, HttpApp& app, const HttpLimits& limits, const bool& draining,
               BodyBudget& bodies, std::string_view full = {})
       : stream_(std::move(stream)),
@@ -220,7 +220,7 @@ class HttpSession final : public OpenConnection {
 
   /// Serves requests until the client or the server ends the connection.
   detail::asio::awaitable<void> run() {
-    lowest().expires_after(head_time()); // the handshake has the same limit as a head
+    lowest().expires_after(head_time()); // the handshake has the same time limit as a head
     if (!co_await connection_->greet(stream_)) co_return;
     for (bool first = true; !*draining_ || first; first = false) {
       Parser parser;
@@ -259,15 +259,15 @@ class HttpSession final : public OpenConnection {
   auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
   auto& socket() { return lowest().socket(); }
 
-  /// Reads one request into `request`, without its body. False: the connection has ended, or the request was refused
-  /// and it must end.
+  /// Reads one request into `request`, without its body. Returns false if the connection has ended, or if the request
+  /// was refused and the connection must end.
   detail::asio::awaitable<bool> read(Parser& parser, HttpRequest& request, bool first) {
     namespace http = boost::beast::http;
     if (!co_await read_head(first)) co_return false;
     boost::system::error_code error;
     buffer_.consume(parser.put(detail::asio::buffer(buffered().substr(0, head_)), error));
     if (!error) {
-      const auto& message = parser.get(); // has only the head's fields: trailers are ignored
+      const auto& message = parser.get(); // contains only fields of the head: trailers are ignored
       request.method = std::string{message.method_string()};
       request.target = std::string{message.target()};
       for (const auto& field : message)
@@ -289,7 +289,7 @@ class HttpSession final : public OpenConnection {
     }
     reading_ = false;
     if (!error) co_return true;
-    parser.get().body() = {}; // the refusal takes its time, in which nothing is held
+    parser.get().body() = {}; // frees the body, because sending the refusal takes time
     if (error == boost::system::errc::not_enough_memory) {
       bodies_->refused_one();
       co_await refuse(later("the bodies of other requests use the " + std::to_string(bodies_->most()) +
@@ -301,14 +301,14 @@ class HttpSession final : public OpenConnection {
     }
     co_return false;
   }
-  /// A refusal of what may be served later.
+  /// Refuses a request that may be served later.
   [[nodiscard]] HttpResponse later(std::string what) {
     HttpResponse response = app_->refuse(503, std::move(what));
     response.headers.add("Retry-After", "1");
     return response;
   }
 
-  /// Reads the rest of a request whose head `parser` has.
+  /// Reads the rest of a request whose head is in `parser`.
   detail::asio::awaitable<boost::system::error_code> read_body(Parser& parser) {
     namespace http = boost::beast::http;
     lowest().expires_after(limits_->body_time);
@@ -321,7 +321,7 @@ class HttpSession final : public OpenConnection {
       while (!error && buffer_.size() > 0 && !parser.is_done()) buffer_.consume(parser.put(buffer_.data(), error));
       if (parser.is_done()) co_return boost::system::error_code{};
       if (error && error != http::error::need_more) co_return error;
-      // What the parser leaves is the line before a chunk, or trailers.
+      // The parser leaves the line before a chunk, or the trailers.
       if (buffer_.size() > limits_->max_header) co_return make_error_code(http::error::bad_chunk_extension);
       auto [ended, bytes] = co_await stream_.async_read_some(buffer_.prepare(body_bytes), detail::as_tuple_awaitable);
       if (ended) co_return ended;
@@ -329,8 +329,8 @@ class HttpSession final : public OpenConnection {
     }
   }
 
-  /// Reads until the buffer begins with a whole head of `head_` bytes, whose framing is that of RFC 9112. False: the
-  /// connection has ended, or the request was refused.
+  /// Reads until the buffer begins with a complete head (`head_` bytes) whose framing conforms to RFC 9112. Returns
+  /// false if the connection has ended or the request was refused.
   detail::asio::awaitable<bool> read_head(bool first) {
     lowest().expires_after(first ? head_time() : limits_->idle_time);
     HttpHead head;
@@ -365,11 +365,11 @@ class HttpSession final : public OpenConnection {
     return full_.empty() ? limits_->head_time : std::min(limits_->head_time, limits_->reserved_time);
   }
 
-  /// Responds to an invalid request and ends the connection. Keeps reading for a moment: closing with unread bytes
+  /// Responds to an invalid request and ends the connection. Continues to read for a moment: closing with unread bytes
   /// would reset the connection, and the client would lose the response.
   detail::asio::awaitable<void> refuse(HttpResponse response) {
     reading_ = false;
-    if (buffer_.capacity() > read_bytes) buffer_ = {}; // nothing of the request is needed
+    if (buffer_.capacity() > read_bytes) buffer_ = {}; // the rest of the request is not needed
     detail::HttpReply reply(stream_.get_executor());
     reply.keep_alive = false;
     std::string text = detail::http_head(response, static_cast<std::int64_t>(response.body.size()), reply);
@@ -391,14 +391,14 @@ class HttpSession final : public OpenConnection {
     }
   }
 
-  /// Ends the connection in the protocol's way, once, if it is still open.
+  /// Ends the connection as its protocol requires, once, if it is still open.
   detail::asio::awaitable<void> part() {
     if (std::exchange(parted_, true) || !socket().is_open()) co_return;
     lowest().expires_after(part_time);
     co_await connection_->part(stream_);
   }
 
-  /// Passes the request to the application and writes its response. False: the connection ends after it.
+  /// Passes the request to the application and writes its response. Returns false if the connection ends after it.
   detail::asio::awaitable<bool> answer(Request message, HttpRequest request) {
     using namespace boost::asio::experimental::awaitable_operators;
     reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
@@ -406,10 +406,10 @@ class HttpSession final : public OpenConnection {
     reply_->keep_alive = message.keep_alive() && !*draining_ && full_.empty();
     reply_->chunked = message.version() >= 11;
     if (!reply_->chunked) reply_->keep_alive = false;
-    request.body = message.body().take_text(); // counted until the application has read it
+    request.body = message.body().take_text(); // stays counted until the application has read it
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
-    // A pointer of its own: `reply_` may belong to another request when the exchange is destroyed.
+    // Uses its own pointer: `reply_` may belong to another request when the exchange is destroyed.
     const std::shared_ptr<detail::HttpReply> reply = reply_;
     buffer_.shrink_to_fit(); // during a long stream the client sends nothing
     app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
@@ -426,7 +426,7 @@ class HttpSession final : public OpenConnection {
     co_return reply->keep_alive;
   }
 
-  /// Writes the response as the application makes it, all available bytes in one write.
+  /// Writes the response while the application produces it, and sends all available bytes in one write.
   detail::asio::awaitable<void> write(detail::HttpReply& reply) {
     std::string piece;
     for (;;) {
@@ -442,12 +442,12 @@ class HttpSession final : public OpenConnection {
       piece.swap(reply.unsent);
       reply.in_flight = piece.size();
       for (std::size_t at = 0; at < piece.size();) {
-        taken_ = Clock::now(); // each write has its own time limit: a slow reader makes progress
+        taken_ = Clock::now(); // each write has its own time limit: a slow reader still makes progress
         writing_ = true;
         const auto rest = detail::asio::buffer(piece.data() + at, piece.size() - at);
         boost::system::error_code error = detail::asio::error::would_block;
         std::size_t bytes = 0;
-        // A write that the kernel accepts at once avoids the event loop: half a microsecond of eleven.
+        // A write that the kernel accepts at once avoids the event loop, which saves 0.5 of 11 microseconds.
         if constexpr (requires { stream_.socket().write_some(rest, error); })
           bytes = stream_.socket().write_some(rest, error);
         if (error == detail::asio::error::would_block)
@@ -461,22 +461,22 @@ class HttpSession final : public OpenConnection {
     reply.sent = true;
   }
 
-  /// Returns when the client leaves or has sent too much ahead. Bytes that arrive during the response belong to the
-  /// next request and wait in the buffer. (Rejected: leaving the rest in the kernel. The server would not notice that
-  /// the client has left, and a stream would run on.)
+  /// Returns when the client disconnects or has sent too much ahead. Bytes that arrive during the response belong to
+  /// the next request and wait in the buffer. (Rejected: leaving them in the kernel. The server would not notice that
+  /// the client has disconnected, and a stream would continue.)
   detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
     while (buffer_.size() <= limits_->max_ahead) {
       auto [error, bytes] = co_await stream_.async_read_some(
           buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)), detail::as_tuple_awaitable);
-      buffer_.commit(bytes); // even if the response is complete by now: they begin the next request
+      buffer_.commit(bytes); // even if the response is complete by now: the bytes begin the next request
       if (error || reply.sent) co_return;
     }
   }
 
   static constexpr std::size_t read_bytes = 4096;
-  static constexpr std::size_t body_bytes = std::size_t{16} << 10; ///< not counted as part of the body
+  static constexpr std::size_t body_bytes = std::size_t{16} << 10; ///< not counted towards the body
   static constexpr std::size_t watch_bytes = 256;
-  static constexpr std::chrono::seconds part_time{2}; ///< for the end of a connection
+  static constexpr std::chrono::seconds part_time{2}; ///< time limit for closing a connection
 
   Stream stream_;
   const Connection* connection_;
@@ -486,9 +486,9 @@ class HttpSession final : public OpenConnection {
   BodyBudget* bodies_;
   std::string_view full_;
   boost::beast::flat_buffer buffer_;
-  std::size_t head_ = 0; ///< bytes of the head that the buffer begins with
+  std::size_t head_ = 0; ///< length of the head at the beginning of the buffer
   std::shared_ptr<detail::HttpReply> reply_;
-  Clock::time_point taken_; ///< when the write under way began
+  Clock::time_point taken_; ///< when the current write began
   bool writing_ = false;
   bool reading_ = false; ///< a request is arriving
   bool parted_ = false;

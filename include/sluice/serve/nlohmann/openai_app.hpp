@@ -38,16 +38,16 @@
 
 namespace sluice {
 
-/// The model that a server offers, and the rules for clients.
+/// The model that a server offers, and the settings that apply to clients.
 struct OpenAiSetup {
   std::string model;                    ///< the name that clients use
-  std::string fingerprint;              ///< system_fingerprint of answers: version and weights; empty: none
+  std::string fingerprint;              ///< system_fingerprint of answers: version and weights; empty: left out
   std::string about;                    ///< a line on the live page: the system and its device
-  const Tokenizer* tokenizer = nullptr; ///< outlives the app
+  const Tokenizer* tokenizer = nullptr; ///< must outlive the app
   std::optional<ChatFormat> chat;       ///< none: /v1/chat/completions is refused
   int vocabulary = 0;                   ///< the model's number of tokens
   std::int64_t context = 0;             ///< most tokens of a prompt and its answer together
-  Slo slo;                              ///< of requests without an SLO of their own
+  Slo slo;                              ///< for requests without their own SLO
   std::vector<std::string> api_keys;    ///< keys without a name or limits
   std::shared_ptr<ApiKeys> keys;        ///< instead of `api_keys`: keys that can change while the server runs
   std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
@@ -56,14 +56,15 @@ struct OpenAiSetup {
   UnknownFields unknown_fields = UnknownFields::refused; ///< in requests' bodies
   std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
-  std::function<std::int64_t()> now_ms;                  ///< the same in milliseconds, for the log; empty: of `now_s`
+  std::function<std::int64_t()> now_ms;                  ///< the same in milliseconds, for the log; empty: computed
+                                                         ///< from `now_s`
   std::function<double()> clock;                         ///< seconds, for latencies; called from any thread
-  std::function<std::uint64_t()> random;                 ///< for ids, and for seeds of requests without one
+  std::function<std::uint64_t()> random;                 ///< for ids, and for seeds of requests without their own seed
   std::function<void(std::string)> log;                  ///< called with one JSON object per event; may be empty
-  std::function<void(PrometheusWriter&)> transport_metrics; ///< writes those of the connections; may be empty
+  std::function<void(PrometheusWriter&)> transport_metrics; ///< writes the connections' metrics; may be empty
   std::function<std::string()> what_if;                     ///< returns the JSON of /whatif at once; empty: no /whatif
   bool process_metrics = false;                   ///< whether /metrics has `process_*`, which differ from run to run
-  std::function<void(PrometheusWriter&)> metrics; ///< adds the program's own to /metrics; may be empty
+  std::function<void(PrometheusWriter&)> metrics; ///< adds the program's own metrics to /metrics; may be empty
 };
 
 /// Runs on the transport's thread, to which the engine's events are posted.
@@ -160,15 +161,15 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Why the engine stopped; empty while it runs.
   [[nodiscard]] const std::string& stopped_by() const { return stopped_; }
 
-  /// From now on new requests get status 503.
+  /// Refuses later requests with status 503.
   void drain() { draining_ = true; }
-  /// Ends every request under way with an error: an event in a stream, otherwise status 503.
+  /// Ends every running request with an error: an event in a stream, otherwise status 503.
   void cut(const std::string& why) {
     std::vector<std::uint64_t> keys;
     for (const auto& [key, job] : jobs_) keys.push_back(key);
     for (const std::uint64_t key : keys) {
       const auto found = jobs_.find(key);
-      if (found == jobs_.end()) continue; // its client left when it got another's end
+      if (found == jobs_.end()) continue; // its client disconnected when it received the end of another request
       Job& job = found->second;
       GenerationEvent event;
       event.kind = GenerationEvent::Kind::failed;
@@ -184,18 +185,18 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   }
   /// Whether new requests are served.
   [[nodiscard]] bool ready() const { return !draining_ && engine_->ready(); }
-  /// Requests under way.
+  /// Number of running requests.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
 
  private:
-  /// Most bytes of a text for /tokenize, which take 0.2 s while all streams wait.
+  /// Most bytes of a text for /tokenize. Tokenizing that many takes 0.2 s, during which all streams wait.
   static constexpr std::size_t most_tokenized = std::size_t{1} << 20;
 
-  /// Requests per reading of the clock after their tokens were written: all get the time of the last.
+  /// After this many requests' tokens are written, the clock is read; all of them get that time.
   static constexpr std::size_t timed_together = 32;
 
-  /// What was passed to the transport of one answer.
+  /// The tokens of one answer that were passed to the transport.
   struct Passed {
     GenerationId id{};
     std::int64_t tokens = 0;
@@ -205,7 +206,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
     std::string_view method;
-    std::string_view path; ///< one that ends with a slash is the beginning of many
+    std::string_view path; ///< a path that ends with a slash matches all paths that begin with it
     Answering answer;
 
     [[nodiscard]] bool leads_to(std::string_view asked) const {
@@ -235,16 +236,16 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     Job(CompletionJob job_, double begun_) : job(std::move(job_)), begun(begun_) {}
     CompletionJob job;
     std::vector<GenerationId> ids;
-    std::vector<double> last;            ///< when each answer's last token came; below 0: none yet
+    std::vector<double> last;            ///< when each answer's last token arrived; below 0: none yet
     std::vector<AnsweredLength> lengths; ///< of each answer
-    double begun;                        ///< when the request came
-    Slo slo;                             ///< as it asked
+    double begun;                        ///< when the request arrived
+    Slo slo;                             ///< as the client requested it
     std::size_t accepted = 0;            ///< answers that the engine accepted
-    std::string name;                    ///< its id, for the log
-    std::shared_ptr<KeyAccount> account; ///< its key's; null: it needs none
+    std::string name;                    ///< the request's id, for the log
+    std::shared_ptr<KeyAccount> account; ///< of the request's key; null: it needs none
     AskedOf asked;                       ///< for the log
     int status = 200;                    ///< HTTP status, for the log
-    std::string reason;                  ///< why its answers ended, each reason once
+    std::string reason;                  ///< why its answers ended; each reason appears once
   };
 
   [[nodiscard]] std::string why_not_ready() const {
@@ -259,8 +260,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     error.message = std::move(why);
     return error;
   }
-  /// Says when to ask again, unless the engine has stopped for good. A draining server's connections end, so that a
-  /// client's next one reaches another server.
+  /// Tells the client when to retry, unless the engine has stopped for good. A draining server closes its connections,
+  /// so that a client's next connection reaches another server.
   [[nodiscard]] HttpResponse not_ready() const {
     HttpResponse response = error_response(unavailable(why_not_ready()));
     if (stopped_.empty()) response.headers.add("Retry-After", "1");
@@ -275,14 +276,14 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
   void write_model(JsonWriter& json) const;
-  /// A path with its %XX: clients escape the slash of a model's name, or not.
+  /// Decodes %XX in a path: some clients escape the slash in a model's name.
   [[nodiscard]] static std::string unescaped(std::string_view path);
   void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   /// The data that the live page polls: the server's counters as in /metrics, and the engine's state.
   void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
-  /// SLO attainment that other systems would have reached with the last requests.
+  /// The SLO attainment that other systems would have reached with the last requests.
   void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
@@ -303,27 +304,28 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   [[nodiscard]] std::optional<ApiError> check_model(const std::string& name) const;
 
-  /// Completes the rules with what needs the tokenizer; an error if a token is none of the model's, or the decoder
-  /// applies no rules.
+  /// Completes the rules with the parts that need the tokenizer. Returns an error if a token is not in the vocabulary,
+  /// or if the decoder applies no rules.
   [[nodiscard]] std::optional<ApiError> read_rules(Completion& wanted) const;
 
-  /// Refuses a text that is too long for the context however it is tokenized. Tokenizing ten megabytes would take a
+  /// Refuses a text that is too long for the context with any tokenization. Tokenizing ten megabytes would take a
   /// second, during which all streams wait.
   [[nodiscard]] std::optional<ApiError> check_length(const char* param, std::string_view text) const;
 
-  /// Tokenizes the prompts; an error if a prompt and its answer exceed the context.
+  /// Tokenizes the prompts. Returns an error if a prompt and its answer exceed the context.
   [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const;
 
   // ---- events
 
-  /// `told`: when the engine passed on the events.
+  /// `told`: when the engine passed the events on.
   void take(const std::vector<GenerationEvent>& events, double told) {
     const double now = setup_.clock();
     std::vector<Passed> passed;
-    std::vector<std::pair<std::uint64_t, std::size_t>> touched; // requests, and where what each got ends in `passed`
+    std::vector<std::pair<std::uint64_t, std::size_t>> touched; // each request, and the position in `passed` after its
+                                                                // last entry
     for (const GenerationEvent& event : events) {
       const auto found = where_.find(event.id);
-      if (found == where_.end()) continue; // the client has left
+      if (found == where_.end()) continue; // the client has disconnected
       const auto [key, at] = found->second;
       Job& job = jobs_.at(key);
       const std::int64_t before = job.job.usage().completion;
@@ -351,7 +353,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       begin = end;
     }
   }
-  /// Counts what was passed to the transport since the last call, which writes it before it runs later posted work.
+  /// Measures the delivery of the tokens that were passed to the transport since the last call. The transport writes
+  /// them before it runs work that is posted later.
   void time_delivery(std::vector<Passed> passed) {
     if (passed.empty()) return;
     transport_->post([this, passed = std::move(passed)] {
@@ -364,13 +367,13 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     });
   }
 
-  /// Counts as the client does. `tokens`: the event's tokens that are part of the answer, without those after a stop
-  /// string.
+  /// Counts tokens as the client sees them. `tokens`: the event's tokens that are part of the answer, excluding those
+  /// after a stop string.
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now) {
     switch (event.kind) {
     case GenerationEvent::Kind::accepted:
       metrics_.slos.begin(event.id, job.slo, job.begun);
-      if (++job.accepted == job.ids.size()) { // one refusal refuses the request
+      if (++job.accepted == job.ids.size()) { // one refused answer refuses the whole request
         metrics_.prompt_tokens += job.job.usage().prompt;
         if (job.account) job.account->take_tokens(job.job.usage().prompt, now);
       }
@@ -405,7 +408,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     metrics_.ended(reason, now - job.begun, job.lengths[at]);
     note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
   }
-  /// For the log. A request with several answers may end for several reasons.
+  /// The reasons for the log. A request with several answers may end for several reasons.
   static void note_end(Job& job, std::string_view reason, int status) {
     if (job.reason.find(reason) == std::string::npos) job.reason.append(job.reason.empty() ? "" : ",").append(reason);
     job.status = status;
@@ -413,7 +416,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   using Jobs = std::unordered_map<std::uint64_t, Job>;
 
-  /// Cancels generations that are no longer needed, and forgets a request that is over.
+  /// Cancels generations that are no longer needed, and removes a request that has finished.
   void settle(Jobs::iterator at) {
     Job& job = at->second;
     for (const std::size_t answer : job.job.to_cancel()) {
@@ -434,7 +437,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     for (const GenerationId id : found->second.ids) metrics_.slos.leave(id, setup_.clock());
     note_end(found->second, "abort", found->second.job.begun() ? 200 : AnswerLog::client_left);
     found->second.job.abandon();
-    // The caller is the exchange, which the job owns: the job must not end before this call returns.
+    // The exchange calls this, and the job owns the exchange: the job must not be destroyed before this call returns.
     for (const std::size_t answer : found->second.job.to_cancel()) {
       engine_->cancel(found->second.ids[answer]);
       where_.erase(found->second.ids[answer]);
@@ -447,17 +450,18 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   // ---- the rest
 
-  /// Requests to the model need a key. Probes, metrics and the live page contain no client's text, and the programs
+  /// Requests to the model need a key. Probes, metrics and the live page contain no text of clients, and the programs
   /// that use them have no key.
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
   }
-  /// The account of the request's key; null: the request needs none.
+  /// The account of the request's key; null if the request needs none.
   [[nodiscard]] std::shared_ptr<KeyAccount> account_of(const HttpRequest& request) const {
     if (setup_.keys->empty() || !needs_key(request.path())) return nullptr;
     return setup_.keys->find(request.headers);
   }
-  /// The refusal of a request without a key, or whose key has used up its limits; takes nothing of them.
+  /// The refusal of a request without a valid key, or whose key has used up its limits. Subtracts nothing from the
+  /// limits.
   [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) {
     if (setup_.keys->empty() || !needs_key(request.path())) return std::nullopt;
     if (request.method == "OPTIONS" && cors_.allowed()) return std::nullopt;
@@ -490,9 +494,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       for (int i = 0; i < 12; ++i, part >>= 4U) id += "0123456789abcdef"[part & 15U];
     return id;
   }
-  /// The wall clock, for the log.
+  /// Returns the wall clock's time for the log.
   [[nodiscard]] std::string stamp() const { return iso_time(setup_.now_ms ? setup_.now_ms() : setup_.now_s() * 1000); }
-  /// What the log says of a request.
+  /// Writes the request's fields in the log.
   [[nodiscard]] AskedOf asked_of(const HttpRequest& request, std::string id) const {
     AskedOf asked;
     for (const Route& route : routes())
@@ -516,7 +520,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     json.key("path").value(request.path()).key("prompt_tokens").value(tokens).key("n").value(wanted.choices);
     json.key("max_tokens").value(wanted.max_tokens.value_or(-1)).key("stream").value(wanted.stream);
     asked_of(request, request_id_).write(json);
-    json.key("generation").value(last_generation_ + 1).end_object(); // the name of its first answer in other lines
+    json.key("generation").value(last_generation_ + 1).end_object(); // other lines identify the request by its first
+                                                                     // answer
     setup_.log(std::move(line));
   }
   void log_end(const Job& job) const {
@@ -540,7 +545,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   AnswerLog answers_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
-  std::string request_id_; ///< of the request that is being handled
+  std::string request_id_; ///< of the request that is being handled now
   std::uint64_t last_job_ = 0;
   std::uint64_t last_generation_ = 0;
   std::size_t longest_token_ = 1; ///< bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenAiApp: a completion from its body to the engine.
+// OpenAiApp: the path of a completion from its body to the engine.
 #pragma once
 
 #include "sluice/serve/nlohmann/openai_app.hpp"
@@ -48,7 +48,8 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       generation.ignore_end = wanted.ignore_end;
       generation.sampling = wanted.sampling;
       generation.sampling.seed = seed;
-      generation.sequence = generations.size(); // the first answer is the same as that of a single run with this seed
+      generation.sequence = generations.size(); // the first answer equals that of a request with one answer and this
+                                                // seed
       generation.logprobs = wanted.logprobs;
       generation.scores_prompt = wanted.scores_prompt();
       generation.rules = rules;
@@ -103,7 +104,7 @@ inline std::optional<ApiError> OpenAiApp::read_rules(Completion& wanted) const {
     if (std::optional<ApiError> error = check("stop_token_ids", token)) return error;
   wanted.rules.ends = wanted.stop_tokens;
   for (const std::string& word : wanted.bad_words) {
-    // As in vLLM: the word at the beginning of a text, and after a space if that is as many other tokens.
+    // Like vLLM, forbids the word at the beginning of a text, and also after a space if both have equally many tokens.
     const auto plain = setup_.tokenizer->encode(word, AddSpecial::no);
     const auto spaced = setup_.tokenizer->encode(" " + word, AddSpecial::no);
     if (!plain || plain->empty())

@@ -70,7 +70,7 @@ inline void OpenAiApp::prometheus(const HttpRequest& /*request*/, std::unique_pt
   engine_->metrics(writer);
   if (setup_.metrics) setup_.metrics(writer);
   if (setup_.process_metrics) {
-    PrometheusWriter process(response.body, {}); // without labels, as other programs have them
+    PrometheusWriter process(response.body, {}); // without labels, as in other programs
     write_process_metrics(process);
   }
   exchange->respond(std::move(response));
@@ -80,7 +80,7 @@ inline void OpenAiApp::live(const HttpRequest& /*request*/, std::unique_ptr<Exch
   HttpResponse response;
   response.type = "text/html; charset=utf-8";
   response.body = live_page();
-  // Even if a prompt or a name injects markup, the page runs no other script and loads nothing.
+  // If a prompt or a name injects markup, the page still runs no other script and loads nothing.
   response.headers.add("Content-Security-Policy", live_page_policy);
   response.headers.add("Cache-Control", "no-cache");
   exchange->respond(std::move(response));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// refuse_fields: refuses fields of a request's body that would change the answer and that this server does not use.
+// refuse_fields: refuses fields of a request's body that would change the answer and that this server does not support.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -20,10 +20,10 @@
 
 namespace sluice {
 
-/// What becomes of a field that neither the API nor this server knows.
+/// The treatment of a field that neither the API nor this server defines.
 enum class UnknownFields : std::uint8_t {
-  refused, ///< the default: a misspelt field must not pass for its default
-  ignored  ///< --lenient: for clients that send fields of their own
+  refused, ///< the default: a misspelt field must not be ignored silently
+  ignored  ///< --lenient: for clients that send additional fields
 };
 
 namespace detail {
@@ -34,7 +34,7 @@ namespace detail {
   error.param = std::move(param);
   return error;
 }
-/// The error of a field's reader: "temperature is 3; expected …".
+/// Returns a field reader's error: "temperature is 3; expected …".
 [[nodiscard]] inline ApiError api_error(std::string param, const Error& error) {
   return api_error(std::move(param),
                    without_controls(error.what + (error.expected.empty() ? "" : "; expected " + error.expected)));
@@ -43,7 +43,7 @@ namespace detail {
 /// A field of the API or of vLLM that this server does not support.
 struct UnsupportedField {
   std::string_view name;
-  std::string_view neutral; ///< the value that changes nothing, as JSON; null always passes
+  std::string_view neutral; ///< the value without effect, as JSON; null always passes
 };
 
 inline constexpr std::string_view both_read[]{"model",
@@ -69,8 +69,8 @@ inline constexpr std::string_view both_read[]{"model",
                                               "slo",
                                               "priority"};
 
-/// Accounting, storage, routing and caching of OpenAI's; and vLLM's choices for features that a request must turn on
-/// with a field that is refused.
+/// OpenAI's fields for accounting, storage, routing and caching, and vLLM's settings of features that a request must
+/// enable with another field, which is refused.
 inline constexpr std::string_view both_harmless[]{"user",
                                                   "metadata",
                                                   "store",
@@ -132,16 +132,16 @@ inline constexpr UnsupportedField text_unsupported[]{
     {"suffix", R"("")"}, {"add_special_tokens", "true"}, {"prompt_embeds", "null"}};
 inline constexpr std::string_view text_read[]{"prompt", "echo"};
 
-/// Of stream_options; OpenAI's obfuscation adds bytes that no client shows.
+/// Fields of stream_options. OpenAI's obfuscation adds bytes that no client shows.
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};
 inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats", "false"}};
 
-/// A name in a list of names.
+/// Whether a list of names contains a name.
 [[nodiscard]] inline bool lists(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The error for a field that nobody knows. `where`: what has the fields ("/v1/completions", "slo").
+/// The error for an unknown field. `where`: the object that contains it ("/v1/completions", "slo").
 [[nodiscard]] inline ApiError unknown_field(const std::string& param, std::string_view where,
                                             std::span<const std::string_view> known) {
   const std::string name = without_controls(excerpt(param));
@@ -149,7 +149,8 @@ inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats"
                              "; expected none, or a server with --lenient, which ignores it");
 }
 
-/// The first field of `object` that is in none of the lists; `param`: what its error's name begins with ("slo.").
+/// Returns the error for the first field of `object` that no list contains. `param`: the prefix of the name in the
+/// error ("slo.").
 [[nodiscard]] inline std::optional<ApiError> only_fields(const nlohmann::json& object, const std::string& param,
                                                          std::string_view where,
                                                          std::span<const std::string_view> known) {
@@ -158,7 +159,7 @@ inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats"
   return std::nullopt;
 }
 
-/// A field of `list` with a value that would change the answer.
+/// Returns the error for a field of `list` whose value would change the answer.
 [[nodiscard]] inline std::optional<ApiError> refuse_unsupported(const nlohmann::json& body,
                                                                 std::span<const UnsupportedField> list) {
   for (const UnsupportedField& one : list) {
@@ -173,9 +174,9 @@ inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats"
 
 } // namespace detail
 
-/// Refuses a field that would change the answer if it were used: one of the API or of vLLM that this server does not
-/// support, unless its value is the one without effect; and, if `unknown` says so, one that none of them has. Fields
-/// that change no answer pass.
+/// Refuses a field that would change the answer if it were used: a field of the API or of vLLM that this server does
+/// not support, unless its value has no effect, and, depending on `unknown`, a field that neither of them defines.
+/// Fields that do not change the answer pass.
 [[nodiscard]] inline std::optional<ApiError> refuse_fields(const nlohmann::json& body, bool chat,
                                                            UnknownFields unknown) {
   using namespace detail;

@@ -18,7 +18,7 @@
 
 namespace sluice::detail {
 
-/// A participant's name is part of no chat format here; the others are what a server's answer has, which clients send
+/// No chat format here uses a participant's name. The other fields are part of a server's answer; clients send them
 /// back with the next request.
 inline constexpr std::string_view message_known[]{"role",         "content",           "name",       "tool_calls",
                                                   "tool_call_id", "refusal",           "audio",      "function_call",
@@ -42,7 +42,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
   return text;
 }
 
-/// Whether `name` can be a function's: it is written into the prompt's JSON.
+/// Whether `name` can be a function's name: it is written into the prompt's JSON.
 [[nodiscard]] inline bool is_function_name(std::string_view name) {
   constexpr std::size_t longest = 128;
   return !name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), [](char c) {
@@ -51,7 +51,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
   });
 }
 
-/// The calls of an assistant's message. `param`: "messages[2].tool_calls".
+/// Reads the tool calls of an assistant's message. `param`: "messages[2].tool_calls".
 [[nodiscard]] inline std::optional<ApiError> read_tool_calls(const nlohmann::json& calls, const std::string& param,
                                                              std::vector<ChatToolCall>& into) {
   if (!calls.is_array()) return api_error(param, param + " is no array; expected an array of calls");
@@ -89,7 +89,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
   if (role == message.end() || !role->is_string())
     return api_error(param + ".role", param + ".role is missing; " + roles);
   std::string name = role->get<std::string>();
-  if (name == "developer") name = "system"; // the newer name
+  if (name == "developer") name = "system"; // the newer name of this role
   if (name != "system" && name != "user" && name != "assistant" && name != "tool")
     return api_error(param + ".role", param + ".role is '" + without_controls(excerpt(name)) + "'; " + roles);
   ChatMessage read{name, {}};
@@ -104,7 +104,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
   std::optional<std::string> text;
   if (!absent)
     text = message_text(*content);
-  else if (name == "assistant") // it called a tool, or refused
+  else if (name == "assistant") // the assistant called a tool or refused
     text.emplace();
   if (!text)
     return api_error(param + ".content", param + ".content is no text; expected a string, or parts of type text");

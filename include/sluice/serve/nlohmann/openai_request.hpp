@@ -33,7 +33,7 @@ inline void read_messages(CompletionFields& fields, UnknownFields unknown, std::
     fields.error = read_message(messages[i], "messages[" + std::to_string(i) + "]", unknown, into);
 }
 
-/// Most answers of one request, prompts times `n`: a body of a megabyte could otherwise request thirty million.
+/// Most answers of one request (prompts times `n`): a body of a megabyte could otherwise request thirty million.
 inline constexpr std::size_t most_answers = 1024;
 
 inline void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into) {
@@ -77,7 +77,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   if (fields.error || !fields.has("slo")) return;
   const nlohmann::json& slo = fields["slo"];
   if (!slo.is_object()) return fields.fail("slo", "slo is no object; expected {\"ttft_ms\", \"tbt_ms\"}");
-  // Always: a client would trust an SLO that the server ignores.
+  // Unknown fields are always refused here: a client would rely on an SLO that the server ignores.
   static constexpr std::string_view known[]{"ttft_ms", "tbt_ms"};
   for (auto field = slo.begin(); field != slo.end(); ++field) {
     if (lists(known, field.key())) continue;
@@ -93,7 +93,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
-/// Whether the text nests arrays and objects more than `deepest` levels deep. The text need not be valid JSON.
+/// Whether arrays and objects in the text are nested more than `deepest` levels deep. The text need not be valid JSON.
 [[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
   std::size_t depth = 0;
   bool quoted = false;
@@ -117,7 +117,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 
 } // namespace detail
 
-/// Parses the body of a request. Refuses deep nesting first, because copying and comparing JSON values recurses.
+/// Parses the body of a request. Refuses deep nesting first, because copying and comparing JSON values is recursive.
 [[nodiscard]] inline Expected<nlohmann::json> parse_body(std::string_view body) {
   static constexpr std::size_t deepest = 64; // the API's own nesting is at most five
   if (detail::is_deeper(body, deepest))
@@ -126,7 +126,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 }
 
 /// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`. Returns the error for the client,
-/// if any. A field that is not used is an error that names it (see `refuse_fields`).
+/// if any. An unsupported field causes an error that names it (see `refuse_fields`).
 [[nodiscard]] inline std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
                                                              UnknownFields unknown = UnknownFields::refused) {
   const Expected<nlohmann::json> parsed = parse_body(body);
@@ -142,7 +142,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
 
   static constexpr std::int64_t longest_answer = std::int64_t{1} << 30;
   std::int64_t max_tokens = chat ? -1 : 16;                             // the API's default for completions
-  fields.whole("max_tokens", max_tokens, chat ? 1 : 0, longest_answer); // 0: only the prompt is looked at
+  fields.whole("max_tokens", max_tokens, chat ? 1 : 0, longest_answer); // 0: the request only evaluates the prompt
   if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
   if (max_tokens >= 0) into.max_tokens = max_tokens;
   detail::read_rules(fields, into);
@@ -154,7 +154,7 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   fields.number("temperature", into.sampling.temperature, 0, 2, "a number from 0 to 2");
   fields.number("top_p", into.sampling.top_p, 1e-9, 1, "a number above 0 and at most 1");
   std::int64_t top_k = 0;
-  fields.whole("top_k", top_k, -1, longest_answer); // vLLM's: -1 or 0 is all
+  fields.whole("top_k", top_k, -1, longest_answer); // in vLLM, -1 and 0 mean all tokens
   into.sampling.top_k = static_cast<int>(top_k < 0 ? 0 : top_k);
   std::int64_t seed = 0;
   fields.whole("seed", seed, INT64_MIN, INT64_MAX);

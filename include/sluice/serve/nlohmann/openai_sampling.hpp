@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompletionFields reads a request's fields one by one; read_rules: penalties, biases, forbidden words, stop tokens.
+// CompletionFields: reads a request's fields one by one; read_rules: penalties, biases, forbidden words, stop tokens.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -85,7 +85,7 @@ inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) 
     if (!add(one)) return wrong();
 }
 
-/// "logit_bias": {"token": bias}.
+/// Reads "logit_bias": {"token": bias}.
 inline void read_bias(CompletionFields& fields, std::vector<std::pair<std::int32_t, double>>& into) {
   static constexpr std::size_t most = 1024;
   if (fields.error || !fields.has("logit_bias")) return;
@@ -105,7 +105,7 @@ inline void read_bias(CompletionFields& fields, std::vector<std::pair<std::int32
                 "each with a bias from -100 to 100");
 }
 
-/// Fewer than the tokens of any vocabulary: something is left to sample.
+/// Fewer than any vocabulary has, so that some token can still be sampled.
 inline constexpr std::size_t most_forbidden = 64;
 
 inline void read_stop_tokens(CompletionFields& fields, std::vector<std::int32_t>& into) {
@@ -133,7 +133,7 @@ inline void read_bad_words(CompletionFields& fields, std::vector<std::string>& i
     fields.fail("bad_words", "bad_words is none that can be read; expected at most 64 strings of 1 to 512 bytes");
 }
 
-/// Everything that ends an answer or changes its logits.
+/// Reads the fields that end an answer or change its logits.
 inline void read_rules(CompletionFields& fields, Completion& into) {
   read_stop(fields, into.stop);
   read_stop_tokens(fields, into.stop_tokens);

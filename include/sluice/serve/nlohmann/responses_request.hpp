@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_response_request: parses the bodies of /v1/responses, as a chat in other words.
+// read_response_request: parses the bodies of /v1/responses, which express a chat with other fields.
 #pragma once
 
 #include "sluice/serve/completion.hpp"
@@ -19,7 +19,7 @@ namespace sluice {
 
 namespace detail {
 
-/// What a chat has under the same name with the same meaning.
+/// Fields that a chat request has, with the same name and meaning.
 inline constexpr std::string_view response_same[]{"model",
                                                   "temperature",
                                                   "top_p",
@@ -40,7 +40,7 @@ inline constexpr std::string_view response_same[]{"model",
                                                   "store",
                                                   "stop"};
 inline constexpr std::string_view response_own[]{"input", "instructions", "max_output_tokens", "stream_options"};
-/// `max_tool_calls` bounds calls that are refused; `include` names optional parts that this output never has.
+/// `max_tool_calls` limits calls that are refused anyway; `include` names optional parts that this output never has.
 inline constexpr std::string_view response_harmless[]{"max_tool_calls", "include"};
 inline constexpr UnsupportedField response_unsupported[]{
     {"tools", "[]"},       {"tool_choice", R"("none")"},     {"text", R"({"format":{"type":"text"}})"},
@@ -48,7 +48,7 @@ inline constexpr UnsupportedField response_unsupported[]{
     {"prompt", "null"},    {"background", "false"},          {"truncation", R"("disabled")"},
     {"top_logprobs", "0"}};
 
-/// An item of `input` as a chat's message; null if it is none that can be.
+/// Converts an item of `input` to a chat's message; returns null if that is impossible.
 [[nodiscard]] inline nlohmann::json message_of_item(const nlohmann::json& item) {
   if (!item.is_object() || !item.contains("role") || !item.contains("content")) return nullptr;
   if (item.contains("type") && item["type"] != "message") return nullptr;
@@ -68,7 +68,7 @@ inline constexpr UnsupportedField response_unsupported[]{
 
 } // namespace detail
 
-/// Reads a body of `/v1/responses` into `into`, as read_completion reads a chat's.
+/// Reads a body of `/v1/responses` into `into`, like read_completion for a chat.
 [[nodiscard]] inline std::optional<ApiError> read_response_request(std::string_view body, Completion& into,
                                                                    UnknownFields unknown) {
   using namespace detail;

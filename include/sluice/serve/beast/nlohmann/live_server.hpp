@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LiveServer: an engine type behind the OpenAI API, with gates, on a thread of its own.
+// LiveServer: serves the OpenAI API with any engine type and gates; the engine runs on its own thread.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,12 +17,12 @@
 
 namespace sluice {
 
-/// A server of engine type `E`, whose requests pass `Gates` in this order before the engine sees them.
+/// A server with engine type `E`. Each request passes `Gates`, in this order, before it reaches the engine.
 ///
 ///     using MyServer = sluice::LiveServer<With<OrbitFlow, GenerationFeed>, QueueLimit>;
 ///
-/// This primary template stands for a rejected server: its members are declared and never defined, so that the
-/// sentences that say why it was rejected are the only errors.
+/// This primary template represents a rejected server. Its members are declared but never defined, so the compiler
+/// reports only the sentences that explain the rejection.
 template <class E, class... Gates>
 class LiveServer {
   static_assert(explain_server<E, Gates...>());
@@ -39,8 +39,8 @@ class LiveServer {
   [[nodiscard]] bool ready() const;
 };
 
-/// Life: `make` listens, makes the engine and starts to load its weights; `run` serves until TERM, `drain` or `stop`.
-/// Made on the heap and never moved: its parts hold each other's addresses.
+/// Lifecycle: `make` listens, constructs the engine and starts to load its weights; `run` serves until TERM, `drain` or
+/// `stop`. The server is on the heap and never moves, because its components hold each other's addresses.
 template <class E, class... Gates>
   requires MakesServer<E, Gates...>
 class LiveServer<E, Gates...> {
@@ -51,12 +51,12 @@ class LiveServer<E, Gates...> {
     typename E::Config engine;           ///< the server sets its GenerationFeed
     std::shared_ptr<TokenSource> tokens; ///< CpuTokens with a machine, DrawnTokens without
     std::tuple<Gates...> gates{};
-    /// Where copies of the engine look ahead, for gates as ForecastSlo: for an engine on `Cpu`, `world_of` a simulated
-    /// backend.
+    /// Where copies of the engine look ahead, for gates such as ForecastSlo. For an engine on `Cpu`, this is `world_of`
+    /// a simulated backend.
     WorldAhead<E> ahead = EngineLoop<E>::copied_world();
   };
 
-  /// Errors: an address that cannot be listened on; a mistake in the engine's configuration.
+  /// Errors: the address cannot be listened on, or the engine's configuration is invalid.
   [[nodiscard]] static Expected<std::unique_ptr<LiveServer>> make(Config config) {
     if (config.tokens == nullptr)
       return Error{ErrorCode::bad_input, "tokens", "there is no source of tokens",
@@ -84,22 +84,22 @@ class LiveServer<E, Gates...> {
   LiveServer(const LiveServer&) = delete;
   LiveServer& operator=(const LiveServer&) = delete;
 
-  /// Serves on this thread until the server is drained or stopped. Errors: whatever ended the engine's run, as weights
-  /// that could not be loaded or a policy's impossible answer.
+  /// Serves on this thread until the server is drained or stopped. Returns the error that ended the engine's run, for
+  /// example weights that could not be loaded or a policy's impossible answer.
   [[nodiscard]] Status run() {
     http_.run();
     thread_.stop();
     return thread_.status();
   }
-  /// Ends `run` once requests under way have ended, at most `Config::drain_s` later. From any thread.
+  /// Ends `run` when all running requests have finished, or after `Config::drain_s`. May be called from any thread.
   void drain() { http_.drain(); }
-  /// Ends `run` now. From any thread.
+  /// Ends `run` now. May be called from any thread.
   void stop() { http_.stop(); }
 
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
   /// The address it listens on: `http://127.0.0.1:8080`.
   [[nodiscard]] std::string url() const { return http_.url(); }
-  /// Whether the weights are loaded and requests are served.
+  /// Whether the weights are loaded, so that requests are served.
   [[nodiscard]] bool ready() const { return thread_.ready(); }
 
  private:
@@ -116,7 +116,7 @@ class LiveServer<E, Gates...> {
 
   std::shared_ptr<TokenSource> tokens_;
   OpenAiServer http_;
-  Thread thread_; ///< ends before what it tells
+  Thread thread_; ///< ends before the objects that it notifies
 };
 
 } // namespace sluice

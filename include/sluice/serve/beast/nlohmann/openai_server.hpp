@@ -28,33 +28,33 @@ namespace sluice {
 
 struct OpenAiServerConfig {
   OpenAiSetup api;
-  /// Systems that replay the requests of the last ten minutes, for /whatif; the first is the one that serves. Empty:
-  /// there is no /whatif.
+  /// Systems that replay the requests of the last ten minutes for /whatif. The first one is the serving system. If
+  /// empty, there is no /whatif.
   std::vector<WhatIfSystem> what_if{};
   HttpAddress address{};
-  /// A second port for metrics, the live page, probes and `POST /drain`, in plain HTTP and without keys; the first then
-  /// has no metrics and no live page. None: there is one port.
+  /// A second port for metrics, the live page, probes and `POST /drain`, in plain HTTP and without keys. The first port
+  /// then serves neither metrics nor the live page. Without a value there is one port.
   std::optional<HttpAddress> admin{};
   HttpConnection connection{}; ///< plain HTTP; or `*Tls::make("cert.pem", "key.pem")`
   HttpLimits limits{};
-  double drain_s = 30; ///< that requests under way may take to end after TERM; at most `longest_drain`
-  /// For which connections are still accepted after TERM, so that a router sees /ready's 503 and a scraper the drain;
-  /// at most `longest_drain`. INT, of a person at a keyboard, has no delay.
+  double drain_s = 30; ///< most seconds for running requests to finish after TERM; at most `longest_drain`
+  /// Seconds for which new connections are still accepted after TERM, so that a router sees /ready's 503 and a scraper
+  /// sees the drain; at most `longest_drain`. INT, usually from a keyboard, has no delay.
   double drain_delay_s = 0;
   bool signals = true; ///< `run` handles TERM and INT: the first drains, the second ends the program
-  /// With `signals`, called at each HUP on the server's thread, as to read keys and certificates again. Empty: HUP has
-  /// its default effect.
+  /// With `signals`, called at each HUP on the server's thread, for example to reload keys and certificates. If empty,
+  /// HUP has its default effect.
   std::function<void()> reload{};
   std::function<void(std::size_t under_way)> draining{}; ///< called when a signal starts the drain; may be empty
-  /// Called on the connections' thread when `run` begins, and again after as many seconds as it returns: for a
-  /// supervisor that wants to hear that requests are served. May be empty.
+  /// Called on the connections' thread when `run` begins, and again after the number of seconds that it returns: for a
+  /// supervisor that monitors whether requests are served. May be empty.
   std::function<double(const OpenAiApp&)> beat{};
 };
 
-/// Life: `listen`; make an engine that tells `listener`; `attach` it; `run` until TERM, `drain` or `stop`.
+/// Lifecycle: `listen`; construct an engine that notifies `listener`; `attach` it; `run` until TERM, `drain` or `stop`.
 class OpenAiServer {
  public:
-  /// The longest drain in seconds: a day. Clocks count nanoseconds in 64 bits, which longer drains could overflow.
+  /// The longest drain in seconds: a day. Clocks count nanoseconds in 64 bits and could overflow with a longer drain.
   static constexpr double longest_drain = 86'400;
 
   explicit OpenAiServer(OpenAiServerConfig config)
@@ -67,17 +67,17 @@ class OpenAiServer {
   OpenAiServer(const OpenAiServer&) = delete;
   OpenAiServer& operator=(const OpenAiServer&) = delete;
 
-  /// Errors: no such address, a port in use or not allowed.
+  /// Errors: the address does not exist, or the port is in use or not allowed.
   [[nodiscard]] Status listen() {
     if (config_.admin)
       if (Status listening = http_.listen_admin(*config_.admin); !listening) return listening;
     return http_.listen(config_.address);
   }
-  /// The engine's listener: holds back tokens that are not due yet, and passes them on to clients.
+  /// The engine's listener: holds tokens until they are due, and then passes them to clients.
   [[nodiscard]] GenerationListener& listener() { return pacer_; }
-  /// Collects requests that are over, for /whatif; null where there is none.
+  /// Collects finished requests for /whatif; null if there is no /whatif.
   [[nodiscard]] ServedListener* served() { return what_if_ ? &served_ : nullptr; }
-  /// Clients' requests go to `engine`, which outlives `run`.
+  /// Sends clients' requests to `engine`, which must outlive `run`.
   void attach(GenerationEngine& engine) {
     app_.emplace(std::move(config_.api), http_, engine);
     pacer_.tell(*app_);
@@ -93,12 +93,12 @@ class OpenAiServer {
     AdminApp inside(*app_, [this] { drain_now(config_.drain_delay_s); });
     http_.run(outside, &inside);
   }
-  /// Ends `run` once requests under way have ended, at most `drain_s` later, and not before `drain_delay_s`. From any
-  /// thread.
+  /// Ends `run` when all running requests have finished, or after `drain_s`, but not before `drain_delay_s`. May be
+  /// called from any thread.
   void drain() {
     http_.post([this] { drain_now(config_.drain_delay_s); });
   }
-  /// Ends `run` now. From any thread.
+  /// Ends `run` now. May be called from any thread.
   void stop() {
     http_.post([this] { http_.stop(); });
   }
@@ -106,11 +106,11 @@ class OpenAiServer {
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
   /// The address it listens on: `http://127.0.0.1:8080`.
   [[nodiscard]] std::string url() const { return url_of(http_.scheme(), config_.address.host, port()); }
-  /// The same of the admin port; empty if there is none.
+  /// The address of the admin port; empty if there is none.
   [[nodiscard]] std::string admin_url() const {
     return config_.admin ? url_of("http", config_.admin->host, http_.admin_port()) : std::string{};
   }
-  /// Why the engine stopped; empty while it runs. After `run`.
+  /// Why the engine stopped; empty while it runs. Call after `run`.
   [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
 
  private:
@@ -130,7 +130,7 @@ class OpenAiServer {
     to.counter("sluice:bodies_refused_total", "Requests refused because they exceed the memory for all bodies.",
                static_cast<double>(now.bodies_refused));
   }
-  /// Seconds in which clients may take the end of a stream that was cut.
+  /// Seconds for clients to receive the end of a stream that was cut.
   static constexpr double last_words = 2;
 
   void beat() {
@@ -148,12 +148,12 @@ class OpenAiServer {
     else
       http_.drain(rest);
   }
-  /// The first TERM or INT drains; the second has its default effect and ends the program at once, whatever its threads
-  /// do. (Rejected: stopping the server, and so `run`, at the second. The engine's step under way would have to end
-  /// first, and the exit status would be that of a drain in which nothing was lost.)
+  /// The first TERM or INT drains. The second has its default effect and ends the program at once, even while its
+  /// threads work. (Rejected: the second stops the server, and so `run`. The engine's current step would have to finish
+  /// first, and the exit status would be that of a drain without lost requests.)
   void drain_on_signal() {
     http_.on_signal({SIGTERM, SIGINT}, [this](int number) {
-      if (draining_) return http_.stop(); // `drain` was called before
+      if (draining_) return http_.stop(); // `drain` was called earlier
       if (config_.draining) config_.draining(app_->under_way());
       drain_now(number == SIGINT ? 0 : config_.drain_delay_s);
     });

@@ -23,8 +23,8 @@
 
 namespace sluice {
 
-/// TLS 1.2 or later with OpenSSL's default ciphers, without renegotiation. Does not ask for client certificates:
-/// authorization is the API's task. Serves only HTTP/1.1, to which clients that offer more fall back.
+/// TLS 1.2 or later with OpenSSL's default ciphers, without renegotiation. Does not request client certificates: the
+/// API does authorization. Serves only HTTP/1.1; clients that also offer newer versions fall back to it.
 ///
 /// Rejected: beast::ssl_stream, which joins small writes; a session writes one piece at a time.
 class Tls {
@@ -33,14 +33,14 @@ class Tls {
   using Stream = boost::asio::ssl::stream<boost::beast::tcp_stream>;
 
   /// Reads PEM files: the server's certificate followed by its chain, and its private key without a passphrase. Errors:
-  /// a file that cannot be read or has another content, a key of another certificate.
+  /// a file cannot be read or contains something else, or the key belongs to another certificate.
   [[nodiscard]] static Expected<Tls> make(std::string certificate, std::string key) {
     Tls tls(std::move(certificate), std::move(key));
     if (Status read = tls.renew(); !read) return read.error();
     return tls;
   }
-  /// Reads both files again, for all copies of this value. Connections that are open keep the certificate that they
-  /// began with. Errors: those of `make`; new connections then keep the former certificate, too.
+  /// Reads both files again, for all copies of this value. Open connections keep their certificate. Errors: those of
+  /// `make`; new connections then keep the previous certificate, too.
   [[nodiscard]] Status renew() const {
     Expected<std::shared_ptr<Context>> context = read(files_->certificate, files_->key);
     if (!context) return context.error();
@@ -49,7 +49,7 @@ class Tls {
   }
 
   [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const {
-    return {boost::beast::tcp_stream(std::move(socket)), *files_->context}; // the stream keeps what it needs of it
+    return {boost::beast::tcp_stream(std::move(socket)), *files_->context}; // the stream keeps the data it needs
   }
   /// The handshake. A client that sends plain HTTP gets an error in plain HTTP.
   [[nodiscard]] boost::asio::awaitable<bool> greet(Stream& stream) const {
@@ -79,7 +79,7 @@ class Tls {
     Context& context = *made;
     SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
     SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
-    // OpenSSL would otherwise ask for a passphrase on the terminal.
+    // Without this, OpenSSL would ask for a passphrase on the terminal.
     context.set_password_callback([](std::size_t, Context::password_purpose) { return std::string{}; });
     const char* const wanted = "the private key of that certificate in PEM, without a passphrase";
     const auto mismatch = [&] {
@@ -108,9 +108,10 @@ class Tls {
                           });
         !used)
       return differ ? mismatch() : used.error();
-    // OpenSSL keeps a key of another kind (EC, RSA) beside the certificate, and each handshake would fail.
+    // OpenSSL would accept a key of another type (EC, RSA) in addition to the certificate, and each handshake would
+    // fail.
     const bool fits = SSL_CTX_check_private_key(context.native_handle()) == 1;
-    ERR_clear_error(); // later calls on this thread would report it as theirs
+    ERR_clear_error(); // later calls on this thread would report these errors as theirs
     if (!fits) return mismatch();
     return made;
   }
@@ -130,7 +131,7 @@ class Tls {
       std::tie(error, bytes) = co_await stream.async_read_some(boost::asio::buffer(rest), detail::as_tuple_awaitable);
   }
 
-  /// A file's bytes. (OpenSSL does not report why it cannot read a file.)
+  /// Returns a file's bytes. (OpenSSL does not report why it cannot read a file.)
   static Expected<std::string> read(const std::string& file) {
     struct Close {
       void operator()(std::FILE* one) const { (void)std::fclose(one); }
@@ -146,7 +147,7 @@ class Tls {
     return Error{ErrorCode::bad_input, "", "'" + file + "': " + std::generic_category().message(errno), ""};
   }
 
-  std::shared_ptr<Files> files_; ///< of all copies
+  std::shared_ptr<Files> files_; ///< shared by all copies
 };
 
 } // namespace sluice
