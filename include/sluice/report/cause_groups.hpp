@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of the causes of requests' time: one letter each on a time line of text, one colour each on the page.
+// Groups of the causes of requests' time. Each has a letter on a time line of text and a colour on the page.
 #pragma once
 
 #include "sluice/report/observer/time_spent.hpp"
@@ -29,8 +29,8 @@ inline constexpr std::array<CauseGroup, 11> cause_groups{{{"waits to start", '.'
                                                           {"planner, or another's turn", '?'},
                                                           {"refused", ' '}}};
 
-/// The cause's place in `cause_groups`. Decoding beside others' prompts is a group of its own: such a step is as long
-/// as the prompts make it, and most deadlines of a busy server are missed in it.
+/// The cause's index in `cause_groups`. Decoding together with others' prompts is a separate group: the prompts
+/// determine the length of such a step, and a busy server misses most deadlines in it.
 [[nodiscard]] constexpr std::size_t group_of(TimeCause cause) {
   if (is_stall(cause)) return 6;
   switch (cause) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV: columns with a name, type, unit and meaning, how each makes its cell of a row, and the text of a row.
+// CSV: columns with a name, type, unit and meaning; functions that make the cells of a row; and the text of a row.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace sluice {
 
-/// Appends one row of RFC 4180: numbers as the shortest decimal that reads back as the same, true and false as words,
-/// an empty cell for NaN and infinity, which readers take for a missing value.
+/// Appends one row of RFC 4180. Numbers are written as the shortest decimal that reads back as the same number,
+/// booleans as words, NaN and infinity as an empty cell, which readers take for a missing value.
 class CsvRow {
  public:
   explicit CsvRow(std::string& out) : out_(out) {}
@@ -82,8 +82,8 @@ inline constexpr std::string_view csv_type<std::optional<Cell>> = csv_type<Cell>
 
 } // namespace detail
 
-/// A column of a table whose rows are made from `Row`s: `cell` is a lambda without captures that returns the cell,
-/// whose type is the column's. An empty optional leaves the cell empty.
+/// A column of a table whose rows are made from `Row`s. `cell` is a lambda without captures that returns the cell; its
+/// return type determines the column's type. An empty optional leaves the cell empty.
 template <class Row>
 struct CsvColumnOf : CsvColumn {
   template <class Cell>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// datapackage.json: describes the CSV files beside it for programs, in Frictionless Data's format.
+// datapackage.json: describes the CSV files in its folder to programs, in Frictionless Data's format.
 #pragma once
 
 #include "sluice/report/csv.hpp"
@@ -24,10 +24,9 @@ struct CsvFile {
   bool gzipped = false;      ///< the file is NAME.csv.gz
 };
 
-/// Names the program and the command that made the files, and every column with its type, unit and meaning. Rejected: a
-/// column that repeats the commit in each row, and comment lines before the first row, which readers would need an
-/// option for.
-/// `facts`: labels and texts about what was run, such as the figures of the machine and their sources.
+/// Names the program and the command that made the files, and every column with its type, unit and meaning. `facts`:
+/// labels and texts about the run, such as the figures of the machine and their sources. Rejected: a column that
+/// repeats the commit in each row; and comment lines before the first row, which readers need an option to skip.
 [[nodiscard]] inline std::string csv_package(std::span<const CsvFile> files, const MadeBy& made_by,
                                              std::string_view command,
                                              std::span<const std::pair<std::string, std::string>> facts = {}) {

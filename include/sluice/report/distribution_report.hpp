@@ -22,15 +22,15 @@ struct DistributionReport {
   std::int64_t count = 0;
   double mean = 0, least = 0;
   std::array<double, asked.size()> percentiles{};
-  /// Bin i holds values above `edges[i]` and at most `edges[i + 1]`, in numpy's layout; the first also holds the least
-  /// value.
+  /// Bin i holds values above `edges[i]` and at most `edges[i + 1]`, in numpy's layout; the first bin also holds the
+  /// smallest value.
   std::vector<double> edges{};
   std::vector<std::int64_t> counts{};
 };
 
-/// Bins are tenths of a decade, from the least value to the largest, with the same edges for every system, so that
-/// histograms can be overlaid and summed. Values of 0 (tokens that a batch delivers at once) are in the bin from 0 to a
-/// microsecond.
+/// Each bin is a tenth of a decade. Bins reach from the smallest value to the largest, with the same edges for every
+/// system, so that histograms can be overlaid and summed. Values of 0 (tokens that a batch delivers at once) are in the
+/// bin from 0 to a microsecond.
 [[nodiscard]] inline DistributionReport distribution_report(std::string name, const Distribution& of) {
   DistributionReport report{.name = std::move(name), .count = of.count(), .mean = of.mean(), .least = of.min()};
   for (std::size_t i = 0; i < report.asked.size(); ++i) report.percentiles[i] = of.quantile(report.asked[i]);
@@ -39,7 +39,7 @@ struct DistributionReport {
   const auto edge = [](int k) {
     return k < 0 ? 0.0 : std::pow(10.0, first_decade + static_cast<double>(k) / bins_a_decade);
   };
-  const auto bin = [&](double value) { // the least k whose upper edge is not below the value
+  const auto bin = [&](double value) { // the smallest k whose upper edge is not below the value
     int k = -1;
     if (value > edge(0))
       k = std::max(0, static_cast<int>(std::floor((std::log10(value) - first_decade) * bins_a_decade)) - 1);

@@ -17,11 +17,11 @@
 
 namespace sluice::detail {
 
-inline constexpr int plot_digits = 6; ///< times of one iteration, so that adjacent slices stay adjacent
+inline constexpr int plot_digits = 6; ///< for times within one iteration, so that adjacent slices stay adjacent
 inline constexpr int curve_digits = 4;
 
-/// Whether it is a wall time. These differ between equal runs, so the page leaves them out: equal runs give equal
-/// pages.
+/// Whether the metric is a wall time. Wall times differ between equal runs, so the page omits them: equal runs give
+/// equal pages.
 [[nodiscard]] inline bool is_wall_time(std::string_view name) { return name.find("_wall_") != std::string_view::npos; }
 
 inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {

@@ -94,8 +94,8 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   return columns;
 }
 
-/// The name of a column's number in report.json, which saved tables use too. It is found by calling the column with all
-/// other numbers at 0, so that the two cannot differ.
+/// The name of a column's number in report.json, which saved tables use too. The function finds it by calling the
+/// column with all other numbers set to 0, so that the two names cannot differ.
 inline std::string html_key(const HtmlColumn& column) {
   std::string key;
   Metrics metrics;
@@ -141,7 +141,7 @@ inline std::string html_half_width(const Interval& of, std::string (*text)(doubl
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
 }
 
-/// A number in a script's form, with the ends of its interval, if any.
+/// A number in the form that scripts read, with the ends of its interval, if any.
 inline std::string html_number(const Interval& of) {
   std::string out = "data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\"";
   if (of.known()) out += " data-least=\"" + fixed_text(of.least, 9) + "\" data-most=\"" + fixed_text(of.most, 9) + "\"";
@@ -236,7 +236,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   return out + (alone ? "<p class=\"sub\">" + escaped(holm_note(held.size())) + "</p>" : std::string{}) + "</div>";
 }
 
-/// What the users of each SLO class got, and its verdicts; empty for one SLO.
+/// The service that each SLO class received, and its verdicts; empty if there is one SLO.
 inline std::string html_class_tables(const ComparisonReport& report, const ReportBlock& block) {
   std::string out;
   for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
@@ -251,7 +251,7 @@ inline std::string html_class_tables(const ComparisonReport& report, const Repor
   return out;
 }
 
-/// Two tables for each block, and more for each SLO class, then its refusals and remarks.
+/// Two tables for each block, more tables for each SLO class, then the block's refusals and remarks.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

@@ -27,7 +27,7 @@ inline void write_spells(JsonWriter& json, const RequestTime& of) {
     std::int64_t begin, end, stalled;
   };
   std::vector<Drawn> drawn;
-  for (std::int64_t least = 0;; least = std::max(2 * least, of.whole() / 2000 + 1)) { // coarser until it is few
+  for (std::int64_t least = 0;; least = std::max(2 * least, of.whole() / 2000 + 1)) { // coarser until few are left
     drawn.clear();
     for (const TimeSpell& spell : of.spells) {
       const std::size_t group = group_of(spell.cause);

@@ -21,7 +21,7 @@ namespace sluice {
 
 /// Options for report.json.
 struct JsonOptions {
-  /// Wall times differ from run to run; without them two runs of one seed give equal files.
+  /// Wall times differ from run to run. Without them, two runs of one seed give equal files.
   bool wall_times = true;
 };
 
@@ -68,8 +68,8 @@ inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.end_object().end_object();
 }
 
-/// For several seeds: every number's mean under its own name; "per_seed", its values in the order of the seeds; and
-/// "interval", the mean's 95 % interval. Names that `wanted` refuses are left out.
+/// For several seeds: writes every number's mean under its own name, its values in the order of the seeds under
+/// "per_seed", and its mean's 95 % interval under "interval". Omits names that `wanted` refuses.
 template <class Wanted>
 void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wanted) {
   std::vector<std::pair<std::string_view, std::vector<double>>> columns;
@@ -108,7 +108,7 @@ inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemR
   json.end_object();
 }
 
-/// Percentiles by their names ("p50"), and a histogram in numpy's layout: a bin's count between two edges.
+/// Percentiles by their names ("p50"), and a histogram in numpy's layout: each bin's count is between two edges.
 inline void write_distributions(JsonWriter& json, const std::vector<DistributionReport>& distributions) {
   json.key("distributions").begin_object();
   for (const DistributionReport& of : distributions) {
@@ -164,7 +164,7 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   if (system.time.seen > 0) write_time_spent(json, system.time);
 }
 
-/// The row's comparison with its rival among the blocks, if it has several seeds.
+/// The row's comparison with its reference row in the blocks, if it has several seeds.
 inline void write_judgement(JsonWriter& json, const SystemReport& row, const std::vector<ReportBlock>& blocks,
                             const std::string& baseline) {
   for (const ReportBlock& block : blocks)

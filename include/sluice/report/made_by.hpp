@@ -7,8 +7,8 @@
 namespace sluice {
 
 /// The version of Sluice in a program. The headers do not contain it: a header-only library is not built separately,
-/// and a commit in a header would recompile everything at each commit. A program that knows its version fills this in
-/// (examples/tools/shared/version.cpp.in) and passes it to the functions that write results.
+/// and a commit in a header would recompile everything at each commit. A program that knows its version sets these
+/// fields (examples/tools/shared/version.cpp.in) and passes them to the functions that write results.
 struct MadeBy {
   std::string version; ///< "0.1.0"; empty: not known
   std::string commit;  ///< "5f50bcf", followed by "-dirty" if tracked files had changed; or "unknown"

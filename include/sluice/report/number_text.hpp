@@ -32,13 +32,13 @@ namespace sluice {
   return text;
 }
 
-/// Seconds as milliseconds, for a column that spans microseconds to minutes. Never with an exponent, which among plain
-/// numbers looks like a large value.
+/// Seconds as milliseconds, for a column that spans microseconds to minutes. Never uses an exponent, which looks like a
+/// large value among plain numbers.
 [[nodiscard]] inline std::string milliseconds_text(double seconds) {
   return seconds > 0 && seconds < 5e-7 ? "<0.0005" : short_text(1e3 * seconds);
 }
 
-/// The same without zeros at the end, for a sentence: "8", not "8.00".
+/// The same without trailing zeros, for a sentence: "8", not "8.00".
 [[nodiscard]] inline std::string tidy_text(double value) {
   std::string text = short_text(value);
   if (text.find('.') == std::string::npos || text.find('e') != std::string::npos) return text;

@@ -16,14 +16,15 @@
 
 namespace sluice {
 
-/// Rows of one SLO scale, all with a deposit or all without; the two kinds are never compared.
+/// Rows with one SLO scale, either all with a deposit or all without; the two kinds are never compared.
 struct ReportBlock {
   bool deposit = false;
   double slo_scale = 1;
-  std::vector<const SystemReport*> rows; ///< by TBT attainment, the control row last, duplicates after their original
+  std::vector<const SystemReport*> rows; ///< ordered by TBT attainment; the control row is last, and duplicates follow
+                                         ///< their original
 };
 
-/// Whether two rows agree in every figure except wall times, which no run repeats; usually they are one engine with two
+/// Whether two rows agree in every figure except wall times, which no run repeats. Usually they are one engine with two
 /// names.
 [[nodiscard]] inline bool same_figures(const SystemReport& a, const SystemReport& b) {
   const auto figures = [](const SystemReport& row) {
@@ -90,13 +91,13 @@ struct ReportBlock {
   return workload.seeds.empty() ? std::vector{workload.seed} : workload.seeds;
 }
 
-/// Whether it is a trace that no seed draws again.
+/// Whether the workload is a trace that is not resampled by seed.
 [[nodiscard]] inline bool recorded(const WorkloadReport& workload) {
   return workload.seeds.empty() && workload.redrawn.empty() && !workload.format.empty() &&
          workload.format != "generated";
 }
 
-/// "seed 1", or "seeds 1..8"; "as recorded" for a trace that no seed draws again.
+/// "seed 1", or "seeds 1..8"; "as recorded" for a trace that is not resampled by seed.
 [[nodiscard]] inline std::string seeds_of(const WorkloadReport& workload) {
   if (recorded(workload)) return "as recorded";
   return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
@@ -144,7 +145,7 @@ struct ReportBlock {
   return text + "; " + slo_text(workload, block);
 }
 
-/// A row's name, and its kind if it is not ranked.
+/// A row's name, with its kind if it is not ranked.
 [[nodiscard]] inline std::string label_of(const SystemReport& row) {
   return row.name + (row.control ? " (control)" : "") + (row.livelock.empty() ? "" : " (livelocked)");
 }
@@ -155,7 +156,7 @@ struct ReportBlock {
 
 /// Remarks on a block's rows, one line each; rows with the same remark share a line.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // the remark and its rows
+  std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // each remark and its rows
   const auto add = [&](const std::string& what, const std::string& name) {
     for (auto& [known, names] : remarks)
       if (known == what) {
@@ -193,12 +194,12 @@ struct ReportBlock {
   return lines;
 }
 
-/// The transfer rule of a row; empty if the row transferred nothing, since the rule then had no effect.
+/// The transfer rule of a row; empty if the row transferred nothing, because the rule then had no effect.
 [[nodiscard]] inline std::string transfer_text(const SystemReport& row) {
   return row.metrics.bytes_moved > 0 ? row.transfer : std::string{};
 }
 
-/// The common rule of all rows that transfer anything; empty if no row does; nothing if the rules differ.
+/// The common rule of all rows that transfer anything; an empty string if no row does; no value if the rules differ.
 [[nodiscard]] inline std::optional<std::string> shared_transfer(const ReportBlock& block) {
   std::string shared;
   for (const SystemReport* row : block.rows) {

@@ -18,14 +18,14 @@ cmake -DINTO=<folder> -P cmake/pages.cmake and add the folder to the include pat
 
 namespace sluice::pages {
 
-/// The modules of a page as one script.
+/// Joins the modules of a page into one script.
 [[nodiscard]] inline std::string joined(std::span<const std::string_view> modules) {
   std::string out;
   for (const std::string_view module : modules) out += module;
   return out;
 }
 
-/// A file's text with values for its placeholders, each `{{name}}`. Placeholders within values are not replaced.
+/// Replaces the placeholders of a file's text, each `{{name}}`, by values. Placeholders within values are not replaced.
 [[nodiscard]] inline std::string filled(std::string_view text,
                                         std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
   std::string out;
@@ -41,7 +41,7 @@ namespace sluice::pages {
       known = true;
     }
     SLUICE_ASSERT(known, "a page has an unknown placeholder");
-    static_cast<void>(known); // asserted only
+    static_cast<void>(known); // used only in assertions
     text.remove_prefix(close + 2);
   }
 }

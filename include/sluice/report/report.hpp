@@ -23,35 +23,36 @@
 
 namespace sluice {
 
-/// The workload, model, device and limits of all systems in a comparison. Each table names trace, seed, model, device,
-/// budget and SLO.
+/// The workload, model, device and limits of all systems in a comparison. Each table shows the trace, seed, model,
+/// device, budget and SLO.
 struct WorkloadReport {
   std::string trace;                ///< the file's name, or the generator's specification
   std::string format;               ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
-  std::uint64_t seed = 0;           ///< of the only workload, or of the first
-  std::vector<std::uint64_t> seeds; ///< of all workloads; empty: one seed
-  std::string redrawn;              ///< how a trace was resampled: "in blocks of 7"; empty: as recorded
+  std::uint64_t seed = 0;           ///< of the only workload, or of the first one
+  std::vector<std::uint64_t> seeds; ///< of all workloads; empty if there is one seed
+  std::string redrawn;              ///< how a trace was resampled: "in blocks of 7"; empty: not resampled
   std::int64_t requests = 0;
   std::string model;
   std::string device;
-  std::string link;               ///< rate of its link to the host, to the device: "7.6 GB/s"; empty: unknown
+  std::string link;               ///< rates of its link, to the host and to the device: "7.6 GB/s"; empty: unknown
   std::string profile;            ///< the source of the world's times
   std::int64_t budget_blocks = 0; ///< device KV, token blocks
   std::int64_t block_tokens = 16;
   std::int64_t budget_bytes = 0;
-  std::int64_t host_budget_bytes = 0; ///< 0: not bounded
+  std::int64_t host_budget_bytes = 0; ///< 0: no limit
   std::int64_t batch_limit = 0;
   std::int64_t max_batch_tokens = 0;
   double rate_scale = 1;
   double base_slo_tbt_s = std::numeric_limits<double>::quiet_NaN(); ///< at SLO scale 1
   double slo_ttft_s = std::numeric_limits<double>::infinity();
-  std::vector<SloClass> slo_classes;                      ///< if requests have several SLOs, at most eight; else empty
-  std::string command;                                    ///< how to repeat the comparison
+  std::vector<SloClass> slo_classes;                      ///< if requests have several SLOs, at most eight; otherwise
+                                                          ///< empty
+  std::string command;                                    ///< the command that repeats the comparison
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
 };
 
-/// One system under one SLO scale, with or without a deposit. Its SLO is that of all its requests, and NaN where they
-/// have several.
+/// One system with one SLO scale, with or without a deposit. Its SLO is that of all its requests, or NaN if they have
+/// several.
 struct SystemReport {
   std::string name;
   bool deposit = false;
@@ -62,14 +63,15 @@ struct SystemReport {
   std::string transfer;    ///< the rule's name
   std::string engine_type; ///< the composition in one line
   std::string note;        ///< a remark on this row; usually empty
-  std::string livelock;    ///< why the run was stopped early; empty: it was not. A livelocked row is not ranked
+  std::string livelock;    ///< why the run was stopped early; empty if it was not. A livelocked row is not ranked
 
-  Metrics metrics;                    ///< for several seeds, their means (report/seeds.hpp)
+  Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
-  std::vector<std::string> livelocks; ///< why each of these seeds' runs was stopped, as `livelock`; empty: one seed
+  std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
+                                      ///< one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds
   std::vector<CdfPoint> ttft_cdf, tbt_cdf, e2e_cdf;
-  std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; like the curves, of the first seed
+  std::vector<DistributionReport> distributions; ///< of TTFT, TPOT, TBT and E2E; from the first seed, like the curves
   Series::State series;
   RecordedIteration iteration;
   TimeReport time{}; ///< the requests' time by cause, if Why observed the run
@@ -94,7 +96,7 @@ class RefusalGroups {
  public:
   void add(const std::string& reason, std::int64_t count = 1) {
     std::string_view text = reason;
-    const bool several = text.ends_with(alike); // the text of one run's group, now among several
+    const bool several = text.ends_with(alike); // this text describes the group of one run, which is now one of several
     if (several) text.remove_suffix(alike.size());
     std::string shape;
     for (const char c : text)
@@ -135,7 +137,7 @@ class RefusalGroups {
 
 namespace detail {
 
-/// The value that `of` has for all requests; NaN if they differ.
+/// The value of `of` if all requests have the same; otherwise NaN.
 template <class Of>
 [[nodiscard]] double common(const Summary::State& summary, double otherwise, Of&& of) {
   bool any = false;
@@ -151,8 +153,8 @@ template <class Of>
 
 } // namespace detail
 
-/// Fills in the SLO that the requests had, the metrics, distribution functions and refusals that Summary recorded of a
-/// run that ended at `end`.
+/// Sets the SLO of the requests, and the metrics, distribution functions and refusals that Summary recorded of a run
+/// that ended at `end`.
 inline void collect(SystemReport& report, const Summary::State& summary, Seconds end) {
   constexpr int curve_points = 120;
   const LatencyDistributions of = latencies(summary);

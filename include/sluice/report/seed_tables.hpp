@@ -25,7 +25,7 @@ struct SeededColumn {
 
 inline std::string gigabytes_text(double bytes) { return short_text(bytes / 1e9); }
 
-// Fewer columns than for one seed, since each is twice as wide.
+// Fewer columns than for one seed, because each is twice as wide.
 inline constexpr SeededColumn seeded_service[] = {
     {"attainment, %", "TBT", [](const Metrics& m) { return m.tbt_attainment; }, percent_text},
     {"attainment, %", "SLO", [](const Metrics& m) { return m.slo_attainment; }, percent_text},
@@ -92,12 +92,13 @@ template <std::size_t N>
 /// A number with its sign: "+3.1", "-12".
 [[nodiscard]] inline std::string signed_text(double value) { return (value < 0 ? "" : "+") + short_text(value); }
 
-/// The scale of a difference for people: points for a share, otherwise per cent of the reference's value.
+/// The scale in which people read a difference: points for a share, otherwise per cent of the reference's value.
 [[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& reference) {
   return 100 / (figure.share ? 1.0 : std::abs(reference.metrics.*figure.figure));
 }
 
-/// Whether each verdict of a block's table, row by row and figure by figure, holds among all of them (Holm).
+/// Whether each verdict of a block's table, row by row and figure by figure, holds with all of them considered together
+/// (Holm).
 [[nodiscard]] inline std::vector<bool> held_in(const ReportBlock& block, const std::string& baseline) {
   std::vector<double> chances;
   for (const SystemReport* row : block.rows)

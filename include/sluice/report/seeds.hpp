@@ -39,8 +39,8 @@ namespace sluice {
   return mean;
 }
 
-/// One row for the runs of one system, one per seed, in the order of `seeds`. Curves, series and the iteration are the
-/// first seed's, since no user experiences a mean of curves.
+/// Makes one row from the runs of one system, one per seed, in the order of `seeds`. Curves, series and the iteration
+/// are the first seed's, since no user experiences a mean of curves.
 [[nodiscard]] inline SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds) {
   SLUICE_ASSERT(!runs.empty() && runs.size() == seeds.size(), "a run of every seed");
   std::vector<Metrics> each;
@@ -75,7 +75,7 @@ namespace sluice {
   return row;
 }
 
-/// A figure of every seed; for a single run, that run's.
+/// A figure for every seed; for a single run, that run's figure.
 template <class Figure>
 [[nodiscard]] std::vector<double> seed_values(const SystemReport& row, Figure&& figure) {
   std::vector<double> values;
@@ -90,8 +90,8 @@ template <class Figure>
   return mean_interval(seed_values(row, figure));
 }
 
-/// The reference row of a block: the baseline if it is present, else the best ranked row; null if there is none. Never
-/// the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
+/// The reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is none.
+/// Never the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
 [[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
   for (const SystemReport* row : block.rows)
     if (!baseline.empty() && row->name == baseline) return row;
@@ -113,7 +113,7 @@ template <class Figure>
   return nullptr;
 }
 
-/// A figure by which rows are judged in pairs.
+/// A figure by which pairs of rows are judged.
 struct JudgedFigure {
   std::string_view key, name; ///< the key in report.json; the name for people
   double Metrics::*figure;
@@ -132,7 +132,7 @@ inline constexpr JudgedFigure judged_figures[] = {
   return paired(seed_values(row, figure), seed_values(reference, figure));
 }
 
-/// "tie, wins 4 of 8": the verdict, and how many seeds agree. A seed without a difference is no win for either.
+/// "tie, wins 4 of 8": the verdict, and how many seeds agree with it. A seed without a difference is no win for either.
 [[nodiscard]] inline std::string verdict_of(const Paired& of, bool less_is_better = false) {
   if (of.pairs() == 0) return "-";
   std::string wins =

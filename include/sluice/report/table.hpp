@@ -83,14 +83,14 @@ inline TextTable cost_table(const ReportBlock& block) {
   return table;
 }
 
-/// A block's table of what users got, and with several seeds its verdicts.
+/// A block's table of service figures, and with several seeds its verdicts.
 inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
   const bool seeds = report.workload.seeds.size() > 1;
   return (seeds ? seeded_table(block, seeded_service) : service_table(block)).text() +
          (seeds ? judgement_text(block, report.baseline) : std::string{});
 }
 
-/// The same of each SLO class alone; empty for one SLO.
+/// The same tables for each SLO class; empty if there is one SLO.
 inline std::string classes_text(const ComparisonReport& report, const ReportBlock& block) {
   std::string out;
   for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
@@ -105,9 +105,9 @@ inline std::string classes_text(const ComparisonReport& report, const ReportBloc
 
 } // namespace detail
 
-/// Every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters; with
-/// several seeds as three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes, the tables
-/// of what users got follow for each class.
+/// Every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters. With
+/// several seeds there are three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes, each
+/// class's service tables follow.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

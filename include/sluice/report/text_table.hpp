@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Text in columns under two header lines: the first has the groups, the second their members. The first column is
+/// Text in columns under two header lines: the first contains the groups, the second their members. The first column is
 /// aligned left, the others right.
 class TextTable {
  public:
@@ -47,7 +47,7 @@ class TextTable {
   }
 
  private:
-  /// Two spaces before each column, one more where a group begins.
+  /// Inserts two spaces before each column, and one more where a group begins.
   [[nodiscard]] std::size_t space(std::size_t column) const {
     if (column == 0) return 0;
     return columns_[column].group == columns_[column - 1].group && !columns_[column].group.empty() ? 1 : 3;

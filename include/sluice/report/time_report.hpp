@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimeReport: the time of a row's requests by cause, summed, and individually for some requests.
+// TimeReport: the time of a row's requests by cause, summed over all and listed for some requests.
 #pragma once
 
 #include "sluice/report/observer/why.hpp"
@@ -15,14 +15,14 @@ namespace sluice {
 
 /// Why's records of a run; empty without that observer.
 struct TimeReport {
-  std::int64_t seen = 0;                    ///< requests; over all seeds
-  Ticks spent{};                            ///< from arrival to end, all requests together
+  std::int64_t seen = 0;                    ///< number of requests, over all seeds
+  Ticks spent{};                            ///< from arrival to end, summed over all requests
   Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
   std::array<double, time_causes> missed{}; ///< deadlines
   double turned_away = 0;                   ///< deadlines of refused requests, which have no cause
-  std::int64_t wanted = -1;                 ///< the requested request's id; negative: none
-  std::vector<RequestTime> requests;        ///< by id; if there are many, those that missed most deadlines. With
-                                            ///< several seeds, the first seed's
+  std::int64_t wanted = -1;                 ///< id of the request that the user asked for; negative: none
+  std::vector<RequestTime> requests;        ///< by id; if there are many, those that missed the most deadlines. With
+                                            ///< several seeds, those of the first seed
 
   [[nodiscard]] std::int64_t whole() const {
     std::int64_t sum = 0;
@@ -45,8 +45,8 @@ struct TimeReport {
   }
 };
 
-/// Details are kept for at most `most` requests: `wanted`, then those that missed the most deadlines; ties go to the
-/// longest.
+/// Details are kept for at most `most` requests: first `wanted`, then those that missed the most deadlines; among
+/// equals, the longest.
 [[nodiscard]] inline TimeReport time_report(std::vector<RequestTime> all, std::size_t most = 200,
                                             std::int64_t wanted = -1) {
   TimeReport report;

@@ -24,12 +24,13 @@
 namespace sluice {
 
 /// A file that gets its name, and replaces an existing file, only in `finish`. A program that is killed before `finish`
-/// leaves the old file unchanged and nothing else, since the new file has no name until then (O_TMPFILE). Only on a
-/// file system without nameless files it is called `path.PID.unfinished` meanwhile, and a kill leaves that file behind.
+/// leaves the old file unchanged and leaves no other file, since the new file has no name until then (O_TMPFILE). On a
+/// file system without nameless files, the file is called `path.PID.unfinished` until `finish`, and a killed program
+/// leaves it there.
 class UnfinishedFile {
  public:
-  /// The target of `path`: `path` itself, or the target of its links, which need not exist. A link to itself is
-  /// returned unchanged.
+  /// The target of `path`: `path` itself, or the target of its links, which need not exist. Returns a link to itself
+  /// unchanged.
   [[nodiscard]] static std::string target(const std::string& path) {
     std::filesystem::path at = path;
     std::error_code wrong;
@@ -41,8 +42,8 @@ class UnfinishedFile {
     return at.string();
   }
 
-  /// Opens a file. A link is kept, and its target is written. Errors: `link` is a folder or a device, or its folder
-  /// cannot be written to. With `nameless` false it behaves as on a file system without nameless files.
+  /// Opens a file. If `link` is a link, it is kept and its target is written. Errors: `link` is a folder or a device,
+  /// or its folder cannot be written to. With `nameless` false it behaves as on a file system without nameless files.
   [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true) {
     const std::string path = target(link);
     struct ::stat facts {};
@@ -97,7 +98,7 @@ class UnfinishedFile {
     SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
     if (!named_) {
       const std::string own = "/proc/self/fd/" + std::to_string(descriptor_);
-      // A link does not replace a file, so the new file gets a second name, which then replaces the old file.
+      // Linking cannot replace a file, so the new file gets a second name and is then renamed over the old file.
       if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0) return close();
       if (errno != EEXIST) return failed("the file cannot be named", "a folder that can be written to");
       ::unlink(other_name_.c_str());

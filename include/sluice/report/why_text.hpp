@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why's results as text: the time of a row's requests by cause as tables; one request's as a time line and sentences.
+// Why's results as text: tables of the time of a row's requests by cause, and one request's time line and sentences.
 #pragma once
 
 #include "sluice/report/cause_groups.hpp"
@@ -22,7 +22,7 @@ namespace detail {
 
 inline std::size_t place_of(TimeCause cause) { return static_cast<std::size_t>(cause); }
 
-/// The causes with a visible share of any row's time or missed deadlines, in their own order.
+/// The causes with a visible share of any row's time or missed deadlines, in their usual order.
 inline std::vector<TimeCause> causes_of(const ReportBlock& block) {
   constexpr double least = 0.0005;
   std::vector<TimeCause> causes;
@@ -61,8 +61,8 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
 
 } // namespace detail
 
-/// Two tables per block: shares of all requests' time from arrival to end by cause, and missed deadlines, as TBT
-/// attainment counts them, by the same causes.
+/// Two tables per block: the shares of all requests' time from arrival to end by cause, and the missed deadlines,
+/// counted as TBT attainment does, by the same causes.
 [[nodiscard]] inline std::string why_table(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

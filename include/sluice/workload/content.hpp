@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ContentPiece: which tokens a request consists of, and the block keys that follow from them.
+// ContentPiece: identifies the tokens of a request; the keys of its blocks follow from it.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -16,8 +16,9 @@ namespace sluice {
 /// Identifies the content of a block: its tokens and all tokens before them. Equal keys mean equal KV.
 enum class BlockKey : std::uint64_t {};
 
-/// The key of the block with content `content` after the block `before` (0 for the first): splitmix64's finaliser over
-/// both. Content that no other request shares, such as an unknown token, is identified by request and position.
+/// The key of the block with content `content` after the block `before` (0 for the first): splitmix64's finaliser
+/// applied to both. Content that no other request shares, such as an unknown token, is identified by request and
+/// position.
 constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
   std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -25,8 +26,8 @@ constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
   return BlockKey{z ^ (z >> 31)};
 }
 
-/// `tokens` consecutive tokens of a request's context (its prompt, then its answer). Two pieces with one `id` have the
-/// same tokens, as far as the shorter one goes.
+/// `tokens` consecutive tokens of a request's context (its prompt, then its answer). Two pieces with the same `id` have
+/// the same tokens, up to the shorter one's length.
 ///
 /// One type for all sources: a trace's hash of 512 tokens is a piece of 512 tokens, a token id is a piece of one token,
 /// and a generated session is one long piece that grows with every turn.
@@ -38,20 +39,21 @@ struct ContentPiece {
 };
 
 /// Writes the keys of the full blocks of a context with these pieces. Two keys are equal exactly if the pieces up to
-/// the block's end say that all tokens are (except for collisions of 64-bit hashes). Takes O(blocks + pieces).
+/// the block's end show that all tokens are equal (except for collisions of 64-bit hashes). Takes O(blocks + pieces).
 ///
 /// A block inside a piece is identified by the piece and the block's offset in it, so blocks may be smaller than a
 /// trace's pieces. Requests that differ somewhere in a piece of a hash share no block of that piece, since the trace
-/// does not say where they begin to differ.
+/// does not show where they begin to differ.
 inline void block_keys(std::span<const ContentPiece> pieces, Tokens block_tokens, std::vector<BlockKey>& keys) {
   SLUICE_ASSERT(block_tokens.count() > 0, "a block of some tokens");
   keys.clear();
   BlockKey key{};
-  std::uint64_t content = 0;     // of the block under way
-  Tokens missing = block_tokens; // until that block is full
+  std::uint64_t content = 0;     // content of the current block
+  Tokens missing = block_tokens; // tokens until the current block is full
   for (const ContentPiece& piece : pieces) {
     for (Tokens at{0}; at < piece.tokens;) {
-      // What begins here, and where in the block: two blocks of the same parts may have them cut differently.
+      // Hashes the part that begins here and its position in the block: two blocks with the same parts may divide them
+      // differently.
       const BlockKey piece_here = next_key(BlockKey{piece.id}, static_cast<std::uint64_t>(at.count()));
       const auto word = static_cast<std::uint64_t>(next_key(piece_here, static_cast<std::uint64_t>(missing.count())));
       content = missing == block_tokens ? word : static_cast<std::uint64_t>(next_key(BlockKey{content}, word));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CsvReader: any table of requests with a header line, by a mapping of its columns.
+// CsvReader: reads any table of requests with a header line, using a mapping of its columns.
 #pragma once
 
 #include "sluice/core/nearest.hpp"
@@ -24,14 +24,14 @@
 
 namespace sluice {
 
-/// Maps the columns of a CSV, by the names in its header, to the fields of a request.
+/// Maps columns of a CSV, by their names in its header, to the fields of a request.
 struct CsvColumns {
   std::string arrival = "arrival"; ///< a number, or a date with its time
   std::string prompt = "prompt";   ///< tokens
   std::string output = "output";   ///< tokens
-  std::string slo_ttft{};          ///< seconds, a request's own SLO; not named: `slo_ttft_s` if the header has it
-  std::string slo_tbt{};           ///< the same between tokens: `slo_tbt_s`
-  /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a unit they are seconds,
+  std::string slo_ttft{};          ///< a request's own SLO in seconds; empty: `slo_ttft_s` if the header contains it
+  std::string slo_tbt{};           ///< the same for the SLO between tokens: `slo_tbt_s`
+  /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a value they are seconds,
   /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
   bool dates = false; ///< arrivals must be dates
@@ -48,8 +48,8 @@ inline CsvColumns azure_columns() {
   return {.arrival = "TIMESTAMP", .prompt = "ContextTokens", .output = "GeneratedTokens", .dates = true};
 }
 
-/// "arrival=ts,prompt=in,output=out,unit=ms": a column that is not named keeps its default name. A name ends at a
-/// comma.
+/// "arrival=ts,prompt=in,output=out,unit=ms": a field that the text does not name keeps its default column. A comma
+/// ends a name.
 inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
   const auto wrong = [](std::string what) {
     return Error{ErrorCode::bad_input, "--trace-columns", std::move(what), std::string{CsvColumns::expected}};
@@ -101,12 +101,12 @@ inline Expected<CsvColumns> parse_csv_columns(std::string_view text) {
 }
 
 /// A CSV (RFC 4180, as spreadsheets and pandas write it): a header line, then one request per record. Fields are
-/// separated by commas, semicolons or tabs, whichever the header has most of; a quoted field may contain them and line
-/// ends. Columns that the mapping does not name are ignored, so a log can be read as it is. Whole numbers may end in
-/// ".0", which pandas writes in a column with missing values.
+/// separated by commas, semicolons or tabs, whichever is most frequent in the header; a quoted field may contain
+/// separators and line ends. Columns that the mapping does not name are ignored, so a log can be read unchanged. Whole
+/// numbers may end in ".0", which pandas writes in a column with missing values.
 ///
-/// Arrivals are numbers, or dates with times (`parse_timestamp`), all of the first one's kind. A column's name matches
-/// exactly, or, if no name does, regardless of case.
+/// Arrivals are numbers, or dates with times (`parse_timestamp`); all are of the first one's kind. A column's name must
+/// match exactly, or, if no name does, regardless of case.
 class CsvReader {
  public:
   explicit CsvReader(LineReader lines, CsvColumns columns = {})
@@ -152,9 +152,9 @@ class CsvReader {
   }
 
  private:
-  static constexpr std::size_t absent = SIZE_MAX; ///< the place of a column that the file does not have
+  static constexpr std::size_t absent = SIZE_MAX; ///< the index of a column that the file does not have
 
-  /// A time in the file. Whole numbers stay whole, since a double cannot hold nanoseconds of today's date.
+  /// A time in the file. Whole numbers stay whole, since a double cannot hold the nanoseconds of current dates.
   struct Time {
     std::optional<std::int64_t> whole;
     double value = 0;
@@ -177,7 +177,7 @@ class CsvReader {
     return {};
   }
 
-  /// The place of a column in the header; `absent` where a column that is not needed is not there.
+  /// The index of a column in the header; `absent` if an optional column is missing.
   Status find_column(const std::string& name, std::size_t& place, bool needed) const {
     std::size_t found = 0;
     for (const bool exactly : {true, false}) {
@@ -233,8 +233,8 @@ class CsvReader {
       return Error{ErrorCode::bad_input, records_.where(), columns_.arrival + " is '" + excerpt(cell) + "'", sort};
     }
     if (begins) {
-      // As seconds since 1970 this is the year 5138. The log counts milliseconds or a finer unit; reading it as seconds
-      // would make the run a thousand times longer.
+      // As seconds since 1970, this would be the year 5138. The log counts milliseconds or a finer unit; reading it as
+      // seconds would make the run a thousand times longer.
       if (const double size = std::fabs(time.value); !dates_ && !columns_.decimals && size > 1e11) {
         const std::string unit = size > 1e17 ? "unit=ns" : size > 1e14 ? "unit=us" : "unit=ms";
         return Error{ErrorCode::bad_input, records_.where(),
@@ -250,7 +250,7 @@ class CsvReader {
     return (time.value - first_->value) / units;
   }
 
-  /// Replaces a decimal comma, which spreadsheets of half of Europe write, unless commas separate the fields.
+  /// Replaces a decimal comma, which spreadsheets use in half of Europe, unless commas separate the fields.
   [[nodiscard]] std::string with_point(std::string_view cell) const {
     std::string text{cell};
     const std::size_t comma = text.find(',');
@@ -259,7 +259,7 @@ class CsvReader {
     return text;
   }
 
-  /// NaN if the cell is not a number.
+  /// Returns NaN if the cell is not a number.
   static Time number(const std::string& cell) {
     Time time{.whole = {}, .value = std::numeric_limits<double>::quiet_NaN()};
     const char* const end = cell.data() + cell.size();
@@ -276,7 +276,7 @@ class CsvReader {
     std::int64_t count = 0;
     const auto [stop, wrong] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
     std::string_view rest = cell.substr(static_cast<std::size_t>(stop - cell.data()));
-    if (rest == ",0") rest = {}; // not ",000", which means thousands elsewhere
+    if (rest == ",0") rest = {}; // not ",000", which means thousands in some countries
     if (rest.starts_with('.')) rest.remove_prefix(std::min(rest.find_first_not_of('0', 1), rest.size()));
     if (wrong != std::errc{} || !rest.empty() || count < 1 || count > max_request_tokens) {
       return Error{ErrorCode::bad_input, records_.where(), column + " is '" + excerpt(cell) + "'",
@@ -298,9 +298,9 @@ class CsvReader {
   std::array<std::size_t, 3> place_{};
   std::array<std::size_t, 2> slo_place_{absent, absent};
   std::optional<Time> first_;
-  std::size_t width_ = 0; ///< of the header; 0 until it is read
+  std::size_t width_ = 0; ///< number of the header's columns; 0 until the header is read
   bool dates_ = false;
-  bool zoned_ = false; ///< the first date names its zone
+  bool zoned_ = false; ///< the first date names its time zone
   bool any_ = false;
 };
 

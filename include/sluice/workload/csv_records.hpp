@@ -23,12 +23,12 @@ class CsvRecords {
  public:
   explicit CsvRecords(LineReader lines) : lines_(std::move(lines)) {}
 
-  /// The next record's fields, or false at the end.
+  /// Reads the next record's fields; returns false at the end.
   Expected<bool> next(std::vector<std::string>& fields) {
     fields.clear();
     Expected<std::optional<std::string_view>> line = lines_.next();
     while (line && *line && std::all_of((*line)->begin(), (*line)->end(), [this](char c) { return blank(c); }))
-      line = lines_.next(); // a line of blanks is empty
+      line = lines_.next(); // a line that contains only blanks counts as empty
     if (!line) return line.error();
     if (!*line) return false;
     number_ = lines_.number();
@@ -43,7 +43,7 @@ class CsvRecords {
         rest.remove_prefix(end);
       } else {
         rest.remove_prefix(1);
-        for (;;) { // up to the closing quote, on this line or another
+        for (;;) { // up to the closing quote, on this line or a later one
           const std::size_t quote = rest.find('"');
           field += rest.substr(0, quote);
           if (quote != std::string_view::npos) {
@@ -71,14 +71,14 @@ class CsvRecords {
     }
   }
 
-  /// "trace.csv:17", where the last record begins.
+  /// "trace.csv:17": the line where the last record begins.
   [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
   /// The fields' separator: comma, semicolon or tab; 0 before the first record.
   [[nodiscard]] char separator() const { return separator_; }
 
  private:
-  /// Comma, semicolon or tab: the most frequent one of the line outside quotes.
+  /// Comma, semicolon or tab: the most frequent one outside quotes in the line.
   static char separator_of(std::string_view line) {
     constexpr std::array<char, 3> known{',', ';', '\t'};
     std::array<std::size_t, 3> count{};

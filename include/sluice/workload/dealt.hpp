@@ -14,12 +14,12 @@
 
 namespace sluice {
 
-/// The requests of `Reader` that tenant `tenant` of `tenants` gets: each request, or whole session, goes to one tenant,
-/// at random with equal probability. Readers of the same stream with the same seed deal alike, so every request goes
-/// to exactly one of them.
+/// The requests of `Reader` that tenant `tenant` of `tenants` gets. Each request, or whole session, goes to one tenant,
+/// chosen at random with equal probability. Readers of the same stream with the same seed choose the same tenants, so
+/// every request goes to exactly one of them.
 ///
-/// A session's tenant follows from its number and the seed, and no list of sessions is kept: with open sessions the
-/// requests of many sessions come mixed.
+/// A session's tenant is computed from its number and the seed, and no list of sessions is kept: with open sessions,
+/// the requests of many sessions are interleaved.
 template <TraceReader Reader>
 class Dealt {
  public:
@@ -43,7 +43,7 @@ class Dealt {
 
   Reader all_;
   std::uint64_t tenant_, tenants_, seed_;
-  Random random_; ///< for requests of no session
+  Random random_; ///< for requests without a session
 };
 
 } // namespace sluice

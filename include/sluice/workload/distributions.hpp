@@ -35,20 +35,20 @@ struct FixedLength {
   Tokens tokens{1};
   friend constexpr bool operator==(const FixedLength&, const FixedLength&) = default;
 };
-/// Whole numbers from `least` to `most`, all with the same probability.
+/// Whole numbers from `least` to `most` with equal probabilities.
 struct UniformLength {
   Tokens least{1};
   Tokens most{1};
   friend constexpr bool operator==(const UniformLength&, const UniformLength&) = default;
 };
-/// Lognormal with this mean (tokens) and coefficient of variation, rounded to whole tokens (at least one), and drawn
-/// again while above the generator's longest length.
+/// Lognormal with this mean (tokens) and coefficient of variation, rounded to whole tokens (at least one). A length
+/// above the generator's longest is drawn again.
 struct LognormalLength {
   double mean = 1.0;
   double cv = 1.0;
   friend constexpr bool operator==(const LognormalLength&, const LognormalLength&) = default;
 };
-/// Draws a bin by weight, then a whole number of that bin uniformly.
+/// Draws a bin by weight, then a whole number uniformly from that bin.
 struct BinnedLength {
   struct Bin {
     double weight = 1.0;
@@ -61,12 +61,12 @@ struct BinnedLength {
 
 using LengthDistribution = std::variant<FixedLength, UniformLength, LognormalLength, BinnedLength>;
 
-// The standard library's distributions are not specified to the bit, so Sluice has its own transforms.
+// The standard library's distributions are not specified to the bit, so Sluice implements its own transforms.
 
 /// Standard exponential.
 inline double draw_exponential(Random& random) { return -std::log1p(-random.uniform()); }
 
-/// Standard normal by Marsaglia's polar method. The pair's second value is dropped: keeping it as state would cost more
+/// Standard normal by Marsaglia's polar method. The pair's second value is dropped: storing it as state would cost more
 /// than a new draw.
 inline double draw_normal(Random& random) {
   for (;;) {
@@ -78,7 +78,7 @@ inline double draw_normal(Random& random) {
 }
 
 /// Gamma with this shape and scale 1 (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000;
-/// below shape 1 by their boost: a draw of shape + 1 times a uniform to the power 1 / shape).
+/// below shape 1 by their boost: a draw with shape + 1, times a uniform number to the power 1 / shape).
 inline double draw_gamma(Random& random, double shape) {
   SLUICE_ASSERT(shape > 0.0, "a positive shape");
   double boost = 1.0;
@@ -132,7 +132,7 @@ inline Tokens draw_length(Random& random, const LengthDistribution& lengths, Tok
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) return fixed->tokens;
   if (const auto* uniform = std::get_if<UniformLength>(&lengths)) return draw_length(random, *uniform);
   if (const auto* lognormal = std::get_if<LognormalLength>(&lengths)) {
-    // The mean is at most `longest` and above the median: every second draw, at least, is taken.
+    // The mean is at most `longest` and above the median, so at least every second draw is accepted.
     for (;;) {
       const double length = std::round(draw_lognormal(random, lognormal->mean, lognormal->cv));
       if (length <= static_cast<double>(longest.count())) return Tokens{length < 1.0 ? 1 : std::llround(length)};
@@ -146,10 +146,10 @@ inline Tokens draw_length(Random& random, const LengthDistribution& lengths, Tok
     left -= bin.weight;
     if (left < 0.0) return draw_length(random, bin.lengths);
   }
-  return draw_length(random, bins.back().lengths); // only rounding errors lead here
+  return draw_length(random, bins.back().lengths); // reached only because of rounding errors
 }
 
-/// An error if gaps cannot be drawn; its line begins with `where`.
+/// Returns an error if gaps cannot be drawn; the message begins with `where`.
 inline Status check(const ArrivalProcess& arrivals, const std::string& where) {
   // At higher rates gaps would be below a microsecond, the unit of arrivals.
   if (!(arrivals.rate >= 1e-6 && arrivals.rate <= 1e4)) {
@@ -176,7 +176,7 @@ inline Status check_length_range(const UniformLength& lengths, Tokens longest, c
 
 } // namespace detail
 
-/// An error if lengths cannot be drawn or one could exceed `longest`; its line begins with `where`.
+/// Returns an error if lengths cannot be drawn or one could exceed `longest`; the message begins with `where`.
 inline Status check(const LengthDistribution& lengths, Tokens longest, const std::string& where) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) {
     return detail::check_length_range({fixed->tokens, fixed->tokens}, longest, where);

@@ -25,7 +25,7 @@ struct GeneratorSpec {
   friend bool operator==(const GeneratorSpec&, const GeneratorSpec&) = default;
 };
 
-/// An error if the workload cannot be generated; its line begins with `where`.
+/// Returns an error if the workload cannot be generated; the message begins with `where`.
 inline Status check(const GeneratorSpec& spec, const std::string& where) {
   if (spec.requests < 1 || spec.requests > 1'000'000'000) {
     return Error{ErrorCode::bad_input, where, "the number of requests is " + std::to_string(spec.requests),
@@ -40,14 +40,14 @@ inline Status check(const GeneratorSpec& spec, const std::string& where) {
   return check(spec.output, spec.longest, where + " output");
 }
 
-/// Draws requests; the first arrives at 0.
+/// Draws requests; the first one arrives at 0.
 ///
-/// Three generators with seeds from one draw gaps, prompts and outputs, so a change of the rate does not change the
-/// lengths. Gaps are rounded to microseconds and summed as whole numbers: the last bit of log and exp differs between
-/// libraries, and would otherwise affect all later arrivals.
+/// Gaps, prompts and outputs come from three random generators, whose seeds come from one draw, so a change of the rate
+/// does not change the lengths. Gaps are rounded to microseconds and summed as whole numbers: the last bit of log and
+/// exp differs between libraries, and would otherwise affect all later arrivals.
 class Generator {
  public:
-  /// The spec must have passed `check`.
+  /// `spec` must have passed `check`.
   Generator(GeneratorSpec spec, std::uint64_t seed) : Generator(std::move(spec), Random{seed}) {}
 
   Expected<std::optional<RequestSpec>> next() {
@@ -86,8 +86,8 @@ class Generator {
 
 static_assert(TraceReader<Generator>);
 
-/// ShareGPT-like: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The papers do not state the
-/// spread: CV 1 is an assumption, as is the longest length of 32,384 (OrbitFlow's limit for a batch, section 4).
+/// ShareGPT-like: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The papers do not state the spread:
+/// CV 1 is an assumption, and so is the longest length of 32,384 (OrbitFlow's limit for a batch, section 4).
 inline GeneratorSpec sharegpt_like() {
   return {.name = "sharegpt",
           .arrivals = {ArrivalKind::poisson, 1.0, 1.0},
@@ -108,7 +108,7 @@ inline GeneratorSpec leval_like() {
           .longest = Tokens{262'144}};
 }
 
-/// The demo workload: short, medium and long requests, mixed as OrbitFlow's are (Fig. 7), at a rate that keeps four of
+/// The demo workload: short, medium and long requests, mixed as in OrbitFlow (Fig. 7), at a rate that keeps four of
 /// them in flight most of the time. With `demo_batch` and `demo_budget` their KV cache exceeds the device's memory.
 inline GeneratorSpec demo_workload() {
   const BinnedLength lengths{{{0.35, {Tokens{96}, Tokens{608}}},
@@ -122,7 +122,7 @@ inline GeneratorSpec demo_workload() {
           .longest = Tokens{131'072}};
 }
 
-/// The demo's server: OrbitFlow's batch of 4, and a budget of the order of its traces'.
+/// The demo's server: OrbitFlow's batch of 4, and a budget of similar size as its traces'.
 inline constexpr std::int64_t demo_batch = 4;
 inline constexpr TokenBlocks demo_budget{600};
 

@@ -122,7 +122,7 @@ inline Expected<LengthDistribution> parse_lengths(std::string_view key, std::str
   return LengthDistribution{UniformLength{Tokens{*least}, Tokens{*most}}};
 }
 
-/// A kind of `--generate` and its keys' defaults.
+/// A kind of workload for `--generate`, and its keys' defaults.
 struct GeneratorKind {
   std::string_view name;
   bool preset;
@@ -150,7 +150,7 @@ inline std::optional<GeneratorKind> find_generator_kind(std::string_view name) {
   return std::nullopt;
 }
 
-/// Calls `apply(key, value)` for each `key=value` of a list, until one is wrong. A key may appear once.
+/// Calls `apply(key, value)` for each `key=value` of a list until one is wrong. A key may appear only once.
 template <class Apply>
 Status parse_generator_keys(std::string_view list, std::vector<std::string_view>& given, Apply&& apply) {
   for (const std::string_view part : split_outside_parentheses(list, ',')) {
@@ -165,7 +165,7 @@ Status parse_generator_keys(std::string_view list, std::vector<std::string_view>
   return {};
 }
 
-/// Parses into `value`, which keeps its value if the text is wrong.
+/// Parses into `value`, which stays unchanged if the text is wrong.
 template <class Value>
 Status parse_into(Value& value, Expected<Value> parsed) {
   if (!parsed) return parsed.error();
@@ -175,7 +175,7 @@ Status parse_into(Value& value, Expected<Value> parsed) {
 
 } // namespace detail
 
-/// The workload that a text describes: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
+/// Parses a text that describes a workload: `demo`, `sharegpt:rate=1.5,requests=300,cv=2`, or
 /// `poisson:rate=2,requests=200,prompt=lognormal(1024,1.0),output=lognormal(128,0.8)`.
 ///
 /// Presets have a default for every key. The plain kinds need rate, requests, prompt and output; gamma and lognormal

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// A request as an engine takes it: the keys name the full blocks of its prompt and, as far as they are known, of its
-/// answer.
+/// A request as an engine receives it. The keys identify the full blocks of its prompt and, as far as they are known,
+/// of its answer.
 struct KeyedRequest {
   RequestSpec spec;
   std::vector<BlockKey> keys;

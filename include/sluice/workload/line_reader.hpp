@@ -17,14 +17,14 @@
 
 namespace sluice {
 
-/// The lines of a stream, without line end (LF or CRLF; or CR, if the first line ends so, as in a spreadsheet's "CSV
-/// (Macintosh)") and without a leading byte order mark. Empty lines are skipped, and counted.
+/// The lines of a stream, without line end (LF or CRLF; or CR, if the first line ends with it, as in a spreadsheet's
+/// "CSV (Macintosh)") and without a leading byte order mark. Empty lines are skipped, but counted.
 class LineReader {
  public:
   /// Longer lines are errors: a trace's longest line has a few KiB, and a binary file may have no line end.
   static constexpr std::size_t longest_line = std::size_t{1} << 20;
 
-  /// Errors begin with `name`, a file's path.
+  /// Error messages begin with `name`, a file's path.
   LineReader(std::unique_ptr<std::istream> stream, std::string name)
       : stream_(std::move(stream)), name_(std::move(name)) {}
 
@@ -59,7 +59,7 @@ class LineReader {
     }
   }
 
-  /// "trace.csv:17", the place of the last line.
+  /// "trace.csv:17": the position of the last line.
   [[nodiscard]] std::string where() const { return name_ + ":" + std::to_string(number_); }
   [[nodiscard]] std::int64_t number() const { return number_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -72,7 +72,8 @@ class LineReader {
     begin_ = 0;
     end_ = static_cast<std::size_t>(stream_->gcount());
     if (line_end_ == 0) {
-      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR LF may be split
+      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR and LF may be in
+                                                                                                // different buffers
       const bool returns = first.find('\r') != first.npos && first.find('\n') == first.npos;
       line_end_ = returns ? '\r' : '\n';
     }

@@ -13,16 +13,16 @@
 
 namespace sluice {
 
-/// The requests of sessions at their recorded arrivals, merged with all others in the order of arrival. No request
-/// follows another any more, so a system that answers late gets the next turn early, as in replayed traces.
+/// The requests of sessions at their recorded arrivals, merged with all others in order of arrival. No request waits
+/// for another any more, so a system that answers late gets the next turn early, as in other replayed traces.
 ///
-/// Holds the requests of the sessions that have started and not ended.
+/// Stores the requests of the sessions that have started and not ended.
 class OpenSessions {
  public:
   /// The next request of `source`.
   template <class Source>
   Expected<std::optional<RequestSpec>> next(Source& source) {
-    // The request on top goes first once no later one of the source can arrive before it.
+    // The top request is returned when no later request of the source can arrive before it.
     while (!ended_ && (waiting_.empty() || started_ <= waiting_.front().spec.arrival)) {
       const Expected<std::optional<RequestSpec>> request = source.next();
       if (!request) return request.error();
@@ -56,7 +56,7 @@ class OpenSessions {
 
   std::vector<Waiting> waiting_; ///< a heap
   Waiting last_;
-  Seconds started_{0}; ///< arrival of the last request that followed none
+  Seconds started_{0}; ///< arrival of the last request that follows no other
   std::int64_t read_ = 0;
   bool ended_ = false;
 };

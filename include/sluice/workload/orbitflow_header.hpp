@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// The server's limits that an OrbitFlow trace has besides its requests.
+/// The server's limits, which an OrbitFlow trace has in addition to its requests.
 struct OrbitFlowHeader {
   std::int64_t batch_size = 1;      ///< requests that run together
   Tokens max_model_len{1};          ///< tokens of a batch

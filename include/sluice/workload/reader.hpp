@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// The longest prompt or output that a reader accepts: two thousand times today's contexts, and small enough that sums
+/// The longest prompt or output that a reader accepts: two thousand times current contexts, and small enough that sums
 /// over a trace do not overflow.
 inline constexpr std::int64_t max_request_tokens = std::int64_t{1} << 28;
 
@@ -36,14 +36,15 @@ concept TraceReader = requires(Reader& reader) {
   { reader.next() } -> std::same_as<Expected<std::optional<RequestSpec>>>;
 };
 
-/// A source that knows what its requests contain: `content()` is the content of the request that `next` returned last,
-/// prompt and as much of the answer as is known; valid until the next call of `next`. Empty if it is unknown.
+/// A source that knows the content of its requests. `content()` is the content of the request that `next` returned
+/// last: its prompt, and its answer as far as it is known. Valid until the next call of `next`. Empty if the content is
+/// unknown.
 template <class Reader>
 concept KnowsContent = requires(const Reader& reader) {
   { reader.content() } -> std::same_as<std::span<const ContentPiece>>;
 };
 
-/// The content of the reader's last request; empty for readers that know none.
+/// The content of the reader's last request; empty for readers that know no content.
 template <class Reader>
 [[nodiscard]] std::span<const ContentPiece> content_of([[maybe_unused]] const Reader& reader) {
   if constexpr (KnowsContent<Reader>)
@@ -54,12 +55,12 @@ template <class Reader>
 
 /// Options for workloads of every format.
 struct ReadOptions {
-  std::optional<std::int64_t> limit{}; ///< read at most so many requests
+  std::optional<std::int64_t> limit{}; ///< read at most this many requests
   double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
-  Slo slo{};                           ///< for requests without an SLO of their own or of a class
-  std::vector<SloClass> slo_classes{}; ///< classes that requests without an SLO of their own are drawn from
-  std::uint64_t class_seed = 1;        ///< of these draws
-  bool open_sessions = false;          ///< requests of sessions arrive as recorded, whenever the others are answered
+  Slo slo{};                           ///< for requests that have no SLO of their own and no class
+  std::vector<SloClass> slo_classes{}; ///< classes from which requests without their own SLO are drawn
+  std::uint64_t class_seed = 1;        ///< seed of these draws
+  bool open_sessions = false;          ///< requests of sessions arrive as recorded, whenever earlier ones are answered
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
@@ -74,7 +75,7 @@ inline Status check_slo(const char* flag, Seconds slo) {
 
 } // namespace detail
 
-/// An error if an option is out of range; it names the program's flag.
+/// Returns an error if an option is out of range; it names the program's flag.
 inline Status check(const ReadOptions& options) {
   if (options.limit && *options.limit < 1) {
     return Error{ErrorCode::bad_input, "--limit", "the limit is " + std::to_string(*options.limit),
@@ -89,11 +90,11 @@ inline Status check(const ReadOptions& options) {
   return detail::check_slo("--slo-tbt", options.slo.tbt);
 }
 
-/// Any reader with the options applied; itself a TraceReader. It never reads lines after the limit.
+/// Any reader with the options applied; it is itself a TraceReader. Never reads lines after the limit.
 template <TraceReader Reader>
 class Shaped {
  public:
-  /// The options must have passed `check`.
+  /// `options` must have passed `check`.
   Shaped(Reader reader, ReadOptions options)
       : reader_(std::move(reader)), options_(std::move(options)), draws_(options_.slo_classes, options_.class_seed) {
     SLUICE_ASSERT(check(options_).ok(), "options that passed check()");
@@ -140,7 +141,7 @@ Expected<std::vector<RequestSpec>> read_all(Reader&& reader) {
   return read_all(reader);
 }
 
-/// The same, with each request's content; `contents` stays empty if no request's is known.
+/// The same, with each request's content; `contents` stays empty if no request's content is known.
 template <TraceReader Reader>
 Status read_all_with_content(Reader& reader, std::vector<RequestSpec>& requests,
                              std::vector<std::vector<ContentPiece>>& contents) {
@@ -160,13 +161,13 @@ Status read_all_with_content(Reader& reader, std::vector<RequestSpec>& requests,
 
 namespace detail {
 
-/// Turns a format's own clock into arrivals from 0 that never decrease.
+/// Converts a format's own clock to arrivals that start at 0 and never decrease.
 ///
 /// A line out of order is an error. Sorting would need the whole trace in memory, and such a line suggests that two
-/// logs were joined. (Exception: a vLLM run, see VllmRunReader.)
+/// logs were joined. (Exception: a vLLM run; see VllmRunReader.)
 class ArrivalClock {
  public:
-  /// `raw`: seconds on the format's clock. `where`: the place of the request that arrives then.
+  /// `raw`: seconds on the format's clock. `where`: the position of the request that arrives then.
   Expected<Seconds> arrival(double raw, const std::string& where) {
     if (!std::isfinite(raw) || std::fabs(raw) > 1e12) {
       return Error{ErrorCode::bad_input, where, "the arrival is no usable time", "seconds within 1e12 of zero"};

@@ -11,7 +11,7 @@ namespace sluice {
 
 /// A request's SLO. Infinite values mean no SLO.
 struct Slo {
-  Seconds ttft{std::numeric_limits<double>::infinity()}; ///< arrival to first token
+  Seconds ttft{std::numeric_limits<double>::infinity()}; ///< time from arrival to first token
   Seconds tbt{std::numeric_limits<double>::infinity()};  ///< time between tokens (the TPOT SLO is the same)
 
   friend constexpr bool operator==(const Slo&, const Slo&) = default;
@@ -21,26 +21,26 @@ struct Slo {
 /// except for a request that `follows` another: its arrival depends on when the system has answered that one.
 ///
 /// Both lengths are at least 1. The request *will* generate its output length: the engine ends it there, and only
-/// policies that declare it (oracles such as ShortestRemainingFirst) may read it beforehand. With `output_is_bound` (a
+/// policies that declare it (oracles such as ShortestRemainingFirst) may read it in advance. With `output_is_bound` (a
 /// server's `max_tokens`) the output length is the maximum, and the backend ends the request (`EndsRequests`): policies
-/// may reserve memory for the bound, and no policy knows the length.
+/// may reserve memory for the maximum, and no policy knows the actual length.
 struct RequestSpec {
-  Seconds arrival{0};           ///< when, on the run's clock
-  Tokens prompt{1};             ///< tokens of its prompt
-  Tokens output{1};             ///< tokens that it will generate, or its bound
+  Seconds arrival{0};           ///< time of arrival, on the run's clock
+  Tokens prompt{1};             ///< number of tokens of its prompt
+  Tokens output{1};             ///< number of tokens that it will generate, or their maximum
   Slo slo;                      ///< its SLO
   bool output_is_bound = false; ///< `output` is the maximum, and the backend ends the request
-  std::int32_t priority = 0;    ///< lower first (vLLM); only some policies use it, as PriorityFirst
+  std::int32_t priority = 0;    ///< lower is served first (vLLM); only some policies use it, such as PriorityFirst
 
-  std::uint32_t session = 0; ///< requests of one session have its number; 0: the request is of no session
-  std::int32_t turn = 0;     ///< its place in the session, from 0
-  bool follows = false;      ///< arrives `delay` after the session's request before it has its last token
-  Seconds delay{0};          ///< from that answer's end to this arrival: a tool's or a user's time
+  std::uint32_t session = 0; ///< requests of one session have its number; 0: belongs to no session
+  std::int32_t turn = 0;     ///< its position in the session, from 0
+  bool follows = false;      ///< arrives `delay` after the previous request of its session has its last token
+  Seconds delay{0};          ///< from the end of that answer to this arrival: the time of a tool or a user
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };
 
-/// An answer's end: the request of this session has its last token, or was refused.
+/// The end of an answer: the request of this session has its last token, or was refused.
 struct Answered {
   std::uint32_t session = 0;
   Seconds when{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampled: redraws a recorded trace by a seed, so that one trace gives a workload per seed.
+// Resampled: resamples a recorded trace by seed, so that one trace gives a workload per seed.
 #pragma once
 
 #include "sluice/workload/distributions.hpp"
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// The part of a trace that is redrawn.
+/// The part of a trace that is resampled.
 struct Resampling {
   enum class Kind : std::uint8_t {
     blocks,   ///< runs of consecutive requests, with their gaps and lengths: a circular block bootstrap
@@ -28,21 +28,21 @@ struct Resampling {
   friend bool operator==(const Resampling&, const Resampling&) = default;
 };
 
-/// Draws as many requests as the trace has, from the trace, by a seed. The first arrives at 0.
+/// Draws as many requests as the trace has, from the trace, by a seed. The first one arrives at 0.
 ///
-/// Blocks assume nothing about gaps and lengths, keep bursts up to a block's length, and repeat some requests and drop
-/// others, as another day of the same users might. Arrivals keep every request in the trace's order and show the effect
-/// of arrival times. Rejected: redrawing single requests, which are blocks of one and have no bursts.
+/// `blocks` assumes nothing about gaps and lengths, keeps bursts up to a block's length, repeats some requests and
+/// drops others, as another day of the same users might. `arrivals` keeps every request in the trace's order and shows
+/// the effect of arrival times. Rejected: resampling single requests, which are blocks of one and lose bursts.
 ///
-/// Sessions are drawn whole: if the trace has sessions, they take the place of the requests here. A session, or a
-/// request with known content, that is drawn again has other content than before, except for what more than half of
-/// the trace's requests begin with: another user's chat has the same system prompt and different words.
+/// Sessions are drawn whole: if the trace has sessions, they replace requests in this description. A session, or a
+/// request with known content, that is drawn again has different content, except for beginnings that more than half of
+/// the trace's requests share: another user's chat has the same system prompt and different words.
 ///
 /// Unlike other readers it keeps the whole trace in memory, since a block may begin anywhere.
 class Resampled {
  public:
-  /// `trace`: requests in the order of their reader, at least one, the first of which follows none. `contents`: of
-  /// each request, or empty.
+  /// `trace`: at least one request, in the order of their reader; the first follows none. `contents`: one per request,
+  /// or empty.
   Resampled(std::vector<RequestSpec> trace, Resampling how, std::uint64_t seed,
             std::vector<std::vector<ContentPiece>> contents = {})
       : trace_(std::move(trace)), contents_(std::move(contents)), how_(how), random_(seed) {
@@ -96,12 +96,12 @@ class Resampled {
       at_ = random_.below(units_.size());
       left_ = how_.block;
     } else {
-      at_ = (at_ + 1) % units_.size(); // circular, so that each is equally likely
+      at_ = (at_ + 1) % units_.size(); // circular, so that every unit is equally likely
     }
     --left_;
     return at_;
   }
-  /// The first has no gap before it and gets the mean of the others'.
+  /// The first request has no gap before it and gets the mean of the other gaps.
   [[nodiscard]] Seconds gap_before(std::size_t unit) const {
     return unit == 0 ? mean_gap_ : trace_[units_[unit]].arrival - trace_[units_[unit - 1]].arrival;
   }
@@ -129,17 +129,18 @@ class Resampled {
 
   std::vector<RequestSpec> trace_;
   std::vector<std::vector<ContentPiece>> contents_;
-  std::vector<std::size_t> units_;    ///< where sessions begin: what is drawn; each request of no session is one
-  std::vector<std::uint64_t> common_; ///< pieces that stay the same in every copy, ascending
-  std::vector<std::uint64_t> copies_; ///< by unit: how often it was drawn
+  std::vector<std::size_t> units_;    ///< indexes where sessions begin: the units that are drawn; a request without a
+                                      ///< session is a unit
+  std::vector<std::uint64_t> common_; ///< pieces that stay the same in every copy, in ascending order
+  std::vector<std::uint64_t> copies_; ///< how often each unit was drawn
   std::vector<ContentPiece> content_; ///< of the last request
   Resampling how_;
   Random random_;
   Seconds mean_gap_{0}, now_{0};
   double cv_ = 0;
   std::size_t made_ = 0, at_ = 0;
-  std::size_t unit_ = 0, next_ = 0, end_ = 0; ///< the unit under way, its next request, and its end
-  std::uint64_t copy_ = 0;                    ///< how often the unit was drawn before
+  std::size_t unit_ = 0, next_ = 0, end_ = 0; ///< the current unit, its next request, and its end
+  std::uint64_t copy_ = 0;                    ///< how often the unit was drawn earlier
   std::int64_t left_ = 0;                     ///< left in the current block
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeds: lists of seeds, as `--seeds` takes them.
+// Seeds: lists of seeds in the syntax of `--seeds`.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -24,8 +24,8 @@ namespace sluice {
   return seeds;
 }
 
-/// The seeds of "1..20", "1,2,5" or "1..3,9". Errors begin with `--seeds`. A repeated seed is an error: it would count
-/// one workload twice.
+/// Parses "1..20", "1,2,5" or "1..3,9". Error messages begin with `--seeds`. A repeated seed is an error: it would
+/// count one workload twice.
 [[nodiscard]] inline Expected<std::vector<std::uint64_t>> parse_seeds(std::string_view text) {
   constexpr std::size_t most = 10'000;
   constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionGenerator: random sessions, whose prompts grow by the answers before them, and the presets.
+// SessionGenerator: random sessions, in which each prompt contains the previous answers, and the presets.
 #pragma once
 
 #include "sluice/workload/distributions.hpp"
@@ -29,22 +29,24 @@ struct SessionSpec {
   ArrivalProcess arrivals; ///< of sessions
   std::int64_t sessions = 1;
   LengthDistribution turns = FixedLength{};  ///< requests per session
-  std::int64_t systems = 1;                  ///< system prompts; each session has one of them, with equal probability
+  std::int64_t systems = 1;                  ///< number of system prompts; each session has one of them, with equal
+                                             ///< probability
   LengthDistribution system = FixedLength{}; ///< a system prompt, with its tools
-  LengthDistribution first = FixedLength{};  ///< a session's whole first prompt, at least one token beside the system's
+  LengthDistribution first = FixedLength{};  ///< a session's whole first prompt: the system prompt and at least one
+                                             ///< token more
   LengthDistribution growth =
-      FixedLength{}; ///< by how much a prompt is longer than the one before, the answer included
+      FixedLength{}; ///< how much longer a prompt is than the previous one, including the answer
   LengthDistribution output = FixedLength{};
-  DelayDistribution tool;  ///< answer to next turn, if a tool runs in between
+  DelayDistribution tool;  ///< time from answer to next turn, if a tool runs in between
   DelayDistribution user;  ///< the same, if a user answers
-  double tools = 0;        ///< share of the gaps that are tools'
+  double tools = 0;        ///< share of the gaps that belong to tools
   double compact = 0;      ///< share of the turns, except first ones, whose prompt was compacted
-  Tokens longest{131'072}; ///< maximum tokens of prompt and answer; a longer prompt is compacted
+  Tokens longest{131'072}; ///< most tokens of prompt and answer; a longer prompt is compacted
 
   friend bool operator==(const SessionSpec&, const SessionSpec&) = default;
 };
 
-/// An error if the sessions cannot be generated; its line begins with `where`.
+/// Returns an error if the sessions cannot be generated; the message begins with `where`.
 inline Status check(const SessionSpec& spec, const std::string& where) {
   const auto whole = [&](const char* name, std::int64_t value, std::int64_t most) -> Status {
     if (value >= 1 && value <= most) return {};
@@ -79,18 +81,19 @@ inline Status check(const SessionSpec& spec, const std::string& where) {
   return {};
 }
 
-/// Draws sessions; the first starts at 0. A session's requests come one after the other, each following the one before.
+/// Draws sessions; the first one starts at 0. A session's requests come one after another, each following the previous
+/// one.
 ///
-/// A prompt is the system prompt, then the session's own tokens: every prompt begins with the prompt and the answer
-/// before it. A compacted prompt keeps the system prompt and a fifth of the session's own tokens, as new content; a
-/// prompt that would reach `longest` is compacted as well, and an answer that would exceed it ends there. The recorded
-/// arrival, for open mode, assumes that answers take no time.
+/// A prompt is the system prompt, then the session's own tokens: every prompt begins with the previous prompt and
+/// answer. A compacted prompt keeps the system prompt and a fifth of the session's own tokens, as new content. A prompt
+/// that would reach `longest` is compacted as well, and an answer that would exceed it ends there. The recorded
+/// arrival, used in open mode, assumes that answers take no time.
 ///
-/// Each session has a generator of its own with a seed from one draw, so that a change of the rate changes no length,
-/// and more sessions change none of the first ones.
+/// Each session has its own random generator with a seed from one draw, so that a change of the rate changes no length,
+/// and a larger number of sessions does not change the first ones.
 class SessionGenerator {
  public:
-  /// The spec must have passed `check`.
+  /// `spec` must have passed `check`.
   SessionGenerator(SessionSpec spec, std::uint64_t seed) : SessionGenerator(std::move(spec), Random{seed}) {}
 
   Expected<std::optional<RequestSpec>> next() {
@@ -161,7 +164,7 @@ class SessionGenerator {
   void answer() {
     output_ = std::min(draw_length(draws_, spec_.output, spec_.longest), spec_.longest - prompt_);
     const Tokens system = systems_[system_];
-    constexpr std::uint64_t of_sessions = std::uint64_t{1} << 62; // system prompts have the numbers below
+    constexpr std::uint64_t of_sessions = std::uint64_t{1} << 62; // numbers below this one identify system prompts
     const std::uint64_t own = of_sessions + (static_cast<std::uint64_t>(session_) << 20) + compactions_;
     content_ = {{system_, system}, {own, prompt_ + output_ - system}};
   }
@@ -169,22 +172,22 @@ class SessionGenerator {
   SessionSpec spec_;
   Random gaps_;
   Random sessions_; ///< the sessions' seeds
-  Random draws_;    ///< of the session under way
+  Random draws_;    ///< for the current session
   std::vector<Tokens> systems_;
   std::vector<ContentPiece> content_;
   std::int64_t session_ = 0, turn_ = 0, turns_ = 0;
   std::uint64_t system_ = 0, compactions_ = 0;
-  std::int64_t microseconds_ = 0; ///< the session's start
-  std::int64_t waited_ = 0;       ///< its delays so far, in microseconds
+  std::int64_t microseconds_ = 0; ///< start of the session
+  std::int64_t waited_ = 0;       ///< sum of its delays so far, in microseconds
   Tokens prompt_{1}, output_{1};
   Seconds delay_{0};
 };
 
 static_assert(TraceReader<SessionGenerator> && KnowsContent<SessionGenerator>);
 
-/// Chats of the shape of Mooncake's conversation trace (FAST 2025), measured as lognormals from median and P90: first
-/// prompt 5,933 and 26,284 tokens, growth of a turn 474 and 4,701, answer 350 and 597, gap 126 and 480 s, one turn in
-/// three of four sessions. All share 512 tokens. The rate, and the CV 3 of the arrivals, suit one server.
+/// Chats with the shape of Mooncake's conversation trace (FAST 2025), fitted as lognormals to its median and P90: first
+/// prompt 5,933 and 26,284 tokens, growth per turn 474 and 4,701, answer 350 and 597, gap 126 and 480 s; three of four
+/// sessions have one turn. All share 512 tokens. The rate, and the CV 3 of the arrivals, suit one server.
 inline SessionSpec chat_sessions() {
   return {.name = "chat",
           .arrivals = {ArrivalKind::gamma, 0.5, 3.0},
@@ -204,10 +207,10 @@ inline SessionSpec chat_sessions() {
           .longest = Tokens{131'072}};
 }
 
-/// Coding agents of the shape of kv-cache-tester's sessions, measured in the same way: 45 and 156 turns, first prompt
-/// 24,500 and 259,000 tokens, of which 14,900 are tools and system prompt, growth of a turn 655 and 3,541, answer 216
-/// and 899, after 86 % of the answers a tool for 9 and 74 s, otherwise a user for 121 and 1,506 s; 0.9 % of the prompts
-/// are compacted. Four system prompts and the rate are assumptions.
+/// Coding agents with the shape of kv-cache-tester's sessions, fitted in the same way: 45 and 156 turns; first prompt
+/// 24,500 and 259,000 tokens, of which 14,900 are tools and system prompt; growth per turn 655 and 3,541; answer 216
+/// and 899. After 86 % of the answers a tool runs for 9 and 74 s, otherwise a user takes 121 and 1,506 s. 0.9 % of the
+/// prompts are compacted. The four system prompts and the rate are assumptions.
 inline SessionSpec agent_sessions() {
   return {.name = "agents",
           .arrivals = {ArrivalKind::gamma, 0.02, 3.0},

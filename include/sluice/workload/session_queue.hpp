@@ -16,13 +16,13 @@
 
 namespace sluice {
 
-/// Says when the requests of sessions arrive. A request that follows another arrives `delay` after that one's answer;
-/// a refused request counts as answered when it is refused, so that no request of the workload is lost.
+/// Determines when the requests of sessions arrive. A request that follows another arrives `delay` after that one's
+/// answer. A refused request counts as answered when it is refused, so that no request of the workload is lost.
 ///
-/// Memory grows with the sessions under way, not with the workload.
+/// Memory grows with the number of running sessions, not with the workload.
 class SessionQueue {
  public:
-  /// A request that follows none is submitted. Call it before the requests that follow it are held.
+  /// Records a submitted request that follows none. Call it before the requests that follow it are stored.
   void started(const RequestSpec& spec) {
     if (spec.session == 0) return;
     read_ = spec.session;
@@ -30,7 +30,7 @@ class SessionQueue {
     last_ = read_;
     sessions_[spec.session];
   }
-  /// A request that follows the one read before it.
+  /// Stores a request that follows the one read before it.
   void hold(KeyedRequest request) {
     const std::uint32_t session = request.spec.session;
     SLUICE_ASSERT(request.spec.follows && session != 0, "a request that follows another one of its session");
@@ -40,7 +40,7 @@ class SessionQueue {
     ++held_;
     if (of.answered && of.waiting.size() == 1) arrive(of, *of.answered);
   }
-  /// The source is read to its end: no session gets more requests.
+  /// Records that the source has been read to its end: no session gets more requests.
   void read_all() {
     read_ = 0;
     forget_if_over(last_);
@@ -54,12 +54,12 @@ class SessionQueue {
       arrive(of->second, answer.when);
     forget_if_over(answer.session);
   }
-  /// When the next held request arrives; nothing while all wait for answers.
+  /// When the next stored request arrives; no value while all wait for answers.
   [[nodiscard]] std::optional<Seconds> next() const {
     if (due_.empty()) return std::nullopt;
     return due_.front().spec.arrival;
   }
-  /// Takes that request.
+  /// Removes and returns that request.
   KeyedRequest take() {
     std::pop_heap(due_.begin(), due_.end(), later);
     KeyedRequest request = std::move(due_.back());
@@ -67,13 +67,13 @@ class SessionQueue {
     --held_;
     return request;
   }
-  /// Requests that have not been taken.
+  /// Number of stored requests.
   [[nodiscard]] std::size_t held() const { return held_; }
 
  private:
   struct Session {
-    std::deque<KeyedRequest> waiting;  ///< in order
-    std::optional<Seconds> answered{}; ///< the last answer, if no request waits for it
+    std::deque<KeyedRequest> waiting;  ///< in order of the session's turns
+    std::optional<Seconds> answered{}; ///< end of the last answer, if no request waits for it
   };
   static bool later(const KeyedRequest& a, const KeyedRequest& b) {
     return a.spec.arrival != b.spec.arrival ? a.spec.arrival > b.spec.arrival : a.spec.session > b.spec.session;
@@ -86,7 +86,7 @@ class SessionQueue {
     std::push_heap(due_.begin(), due_.end(), later);
   }
   void forget_if_over(std::uint32_t session) {
-    if (session == read_) return; // more of its requests may be read
+    if (session == read_) return; // more of its requests may follow
     const auto of = sessions_.find(session);
     if (of != sessions_.end() && of->second.answered && of->second.waiting.empty()) sessions_.erase(of);
   }
@@ -95,7 +95,7 @@ class SessionQueue {
   std::vector<KeyedRequest> due_; ///< a heap
   std::size_t held_ = 0;
   std::uint32_t read_ = 0; ///< the session whose requests are being read
-  std::uint32_t last_ = 0; ///< the one that started last
+  std::uint32_t last_ = 0; ///< the session that started last
 };
 
 } // namespace sluice

@@ -45,7 +45,7 @@ inline Expected<DelayDistribution> parse_delay(std::string_view key, std::string
   return kind == "sessions" || kind == "chat" || kind == "agents";
 }
 
-/// The sessions that a text describes: `chat`, `agents:sessions=50,rate=0.1`, or
+/// Parses a text that describes sessions: `chat`, `agents:sessions=50,rate=0.1`, or
 /// `sessions:rate=1,sessions=100,turns=8,first=4096,growth=512,output=128,user=30`.
 ///
 /// Presets have a default for every key. `sessions` needs rate, sessions, turns, first, growth and output. A cv makes

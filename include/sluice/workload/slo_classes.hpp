@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloClass: requests that share an SLO, such as chats and batch jobs on one server. SloDraws: a class for each request.
+// SloClass: requests that share an SLO, such as chats and batch jobs on one server. SloDraws: draws each request's
+// class.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -25,19 +26,19 @@
 
 namespace sluice {
 
-/// More time per token than any reader waits: a longer TBT SLO is most likely in another unit.
+/// Longer than any reader waits for a token: a longer TBT SLO was most likely given in another unit.
 inline constexpr Seconds slowest_tbt{10};
 
 /// One class of requests.
 struct SloClass {
-  std::string name; ///< "2s/50ms", or a name of the user's
-  double share = 1; ///< of the requests
+  std::string name; ///< "2s/50ms", or a name that the user gave
+  double share = 1; ///< share of the requests
   Slo slo;
 
   friend bool operator==(const SloClass&, const SloClass&) = default;
 };
 
-/// The most classes that a report tells apart; each is a table of its own.
+/// The largest number of classes in a report; each has its own table.
 inline constexpr std::size_t most_slo_classes = 8;
 
 /// "50ms", "2s", "none".
@@ -53,7 +54,7 @@ inline constexpr std::size_t most_slo_classes = 8;
 
 namespace detail {
 
-/// "50ms" or "2s". Without a unit nothing: 50 could be either.
+/// "50ms" or "2s". A number without a unit is refused: 50 could be either.
 inline std::optional<Seconds> read_short_time(std::string_view text) {
   double value = 0;
   const auto [stop, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -65,9 +66,9 @@ inline std::optional<Seconds> read_short_time(std::string_view text) {
 
 } // namespace detail
 
-/// The classes of "0.5:2s/50ms,0.5:30s/200ms": each one's share of the requests, its TTFT and its TBT SLO; a name may
-/// come first ("chat=0.5:2s/50ms"). Errors begin with `--slo-classes`. Two classes of one SLO are an error: a report
-/// tells classes apart by their SLO.
+/// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms": each one's share of the requests, its TTFT SLO and its TBT SLO;
+/// a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with `--slo-classes`. Two classes with one SLO
+/// are an error: a report distinguishes classes by their SLO.
 [[nodiscard]] inline Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text) {
   const auto wrong = [](std::string what, std::string expected = "SHARE:TTFT/TBT of each class with commas, such as "
                                                                  "0.5:2s/50ms,0.5:30s/200ms or chat=1:2s/50ms") {
@@ -119,13 +120,14 @@ inline std::optional<Seconds> read_short_time(std::string_view text) {
   return classes;
 }
 
-/// Draws each request's class by the shares. The draws depend on nothing but the seed, so that one request has the same
-/// class for every system, at every rate.
+/// Draws each request's class according to the shares. The draws depend only on the seed, so that a request has the
+/// same class for every system, at every rate.
 class SloDraws {
  public:
-  /// `classes`: with shares that sum to 1.
+  /// `classes`: their shares must sum to 1.
   SloDraws(std::vector<SloClass> classes, std::uint64_t seed)
-      : classes_(std::move(classes)), random_(seed ^ 0x510c1a55u) {} // apart from what a generator draws with this seed
+      : classes_(std::move(classes)), random_(seed ^ 0x510c1a55u) {} // differs from the draws of a generator with this
+                                                                     // seed
 
   [[nodiscard]] bool none() const { return classes_.empty(); }
 
@@ -136,7 +138,7 @@ class SloDraws {
       if (draw < one.share) return one.slo;
       draw -= one.share;
     }
-    return classes_.back().slo; // and whatever rounding left
+    return classes_.back().slo; // also covers rounding errors
   }
 
  private:
@@ -144,8 +146,8 @@ class SloDraws {
   Random random_;
 };
 
-/// The classes of requests that have SLOs of their own, the most urgent first: by TTFT, then by TBT. More than
-/// `most_slo_classes` are not told apart; nothing then.
+/// The classes of requests that have their own SLOs, the most urgent first: by TTFT, then by TBT. Returns none if there
+/// are more than `most_slo_classes`.
 [[nodiscard]] inline std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests) {
   std::vector<SloClass> classes;
   for (const RequestSpec& request : requests) {

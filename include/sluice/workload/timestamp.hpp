@@ -22,7 +22,7 @@ constexpr std::int64_t days_from_civil(std::int64_t year, std::int64_t month, st
   return era * 146097 + day_of_era - 719468;
 }
 
-/// Removes exactly `digits` decimal digits from the front of `text`; -1 if there are fewer.
+/// Removes exactly `digits` decimal digits from the beginning of `text`; returns -1 if there are fewer.
 constexpr std::int64_t take_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return -1;
   std::int64_t value = 0;
@@ -40,9 +40,10 @@ constexpr bool take_character(std::string_view& text, std::string_view any_of) {
   return true;
 }
 
-/// Nanoseconds since 1970 of "2023-11-16 18:15:46.6805900" (ISO 8601 with a whole date). 'T' or a blank precedes the
-/// time; seconds, and up to nine decimals after a point or a comma, are optional, as is "Z" or an offset such as
-/// "+00:00", "+0000" or "+00" at the end. Whole nanoseconds, since a double cannot hold 100 ns ticks of today's date.
+/// Parses "2023-11-16 18:15:46.6805900" (ISO 8601 with a whole date) to nanoseconds since 1970. 'T' or a blank precedes
+/// the time. Seconds are optional, and so are up to nine decimals after a point or a comma, and "Z" or an offset such
+/// as "+00:00", "+0000" or "+00" at the end. Whole nanoseconds, since a double cannot hold 100 ns ticks of current
+/// dates.
 constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const std::int64_t year = take_digits(text, 4);
   if (year < 1970 || year > 2200 || !take_character(text, "-")) return std::nullopt;

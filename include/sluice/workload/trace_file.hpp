@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Opens `path` for reading. A folder is an error here, since opening one succeeds and reading it fails without a
+/// Opens `path` for reading. A folder is an error here, because opening it succeeds and reading it fails without a
 /// reason.
 inline Expected<std::unique_ptr<std::istream>> open_trace_file(const std::string& path) {
   std::error_code ignored;

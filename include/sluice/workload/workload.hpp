@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workload: the source of a run's requests, for every report's head. WorkloadTotals: their sums.
+// Workload: the source of a run's requests, shown in the head of every report. WorkloadTotals: their sums.
 #pragma once
 
 #include "sluice/workload/orbitflow_header.hpp"
@@ -15,12 +15,12 @@
 
 namespace sluice {
 
-/// All that is needed to make the same requests again.
+/// Everything that is needed to make the same requests again.
 struct Workload {
-  std::string name;       ///< short: a file's name without folders, or the generator's
+  std::string name;       ///< short: a file's name without folders, or the generator's name
   std::string format;     ///< "azure", "mooncake", "orbitflow", "vllm" or "generated"
   std::string source;     ///< the path, or the text of `--generate`
-  std::uint64_t seed = 0; ///< the generator's; unused for a trace
+  std::uint64_t seed = 0; ///< the generator's seed; unused for a trace
   ReadOptions options;
   std::optional<Seconds> step_time{};      ///< for a trace whose arrivals count engine steps
   std::optional<OrbitFlowHeader> limits{}; ///< the server's limits, if the trace has them
@@ -34,16 +34,17 @@ struct WorkloadTotals {
   Tokens prompt{0};    ///< sum
   Tokens output{0};    ///< sum
   Tokens longest{0};   ///< maximum of prompt plus output tokens over the requests
-  Seconds span{0};     ///< first arrival to last
+  Seconds span{0};     ///< from the first arrival to the last
   double rate = 0.0;   ///< requests per second over the span: (requests - 1) / span, 0 if the span is 0
   double gap_cv = 0.0; ///< coefficient of variation of the gaps, 0 below two gaps
-  // The span, and what follows from it, are of requests that follow none: the others' arrivals depend on the system.
-  std::int64_t sessions = 0; ///< how many sessions there are
+  // The span and the figures derived from it cover requests that follow none, because the arrivals of the others depend
+  // on the system.
+  std::int64_t sessions = 0; ///< number of sessions
 
   friend constexpr bool operator==(const WorkloadTotals&, const WorkloadTotals&) = default;
 };
 
-/// `requests`: in the order of arrival.
+/// `requests`: in order of arrival.
 inline WorkloadTotals totals(std::span<const RequestSpec> requests) {
   WorkloadTotals sum;
   sum.requests = static_cast<std::int64_t>(requests.size());

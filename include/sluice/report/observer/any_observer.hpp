@@ -38,7 +38,7 @@ struct AnyObserver {
 
 static_assert(explain<AnyObserver<true>>());
 
-/// An observer as a listener: `state` is what it collects.
+/// Makes a listener from an observer; `state` holds the data that the observer collects.
 template <Observer O>
 struct ListeningObserver final : EventListener {
   explicit ListeningObserver(O of = {}) : observer(std::move(of)) {}

@@ -36,16 +36,16 @@ struct RecordedIteration {
   std::vector<LayerSlice> layer_slices;
   std::vector<TransferSlice> transfers;
   std::vector<PlacedRequest> placed;
-  std::vector<RequestId> stream_owners; ///< of each stream; streams beyond the list are the weights'
+  std::vector<RequestId> stream_owners; ///< the request of each stream; streams beyond the list carry weights
   Binding binding = Binding::none;
 
   [[nodiscard]] bool empty() const { return step < 0; }
-  /// The request that the transfer is for; null for a transfer of weights, or of all requests together.
+  /// The request that the transfer is for; null if it moves weights, or blocks of all requests together.
   [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const {
     const auto stream = static_cast<std::size_t>(transfer.stream);
     return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
   }
-  /// Whether the transfer is only of weights.
+  /// Whether the transfer moves only weights.
   [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
     return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
   }
@@ -114,8 +114,8 @@ struct ChosenIteration {
 
  private:
   [[nodiscard]] bool wanted(const RecordedIteration& kept, const IterationRecord& record) const {
-    // Of the iterations before the given step only the first and the last can matter. The last one is not known in
-    // advance, so keep those within reach of the step.
+    // Among the iterations before the given step, only the first and the last can matter. The last one is not known in
+    // advance, so the iterations within reach of the step are kept.
     if (step >= 0) return record.step == step || (record.step < step && (kept.empty() || step - record.step < 64));
     if (kept.empty()) return true;
     if (kept.decodes == 0 && kept.stall_s <= 0 && record.decodes > 0) return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionLog: the observer that logs, for people, every plan and which requests were preempted and resumed.
+// DecisionLog: the observer that logs every plan, preemption and resumption for people.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -29,7 +29,7 @@ struct DecisionLog {
     std::vector<std::string> lines;
     std::int64_t dropped = 0; ///< lines beyond `max_lines`
 
-    /// All lines with line ends, and a last line with the number of missing ones.
+    /// All lines with their line ends, then a line with the number of missing ones.
     [[nodiscard]] std::string text() const {
       std::string all;
       for (const std::string& line : lines) all += line + '\n';
@@ -69,8 +69,8 @@ struct DecisionLog {
              std::to_string(row.deposit().count()) + " not delivered";
     });
   }
-  /// The planner's time on the engine's clock, if it follows from the search effort. A measured time differs in every
-  /// run, so logs could not be compared.
+  /// The planner's time on the engine's clock, if it is computed from the search effort. A measured time differs in
+  /// every run, so logs could not be compared.
   void on(State& state, const events::Planned& event) const {
     const View& view = event.view;
     add(state, view.now, [&] {

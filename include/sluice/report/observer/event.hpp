@@ -44,8 +44,8 @@ struct Cancelled {
   const RequestRow& row;
   Seconds now;
 };
-/// `count` tokens reached the user at `when`; `row.delivered` already includes them. One request's deliveries are in
-/// order of time; those of different requests may not be.
+/// `count` tokens reached the user at `when`; `row.delivered` already includes them. Deliveries of one request are in
+/// order of time; deliveries of different requests may not be.
 struct Delivered {
   const RequestRow& row;
   Tokens count;
@@ -99,7 +99,7 @@ class AnyEvent {
   [[nodiscard]] const E* get() const {
     return type_ == AllEvents::place<E>() ? static_cast<const E*>(event_) : nullptr;
   }
-  /// Calls `tell(event)` with the typed event, if it is one of `Es`.
+  /// Calls `tell(event)` with the typed event, if its type is one of `Es`.
   template <Event... Es, class Tell>
   void visit(Events<Es...>, Tell&& tell) const {
     (void)((type_ == AllEvents::place<Es>() && (tell(*static_cast<const Es*>(event_)), true)) || ...);

@@ -74,10 +74,10 @@ class JsonWriter {
     out_.append(text, std::to_chars(text, text + sizeof text, number, std::chars_format::general, digits).ptr);
     return *this;
   }
-  /// n / 1000 with three decimals, exactly: a trace's microseconds from whole nanoseconds.
+  /// Writes n / 1000 with three exact decimals: a trace's microseconds from whole nanoseconds.
   JsonWriter& thousandths(std::int64_t n) {
     separate();
-    if (n < 0 && n > -1000) out_ += '-'; // the integer part -0 would lose its sign
+    if (n < 0 && n > -1000) out_ += '-'; // otherwise the integer part -0 would lose its sign
     out_ += std::to_string(n / 1000);
     const std::int64_t rest = n < 0 ? -(n % 1000) : n % 1000;
     out_ += '.';

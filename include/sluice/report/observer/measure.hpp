@@ -47,10 +47,10 @@ struct PromiseCounts {
 };
 
 /// Deadlines missed for tokens that never came. An unfinished request is owed a token per SLO until the end of the run,
-/// counted from the last delivery, or from the TTFT deadline (without one, from the arrival). The user of a refused
-/// request knows this and does not wait, so each undelivered token is one deadline. Rejected: counting until the end
-/// for refused requests too, since one request refused early in a long run would then outweigh all tokens of the
-/// others.
+/// counted from its last delivery, or from its TTFT deadline (without one, from its arrival). The user of a refused
+/// request knows about the refusal and does not wait, so each undelivered token is one deadline. Rejected: counting
+/// until the end for refused requests too. One request refused early in a long run would then outweigh all tokens of
+/// the other requests.
 inline std::int64_t undelivered_deadlines(const RequestRecord& request, Seconds end) {
   if (request.outcome == Outcome::refused)
     return std::isinf(request.slo_tbt.count()) ? 0 : (request.output - request.delivered).count();
@@ -136,7 +136,7 @@ inline void set_quantiles(const Distribution& of, double& mean, double& p50, dou
 
 namespace detail {
 
-/// What concerns sessions: jobs, TTFT by turn, and which share of the prompts was found.
+/// Counts the metrics of sessions: jobs, TTFT by turn, and the share of the prompts that was found.
 inline void count_sessions(const Summary::State& state, Metrics& m) {
   struct Job {
     std::uint32_t session;
@@ -181,7 +181,8 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
 
 } // namespace detail
 
-/// The metrics of a run. `end`: its end, for requests that were still owed tokens then; `of`: `latencies(state)`.
+/// Computes the metrics of a run. `end`: its end, for requests that were still owed tokens then; `of`:
+/// `latencies(state)`.
 [[nodiscard]] inline Metrics measure(const Summary::State& state, Seconds end, const LatencyDistributions& of) {
   Metrics m;
   detail::PromiseCounts counts;
@@ -192,7 +193,8 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
     if (!request.known) continue;
     detail::count_request(request, end, m, counts);
     if (request.outcome != Outcome::cancelled) {
-      // A system that refuses those who would wait longest must not look faster for it: they wait until the end.
+      // Refused requests count as waiting until the end, so that a system does not look faster because it refuses the
+      // requests that would wait longest.
       const bool served = request.outcome == Outcome::served && request.started();
       all_s += served ? request.e2e().count() : (end - request.arrival).count();
       if (!request.started()) longest_all = std::max(longest_all, (end - request.arrival).count());

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// The records of a node's engines as one: requests are concatenated (an id is then a position in that order), gaps and
+/// Merges the records of a node's engines: requests are concatenated (an id is then a position in that order), gaps and
 /// plans are pooled, times and moved blocks are summed. Block sizes differ between models, so all blocks are converted
 /// to the first engine's size.
 [[nodiscard]] inline Summary::State merged(std::span<const Summary::State* const> parts) {

@@ -27,16 +27,17 @@ struct Metrics {
   double mean_tpot_s = absent, p50_tpot_s = absent, p95_tpot_s = absent, p99_tpot_s = absent;
   double mean_e2e_s = absent, p50_e2e_s = absent, p95_e2e_s = absent, p99_e2e_s = absent;
   double longest_gap_s = absent;
-  double mean_e2e_all_s = absent;    ///< of all requests but cancelled ones: refused and unfinished to the run's end
-  double longest_gap_all_s = absent; ///< the same, with the wait of requests that never got a token
+  double mean_e2e_all_s = absent;    ///< of all requests except cancelled ones; refused and unfinished requests count
+                                     ///< until the run's end
+  double longest_gap_all_s = absent; ///< the same, including the wait of requests that never received a token
 
   double throughput_tokens_per_s = absent;
   double throughput_requests_per_min = absent;
-  double goodput_requests_per_s = absent; ///< counts requests that met both
+  double goodput_requests_per_s = absent; ///< counts requests that met both SLOs
 
-  std::int64_t bytes_moved = 0; ///< both ways
+  std::int64_t bytes_moved = 0; ///< in both directions
   std::int64_t bytes_to_device = 0;
-  std::int64_t bytes_of_weights = 0; ///< the part of the bytes to the device that are streamed weights
+  std::int64_t bytes_of_weights = 0; ///< the part of the bytes to the device that consists of streamed weights
   std::int64_t bytes_to_host = 0;
   std::int64_t blocks_to_device = 0; ///< layer blocks
   std::int64_t blocks_to_host = 0;
@@ -53,33 +54,33 @@ struct Metrics {
 
   std::int64_t plans = 0;
   double planning_s = 0;           ///< on the engine's clock: reproducible
-  double planning_p99_us = absent; ///< the same, of one plan
-  double planning_wall_s = 0;      ///< what the planner took on this machine
+  double planning_p99_us = absent; ///< of a single plan, on the same clock
+  double planning_wall_s = 0;      ///< the planner's wall time on this machine
   double planning_wall_p99_us = absent;
   double planning_wait_s = 0; ///< time that iterations waited for the planner
   std::int64_t iterations = 0;
-  std::int64_t repeated_iterations = 0; ///< ran the last decision again, as no new one was ready
+  std::int64_t repeated_iterations = 0; ///< no new decision was ready, so the last one ran again
 
   std::int64_t requests = 0;
   std::int64_t served = 0;
   std::int64_t refused = 0;
-  std::int64_t cancelled = 0; ///< given up by their users
+  std::int64_t cancelled = 0; ///< cancelled by their users
   std::int64_t unfinished = 0;
   std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
-  std::int64_t tokens_on_time = 0;   ///< tokens that followed another within the SLO
+  std::int64_t tokens_on_time = 0;   ///< tokens that followed the previous one within the SLO
   std::int64_t tokens_late = 0;      ///< tokens that did not, or were never delivered; for per-token attainment
   std::int64_t deadlines_missed = 0; ///< for TBT attainment
-  std::int64_t deadlines_missed_undelivered = 0; ///< the part for tokens that were never delivered
+  std::int64_t deadlines_missed_undelivered = 0; ///< part of these: for tokens that were never delivered
   double end_s = absent;                         ///< end of the run
 
   std::int64_t sessions = 0;
-  std::int64_t sessions_served = 0; ///< whose requests were all served
+  std::int64_t sessions_served = 0; ///< sessions whose requests were all served
   double mean_job_s = absent, p50_job_s = absent, p95_job_s = absent, p99_job_s = absent; ///< of served sessions
   double mean_ttft_first_turn_s = absent, mean_ttft_later_turns_s = absent;
   double p99_ttft_first_turn_s = absent, p99_ttft_later_turns_s = absent;
-  double found_share = absent;  ///< of the served requests' prompt tokens, those whose KV was found
-  double loaded_share = absent; ///< those that were loaded from the tier below the device
+  double found_share = absent;  ///< of the served requests' prompt tokens, the share whose KV was found
+  double loaded_share = absent; ///< the share loaded from the tier below the device
 };
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a

@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-/// `P` states whether it replays iterations: the engine then keeps the state that the last iteration left.
+/// Whether `P` replays iterations. If so, the engine keeps the state that the last iteration left.
 template <class P>
 concept StatesReplay = requires {
   { P::wants_timeline } -> std::convertible_to<bool>;
 };
 
-/// `P` has a hook for events of type `E`.
+/// Whether `P` has a hook for events of type `E`.
 template <class P, class E>
 concept HasHookFor = requires(const P& policy, typename P::State& state, const E& event) {
   { policy.on(state, event) } -> std::same_as<void>;
@@ -33,7 +33,7 @@ struct Hearing<P, Events<Es...>> {
   static constexpr bool is_list = sizeof...(Es) > 0;
   static constexpr bool of_events = (AllEvents::contains<Es> && ...);
   static constexpr bool all_hooked = (HasHookFor<P, Es> && ...);
-  /// A hook that accepts any event is no evidence for a single one.
+  /// A hook that accepts every event does not prove that `P` wants this one.
   template <class... All>
   static consteval bool names(Events<All...>) {
     return HasHookFor<P, AnyEvent> || ((!HasHookFor<P, All> || Events<Es...>::template contains<All>)&&...);
@@ -48,7 +48,7 @@ struct HearingOf<P> : Hearing<P, typename P::hears> {};
 
 } // namespace detail
 
-/// `P` lists its events, and has a hook for each of them and for no other.
+/// Whether `P` lists its events, and has a hook for each of them and for no other.
 template <class P>
 concept HearsEvents = detail::HearingOf<P>::is_list && detail::HearingOf<P>::of_events &&
     detail::HearingOf<P>::all_hooked && detail::HearingOf<P>::all_named;

@@ -11,17 +11,17 @@
 
 namespace sluice {
 
-/// Keeps at most `capacity` neighbouring items around the *peak*, which is known only when the sequence has ended: up
-/// to half of the items are before it, more only if fewer follow. A sequence that fits is kept whole.
+/// Keeps at most `capacity` neighbouring items around the *peak*, which is known only when the sequence has ended. Up
+/// to half of the items precede the peak, or more if fewer follow it. A sequence that fits is kept whole.
 ///
-/// It holds at most 1.5 `capacity` items: the kept ones, and the latest half, which would precede another peak. Their
-/// memory is reused. Rejected: two runs, one to find the peak and one to record its surroundings, which doubles the
-/// most expensive work and requires a repeatable run, which a run on a real machine is not.
+/// Holds at most 1.5 `capacity` items: the kept ones, and the latest half, which would precede another peak. Their
+/// memory is reused. Rejected: two runs, one to find the peak and one to record its surroundings. They would double the
+/// most expensive work and require a repeatable run, but a run on a real machine is not repeatable.
 template <class T>
 class PeakWindow {
  public:
-  /// A place for the next item, which the caller must overwrite, since it may hold an earlier item's data. `peak`: this
-  /// item is more important than all before it, as the first item always is.
+  /// Returns a place for the next item. The caller must overwrite it, because it may hold an earlier item's data.
+  /// `peak`: this item is more important than all earlier ones, as the first item always is.
   T& push(std::size_t capacity, bool peak) {
     SLUICE_ASSERT(capacity >= 2, "room for an item and a neighbour");
     const std::size_t before = capacity / 2;
@@ -47,7 +47,7 @@ class PeakWindow {
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }
   [[nodiscard]] std::size_t size() const { return kept_.size(); }
-  [[nodiscard]] std::int64_t seen() const { return seen_; } ///< all that were pushed
+  [[nodiscard]] std::int64_t seen() const { return seen_; } ///< number of all pushed items
   [[nodiscard]] auto begin() const { return kept_.begin(); }
   [[nodiscard]] auto end() const { return kept_.end(); }
   [[nodiscard]] const T& front() const { return kept_.front(); }
@@ -58,7 +58,7 @@ class PeakWindow {
   [[nodiscard]] const T& oldest() const { return kept_.front(); }
 
  private:
-  /// A new peak: the latest items replace the kept ones.
+  /// Handles a new peak: the latest items replace the kept ones.
   void join() {
     if (!closed_) return;
     if (gap_)
@@ -79,10 +79,10 @@ class PeakWindow {
 
   std::deque<T> kept_, recent_; ///< `recent_`: the last items, once `kept_` is closed
   T spare_{};                   ///< the next item reuses its memory
-  std::size_t peak_ = 0;        ///< in `kept_`
+  std::size_t peak_ = 0;        ///< index in `kept_`
   std::int64_t seen_ = 0;
-  bool closed_ = false; ///< `kept_` is full behind the peak
-  bool gap_ = false;    ///< between `kept_` and `recent_`
+  bool closed_ = false; ///< `kept_` is full after the peak
+  bool gap_ = false;    ///< items were dropped between `kept_` and `recent_`
 };
 
 } // namespace sluice

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// `count` equal values: n requests that waited for the same iteration are one sample.
+/// `count` equal values: n requests that waited for the same iteration form one sample.
 struct WeightedSample {
   double value = 0;
   std::int64_t count = 1;
@@ -22,7 +22,7 @@ struct WeightedSample {
   friend constexpr bool operator==(const WeightedSample&, const WeightedSample&) = default;
 };
 
-/// Share `fraction` of all values is at most `value`.
+/// The share `fraction` of all values is at most `value`.
 struct CdfPoint {
   double value = 0;
   double fraction = 0;
@@ -32,7 +32,7 @@ struct CdfPoint {
 
 /// The rank of the p-quantile among n values by nearest rank: ceil(p * n), at least 1, counted from 1.
 ///
-/// 0.07 * 100 is 7.000000000000001 in double; so a product within four rounding errors of a whole number counts as that
+/// 0.07 * 100 is 7.000000000000001 in double, so a product within four rounding errors of a whole number counts as that
 /// number.
 [[nodiscard]] inline std::int64_t nearest_rank(double p, std::int64_t n) {
   SLUICE_ASSERT(0 <= p && p <= 1, "a quantile between 0 and 1");
@@ -74,11 +74,11 @@ class Distribution {
   [[nodiscard]] double max() const { return empty() ? absent() : sorted_.back().value; }
   [[nodiscard]] double min() const { return empty() ? absent() : sorted_.front().value; }
 
-  /// The least value that at least share `p` of all values do not exceed. NaN without values.
+  /// The smallest value that is not exceeded by at least a share `p` of all values. NaN without values.
   [[nodiscard]] double quantile(double p) const { return empty() ? absent() : at_rank(nearest_rank(p, total_)); }
 
-  /// At most about `points` points of the distribution function, each exact: even steps of the fraction, and finer
-  /// steps in the tail (99 % and above), so that a plot resolves the values that matter for an SLO.
+  /// At most about `points` points of the distribution function, each exact. Steps of the fraction are equal, and
+  /// smaller in the tail (99 % and above), so that a plot resolves the values that matter for an SLO.
   [[nodiscard]] std::vector<CdfPoint> cdf(int points) const {
     std::vector<CdfPoint> curve;
     if (empty()) return curve;

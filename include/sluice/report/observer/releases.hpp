@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Releases: the observer that notifies a listener which tokens of which request have just reached their user.
+// Releases: the observer that notifies a listener of the tokens that have just reached their user.
 #pragma once
 
 #include "sluice/report/observer/observer.hpp"
@@ -8,15 +8,15 @@
 
 namespace sluice {
 
-/// `L` is notified of tokens that Delivery has released: the request's generated tokens `first` (counted from 0) and
-/// the `count - 1` after it, due at `when`.
+/// Notifies `L` of tokens that Delivery has released: the request's generated tokens `first` (counted from 0) and the
+/// `count - 1` after it, due at `when`.
 template <class L>
 concept ReleaseListener = requires(L& listener, RequestId id, Tokens first, Tokens count, Seconds when) {
   { listener.released(id, first, count, when) } -> std::same_as<void>;
 };
 
-/// A server streams its tokens from this. A backend that computes real tokens stores them by request
-/// (`CpuMachine::generated`), and Delivery decides only from counts when they are released, so a deposit works for real
+/// A server streams its tokens with this observer. A backend that computes real tokens stores them by request
+/// (`CpuMachine::generated`). Delivery decides when they are released and uses only counts, so a deposit works for real
 /// tokens with any listener. Rejected: notifying the listener when a token is sampled, which is before Delivery's
 /// decision.
 ///

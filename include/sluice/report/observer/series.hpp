@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// The range of one quantity during a bucket. `mean` is over the time that iterations took.
+/// The range of one quantity during a bucket. `mean` is weighted by the time that iterations took.
 struct SeriesRange {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -32,9 +32,9 @@ struct SeriesRange {
 
 /// One bucket of time. An iteration that spans several buckets counts proportionally in each.
 struct SeriesBucket {
-  double seconds = 0; ///< of iterations; less than the width if the engine idled
+  double seconds = 0; ///< time that iterations took; less than the width if the engine idled
   double stall_s = 0;
-  double moved_blocks = 0; ///< both ways
+  double moved_blocks = 0; ///< in both directions
   std::int64_t samples = 0;
   SeriesRange running, waiting, preempted;
   SeriesRange device_used, in_flight, host_used; ///< layer blocks
@@ -59,9 +59,9 @@ struct SeriesBucket {
 
 /// Memory and queue over time in at most `buckets` buckets of equal width, however long the run.
 ///
-/// The width starts at the first iteration's duration. Whenever the run outgrows the buckets, the width doubles and
-/// neighbours are merged. Minimum, maximum and mean of each bucket are exact, so no spike is lost at any width, only
-/// its time within the bucket. Rejected: recording every n-th iteration, which loses spikes.
+/// The width starts at the first iteration's duration. When the run outgrows the buckets, the width doubles and
+/// neighbours are merged. Minimum, maximum and mean of each bucket are exact, so no spike is lost at any width; only
+/// its time within the bucket is. Rejected: recording every n-th iteration, which loses spikes.
 struct Series {
   using role = roles::Observer;
   using hears = Events<events::Planned, events::Iterated>;

@@ -18,7 +18,7 @@ namespace sluice {
 enum class Outcome : std::uint8_t {
   unfinished, ///< waiting, running or preempted when the run ended
   served,     ///< its last token was generated
-  refused,    ///< could not be placed, or was given up
+  refused,    ///< the engine could not place it, or gave it up
   cancelled,  ///< its user left before its last token
 };
 
@@ -30,7 +30,7 @@ struct RequestRecord {
   Seconds longest_gap{0};
   Seconds slo_tbt{std::numeric_limits<double>::infinity()};
   Tokens delivered{0};
-  std::int64_t on_time = 0; ///< tokens that followed another within the SLO
+  std::int64_t on_time = 0; ///< tokens that followed the previous one within the SLO
   std::int64_t missed = 0;  ///< deadlines that passed between two deliveries
 
   Seconds arrival{0};
@@ -38,11 +38,11 @@ struct RequestRecord {
   Tokens prompt{0};
   Tokens output{0};
   std::int32_t times_preempted = 0;
-  std::int32_t reason = -1;  ///< index into `reasons`, of a refused one
-  std::uint32_t session = 0; ///< 0: of no session
+  std::int32_t reason = -1;  ///< of a refused request: index into `reasons`
+  std::uint32_t session = 0; ///< 0: belongs to no session
   std::int32_t turn = 0;
-  Tokens found{0};  ///< prompt tokens whose KV was found when it first joined
-  Tokens loaded{0}; ///< those of them that came from the tier
+  Tokens found{0};  ///< prompt tokens whose KV was found when the request first joined
+  Tokens loaded{0}; ///< the part of them that came from the tier
   Outcome outcome = Outcome::unfinished;
   bool known = false; ///< false for an id that no event named
 
@@ -67,13 +67,13 @@ struct Summary {
 
   struct State {
     std::vector<RequestRecord> requests; ///< by id
-    std::vector<std::string> reasons;    ///< of refusals; equal neighbours share one
+    std::vector<std::string> reasons;    ///< reasons of refusals; equal neighbours share one
     std::vector<WeightedSample> gaps;    ///< in order of time; equal neighbours share a sample
-    std::size_t common_gap = 0;          ///< the sample that last grew, which the next gap most likely equals
+    std::size_t common_gap = 0;          ///< the sample that grew last; the next gap most likely equals it
 
-    std::vector<WeightedSample> planning_s; ///< virtual time of each plan, equal neighbours grouped
+    std::vector<WeightedSample> planning_s; ///< virtual time of each plan; equal neighbours are grouped
     std::vector<float> planning_wall_s;     ///< wall time of each; single precision is finer than any clock here
-    std::int64_t counted_plans = 0;         ///< whose policy said no effort
+    std::int64_t counted_plans = 0;         ///< plans whose policy reported no effort
     double planning_total_s = 0;
     double planning_wall_total_s = 0;
 
@@ -84,7 +84,7 @@ struct Summary {
     double planning_wait_s = 0;
     double device_block_seconds = 0; ///< integral of the resident blocks over busy time
     LayerBlocks device_peak{0};
-    LayerBlocks device_capacity{0}; ///< the largest, if weights give up memory
+    LayerBlocks device_capacity{0}; ///< the largest value, if weights give up memory
     LayerBlocks host_peak{0};
     LayerBlocks to_device{0};
     LayerBlocks to_host{0};
@@ -92,7 +92,7 @@ struct Summary {
     Bytes layer_block_bytes{0};
     Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
 
-    /// Reserves room for these numbers of requests and iterations, so that a run of that size allocates nothing.
+    /// Reserves memory for these numbers of requests and iterations, so that a run of that size allocates nothing.
     void reserve(std::size_t request_count, std::size_t iteration_count) {
       requests.reserve(request_count);
       gaps.reserve(2 * iteration_count);
@@ -132,8 +132,8 @@ struct Summary {
   void on(State& state, const events::Refused& event) const {
     RequestRecord& record = state.record(event.id, event.spec);
     record.outcome = Outcome::refused;
-    // Compared only with the last reason: reasons contain sizes and so often differ, and a search would grow with the
-    // number of refused requests.
+    // Compares only with the last reason: reasons contain sizes and so often differ, and the cost of a search would
+    // grow with the number of refused requests.
     if (state.reasons.empty() || state.reasons.back() != event.reason) state.reasons.emplace_back(event.reason);
     record.reason = static_cast<std::int32_t>(state.reasons.size()) - 1;
     state.last_event = std::max(state.last_event, event.now);
@@ -159,7 +159,7 @@ struct Summary {
     state.last_event = std::max(state.last_event, event.now);
   }
 
-  /// Called for every token: the fields are passed in registers, so the event need not be in memory.
+  /// Called for every token. The fields are passed in registers, so the event need not be in memory.
   void on(State& state, const events::Delivered& event) const { deliver(state, event.row, event.count, event.when); }
 
   void on(State& state, const events::Planned& event) const {
@@ -192,8 +192,8 @@ struct Summary {
   }
 
  private:
-  /// The first of `count` tokens ends a gap, the others follow it at once. A gap that equals the SLO up to rounding (a
-  /// deposit releases one token per SLO) is stored as the SLO itself, so that such gaps share a sample.
+  /// The first of `count` tokens ends a gap; the others follow it at once. A gap that equals the SLO except for
+  /// rounding (a deposit releases one token per SLO) is stored as the SLO itself, so that such gaps share a sample.
   static void deliver(State& state, const RequestRow& row, Tokens count, Seconds when) {
     RequestRecord& record = state.record(row.id, row.spec);
     std::int64_t at_once = count.count();

@@ -24,22 +24,22 @@ enum class TimeCause : std::uint8_t {
   decode,    ///< its next token is computed, in a batch that decodes
   beside,    ///< its next token is computed in an iteration that also computes others' prompts
   again,     ///< its dropped KV is recomputed
-  held,      ///< keeps its memory and sits out while others' prompts are computed
-  crowded,   ///< has its place but computes no token: others' next tokens use up the budget
+  held,      ///< keeps its memory but does not run while others' prompts are computed
+  crowded,   ///< keeps its place but computes no token, because others' next tokens use up the budget
   own_kv,    ///< the batch waited for this request's KV
   others_kv, ///< the batch waited for another request's KV
   weights,   ///< the batch waited for weights
   moves,     ///< the batch waited for swaps, evictions or a plan's moves
   planning,  ///< the batch waited for the planner
-  paused,    ///< preempted, its KV kept
-  dropped,   ///< preempted, its KV dropped
+  paused,    ///< preempted; its KV is kept
+  dropped,   ///< preempted; its KV is dropped
   between,   ///< in the batch, between two iterations: another engine's turn
 };
 inline constexpr std::size_t time_causes = 15;
 
 struct CauseText {
   std::string_view key;  ///< in report.json
-  std::string_view head; ///< of a column
+  std::string_view head; ///< head of a column
   std::string_view text; ///< in a sentence: "3.1 s ..."
 };
 [[nodiscard]] constexpr CauseText text_of(TimeCause cause) {
@@ -79,10 +79,10 @@ struct TimeSpell {
   TimeCause cause = TimeCause::queue;
   std::int64_t begin = 0, end = 0;
   std::int64_t stalled = 0;      ///< stalled part of the spell
-  std::array<RequestId, 4> by{}; ///< if it was held up, the requests of the prompts; if it was preempted, the requests
-                                 ///< that joined then
+  std::array<RequestId, 4> by{}; ///< the requests of the prompts if it was held up; the requests that joined then if it
+                                 ///< was preempted
   std::uint8_t blamed = 0;
-  bool by_more = false; ///< and further requests
+  bool by_more = false; ///< there are further requests
 
   [[nodiscard]] std::int64_t length() const { return end - begin; }
   void blame(RequestId id) {
@@ -114,22 +114,21 @@ struct RequestTime {
   Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
   std::array<double, time_causes> missed{}; ///< deadlines
   double turned_away = 0;                   ///< deadlines of tokens that were not delivered because of a refusal
-  std::int64_t caused = 0;                  ///< time that its own KV made the batch wait
+  std::int64_t caused = 0;                  ///< time that the batch waited for this request's KV
 
-  /// The true value is between `least` and `ticks`: a new entry inherits the ticks of the smallest entry, which it
-  /// replaces.
+  /// The true value is between `least` and `ticks`: a new entry replaces the smallest entry and inherits its ticks.
   struct Blamed {
     RequestId id{};
     std::int64_t ticks = 0, least = 0;
   };
-  std::array<Blamed, 8> stalled_by{}; ///< requests for whose KV it waited longest (Metwally's space saving)
+  std::array<Blamed, 8> stalled_by{}; ///< the requests for whose KV it waited longest (Metwally's space saving)
 
   std::vector<TimeSpell> spells;
   TimeSpell open;          ///< the current spell, which is never merged to save memory
   TimeSpell longest_pause; ///< the longest preempted spell of one kind; empty if none
   TimeSpell longest_held;
 
-  /// Activity since the last delivery, in order; if there is too much, the oldest part is only summed in `older`.
+  /// Activity since the last delivery, in order. If there is too much, the oldest part is only summed in `older`.
   struct Stretch {
     TimeCause cause;
     std::int64_t begin, end;
@@ -138,7 +137,7 @@ struct RequestTime {
   Ticks older{};
   std::int64_t gap_begin = 0; ///< missed deadlines are attributed from this time on
   std::int64_t covered_until = 0;
-  std::int64_t computed_most = 0; ///< the most tokens computed so far; those below are recomputed
+  std::int64_t computed_most = 0; ///< the largest number of tokens computed so far; tokens below it are recomputed
   Seconds last_delivery{0};
   std::int64_t last_step = -2; ///< last step in which it ran
 
@@ -171,7 +170,7 @@ struct RequestTime {
     }
     recent.push_back({cause, begin, since});
   }
-  /// Goes back to the clock's time `now`, which may be a nanosecond before the sum of the rounded parts.
+  /// Returns to the clock's time `now`, which may be a nanosecond before the sum of the rounded parts.
   void take_back_to(std::int64_t now) {
     const auto most = static_cast<std::size_t>(std::max_element(spent.begin(), spent.end()) - spent.begin());
     const auto from = recent.empty() ? most : static_cast<std::size_t>(recent.back().cause);
@@ -184,7 +183,7 @@ struct RequestTime {
     if (!spells.empty()) spells.back().end = std::min(spells.back().end, since);
     open.end = std::min(open.end, since);
   }
-  /// A token reached the user. With a deposit that may be before `since`: later activity belongs to the gap that begins
+  /// A token reached the user. With a deposit this may be before `since`: later activity belongs to the gap that begins
   /// here.
   void deliver(std::int64_t when) {
     gap_begin = when;
@@ -209,8 +208,8 @@ struct RequestTime {
       missed[i] += count * static_cast<double>(gap[i]) / static_cast<double>(all);
   }
   void miss(double count) { miss(count, since); }
-  /// Adds a spell of `cause` from `since` to `until`; call it before `add`, which advances `since`. Keeps at most
-  /// `most` spells, and always the longest of each kind.
+  /// Adds a spell of `cause` from `since` to `until`. Call it before `add`, which advances `since`. Keeps at most
+  /// `most` spells, always including the longest of each kind.
   void add_spell(TimeCause cause, std::int64_t until, std::size_t most, std::int64_t stalled = 0) {
     if (until <= since) return;
     if (open.cause == cause && open.end == since && open.begin < since)
@@ -220,7 +219,7 @@ struct RequestTime {
     keep_longest();
     if (most == 0) return;
     if ((spells.empty() || spells.back().cause != cause) && spells.size() >= most) merge_shortest();
-    if (!spells.empty() && spells.back().cause == cause) // perhaps only because of a merge
+    if (!spells.empty() && spells.back().cause == cause) // possible only after a merge
       spells.back().grow(until, stalled);
     else
       spells.push_back({.cause = cause, .begin = since, .end = until, .stalled = stalled});
@@ -256,7 +255,7 @@ struct RequestTime {
     TimeSpell& longest = pause ? longest_pause : longest_held;
     if (open.length() >= longest.length()) longest = open;
   }
-  /// Makes room: merges the shortest spell, except the first and the last, into the one before it, and also the next
+  /// Frees room: merges the shortest spell, except the first and the last, into the one before it, and also the next
   /// spell if it has the same cause.
   void merge_shortest() {
     if (spells.size() < 3) return;

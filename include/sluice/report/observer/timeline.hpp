@@ -24,7 +24,7 @@ struct TraceAt {
     worst_stall, ///< the iteration with the longest stall; if none stalls, the one that moved most, else the first that
                  ///< decodes
     time,        ///< the iteration that runs at `time`
-    all,         ///< no point: all iterations in full, as far as there is room
+    all,         ///< no point: all iterations in full, while there is room
   };
   Point point = Point::worst_stall;
   Seconds time{0};
@@ -33,7 +33,7 @@ struct TraceAt {
 };
 
 /// Records iterations, plans and requests' phases, and every layer, transfer and stall of the iterations around one
-/// point. Everything is bounded: of a longer run, the surroundings of that point are kept, and omitted items are
+/// point. Everything is bounded: for a longer run, the surroundings of that point are kept, and omitted items are
 /// counted.
 ///
 /// Every iteration is evaluated again, because it may precede the worst stall.
@@ -84,7 +84,7 @@ struct Timeline {
     Seconds when{0};
     std::string reason;
   };
-  /// How interesting an iteration is; earlier fields take precedence.
+  /// Ranks an iteration; earlier fields take precedence.
   struct Interest {
     double stall_s = -1;
     std::int64_t moved_blocks = 0;
@@ -98,10 +98,10 @@ struct Timeline {
     PeakWindow<RecordedIteration> detailed;
     Interest most;
     std::deque<RequestSlice> slices;
-    std::vector<RequestSlice> open; ///< by id: each request's current phase; `end` is not yet valid
+    std::vector<RequestSlice> open; ///< each request's current phase, by id; `end` is not yet valid
     std::deque<PlanMark> plans;
     std::deque<Refusal> refusals;
-    std::int64_t dropped = 0; ///< items within the kept stretch that were dropped for lack of room
+    std::int64_t dropped = 0; ///< items within the kept stretch that were dropped because there was no room
     std::int64_t all_plans = 0;
     Seconds last_event{0};
     Bytes layer_block_bytes{0};
@@ -184,7 +184,7 @@ struct Timeline {
   static constexpr RequestSlice nobody() { return {RequestId{}, Phase::ended, Seconds{0}, Seconds{0}}; }
 
   [[nodiscard]] bool counts_most(State& state, const IterationRecord& record) const {
-    // Until the wanted time, every iteration is nearer to it than all before.
+    // Until the wanted time is reached, every iteration is nearer to it than all earlier ones.
     if (at.point == TraceAt::Point::time) return record.start <= at.time;
     const double stall_s = record.stall.count() > 1e-12 ? record.stall.count() : 0;
     const Interest own{stall_s, (record.to_device + record.to_host).count(), record.decodes > 0};
@@ -197,7 +197,7 @@ struct Timeline {
     return index(id) < state.open.size() && state.open[index(id)].phase != Phase::ended ? &state.open[index(id)]
                                                                                         : nullptr;
   }
-  /// No event reports a request's first start, but the row contains it, and every later event carries the row.
+  /// No event reports a request's first start, but the row contains it, and every later event includes the row.
   void started(State& state, const RequestRow& row) const {
     if (RequestSlice* open = of(state, row.id); open != nullptr && open->phase == Phase::waiting)
       close(state, *open, std::max(open->start, row.running_since), Phase::running);

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// One layer's computation. The compute stream waited for `stall_s` right before `start_s`. Times here and below are
-/// seconds from the iteration's start.
+/// One layer's computation. The compute stream waited for `stall_s` immediately before `start_s`. All times in this
+/// file are seconds from the iteration's start.
 struct LayerSlice {
   int layer = 0;
   double start_s = 0;
@@ -19,7 +19,7 @@ struct LayerSlice {
   StallCause cause = StallCause::none;
 };
 
-/// One layer's transfer for one stream, or for all (stream -1). Layers of L and above are the next token's.
+/// One layer's transfer for one stream, or for all (stream -1). Layers numbered L and above belong to the next token.
 struct TransferSlice {
   int stream = -1;
   int layer = 0;

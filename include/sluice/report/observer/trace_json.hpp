@@ -48,7 +48,7 @@ class TraceWriter {
  private:
   static std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
   static std::string name(RequestId id) { return "r" + std::to_string(index(id)); }
-  /// Counted from 1, for people.
+  /// Numbered from 1, for people.
   static std::string layer_name(int layer) { return "layer " + std::to_string(layer + 1); }
 
   JsonWriter& event(std::string_view type, std::string_view name, int process, std::int64_t track) {
@@ -79,7 +79,7 @@ class TraceWriter {
     double value;
   };
 
-  /// Whether the state has the whole run. Below: whether an event is within the recorded stretch.
+  /// Whether the state has the whole run.
   static bool is_whole(const Timeline::State& state) {
     return state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
   }
@@ -108,7 +108,7 @@ class TraceWriter {
     json_.field("dropped_events", state.dropped);
   }
 
-  /// The same as a track above the others, which marks the recorded stretches.
+  /// The same information as a track above the others, which marks the recorded stretches.
   void mark_extent(const Timeline::State& state) {
     if (state.detailed.empty()) return;
     name_track(engine, extent, "what is shown");
@@ -210,8 +210,8 @@ class TraceWriter {
     double start_s, end_s;
     std::string what, whose;
   };
-  /// The layers' transfers, and the waits without such a transfer: whole requests that return, and evictions that make
-  /// room, cross the link before any layer's transfer, and the evaluator reports only the wait for them.
+  /// The layers' transfers, and the waits without such a transfer. Whole requests that return, and evictions that free
+  /// room, use the link before any layer's transfer; the evaluator reports only the wait for them.
   static std::vector<OnLink> on_link(const RecordedIteration& it) {
     std::vector<OnLink> all;
     for (const TransferSlice& transfer : it.transfers) {
@@ -234,8 +234,7 @@ class TraceWriter {
     return all;
   }
 
-  /// Each transfer goes to the first track that is free; a transfer that continues into the next iteration is written
-  /// there.
+  /// Each transfer goes to the first free track. If it continues in the next iteration, it is written there.
   void write_transfers(const RecordedIteration& it, std::vector<std::int64_t>& lane_end) {
     for (const OnLink& transfer : on_link(it)) {
       const std::int64_t from = ns(it.start_s + transfer.start_s), to = ns(it.start_s + transfer.end_s);

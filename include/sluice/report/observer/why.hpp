@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// Accounts for every nanosecond between a request's arrival and its end: each belongs to exactly one cause, so the
-/// causes add up exactly (times are integer nanoseconds of the run's clock).
+/// Accounts for every nanosecond between a request's arrival and its end. Each nanosecond belongs to exactly one cause,
+/// so the causes add up exactly (times are integer nanoseconds of the run's clock).
 ///
 /// A request in the batch gets the iteration's parts: the wait for the planner, the stalls, the computation. The
 /// iteration is replayed layer by layer to attribute its stalls: the request whose blocks arrived last made the batch
@@ -38,14 +38,14 @@ struct Why {
 
   struct State {
     std::vector<RequestTime> requests; ///< by id
-    std::vector<RequestId> leaving; ///< preempted since the last iteration: the requests that join in the next one took
+    std::vector<RequestId> leaving; ///< preempted since the last iteration; the requests that join in the next one took
                                     ///< their places
     /// Ended requests whose spells are kept, as a heap with the least important one on top.
     std::vector<RequestId> kept;
     std::int64_t last_step = -1;
     // Scratch of one iteration.
     RecordedIteration replayed;
-    std::vector<double> blame; ///< by position in the batch: seconds that the iteration waited for that request's KV
+    std::vector<double> blame; ///< by position in the batch: seconds that the iteration waited for the request's KV
     std::vector<std::size_t> order;
   };
 
@@ -128,8 +128,8 @@ struct Why {
     state.last_step = record.step;
   }
 
-  /// The requests of a run that ended at `end`, all accounted for until then. Unfinished requests include the deadlines
-  /// that passed since their last token (or since their first deadline).
+  /// The requests of a run that ended at `end`, all accounted for until then. For unfinished requests this includes the
+  /// deadlines that passed since their last token (or since their first deadline).
   [[nodiscard]] std::vector<RequestTime> at_end(const State& state, Seconds end) const {
     std::vector<RequestTime> all;
     for (RequestTime of : state.requests) {
@@ -149,7 +149,7 @@ struct Why {
   /// An iteration's time, in ticks.
   struct Parts {
     std::int64_t begin = 0, planning = 0, stall = 0, compute = 0;
-    double weights = 0, moves = 0; ///< shares of the stall; the requests' KV has the rest
+    double weights = 0, moves = 0; ///< shares of the stall; the remainder is the requests' KV
     std::size_t prompts = 0;       ///< requests whose prompt or dropped KV was computed
   };
 
@@ -191,7 +191,7 @@ struct Why {
     state.requests[index(state.kept.back())].spells = {};
     state.kept.pop_back();
   }
-  /// Computes until when the deposit has tokens for the user, who gets one per SLO.
+  /// The time until which the deposit has tokens for the user, who receives one per SLO.
   static void cover(RequestTime& of, const RequestRow& row) {
     const std::int64_t held = row.deposit().count();
     of.covered_until = held > 0 && row.delivered.count() > 0 && std::isfinite(row.spec.slo.tbt.count())
@@ -244,14 +244,14 @@ struct Why {
     }
     of.add(doing, end - of.since);
   }
-  /// Whether more than its next token is computed.
+  /// Whether the request computes more than its next token.
   [[nodiscard]] static bool has_prompt(const RequestRow& row) {
     return row.generated.count() == 0 || row.pending().count() > 1;
   }
   [[nodiscard]] static TimeCause doing_in(const Claim& claim, const RequestRow& row, const Parts& parts,
                                           const RequestTime& of) {
     if (claim.tokens.count() == 0) return parts.prompts > 0 ? TimeCause::held : TimeCause::crowded;
-    // A chunk with both counts as its larger part.
+    // A chunk that contains both counts as its larger part.
     if (row.generated.count() == 0)
       return 2 * (of.computed_most - row.computed.count()) > claim.tokens.count() ? TimeCause::again
                                                                                   : TimeCause::prompt;
@@ -259,7 +259,7 @@ struct Why {
     return parts.prompts > 0 ? TimeCause::beside : TimeCause::decode;
   }
 
-  /// Shares of the stall: requests' KV by position in the batch, weights, and transfers before any layer.
+  /// Computes shares of the stall: requests' KV by position in the batch, weights, and transfers before any layer.
   static void lay_blame(State& state, const IterationRecord& record, Parts& parts) {
     state.blame.assign(record.batch.size(), 0.0);
     double sum = 0;
@@ -280,7 +280,7 @@ struct Why {
         share_layer(state, record, layer, parts);
       }
     }
-    if (sum <= 0) { // longer because of other link traffic: no particular request's transfer
+    if (sum <= 0) { // longer because of other link traffic, not because of a particular request's transfer
       parts.moves = 1;
       return;
     }
@@ -293,7 +293,7 @@ struct Why {
                                     [&](const Claim& claim) { return record.rows[index(claim.slot)].id == id; });
     return static_cast<std::size_t>(found - record.batch.begin());
   }
-  /// Divides a layer that moved as a whole by each request's blocks of it on the host.
+  /// Divides a layer that moved as a whole in proportion to each request's blocks of it on the host.
   static void share_layer(State& state, const IterationRecord& record, const LayerSlice& layer, Parts& parts) {
     const auto blocks = [&](const Claim& claim) {
       const RequestRow& row = record.rows[index(claim.slot)];
@@ -307,7 +307,7 @@ struct Why {
       state.blame[i] += layer.stall_s * blocks(record.batch[i]) / all;
   }
 
-  /// Requests preempted before this iteration made room for those that join in it; the largest of these are named
+  /// Requests preempted before this iteration freed memory for those that join in it; the largest of these are named
   /// first.
   void name_leavers(State& state, const IterationRecord& record) const {
     if (state.leaving.empty()) return;
@@ -323,8 +323,9 @@ struct Why {
     for (const RequestId id : state.leaving) {
       RequestTime& of = state.requests[index(id)];
       const bool away = of.doing == TimeCause::paused || of.doing == TimeCause::dropped;
-      if (!away || of.end != RequestEnd::unfinished) continue;           // already resumed, or ended
-      const std::int64_t end = ticks_of(record.start + record.duration); // it does not run during this iteration
+      if (!away || of.end != RequestEnd::unfinished) continue;           // the request has already resumed or ended
+      const std::int64_t end = ticks_of(record.start + record.duration); // the request does not run during this
+                                                                         // iteration
       of.add_spell(of.doing, end, max_spells);
       of.add(of.doing, end - of.since);
       if (of.open.cause != of.doing) continue;

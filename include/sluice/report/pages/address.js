@@ -3,8 +3,8 @@
 import {chosen, deposits, maxHighlighted, names, scales} from './systems.js';
 import {headOf} from './tables.js';
 
-/// Each choice: its `name` in the address; `say`, its value (null: as the page opened); and `take`, which applies an
-/// address's value (null: none). Invalid values and those of other pages change nothing.
+/// Each choice has a `name` in the address; `say`, which returns its value (null: as the page opened); and `take`,
+/// which applies an address's value (null: none). Invalid values and values of other pages change nothing.
 export const addressed = [];
 export const oneOf = (list, said, otherwise) => list.find(value => String(value) === said) ?? otherwise;
 /// The choice of `view[key]` among some values; the page opens with `opening`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attainment: a bar for each SLO scale, and the per-token kind as a diamond on it.
+// Attainment: a bar for each SLO scale; a diamond on the bar shows per-token attainment.
 import {axisX, linear} from './axes.js';
 import {at, el, node} from './dom.js';
 import {absent, count, percent, tidy, time} from './numbers.js';
@@ -122,7 +122,8 @@ export const attainmentLegend = () => legendOf([
   ...seedEntries(),
 ]);
 export function attainment(host) {
-  const hosts = deposits.map(() => host.appendChild(node('div'))); // all at once, so that each has its final width
+  const hosts = deposits.map(() => host.appendChild(node('div'))); // create all at once, so that each has its final
+                                                                   // width
   deposits.forEach((deposit, i) => attainmentCharts(hosts[i], deposit));
 }
 export function attainmentCsv(drawn) {

@@ -27,9 +27,9 @@ import {
 import {showStretch, stretchAddress, timeCards, timeCsv, timeLegend} from './timeline.js';
 import {letPickWhy, whyAddress, whyBarsCsv, whyCharts, whyLinesCsv} from './why.js';
 
-/// Chooses the systems in colour until the reader does: the best systems that fetch layers while they run, the best
-/// that do not (so that both kinds appear), and the control as a reference. It never chooses the same figures twice,
-/// and chooses variants, whose names begin with their system's name, only if no other systems are left.
+/// Chooses the systems in colour until the reader chooses: the best systems that fetch layers while they run, the best
+/// that do not (so that both kinds appear), and the control as a reference. Never chooses the same figures twice, and
+/// chooses variants, whose names begin with their system's name, only if no other systems are left.
 function chooseNames() {
   if (chosen.byReader) return;
   const able = ranked(shown()).filter(s => !s.same), control = able.filter(s => s.control).slice(0, 1);

@@ -65,7 +65,7 @@ function costColumn(svg, {key, name, hint, show}, rows, {x, cell, head, rowHeigh
   const positive = rows.map(s => s.m[key]).filter(v => !absent(v) && v > 0);
   const most = Math.max(...positive, 0), least = Math.min(...positive);
   const numbers = Math.max(30, ...rows.map(s => textWidth(show(s.m[key])))), room = cell - numbers - 22;
-  // If only the largest bars would be visible: dots on a logarithmic scale.
+  // Draws dots on a logarithmic scale if only the largest bars would be visible.
   const wide = name !== 'stalled' && most / least > 40;
   const place = wide ? logarithmic(least / 1.3, most, 4, room) : linear(0, most || 1, 0, room);
   svg.append(text(x, 12, name, 'b'), text(x, 26, hint, 'm s'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latencies as distribution functions: the highlighted systems in colour, the others behind them in grey.
+// Latencies as distribution functions: the highlighted systems in colour, the others in grey behind them.
 import {axisName, axisX, axisY, linear, logarithmic, logTicks, logTime, timeTicks} from './axes.js';
 import {grey} from './controls.js';
 import {at, node} from './dom.js';
@@ -15,7 +15,7 @@ const latencies = [
   {key: 'e2e', name: 'arrival to last token (E2E)', slo: () => 0},
 ];
 
-/// The ends of the time axis, up to P99.9, since one gap of an hour would squeeze all others.
+/// The time axis ends at P99.9 at most, since one gap of an hour would squeeze all others.
 function rangeOf(curves) {
   const positive = curves.flat().map(p => p[0]).filter(v => v > 0).sort((a, b) => a - b);
   const lasts = curves.filter(c => c.length).map(c => (c.find(p => p[1] >= 0.999) || c.at(-1))[0]);
@@ -75,7 +75,7 @@ export function distributionLegend() {
   return legendOf([...highlighted().map(entryOf), ...(others ? [grey()] : [])]);
 }
 export function distributions(host) {
-  const hosts = latencies.map(() => host.appendChild(node('div'))); // all there, so that each has its width
+  const hosts = latencies.map(() => host.appendChild(node('div'))); // create all first, so that each has its width
   latencies.forEach((latency, i) => cdfChart(hosts[i], latency, latency.slo(shown()[0] || {})));
 }
 export function distributionCsv(drawn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of an exploration: a ranking as a picture, and the gain of each choice of a model. A model's colour, marker
-// and position follow its place in its role's list.
+// and position follow from its position in its role's list.
 import {addressed, choiceOf} from './address.js';
 import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, logTime, multiples} from './axes.js';
 import {controlRow} from './controls.js';
@@ -38,8 +38,8 @@ const measures = {
 };
 
 const best = systems.filter(r => r.rank > 0).slice(0, 30), rates = best.map(measures.throughput.of);
-/// If the best systems all serve everything that arrives, their throughput is the same, so the page opens with the mean
-/// E2E.
+/// If the best systems all serve every request that arrives, their throughput is the same, so the page opens with the
+/// mean E2E.
 const isServed = Math.max(...rates) < 1.05 * Math.min(...rates);
 const opening = {
   role: data.marginals[0]?.role ?? 0,
@@ -74,7 +74,7 @@ function controls() {
 // The ranking: attainment upwards, cost to the right
 const isDrawn = r => !absent(measures[view.x].of(r)) && !absent(attained(r));
 const drawnRows = () => (view.all ? systems : best).filter(isDrawn);
-/// The Pareto front: rows for which no drawn row is better in both.
+/// The Pareto front: the rows for which no drawn row is better in both.
 function frontOf(drawn) {
   const {of, more} = measures[view.x], order = more ? (a, b) => of(b) - of(a) : (a, b) => of(a) - of(b);
   const sorted = drawn.filter(r => !r.control).sort((a, b) => order(a, b) || attained(b) - attained(a));

@@ -18,11 +18,11 @@ const shows = {
   time,
   plain
 };
-/// The axis that is drawn to the right at first: of numbers if there is one, and with most values, since a line of two
-/// points shows no shape.
+/// The axis that is initially drawn to the right: an axis of numbers if there is one, and the one with most values,
+/// since a line of two points shows no shape.
 const longest = [...axes].sort((a, b) => (b.numbers - a.numbers) || (b.values.length - a.values.length))[0];
-/// The figure, the axis to the right, the axis with a panel for each value (null: the page chooses), the other axes'
-/// values.
+/// The selection: the figure, the axis to the right, the axis with a panel for each value (null: the page chooses), and
+/// the other axes' values.
 const view = {
   figure: figures[0].key,
   x: longest.name,
@@ -33,7 +33,7 @@ const figureShown = () => figures.find(f => f.key === view.figure);
 const otherAxes = () => axes.filter(a => a.name !== view.x);
 const panels = () => view.panel === null ? [null] : axisNamed(view.panel).values;
 
-/// The second axis by panels, the first value of all further ones.
+/// The second axis gets panels; all further axes start at their first value.
 function chooseAxes() {
   const others = otherAxes();
   if (view.panel === view.x || (view.panel !== null && !axisNamed(view.panel))) view.panel = null;
@@ -41,7 +41,7 @@ function chooseAxes() {
   for (const axis of others)
     if (!(axis.name in view.fixed)) view.fixed[axis.name] = axis.values[0];
 }
-/// Chooses the systems in colour until the reader does: the best by the mean over all cells, and the control as a
+/// Chooses the systems in colour until the reader chooses: the best by the mean over all cells, and the control as a
 /// reference.
 function chooseNames() {
   if (chosen.byReader) return;
@@ -64,7 +64,7 @@ function controls() {
   systemControls();
 }
 
-/// A value's number on the axis to the right: itself, or for names its place among them.
+/// A value's number on the axis to the right: the value itself, or for names their index.
 function placeIn(value) {
   const axis = axisNamed(view.x);
   return axis.numbers ? value : axis.values.indexOf(value);
@@ -93,7 +93,7 @@ const placeText = panel => panel === null ? '' : ', ' + panelName(panel);
 function drawLine(svg, name, points, panel, x, y) {
   const slot = slotOf(name), paint = slot < 0 ? 'var(--other)' : colour(slot), show = shows[figureShown().unit];
   const dash = {'stroke-dasharray': slot < 0 ? null : dashes[slot] || null};
-  const isName = !axisNamed(view.x).numbers; // between two names there is nothing, so no line
+  const isName = !axisNamed(view.x).numbers; // between two names there are no values, so there is no line
   const d = isName ? '' : polyline(points.map(p => [x(p.at), y(p.v)]));
   if (d) svg.append(tipped(stroke(d, paint, slot < 0 ? 1 : 2.2, dash), name));
   for (const p of points) {
@@ -141,7 +141,7 @@ function draw() {
   const drawn = panels(), host = emptied('plots');
   const range = rangeOf(names.flatMap(n => drawn.flatMap(panel => pointsOf(n, panel))));
   host.className = drawn.length > 2 ? 'three' : drawn.length > 1 ? 'two' : '';
-  const hosts = drawn.map(() => host.appendChild(node('div'))); // all there, so that each has its width
+  const hosts = drawn.map(() => host.appendChild(node('div'))); // create all first, so that each has its width
   drawn.forEach((panel, i) => panelChart(hosts[i], panel, range, Math.min(3, drawn.length)));
   const entries = systemEntries(systems.filter(isChosen));
   if (manySeeds) entries.push([swatch(stroke('M11 1V11M8 1h6M8 11h6', 'var(--fg)', 1.4)), intervalText()]);

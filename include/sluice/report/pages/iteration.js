@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One iteration: its layers, the transfers that they wait for, and where every request's layers were.
+// One iteration: its layers, the transfers that they wait for, and the places of every request's layers.
 import {axisX, linear, linearTicks} from './axes.js';
 import {at, emptied, node} from './dom.js';
 import {percent, tidy, time} from './numbers.js';
@@ -91,8 +91,8 @@ function placesOf(it, width) {
     x: linear(0, it.duration, left, right)
   };
 }
-/// Whether a box of this width has room for its layer's number, which may cross its edges only if the neighbours have
-/// none.
+/// Whether a box of this width has room for its layer's number. The number may cross the box's edges only if the
+/// neighbours have no number.
 function hasNumber(layer, width, every) {
   const needed = textWidth(String(layer + 1));
   return width > needed + 2 || (width > 7 && isNumbered(layer, every) && width * every > needed + 4);
@@ -226,7 +226,7 @@ function iterationLegend(it, {lanes, placed}) {
   return legendOf(entries);
 }
 
-/// The system with which the page opens: an instructive one, in colour and with a row for each request.
+/// The system with which the page opens: an instructive one that is in colour and has a row for each request.
 function instructive(able) {
   const longest = list => [...list].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
   const coloured = able.filter(s => slotOf(s.name) >= 0 && s.iteration.transfers.length > 0);

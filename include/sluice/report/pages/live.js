@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live page of a server: it polls the server's state and shows it.
+// The live page of a server: polls the server's state and shows it.
 import {at, node} from './dom.js';
 import {showTime} from './live_charts.js';
 import {showLogs, showPlan} from './live_plans.js';

@@ -5,11 +5,11 @@ import {bytes, digits, tidy} from './numbers.js';
 import {age, mark, say, short} from './live_text.js';
 
 const shownSeconds = 300;
-/// A state lasts until the next: spans [from, to, value].
+/// A state lasts until the next one: spans [from, to, value].
 const statesOf = (history, values, now) =>
     history.time_s.map((t, i) => [t, i + 1 < history.time_s.length ? history.time_s[i + 1] : now, values[i]]);
-/// A counter's difference over that of `per` (default: the time). A sample that closely follows another is merged with
-/// it, since a rate over ten milliseconds fluctuates.
+/// A counter's difference divided by that of `per` (default: the time). A sample that closely follows another is merged
+/// with it, since a rate over ten milliseconds fluctuates.
 function ratesOf(history, values, now, per = history.time_s) {
   const t = history.time_s, close = 0.5 * history.every_s, spans = [];
   let from = 0;
@@ -20,7 +20,9 @@ function ratesOf(history, values, now, per = history.time_s) {
     spans.push([t[from], t[i], over > 0 ? (values[i] - values[from]) / over : 0, from]);
     from = i;
   }
-  if (t.length && now > t.at(-1) + history.every_s) spans.push([t.at(-1), now, 0, t.length - 1]); // no change since
+  if (t.length && now > t.at(-1) + history.every_s)
+    spans.push([t.at(-1), now, 0, t.length - 1]); // no change since
+                                                  // then
   return spans;
 }
 /// The end of an axis: a round number whose half is round too.
@@ -86,7 +88,7 @@ function chart(name, lines, show, least) {
 
 const rounded = v => Number(v.toPrecision(3));
 const number = v => short(rounded(v));
-let blockBytes = 0; // of one layer; 0: not known, and memory is in blocks
+let blockBytes = 0; // bytes of one layer's block; 0: unknown, so memory is shown in blocks
 const memory = v => blockBytes ? bytes(rounded(v)) : number(v);
 const percentOf = v => digits(100 * v).replace(/\.0+$/, '') + ' %';
 const drawMemory = chart('KV; dotted: what the device has room for', ['on the device', 'on the host'], memory, 1);

@@ -8,7 +8,7 @@ export const places = [
   ['s', 'hidden states on the host'],
   ['n', 'nowhere: rebuilt each step'],
 ];
-/// Layers of one place next to each other: [place, first, how many].
+/// Groups adjacent layers with the same place: [place, first, how many].
 const runsOf = layers => [...layers.matchAll(/(.)\1*/g)].map(run => [run[1], run.index, run[0].length]);
 
 /// Full height: on the device; lower half: on the host; a slit with a mark above: hidden states; a line: nowhere.
@@ -41,7 +41,7 @@ export function placesText(layers) {
   const counts = places.map(([place, name]) => [[...layers].filter(l => l === place).length, name]);
   return counts.filter(([n]) => n).map(([n, name]) => `${n} ${name}`).join(', ');
 }
-/// Which layers are in a place: 3, 7, 11–13.
+/// The layers that are in a place: 3, 7, 11–13.
 export function whichLayers(layers, place) {
   const runs = runsOf(layers).filter(run => run[0] === place);
   return runs.map(([, from, length]) => length === 1 ? `${from}` : `${from}–${from + length - 1}`).join(', ');

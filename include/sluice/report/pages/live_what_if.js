@@ -34,7 +34,7 @@ function showWhatIf(w) {
   if (simulated.length) at('if-rows').replaceChildren(whatIfRow(w.system, 'as served', w.served, true), ...simulated);
   say(at('if-note'), notesOf(w));
 }
-/// Asks once a minute, since each question may cost the server a replay on its spare thread, and soon again while the
+/// Asks once a minute, because each question may cost the server a replay on its spare thread, and sooner while the
 /// server computes. A server that replays nothing answers 404, and the section stays hidden.
 export async function askWhatIf(isWatched) {
   let wait = 5000;

@@ -6,19 +6,19 @@ import {dressFigures, dressTables} from './save.js';
 import {restartPictures} from './svg.js';
 import {sortTables} from './tables.js';
 
-/// Whether the page is drawn for a printer. Then each figure is drawn for a sheet of this width, which the style
-/// scales.
+/// Whether the page is drawn for a printer. If so, each figure is drawn for a sheet of this width, and the style scales
+/// it.
 export let paper = false;
 const sheet = 1280;
 export const widthOf = (host, columns = 1) =>
     paper ? Math.floor((sheet - 24 * (columns - 1)) / columns)
           : Math.max(300, Math.floor(host.getBoundingClientRect().width || 600));
 
-/// The kind's part: `draw` draws all pictures; `csv` has for each element that holds pictures a function of a picture's
-/// figure and its number there, which returns the rows of its CSV file.
+/// The kind's part: `draw` draws all pictures. `csv` maps each element that contains pictures to a function; from a
+/// picture's figure and its index, the function returns the rows of its CSV file.
 let kind = null;
 
-/// After part of the page was drawn: its buttons, and its address.
+/// Called after part of the page was drawn: updates its buttons and its address.
 export function finish() {
   if (!paper) dressFigures(kind.csv);
   remember();

@@ -47,7 +47,8 @@ function pairChart(host, key) {
   const right = width - Math.min(190, 8 + Math.max(...verdicts.map(v => textWidth(v)))) - numbers;
   const rowHeight = paper ? 15 : 19, top = 22, height = top + rows.length * rowHeight + 26;
 
-  // From the first to the last percentile of the seeds, so that one seed of one system does not squeeze the others.
+  // The axis spans from the first to the last percentile of the seeds, so that one seed of one system does not squeeze
+  // the others.
   const all = rows.flatMap(s => s.pairs[key].each).filter(v => !absent(v)).sort((a, b) => a - b);
   const quantile = f => all[Math.min(all.length - 1, Math.floor(f * all.length))];
   const low = Math.min(0, quantile(0.01)), high = Math.max(0, quantile(0.99)), room = (high - low) * 0.04 || 1;
@@ -72,7 +73,7 @@ export function pairCharts() {
   at('pairs').hidden = !manySeeds;
   if (!manySeeds) return;
   const keys = Object.keys(judgedFigures), parent = emptied('pair-charts');
-  const hosts = keys.map(() => parent.appendChild(node('div'))); // all there, so that each has its width
+  const hosts = keys.map(() => parent.appendChild(node('div'))); // create all first, so that each has its width
   keys.forEach((key, i) => pairChart(hosts[i], key));
 }
 export function pairCsv() {

@@ -12,23 +12,23 @@ function csvCell(v) {
 }
 export const csvOf = rows => rows.map(row => row.map(csvCell).join(',') + '\n').join('');
 
-/// In a sweep, a run's position on the axes comes before its name, as in the tables beside the page.
+/// In a sweep, a run's position on the axes comes before its name, as in the CSV tables in the page's folder.
 const placeHead = distinct((data.cells || []).flatMap(cell => Object.keys(cell)));
 export const runHead = [...placeHead, 'system', 'deposit', 'slo_scale'];
 export const runOf = s => [...placeHead.map(axis => data.cells[s.cell][axis]), s.name, s.deposit, s.scale];
-/// A picture of one run is of the first seed, which it names.
+/// A picture of one run shows the first seed, and names it.
 export const seedHead = [...runHead, 'seed'];
 export const firstSeed = s => [...runOf(s), data.seeds[0]];
-/// A number of all seeds: its mean, the ends of its interval, and each seed's value if the page has it.
+/// A number over all seeds: its mean, the ends of its interval, and each seed's value if the page has it.
 export const ends = key => manySeeds ? [key + '_least', key + '_most'] : [];
 export const endsOf = interval => manySeeds ? interval || [null, null] : [];
 export const eachHead = key => manySeeds ? data.seeds.map(seed => `${key}_seed_${seed}`) : [];
 export const eachOf = values => manySeeds ? data.seeds.map((_, i) => values ? values[i] : null) : [];
 export const meansHead = manySeeds ? ['seeds'] : [], means = manySeeds ? [data.seeds.length] : [];
 
-/// A table's numbers, unrounded. Its heads have the columns' names (`data-key`); a column that repeats another's
-/// numbers as text (`data-told`) is left out, and one that is no mean of seeds (`data-exact`) has no interval. A cell
-/// may have another text for the file (`data-text`).
+/// A table's numbers, unrounded. Its heads have the columns' names (`data-key`). A column that repeats another's
+/// numbers as text (`data-told`) is omitted; a column that is not a mean over seeds (`data-exact`) has no interval. A
+/// cell may have another text for the file (`data-text`).
 export function tableRows(table) {
   const heads = [...headOf(table).cells], rows = [...table.tBodies[0].rows];
   const groups = [...table.tHead.rows[0].cells].flatMap(cell => Array(cell.colSpan).fill(cell.textContent.trim()));
@@ -93,7 +93,7 @@ const csvButton = (name, rows) => saveButton('CSV', name, 'text/csv', () => csvO
 const saveButtons = (...buttons) => node('span', {class: 'save no-print'}, ...buttons);
 
 /// Two buttons on each picture that has none yet: in its caption, or on a line above it, since a picture has text up to
-/// its edges. `csv`: as `openPage` has it.
+/// its edges. `csv`: see `openPage`.
 export function dressFigures(csv) {
   for (const [id, rows] of Object.entries(csv)) {
     const figures = [...at(id).querySelectorAll('figure')].filter(f => f.querySelector('svg[role=img]'));
@@ -109,7 +109,7 @@ export function dressFigures(csv) {
     });
   }
 }
-/// One button on each table, beside its name: the right end of a wide table is out of sight.
+/// One button on each table, next to its name: the right end of a wide table is out of sight.
 export function dressTables() {
   document.querySelectorAll('caption').forEach(
       ({firstElementChild: name,

@@ -3,7 +3,7 @@
 import {at, el, node} from './dom.js';
 
 export const colour = slot => `var(--c${slot})`;
-/// One for each colour, so that nothing on a page differs only by colour.
+/// A hatch for each colour, so that nothing on a page differs only by colour.
 export const dashes = ['', '7 3', '2 3', '10 3 2 3', '14 4', '5 2 1 2'];
 
 let pictures = 0;
@@ -72,7 +72,7 @@ export function hatched(kind, x, y, w, h, paint) {
   return made;
 }
 
-/// A circle, square, triangle, diamond, triangle on its head, or cross.
+/// A circle, square, triangle, diamond, inverted triangle, or cross.
 export function marker(kind, x, y, r, paint, hollow = false) {
   const style = {fill: hollow ? 'var(--card)' : paint, stroke: paint, 'stroke-width': hollow ? 1.6 : 1};
   const across = 2 * r, half = 1.2 * r, tall = 2.1 * r, wide = 2.4 * r, edge = 1.3 * r;

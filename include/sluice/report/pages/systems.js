@@ -29,7 +29,7 @@ export const slotOf = name => chosen.names.indexOf(name);
 export const scaleName = x => '×' + tidy(digits)(x);
 export const labelOf = s => s.name + (s.control ? ' (control)' : '');
 
-/// Puts these names in colour. A name that is in colour already keeps its colour.
+/// Sets the names that are in colour. A name that is already in colour keeps its colour.
 export function colourOnly(wanted) {
   const fresh = wanted.filter(n => !chosen.names.includes(n));
   chosen.names = [...chosen.names.map(n => wanted.includes(n) ? n : fresh.shift()).filter(Boolean), ...fresh];
@@ -42,7 +42,7 @@ export function colourBest(ranking, controls) {
 
 /// A livelocked engine's partial results are no attainment of the workload.
 const standing = s => s.livelocked ? -1 : s.m.tbt_attainment ?? -1;
-/// The best first, the control last, and duplicates right after their original.
+/// Orders rows: the best first, the control last, and duplicates right after their original.
 export function ranked(list) {
   const sorted = [...list].sort((a, b) => (a.control - b.control) || (standing(b) - standing(a)));
   return sorted.filter(s => !s.same).flatMap(s => [s, ...sorted.filter(d => d.same === s.name)]);
@@ -50,5 +50,5 @@ export function ranked(list) {
 
 /// Both ends of an unknown interval are null.
 export const isKnown = interval => Boolean(interval) && !absent(interval[0]);
-/// "34.6 ms a token". Where requests have several SLOs, a row has none.
+/// "34.6 ms a token". A row has no SLO if its requests have several.
 export const sloText = (s, show) => Number.isFinite(s.slo) ? `${show(s.slo)} a token` : 'each request\'s own SLO';

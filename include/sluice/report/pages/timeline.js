@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory and queue over time: one card for each highlighted system, all on the same axes, but a control that takes much
-// longer on a time axis of its own.
+// Memory and queue over time: one card for each highlighted system. All cards have the same axes, except a control that
+// takes much longer, which has its own time axis.
 import {axisX, axisY, linear, linearTicks, multiples, timeTicks} from './axes.js';
 import {at, el, node} from './dom.js';
 import {bytes, count, percent, plain, tidy, time} from './numbers.js';
@@ -26,10 +26,10 @@ export const stretchAddress = {
 
 const timeRows = () => highlighted().filter(s => s.series.t.length > 0);
 const wholeTime = rows => [Math.min(...rows.map(s => s.series.start)), Math.max(...rows.map(s => s.series.end))];
-/// The ranked systems among the rows, whose time axis all cards share; without any, all rows.
+/// The ranked systems among the rows, whose time axis all cards share; if there are none, all rows.
 const ofOneAxis = rows => rows.some(s => !s.control) ? rows.filter(s => !s.control) : rows;
 /// The end of a card's time axis. A control serves one request at a time and may take ten times as long: on a common
-/// axis all others would be a sliver.
+/// axis all other systems would shrink to a sliver.
 const endOf = (s, shared) => s.series.end > 2 * shared ? s.series.end : shared;
 /// The columns of a series within the stretch.
 function columnsWithin(series) {
@@ -95,7 +95,7 @@ function timePicture(s, t, width) {
   return picture(width, card.height, `Memory and queue of ${s.name} over time`,
                  `${kv}; ${queue}; ${percent(s.m.stall_share)} % of iteration time stalled.`);
 }
-/// The numbers below the pointer; drawing over the card shows a stretch.
+/// Shows the numbers below the pointer; dragging across the card selects a stretch.
 function timeTarget(svg, s, t, width, {from, end, right, unit}) {
   const {left} = card, spot = target(left, 10, right - left, 230), span = (end - from) / (right - left);
   const timeAt = x => from + (x - left) * span;

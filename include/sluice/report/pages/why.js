@@ -50,7 +50,7 @@ const causeMarks = [
   ['var(--c2)', 'diagonal'], // its prompt
   ['var(--c2)', 'grid'],     // computes again
   ['var(--c0)', ''],         // decodes
-  ['var(--c4)', ''],         // decodes beside others' prompts
+  ['var(--c4)', ''],         // decodes together with others' prompts
   ['var(--c4)', 'dots'],     // held up or crowded out
   ['var(--c1)', 'grid'],     // stalls
   ['var(--c3)', 'back'],     // paused
@@ -94,7 +94,7 @@ function causeBars(host, key, title, show) {
   host.append(figure('', svg));
 }
 
-/// A request's spells on its line; below each the stalled part of it.
+/// A request's spells on its line; the stalled part of each is below it.
 function spellBoxes(request, x, y, rowHeight) {
   return request.spells.map(([cause, begin, end, stalled]) => {
     const from = x(begin), width = x(end) - x(begin);
@@ -144,8 +144,8 @@ export function whyCharts() {
   if (!able.length) return;
   for (const id of ['why-bars', 'why-lines', 'why-text']) emptied(id);
   emptied('why-legend').append(legendOf(data.causes.map((cause, i) => [swatch(causeBox(i, 0.5, 1, 21, 10)), cause])));
-  const hosts = ['spent', 'missed'].map(() => at('why-bars').appendChild(node('div'))); // both at once, so that each
-                                                                                        // has its final width
+  const hosts = ['spent', 'missed'].map(() => at('why-bars').appendChild(node('div'))); // create both first, so that
+                                                                                        // each has its final width
   causeBars(hosts[0], 'spent', 'time of all requests', time);
   causeBars(hosts[1], 'missed', 'deadlines missed', count);
   const lined = able.filter(s => s.time.requests.length);

@@ -16,8 +16,8 @@ namespace sluice {
 /// The confidence: how often an interval contains the true mean.
 inline constexpr double usual_confidence = 0.95;
 
-/// The mean of some values, and the limits that contain the true mean with a given confidence. Without values all are
-/// NaN; with one value the mean is that value and the limits are NaN, since one seed says nothing about another.
+/// The mean of some values, and the limits that contain the true mean with a given confidence. Without values, all are
+/// NaN. With one value, the mean is that value and the limits are NaN, since one seed does not predict another.
 struct Interval {
   static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
   double mean = absent, least = absent, most = absent;
@@ -34,12 +34,12 @@ struct Interval {
 
 namespace detail {
 
-/// Mean, and standard error of the mean: NaN below two values.
+/// Computes the mean and its standard error, which is NaN for fewer than two values.
 struct MeanError {
   double mean = Interval::absent, error = Interval::absent;
 };
 
-/// `at(i)` is the i-th of `count` values. In two passes: a single pass would lose differences in the last digits.
+/// `at(i)` is the i-th of `count` values. Uses two passes: a single pass would lose small differences to rounding.
 template <class At>
 [[nodiscard]] MeanError mean_error(std::size_t count, At&& at) {
   if (count == 0) return {};
@@ -57,10 +57,11 @@ template <class At>
 /// The mean of `values`, one per seed, with its interval by Student's t. NaN values (a figure that a run lacks) are
 /// left out and not counted.
 ///
-/// Why t: seeds are drawn independently, there are few of them, and a figure of a run is itself a mean over hundreds of
-/// requests, and therefore nearly normal. For five normal values t covers the true mean in 95 % of cases; 1.96 standard
-/// errors cover it in 88 % and a percentile bootstrap in 84 %. For figures with a long tail on one side (a longest gap)
-/// t covers less: 88 % for five exponential values, 89 % for eight (tests/report/statistics/coverage_test.cpp).
+/// Why Student's t: seeds are drawn independently, there are few of them, and a figure of a run is itself a mean over
+/// hundreds of requests, and therefore nearly normal. For five normal values t covers the true mean in 95 % of cases;
+/// 1.96 standard errors cover it in 88 %, and a percentile bootstrap in 84 %. For figures with a long tail on one side
+/// (a longest gap) t covers less: 88 % for five exponential values, 89 % for eight
+/// (tests/report/statistics/coverage_test.cpp).
 [[nodiscard]] inline Interval mean_interval(std::span<const double> values, double confidence = usual_confidence) {
   std::size_t count = 0;
   for (const double value : values) count += std::isnan(value) ? std::size_t{0} : 1;

@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// Options for resampling pairs. If fewer different resamples exist than `resamples`, all of them are enumerated, each
-/// with its probability, instead of drawn: 6,435 of eight values. All comparisons have the same default seed, so equal
+/// Options for resampling pairs. If fewer different resamples exist than `resamples`, all of them are enumerated with
+/// their probabilities instead of drawn: eight values have 6,435. All comparisons have the same default seed, so equal
 /// pairs give equal intervals.
 struct BootstrapOptions {
   std::size_t resamples = 10'000;
@@ -28,16 +28,16 @@ struct BootstrapOptions {
 /// One figure of two systems over the same seeds.
 struct Paired {
   Interval difference;    ///< of the first minus the second
-  std::size_t wins = 0;   ///< pairs in which the first has more
-  std::size_t losses = 0; ///< in which it has less
-  /// The probability of a difference at least as far from 0 where there is none: 0 is in the interval of 1 - p. NaN
-  /// where the pairs cannot judge.
+  std::size_t wins = 0;   ///< pairs in which the first is larger
+  std::size_t losses = 0; ///< pairs in which the first is smaller
+  /// The probability that the difference is at least this far from 0 if the true difference is 0; 0 is in the interval
+  /// with confidence 1 - p. NaN if the pairs cannot decide.
   double p = Interval::absent;
 
   [[nodiscard]] std::size_t pairs() const { return difference.count; }
   /// Whether these pairs can distinguish the two; one pair cannot.
   [[nodiscard]] bool judged() const { return difference.known(); }
-  /// Whether the pairs do not show which of the two has more.
+  /// Whether the pairs leave open which of the two is larger.
   [[nodiscard]] bool tie() const { return judged() && difference.contains(0); }
 };
 
@@ -54,8 +54,8 @@ inline constexpr std::size_t least_bootstrapped = 8;
   return n == 0 || count >= static_cast<double>(most) ? most : static_cast<std::size_t>(std::llround(count));
 }
 
-/// Calls `visit(counts, weight)` for every resample: how often each of `n` values is in it, and in how many of n^n
-/// draws, relative to n!.
+/// Calls `visit(counts, weight)` for every resample. `counts`: how often each of `n` values is in the resample.
+/// `weight`: in how many of n^n draws it occurs, relative to n!.
 template <class Visit>
 void each_resample(std::size_t n, Visit&& visit) {
   std::vector<std::uint32_t> counts(n, 0);
@@ -84,13 +84,13 @@ class WeightedValues {
     std::sort(all_.begin(), all_.end());
     for (auto& [value, weight] : all_) weight = total_ += weight;
   }
-  /// The least value with at least a share `p` of the weight at it or below.
+  /// The smallest value for which at least a share `p` of the weight is at or below it.
   [[nodiscard]] double quantile(double p) const {
     const auto reaches = [&](const auto& one) { return one.second >= p * total_; };
     const auto found = std::find_if(all_.begin(), all_.end(), reaches);
     return found == all_.end() ? all_.back().first : found->first;
   }
-  /// The share of the weight below `value`, and at it or below.
+  /// The shares of the weight below `value`, and at or below it.
   [[nodiscard]] double below(double value) const {
     return share(std::partition_point(all_.begin(), all_.end(), [&](const auto& one) { return one.first < value; }));
   }
@@ -101,11 +101,12 @@ class WeightedValues {
  private:
   using Iterator = std::vector<std::pair<double, double>>::const_iterator;
   [[nodiscard]] double share(Iterator end) const { return end == all_.begin() ? 0 : std::prev(end)->second / total_; }
-  std::vector<std::pair<double, double>> all_; ///< value and weight; once sorted, the weight up to it
+  std::vector<std::pair<double, double>> all_; ///< value and weight; once sorted, the weight up to and including the
+                                               ///< value
   double total_ = 0;
 };
 
-/// An interval, and the probability of the mean where the true one is 0.
+/// An interval, and the probability of the mean if the true mean is 0.
 struct Bootstrapped {
   Interval interval;
   double p = Interval::absent;
@@ -115,7 +116,7 @@ struct Bootstrapped {
 [[nodiscard]] inline Bootstrapped bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
   const std::size_t n = values.size();
   const MeanError of = mean_error(n, [&](std::size_t i) { return values[i]; });
-  // A resample of one value drawn n times has no spread, except for rounding, which is ignored.
+  // A resample of one value drawn n times has no spread except for rounding, so it is ignored.
   const double none = 1e-9 * (of.error + std::abs(of.mean));
   if (!(of.error > none)) return {{of.mean, of.mean, of.mean, n}, of.mean == 0 ? 1.0 : 0.0};
   WeightedValues errors; // of resampled means, in their standard errors
@@ -149,15 +150,15 @@ struct Bootstrapped {
 } // namespace detail
 
 /// `a` minus `b`, value by value; both have the same seeds in the same order. A workload's effects on both (a burst, a
-/// long prompt) cancel in the difference, so a few pairs show more than many separate runs. A pair with a NaN is left
+/// long prompt) cancel in the difference, so a few pairs reveal more than many separate runs. A pair with a NaN is left
 /// out.
 ///
-/// The interval is the studentized bootstrap's: differences are resampled with replacement, each time with that
-/// resample's standard error, and the quantiles of their t bound the mean's error. With fewer than eight pairs it is
+/// The interval is a studentized bootstrap: differences are resampled with replacement, each time with that resample's
+/// standard error, and the quantiles of their t limit the mean's error. With fewer than eight pairs the interval is
 /// Student's t, which needs nearly normal differences. Rejected because of their coverage for 95 % intervals of 5 to 20
-/// pairs from several distributions (tests/report/statistics/coverage_test.cpp has the chosen method's): the percentile
-/// bootstrap (84 to 93 %); BCa, which corrects skewness but not the low variance of few values; Student's t throughout,
-/// which covers less for skewed differences.
+/// pairs from several distributions (tests/report/statistics/coverage_test.cpp checks the chosen method): the
+/// percentile bootstrap (84 to 93 %); BCa, which corrects skewness but not the low variance of few values; Student's t
+/// throughout, which covers less for skewed differences.
 [[nodiscard]] inline Paired paired(std::span<const double> a, std::span<const double> b,
                                    const BootstrapOptions& options = {}) {
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");
@@ -185,10 +186,10 @@ struct Bootstrapped {
   return result;
 }
 
-/// Holm's correction: of the probabilities of several comparisons, which stay below 1 - `confidence` if all of them are
-/// to be true together with that confidence. NaN stands for none. Holm 1979, "A simple sequentially rejective multiple
-/// test procedure". Rejected: Bonferroni, which finds fewer at the same confidence; the false discovery rate, which
-/// promises less.
+/// Holm's correction for several comparisons: returns which of them may be called differences, so that all of these are
+/// real together with probability `confidence`. A NaN is no comparison. Holm 1979, "A simple sequentially rejective
+/// multiple test procedure". Rejected: Bonferroni, which finds fewer differences at the same confidence; the false
+/// discovery rate, which guarantees less.
 [[nodiscard]] inline std::vector<bool> hold_together(std::span<const double> p, double confidence = usual_confidence) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < p.size(); ++i)

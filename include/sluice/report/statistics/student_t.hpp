@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// student_t_quantile: the error of a mean of few values, in standard errors.
+// student_t_quantile: the error of the mean of a few values, in standard errors.
 #pragma once
 
 #include "sluice/core/assert.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentSessionsReader: recorded sessions of coding agents, one file each.
+// AgentSessionsReader: reads recorded sessions of coding agents, one file each.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -18,15 +18,15 @@
 
 namespace sluice {
 
-/// The traces of kv-cache-tester (callanjfox, Apache-2.0): a session per file, or a folder of such files, which are
-/// sessions in the order of their names. A file has `block_size` and `requests`; a request has `t` (seconds from the
-/// session's start), `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, of this session
-/// only) and `api_time`, how long its answer took.
+/// The traces of kv-cache-tester (callanjfox, Apache-2.0): one session per file, or a folder of such files, read in the
+/// order of their names. A file has `block_size` and `requests`; a request has `t` (seconds from the session's start),
+/// `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, valid only in this session) and
+/// `api_time`, the duration of its answer.
 ///
-/// A request follows the one before it, after the recorded time between that one's end and its own start (`think_time`
-/// in the file, recomputed from `t` and `api_time`; at most `longest_delay`, as the tool itself replays them). Requests
-/// that overlap in the record (of subagents) follow without delay. An answer's content is what the next prompt holds in
-/// its place. Files do not say when sessions start: one starts every `between`.
+/// Each request follows the previous one. The gap is the recorded time between the previous one's end and its own start
+/// (`think_time` in the file, recomputed from `t` and `api_time`), at most `longest_delay`, as in the tool's own
+/// replay. Requests that overlap in the record (those of subagents) follow without delay. An answer's content is taken
+/// from the next prompt, where it is repeated. Files do not state when sessions start, so one starts every `between`.
 class AgentSessionsReader {
  public:
   static constexpr Seconds between{10};
@@ -118,7 +118,8 @@ class AgentSessionsReader {
       Turn turn;
       turn.spec.arrival = start + Seconds{*t - first};
       turn.spec.prompt = Tokens{*prompt};
-      turn.spec.output = Tokens{std::max<std::int64_t>(1, *output)}; // an aborted answer of no token is one of one
+      turn.spec.output = Tokens{std::max<std::int64_t>(1, *output)}; // an aborted answer without tokens counts as one
+                                                                     // token
       turn.spec.session = static_cast<std::uint32_t>(session_);
       turn.spec.turn = static_cast<std::int32_t>(turns_.size());
       turn.spec.follows = !turns_.empty();
@@ -132,12 +133,14 @@ class AgentSessionsReader {
     return {};
   }
 
-  /// Appends to a turn's content what the next prompt has behind the turn's prompt, if it continues that prompt.
+  /// If the next prompt continues a turn's prompt, appends the following part of it to the turn's content.
   static void add_answer(Turn& turn, std::span<const ContentPiece> next) {
     std::vector<ContentPiece>& own = turn.content;
     std::size_t same = 0;
     while (same < own.size() && same < next.size() && own[same] == next[same]) ++same;
-    if (own.empty() || same + 1 < own.size()) return; // the last piece of the prompt may be a part of the next one's
+    if (own.empty() || same + 1 < own.size())
+      return; // the last piece of the prompt may be only a part of the next
+              // prompt's
     own.resize(same);
     Tokens left = turn.spec.prompt + turn.spec.output;
     for (const ContentPiece& piece : own) left -= piece.tokens;
@@ -149,8 +152,8 @@ class AgentSessionsReader {
 
   std::vector<std::string> files_;
   std::size_t session_ = 0; ///< sessions read
-  std::vector<Turn> turns_; ///< of the last session read
-  std::size_t turn_ = 0;    ///< turns of it that were returned
+  std::vector<Turn> turns_; ///< of the session read last
+  std::size_t turn_ = 0;    ///< number of its turns that were returned
 };
 
 static_assert(TraceReader<AgentSessionsReader> && KnowsContent<AgentSessionsReader>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_hash_ids: the content of a prompt from a trace's hashes of its blocks.
+// read_hash_ids: reads the content of a prompt from a trace's hashes of its blocks.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -15,15 +15,16 @@
 
 namespace sluice {
 
-/// What the numbers of `hash_ids` name.
+/// The content that the numbers of `hash_ids` identify.
 struct HashedPrompt {
-  Tokens block{512};      ///< tokens per number; the last one may name fewer
+  Tokens block{512};      ///< tokens per number; the last number may stand for fewer
   Tokens prompt{1};       ///< the prompt's tokens
-  std::uint64_t salt = 0; ///< numbers with different salts name different content, as of different sessions
+  std::uint64_t salt = 0; ///< equal numbers with different salts identify different content, for example in different
+                          ///< sessions
 };
 
-/// Reads the member `hash_ids` of a request into `content`, which is empty if there is no such member. A prompt that is
-/// longer than its hashes ends in unknown content. Errors begin with `where`.
+/// Reads the member `hash_ids` of a request into `content`, which is empty if there is no such member. If a prompt is
+/// longer than its hashes, its end is unknown content. Error messages begin with `where`.
 inline Status read_hash_ids(const nlohmann::json& object, HashedPrompt of, const std::string& where,
                             std::vector<ContentPiece>& content) {
   content.clear();

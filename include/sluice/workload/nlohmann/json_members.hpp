@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JsonMembers: the members of a JSON object in a stream, one at a time, in constant memory.
+// JsonMembers: reads the members of a JSON object from a stream, one at a time, in constant memory.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -73,16 +73,16 @@ class JsonMembers {
     return parsed;
   }
 
-  /// Skips the current member's value, which may be longer than `longest_value`.
+  /// Skips the current member's value, which may exceed `longest_value`.
   Status skip() { return copy_value(nullptr); }
 
-  /// Whether only blanks are left.
+  /// Whether the rest of the stream is blank.
   Status end() {
     if (skip_blanks() == eof) return {};
     return broken("there is text behind the object", "the end of the file");
   }
 
-  /// "trace.json:17", the place of the current member's value.
+  /// "trace.json:17": the position of the current member's value.
   [[nodiscard]] std::string where() const { return name_ + ":" + std::to_string(value_line_); }
   [[nodiscard]] const std::string& name() const { return name_; }
 

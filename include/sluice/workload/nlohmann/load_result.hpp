@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoadResultReader: what load generators write of the requests that they sent.
+// LoadResultReader: reads the results that load generators write about the requests that they sent.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -24,28 +24,29 @@
 
 namespace sluice {
 
-/// A request as its client saw it. `queued` and `scheduled` of `record` are when the client sent it.
+/// A request as its client saw it. In `record`, `queued` and `scheduled` are the time when the client sent it.
 struct ClientRecord {
   VllmRunRecord record;
-  double due_s = 0; ///< when the client wanted to send it, on any clock; when it did, if the file does not say
+  double due_s = 0; ///< when the client planned to send it, on any clock; when it did send it, if the file has no such
+                    ///< time
 };
 
-/// The requests that were served, in the order in which they were to be sent, and how many failed.
+/// The requests that were served, in the order in which they were planned, and the number of failed ones.
 struct LoadResult {
-  std::string_view kind; ///< which program wrote it
+  std::string_view kind; ///< the program that wrote the result
   std::vector<ClientRecord> requests;
   std::int64_t failed = 0;
 };
 
 namespace detail {
 
-/// Collects requests of one file; the first malformed one is remembered, and the later ones are ignored.
+/// Collects requests of one file. The first malformed one is stored; later ones are ignored.
 class LoadRequests {
  public:
   explicit LoadRequests(std::string_view kind) { result_.kind = kind; }
 
   void failed() { ++result_.failed; }
-  /// Times in seconds. `where` says which request it is.
+  /// Times are in seconds. `where` identifies the request.
   void add(std::string where, double due, double sent, double first, double last, double prompt, double output) {
     if (wrong_) return;
     const auto refuse = [&](std::string what, const char* expected) {
@@ -94,14 +95,14 @@ inline double number_at(const nlohmann::json& object, std::initializer_list<cons
   }
   return at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
-/// The first of several numbers that is there.
+/// The first of several numbers that exists.
 inline double first_of(std::initializer_list<double> numbers) {
   for (const double number : numbers)
     if (!std::isnan(number)) return number;
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// `vllm bench serve --save-result --save-detailed` (vllm/benchmarks/serve.py): lists with an entry per request.
+/// `vllm bench serve --save-result --save-detailed` (vllm/benchmarks/serve.py) writes lists with an entry per request.
 inline Expected<LoadResult> read_vllm_bench(const nlohmann::json& result, const std::string& path) {
   LoadRequests requests("vllm bench serve");
   std::array<const nlohmann::json*, 5> lists{};
@@ -141,7 +142,7 @@ inline Expected<LoadResult> read_vllm_bench(const nlohmann::json& result, const 
   return requests.take(path);
 }
 
-/// GuideLLM's benchmarks.json (0.3 and later): the successful requests of its one benchmark.
+/// GuideLLM's benchmarks.json (0.3 and later): the successful requests of the file's only benchmark.
 inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const std::string& path) {
   LoadRequests requests("GuideLLM");
   const nlohmann::json& benchmarks = result.at("benchmarks");
@@ -200,7 +201,7 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
 }
 
 /// inference-sim's TraceV2 (`blis observe`): a CSV with the client's times in microseconds. `arrival_time_us` counts
-/// from the start; the others are on the client's clock.
+/// from the start; the other times are on the client's clock.
 inline Expected<LoadResult> read_blis(LineReader lines) {
   LoadRequests requests("BLIS TraceV2");
   CsvRecords records(std::move(lines));
@@ -244,8 +245,9 @@ inline Expected<LoadResult> read_blis(LineReader lines) {
 
 } // namespace detail
 
-/// Reads what a load generator wrote: `vllm bench serve` or a run of `vllm bench sweep serve` (with --save-detailed),
-/// GuideLLM, AIPerf, or BLIS TraceV2. The content says which. Failed requests are counted and left out.
+/// Reads the result of a load generator: `vllm bench serve` or a run of `vllm bench sweep serve` (with
+/// --save-detailed), GuideLLM, AIPerf, or BLIS TraceV2. The content identifies the program. Failed requests are counted
+/// and left out.
 inline Expected<LoadResult> read_load_result(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return lines.error();
@@ -254,7 +256,7 @@ inline Expected<LoadResult> read_load_result(const std::string& path) {
                  "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf or blis observe"};
   };
   const Expected<std::optional<std::string_view>> line = lines->next();
-  // A result on one line is longer than a line may be: then the file as a whole says what it is.
+  // A result on one line exceeds the limit of a line; the whole file then identifies the program.
   if (line && *line && (*line)->front() != '{') {
     Expected<LineReader> again = LineReader::open(path);
     if (!again) return again.error();
@@ -276,7 +278,7 @@ inline Expected<LoadResult> read_load_result(const std::string& path) {
   return unknown();
 }
 
-/// The requests of such a result as a workload: each arrives when its client wanted to send it.
+/// The requests of such a result as a workload: each arrives when its client planned to send it.
 class LoadResultReader {
  public:
   explicit LoadResultReader(LoadResult result) : requests_(std::move(result.requests)) {}

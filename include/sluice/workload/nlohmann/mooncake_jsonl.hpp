@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MooncakeReader: the trace release of Mooncake.
+// MooncakeReader: reads the traces that Mooncake released.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -17,9 +17,9 @@
 namespace sluice {
 
 /// Mooncake's traces (Qin et al., FAST 2025): one JSON object per line, `timestamp` in milliseconds, `input_length` and
-/// `output_length` in tokens; `slo_ttft_s` and `slo_tbt_s`, which the release does not have, are a request's own SLO in
+/// `output_length` in tokens. `slo_ttft_s` and `slo_tbt_s`, which the release does not have, are a request's own SLO in
 /// seconds. `hash_ids`, which a line may lack, has one number per started block of 512 prompt tokens: equal numbers
-/// mean equal blocks after equal prompts. The release says nothing of the answers' content.
+/// mean equal blocks after equal prompts. The release contains no information about the answers' content.
 class MooncakeReader {
  public:
   explicit MooncakeReader(LineReader lines) : lines_(std::move(lines)) {}
@@ -58,7 +58,7 @@ class MooncakeReader {
   [[nodiscard]] std::span<const ContentPiece> content() const { return content_; }
 
  private:
-  static constexpr Tokens hashed{512}; ///< per number of `hash_ids`
+  static constexpr Tokens hashed{512}; ///< tokens per number of `hash_ids`
 
   Status read_content(const nlohmann::json& object, Tokens prompt) {
     return read_hash_ids(object, {.block = hashed, .prompt = prompt, .salt = 0}, lines_.where(), content_);

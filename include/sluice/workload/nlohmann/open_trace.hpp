@@ -62,7 +62,7 @@ constexpr std::string_view name(TraceFormat format) {
 inline constexpr std::array trace_formats{TraceFormat::azure,  TraceFormat::mooncake, TraceFormat::orbitflow,
                                           TraceFormat::vllm,   TraceFormat::load,     TraceFormat::tokens,
                                           TraceFormat::agents, TraceFormat::csv};
-/// For help texts and errors.
+/// The list of formats for help texts and errors.
 inline constexpr std::string_view trace_format_names = "azure, mooncake, orbitflow, vllm, load, tokens, agents or csv";
 
 inline Expected<TraceFormat> find_format(std::string_view text) {
@@ -76,7 +76,7 @@ inline Expected<TraceFormat> find_format(std::string_view text) {
                std::string{trace_format_names}};
 }
 
-/// The columns of a file whose first line may be a CSV's header.
+/// Splits a file's first line into columns, as if it were a CSV's header.
 inline std::optional<std::vector<std::string>> csv_header(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return std::nullopt;
@@ -87,12 +87,12 @@ inline std::optional<std::vector<std::string>> csv_header(const std::string& pat
   return columns;
 }
 
-/// The format that a file's first line reveals by a column or a field of that format only. The values may be wrong:
-/// a program without `--format` can then report that format's error. Nothing if the line reveals no format (an
+/// The format that a file's first line reveals by a column or a field that only this format has. The values may be
+/// wrong: a program without `--format` can then report that format's error. No value if the line reveals no format (an
 /// OrbitFlow trace of several lines) or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    // `increment`, since the iterator's ++ throws if the folder cannot be read to its end.
+    // `increment`, because the iterator's ++ throws if the folder cannot be read to its end.
     for (std::filesystem::directory_iterator file(path, ignored), end; !ignored && file != end; file.increment(ignored))
       if (file->path().extension() == ".json") return TraceFormat::agents;
     return std::nullopt;
@@ -104,7 +104,7 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   if ((*line)->front() != '{') {
     const std::optional<std::vector<std::string>> header = csv_header(path);
     if (!header) return std::nullopt;
-    // All three of a format's columns: another log may have a column TIMESTAMP.
+    // Requires all three of a format's columns, because another log may have a column TIMESTAMP.
     const auto has = [&](const CsvColumns& columns, const auto& same) {
       const std::array names{columns.arrival, columns.prompt, columns.output};
       return std::all_of(names.begin(), names.end(), [&](const auto& column) {
@@ -133,10 +133,10 @@ inline std::optional<TraceFormat> told_format(const std::string& path) {
   return std::nullopt;
 }
 
-/// A workload of any kind; itself a TraceReader.
+/// A workload of any kind; it is itself a TraceReader.
 ///
-/// The format is known only at run time, so this is a variant with one branch per request. A program that knows the
-/// format at compile time uses the reader.
+/// The format is known only at run time, so this class is a variant with one branch per request. A program that knows
+/// the format at compile time uses the reader directly.
 class Trace {
  public:
   using Reader = std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>,
@@ -226,8 +226,8 @@ inline Expected<Trace> open_trace(const TraceFile& file, const ReadOptions& opti
   return open_trace(file.path, file.format, options, step_time, file.columns);
 }
 
-/// The trace that a command line names. Without a format: the one that the file reveals, or the first one whose reader
-/// can read the first request.
+/// Opens the trace that a command line names. Without a format: the format that the file reveals, or otherwise the
+/// first one whose reader can read the first request.
 inline Expected<TraceFile> find_trace(const std::string& path, std::string_view format = {},
                                       std::string_view columns = {}) {
   TraceFile file{.path = path};
@@ -267,7 +267,7 @@ inline Expected<TraceFile> find_trace(const std::string& path, std::string_view 
                    std::string{trace_format_names} + ", which says what is wrong with it"};
 }
 
-/// Opens a generator by its text (see `parse_generator`).
+/// Opens a generator described by a text (see `parse_generator`).
 inline Expected<Trace> open_generator(const std::string& text, std::uint64_t seed, const ReadOptions& options) {
   if (Status status = check(options); !status) return status.error();
   if (describes_sessions(text)) {

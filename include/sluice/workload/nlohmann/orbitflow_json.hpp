@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OrbitFlowReader: the traces of OrbitFlow's artifact.
+// OrbitFlowReader: reads the traces of OrbitFlow's artifact.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -21,8 +21,8 @@ namespace sluice {
 /// the order of arrival, each with `input_length`, `output_length` and `arrival_time`.
 ///
 /// Arrivals in the trace count engine steps. This reader converts them to wall-clock seconds with a given step time, so
-/// that all systems of a comparison see the same arrivals. It reads the file twice, for the header (which may follow
-/// the requests) and for the requests, so that memory is constant.
+/// that all systems of a comparison see the same arrivals. It reads the file twice, first for the header (which may
+/// follow the requests) and then for the requests, so that memory is constant.
 class OrbitFlowReader {
  public:
   /// Reads the header and stops before the first request. `step` is the time of one engine step.
@@ -128,7 +128,7 @@ class OrbitFlowReader {
     }
   }
 
-  /// Rewinds, and skips to the first request. The members were read once, so they exist.
+  /// Rewinds, and skips to the first request. The members have already been read once, so they exist.
   Status find_requests() {
     stream_->clear();
     stream_->seekg(0);
@@ -154,7 +154,7 @@ class OrbitFlowReader {
 
 static_assert(TraceReader<OrbitFlowReader>);
 
-/// A trace's limits, readable before the step time is known: the budget determines the base SLO and the step time.
+/// Reads a trace's limits before the step time is known, because the budget determines the base SLO and the step time.
 inline Expected<OrbitFlowHeader> read_orbitflow_header(const std::string& path) {
   const Expected<OrbitFlowReader> reader = OrbitFlowReader::open(path, Seconds{1.0});
   if (!reader) return reader.error();

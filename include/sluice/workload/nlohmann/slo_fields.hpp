@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_slo: a request's own SLO in a line of JSON.
+// read_slo: reads a request's own SLO from a line of JSON.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// `slo_ttft_s` and `slo_tbt_s`, or the fields of these names, in seconds; infinite where a field is not there.
+/// Reads `slo_ttft_s` and `slo_tbt_s`, or the fields with the given names, in seconds; infinite if a field is missing.
 [[nodiscard]] inline Expected<Slo> read_slo(const JsonFields& fields, const char* ttft = "slo_ttft_s",
                                             const char* tbt = "slo_tbt_s") {
   Slo slo;

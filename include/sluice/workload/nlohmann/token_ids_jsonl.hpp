@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenIdsReader: requests with the token ids of their prompts and answers.
+// TokenIdsReader: reads requests with the token ids of their prompts and answers.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-/// LLMServingSim's data sets (branch `ispass26-artifact`): one JSON object per line, `arrival_time_ns`, `input_toks`
-/// and `output_toks` in tokens, and `input_tok_ids` and `output_tok_ids`, the ids themselves. Without `output_tok_ids`
-/// the answer is unknown content.
+/// LLMServingSim's data sets (branch `ispass26-artifact`): one JSON object per line, with `arrival_time_ns`, with
+/// `input_toks` and `output_toks` in tokens, and with `input_tok_ids` and `output_tok_ids`, the ids themselves. Without
+/// `output_tok_ids` the answer's content is unknown.
 class TokenIdsReader {
  public:
   explicit TokenIdsReader(LineReader lines) : lines_(std::move(lines)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VllmRunReader: the requests of a recorded vLLM run, with their measured times.
+// VllmRunReader: reads the requests of a recorded vLLM run, with their measured times.
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
@@ -15,18 +15,18 @@
 
 namespace sluice {
 
-/// One request of a recorded run: its times on the server's own monotonic clock, in seconds.
+/// One request of a recorded run. Times are in seconds on the server's own monotonic clock.
 struct VllmRunRecord {
   std::string id;
   Tokens prompt{1};
   Tokens output{1};
   Seconds queued{0};      ///< `queued_ts`: the arrival
-  Seconds scheduled{0};   ///< `scheduled_ts`: first taken into a batch
+  Seconds scheduled{0};   ///< `scheduled_ts`: when it first joined a batch
   Seconds first_token{0}; ///< `first_token_ts`
   Seconds last_token{0};  ///< `last_token_ts`
   Tokens bound{0};        ///< `max_tokens` if the server wrote it, else 0
   Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
-  Slo engine_slo{};       ///< `engine_slo_…`: the tighter SLO that the engine was given; `slo` if there is none
+  Slo engine_slo{};       ///< `engine_slo_…`: the tighter SLO that the engine got; equal to `slo` if there is none
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };
@@ -34,9 +34,9 @@ struct VllmRunRecord {
 /// `requests.jsonl` of a recorded vLLM run: one JSON object per line. The arrival is `queued_ts`; `arrival_time` is on
 /// another clock and is not read.
 ///
-/// Lines are in order of submission, or in order of completion if sluice-serve recorded the run; either may differ from
-/// the order of arrival. The reader sorts by arrival within `window` lines, in constant memory. A line that is farther
-/// out of order is an error.
+/// Lines are in order of submission, or, if sluice-serve recorded the run, in order of completion; either may differ
+/// from the order of arrival. The reader sorts by arrival within `window` lines, in constant memory. A line that is
+/// farther out of order is an error.
 class VllmRunReader {
  public:
   static constexpr std::size_t window = 65536;
@@ -49,7 +49,7 @@ class VllmRunReader {
     return VllmRunReader{std::move(*lines)};
   }
 
-  /// The next record in the order of arrival, with its measured times as in the file.
+  /// Returns the next record in order of arrival, with its measured times as in the file.
   Expected<std::optional<VllmRunRecord>> next_record() {
     while (!ended_ && waiting_.size() < window) {
       if (Status status = read_line(); !status) return status.error();
@@ -84,7 +84,7 @@ class VllmRunReader {
     VllmRunRecord record;
     std::int64_t line = 0;
   };
-  /// Heap order: the earliest arrival on top; equal arrivals in the order of their lines.
+  /// Heap order: the earliest arrival is on top; equal arrivals keep the order of their lines.
   static bool later(const Waiting& a, const Waiting& b) {
     if (a.record.queued != b.record.queued) return a.record.queued > b.record.queued;
     return a.line > b.line;
@@ -153,7 +153,7 @@ class VllmRunReader {
   std::vector<Waiting> waiting_;
   detail::ArrivalClock clock_;
   std::int64_t lines_read_ = 0;
-  Seconds arrival_{0}; // of the last record
+  Seconds arrival_{0}; // arrival of the last record
   bool ended_ = false;
 };
 
