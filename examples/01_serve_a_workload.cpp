@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve_a_workload: the latencies that a server's users would see, before the server exists.
 //
-// The problem: a model, a GPU and users who arrive at some rate. At which rate do SLOs fail, and which one fails first?
-// Goals of this program: state a machine, a workload and an SLO; run an engine on the simulated clock, a day of serving
-// in a second; and read the metrics that users care about. docs/metrics.md defines every number.
+// The problem: a model, a GPU and users whose requests arrive at some rate. At which rate are SLOs missed, and which
+// one is missed first? Goals of this program: state a machine, a workload and an SLO; run an engine on the simulated
+// clock, a day of serving in a second; and read the metrics that matter to users. docs/metrics.md defines every number.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -15,10 +15,10 @@ namespace {
 using namespace sluice;
 
 /// A plain server: first come, first served, everything on the device. When memory runs out, the newest request is
-/// preempted and recomputes its tokens later. This is vLLM's composition, and all of it is the default of its role.
+/// preempted and recomputes its tokens later. This is vLLM's composition, and each part is the default of its role.
 using Plain = Engine<>;
 
-/// Short questions, and answers of some hundred tokens.
+/// Short questions, with answers of some hundred tokens.
 GeneratorSpec chats(double per_second) {
   return {.name = "chats",
           .arrivals = {ArrivalKind::poisson, per_second, 1.0},
@@ -31,7 +31,7 @@ GeneratorSpec chats(double per_second) {
 } // namespace
 
 int main() {
-  // The machine, which a comparison makes the same for every system.
+  // The machine, which is the same for every system of a comparison.
   Server server{.model = llama3_8b(), .device = a5000(), .limits = {.batch = 64, .batch_tokens = Tokens{2'048}}};
   server.kv_blocks = kv_blocks_beside_weights(server.model, server.device, server.limits.block_tokens);
   // The SLO: the first token within two seconds, and then one every 60 ms.

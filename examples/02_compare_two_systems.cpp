@@ -2,10 +2,10 @@
 // compare_two_systems: two published systems, on the same users and the same machine.
 //
 // The problem: the KV of the running requests does not fit the device. vLLM swaps whole requests to the host and brings
-// them back later; OrbitFlow keeps all requests running, with some layers of some requests on the host, fetched in
-// every step. Which is better, and with how much memory? Goals of this program: show that a system is a type and a
-// comparison calls one function with two types; and avoid ranking by one number, because each system is bad where the
-// other is good.
+// them back later. OrbitFlow keeps all requests running, but some layers of some requests are on the host and are
+// fetched in every step. Which system is better, and with how much memory? Goals of this program: show that a system is
+// a type and that a comparison calls one function with two types; and avoid ranking by one number, because each system
+// is bad where the other is good.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>

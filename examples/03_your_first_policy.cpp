@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // your_first_policy: a new placement policy, compared with published ones.
 //
-// The problem: four requests decode together, their KV exceeds the device, and some layers of some requests must be on
+// The problem: four requests decode together, and their KV exceeds the device. Some layers of some requests must be on
 // the host and be fetched in every step. Which ones? Goals of this program: write a policy in thirty lines; let the
 // compiler report missing hooks; and measure the users' SLOs, next to two published policies and the control row.
 // docs/writing-a-policy.md walks through it.
@@ -17,7 +17,7 @@ namespace {
 using namespace sluice;
 
 /// The request with the most KV on the device offloads one more layer, until the batch fits. Long requests thus pay for
-/// the memory that they take, short ones stay on the device, and transfers are spread evenly over the layers.
+/// the memory that they use, short ones stay on the device, and transfers are spread evenly over the layers.
 struct LargestGives {
   using role = roles::Placement;
   static constexpr bool places_layers = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // a_relief: a policy for preempting when no plan fits, compared with published ones.
 //
-// The problem: requests decode together, and the next token of one of them has no room. One request must stop. vLLM
-// preempts the newest, OrbitFlow the one with the most KV. But users read no faster than the SLO's rate, and an engine
-// that is ahead of them has a deposit. So this policy preempts the request that is furthest ahead of its SLO.
+// The problem: requests decode together, and there is no room for the next token of one of them. One request must stop.
+// vLLM preempts the newest, OrbitFlow the one with the most KV. But users read no faster than the SLO's rate, and an
+// engine that is ahead of them has a deposit. So this policy preempts the request that is furthest ahead of its SLO.
 // Goals of this program: a policy of another role than Placement (03_your_first_policy.cpp), the use of its second
-// hook, and the effect of the choice. All rows have one engine and differ only in the type of its Relief.
+// hook, and the effect of the choice. All rows have the same engine except for the type of its Relief.
 #include "sluice/simulation.hpp"
 
 #include <fmt/format.h>
@@ -24,20 +24,22 @@ struct MostSlack {
   struct State {}; // no state
   static constexpr Parting parting = Parting::preempt;
 
-  /// Returns the index of the victim. A claim names a slot; that slot's row has all that is known about its request.
+  /// Returns the index of the victim. A claim names a slot; that slot's row contains everything known about its
+  /// request.
   std::size_t choose(const View& view, State&, std::span<const Claim> candidates) const {
     std::size_t most = 0;
-    for (std::size_t i = 1; i < candidates.size(); ++i) // of two equal ones, the newer
+    for (std::size_t i = 1; i < candidates.size(); ++i) // of two equal ones, prefers the newer
       if (slack(view, candidates[i]) >= slack(view, candidates[most])) most = i;
     return most;
   }
 
-  /// Whether a preempted request may return, as soon as there is room: always. (Every Relief must return true when
+  /// Whether a preempted request may return as soon as there is room: always. (Every Relief must return true when
   /// nothing runs.)
   bool may_return(const View&, const RequestRow&) const { return true; }
 
  private:
-  /// Time until the next token is due: the first is due a TTFT after arrival, every other a TBT after the previous one.
+  /// Time until the next token is due: the first token a TTFT after arrival, every other token a TBT after the previous
+  /// one.
   static Seconds slack(const View& view, const Claim& claim) {
     const RequestRow& row = view.row(claim.slot);
     const Slo& slo = row.spec.slo;
@@ -45,10 +47,10 @@ struct MostSlack {
   }
 };
 
-static_assert(explain<MostSlack>()); // misspell a hook, and this line says which
+static_assert(explain<MostSlack>()); // if a hook is misspelt, this line reports which one
 
-/// The same with OrbitFlow's gate: a preempted request waits until another one has ended. Returning too soon makes it
-/// the next victim, and its work is lost; waiting for others to end takes long.
+/// The same with OrbitFlow's gate: a preempted request waits until another one has ended. A request that returns too
+/// soon becomes the next victim and loses its work; waiting for others to end takes long.
 struct MostSlackGated : MostSlack {
   bool may_return(const View& view, const RequestRow& row) const {
     return view.running.empty() || view.last_finish_step >= row.preempted_at_step;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace sluice;
 
-/// A step reads all weights once, each chunk of a prompt computes, and nothing else takes time. This ignores that
+/// A step reads all weights once and computes each chunk of a prompt; nothing else takes time. This ignores that
 /// attention reads KV, and that no device reaches the rates of its data sheet.
 class Envelope {
  public:
@@ -60,8 +60,8 @@ double decode_step_ms(const auto& model) {
   return 1e3 * model.step(work).total(server.model.layers).count();
 }
 
-/// One row: the planner uses `cost`, the world always the roofline. `serve` gives both the same model, so this function
-/// fills in the configuration of a planner with another one, with the same lines as serve.
+/// One row: the planner uses `cost`, the world always uses the roofline. `serve` gives both the same model, so this
+/// function configures a planner with another one, using the same lines as serve.
 template <class Cost>
 bool row(const char* name, Cost cost) {
   using E = With<OrbitFlow, Cost, BasicSimulated<Roofline>, Summary>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// a_product: every engine that some policies per role compose, ranked on your own workload.
+// a_product: every engine that can be composed from some policies per role, ranked on your own workload.
 //
 // The problem: each paper compares its engine with a few others, which differ in several roles at once. Which role made
 // the difference, and is there a better composition that nobody has written? Goals of this program: name a product of
 // policies as a type; find its combinations that are distinct engines; run and rank them; and show the effect of each
-// choice. sluice-explore does this at length (docs/explore.md).
+// choice. sluice-explore offers more of this (docs/explore.md).
 #include "sluice/explore.hpp"
 #include "sluice/simulation.hpp"
 
@@ -27,9 +27,9 @@ namespace {
 
 using namespace sluice;
 
-using Space = Product<Choices<AllResident, DistancePlacement>, // which layers are offloaded
-                      Choices<Drop, MoveToHost>,               // what a preempted request keeps
-                      Choices<OnBatchChange, EveryStep>>;      // when to make a new plan
+using Space = Product<Choices<AllResident, DistancePlacement>, // determines which layers are offloaded
+                      Choices<Drop, MoveToHost>,               // determines what a preempted request keeps
+                      Choices<OnBatchChange, EveryStep>>;      // determines when a new plan is made
 constexpr std::size_t roles_of_space = 3;
 
 struct Row {
@@ -44,8 +44,8 @@ const Server server{.model = llama3_8b(),
                     .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
 const Slo slo{.ttft = Seconds{5}, .tbt = Seconds{0.06}};
 
-/// Serves with the engine of combination `I`, if it is one. Other combinations cost nothing: their types are never
-/// instantiated.
+/// Serves with the engine of combination `I`, if it is a distinct engine. Other combinations cost nothing: their types
+/// are never instantiated.
 template <std::size_t I>
 void run(std::vector<Row>& rows, Status& status) {
   if constexpr (Space::fate<I> == Combined::engine) {

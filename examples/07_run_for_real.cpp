@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // run_for_real: the same engine types, computing real tokens and moving real bytes on this machine.
 //
-// The problem: a simulator shows no late copy and no read of a block that has not arrived. Goals of this program: move
-// an engine from the simulated clock to this machine's processor by naming another backend; give it less device memory
-// than its KV needs, and a slow link; and see that the tokens are bit-identical whatever moves. Nothing is downloaded:
-// the model is a small random one, whose text is meaningless. `read_model(folder)` (sluice/world/local/nlohmann) reads
-// a trained model instead; docs/running.md describes the program that does all this with flags.
+// The problem: a simulator shows neither a late copy nor a read of a block that has not arrived. Goals of this program:
+// move an engine from the simulated clock to this machine's processor by naming another backend; give it less device
+// memory than its KV needs, and a slow link; and see that the tokens are bit-identical whatever moves. Nothing is
+// downloaded: the model is a small random one, whose text is meaningless. `read_model(folder)`
+// (sluice/world/local/nlohmann) reads a trained model instead; docs/running.md describes the program that does all this
+// with flags.
 #include "sluice/core/utf8.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/simulation.hpp"
@@ -38,7 +39,7 @@ struct Ran {
   CopyTotals moved;
 };
 
-/// One run, from an empty machine to the last token, with `kv` bytes of the device for KV.
+/// One run, from an empty machine to the last token; the device has `kv` bytes for KV.
 Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& prompts, Bytes kv) {
   constexpr int threads = 1;
   constexpr Tokens output{64};
@@ -53,12 +54,12 @@ Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& promp
     tokens.push_back(std::move(*encoded));
   }
 
-  // The machine: a decoder, two memories and a link between them of 1 GB/s.
+  // The machine: a decoder, two memories and a link of 1 GB/s between them.
   MachineSetup setup;
   setup.limits = {.batch = 4, .batch_tokens = Tokens{256}};
   setup.link = {.to_device_bytes_per_s = 1e9, .to_host_bytes_per_s = 1e9};
   std::unique_ptr<Decoder> decoder = make_decoder(model.weights, setup.limits.block_tokens, threads);
-  // The planners' cost model: a roofline of rates that are measured now, in a third of a second.
+  // The planners' cost model: a roofline whose rates are measured now, in a third of a second.
   const LocalRates rates = measure_rates(model.weights, *decoder, setup.limits);
   const Roofline cost{model.weights.config.shape, measured_device(rates, setup.link)};
   const LocalMemory memory = divide_memory(model.weights, *decoder, requests, {.kv = kv}, setup);

@@ -2,7 +2,7 @@
 // plan_one_instance: the planner used directly, on one problem that fits on a page.
 //
 // The problem: three requests decode together and their KV does not fit the device, so in some layers it stays on the
-// host and is fetched just before that layer computes. Which layers, of which request? Goals of this program: state the
+// host and is fetched just before that layer computes. Which layers of which request? Goals of this program: state the
 // planning problem as plain numbers, without an engine; print the planner's answer with its proof; evaluate a placement
 // of your own with the same evaluator; and show where exactly the step waits. sluice-plan does this for problems in
 // files.

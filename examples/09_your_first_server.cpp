@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// your_first_server: an engine type behind the OpenAI API, with a gate of your own.
+// your_first_server: an engine type behind the OpenAI API, with your own gate.
 //
 // The problem: to see what a policy does to users, their programs must be able to reach it. Goals of this program: a
 // server that forecasts latencies and shows what other systems would have achieved; an admission gate in ten lines;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// an_admission: which waiting request joins the batch next, where users have different SLOs.
+// an_admission: decides which waiting request joins the batch next when users have different SLOs.
 //
 // The problem: some users chat and want their first token within 10 s; others send batch jobs that may wait for ten
-// minutes. First come, first served knows no difference. Goals of this program: give requests SLO classes, compare an
-// admission of ten lines (deadline_first.hpp) with the usual one, and count what the users of each class got.
+// minutes. First come, first served treats both alike. Goals of this program: give requests SLO classes, compare an
+// admission of ten lines (deadline_first.hpp) with the usual one, and count the service that users of each class
+// received.
 #include "sluice/simulation.hpp"
 
 #include "deadline_first.hpp"

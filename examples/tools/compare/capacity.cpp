@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The searches of --capacity: each system on each seed, with the results as a table and as JSON.
 //
-// All searches of a seed use one workload: the same requests in the same order, with arrivals closer or further apart,
-// as --rate-scale makes them. Systems are therefore compared in pairs, and any rate that was tried can be run again by
-// hand.
+// All searches of a seed use one workload: the same requests in the same order, with arrivals closer together or
+// further apart, as with --rate-scale. Systems are therefore compared in pairs, and any rate that was tried can be run
+// again by hand.
 #include "compare/capacity.hpp"
 
 #include "sluice/report/observer/json_writer.hpp"
@@ -117,7 +117,7 @@ void from_json(const nlohmann::json& json, CapacitySearch& search, CapacityRow& 
   row.slo_ttft_s = json.at("ttft");
 }
 
-/// A search's outcome, and those cells of its row that only a run can give.
+/// The result of a search, and those cells of its row that only a run can provide.
 struct Searched {
   CapacitySearch search;
   CapacityRow row;
@@ -225,7 +225,7 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
       of.deposit = row.deposit;
       of.slo_scale = row.scale;
       of.own_rates.clear();
-      bool whole = true; // all seeds have run; else the row cannot be compared with the others
+      bool whole = true; // all seeds have run; otherwise the row cannot be compared with others
       for (std::size_t seed = 0; seed < seeds_in(c); ++seed, ++next) {
         whole = whole && finished[next];
         if (!whole) continue;
@@ -322,8 +322,8 @@ std::vector<double> scales_of(const CapacityCell& cell) {
 
 namespace {
 
-/// The table of capacities: its columns, and a row's cells in that order. As CSV (`raw`) interval limits are separate
-/// columns.
+/// The table of capacities: its columns, and a row's cells in the same order. As CSV (`raw`), interval limits are
+/// separate columns.
 class CapacityTable {
  public:
   CapacityTable(const CapacityReport& report, std::string_view style)
@@ -339,7 +339,7 @@ class CapacityTable {
   [[nodiscard]] bool scales() const { return scales_; }
   [[nodiscard]] bool seeds() const { return seeds_; }
 
-  /// The rows with or without a deposit; as CSV all rows.
+  /// The rows with or without a deposit; as CSV, all rows.
   [[nodiscard]] std::string text(bool deposit) const {
     std::vector<std::vector<std::string>> lines;
     for (const CapacityCell& cell : report_.cells)
@@ -379,7 +379,7 @@ class CapacityTable {
     head("remark", true);
   }
 
-  /// As CSV in their original order; else by rank within each SLO scale.
+  /// As CSV, rows have their original order; otherwise they are ordered by rank within each SLO scale.
   [[nodiscard]] std::vector<const CapacityRow*> in_order(const CapacityCell& cell, bool deposit) const {
     std::vector<const CapacityRow*> order;
     if (raw_) {
@@ -494,7 +494,7 @@ std::string capacity_json(const CapacityReport& report) {
   const auto number = [&](const char* key, const std::vector<double>& logs) {
     const Interval of = geometric_interval(logs);
     json.field(key, of.mean).key(std::string{key} + "_interval").begin_array().value(of.least).value(of.most);
-    json.end_array().field("median_" + std::string{key}, number_of(median_of(logs))); // null beyond an end
+    json.end_array().field("median_" + std::string{key}, number_of(median_of(logs))); // null if beyond an end
   };
   for (const CapacityCell& cell : report.cells) {
     json.line(4).begin_object().key("at");

@@ -31,20 +31,20 @@ struct CapacityRow {
   std::vector<CapacitySearch> seeds; ///< one search per seed
   std::vector<double> own_rates;     ///< requests per second of each seed's workload at rate scale 1
 
-  /// Seeds whose capacity is below, between or above the rates of the lattice.
+  /// Seeds whose capacity is below, within or above the rates of the lattice.
   [[nodiscard]] std::size_t count(Found found) const;
-  [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the share more than once
-  /// Each seed's capacity in requests per second, as a base-2 logarithm, or the end that it is beyond
-  /// (capacity_pairs.hpp).
+  [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the required share more than once
+  /// Each seed's capacity in requests per second, as a base-2 logarithm. A capacity beyond an end of the lattice is
+  /// that end (capacity_pairs.hpp).
   [[nodiscard]] std::vector<double> rates(const RateLattice& lattice) const;
   [[nodiscard]] std::vector<double>
   scales(const RateLattice& lattice) const;        ///< the same, relative to the workload's own rate
-  [[nodiscard]] sluice::Interval attained() const; ///< at the capacity
+  [[nodiscard]] sluice::Interval attained() const; ///< at the rate of the capacity
 };
 
 /// The capacities of one comparison.
 struct CapacityCell {
-  std::vector<std::pair<std::string, std::string>> at; ///< place in a grid
+  std::vector<std::pair<std::string, std::string>> at; ///< position in a grid
   std::string label;                                   ///< a preset's case
   sluice::WorkloadReport workload;
   std::string baseline;
@@ -60,25 +60,25 @@ struct CapacityReport {
   sluice::RunCount searches{};
 };
 
-/// Reports what cannot be searched: several rates, or tenants.
+/// Reports options with which capacities cannot be searched: several rates, or tenants.
 sluice::Status check_capacity(const CommandLine& asked, const Sweep& sweep);
 
-/// Searches every system's capacity on every seed of every cell, in parallel. `grid`: as prepared. Empty if another
-/// process leads the crew. After an interrupt it has the rows that were searched on every seed, and the cells with such
-/// rows.
+/// Searches every system's capacity on every seed of every cell, in parallel. `grid`: the prepared grid. Returns
+/// nothing if another process leads the crew. After an interrupt, the result has only the rows that were searched on
+/// every seed, and the cells with such rows.
 sluice::Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, sluice::Crew& crew);
 
-/// The rows under one SLO, with or without a deposit, by the rate that at least half of the seeds sustain. The median
-/// also orders rows with seeds beyond an end, which have no mean. Ties are ordered by the mean with such seeds at that
-/// end; controls come last.
+/// The rows with one SLO, with or without a deposit, ordered by the rate that at least half of the seeds sustain. This
+/// median also orders rows in which some seeds are beyond an end and which therefore have no mean. Ties are ordered by
+/// the mean, with such seeds at that end; controls come last.
 std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLattice& lattice, bool deposit,
                                        double slo_scale);
 
-/// The row that `row` is compared with: the baseline, else the best of its block. Null: `row` is that one, or no row
-/// sustains any rate.
+/// The row that `row` is compared with: the baseline, otherwise the best of its block. Null if that is `row` itself, or
+/// if no row sustains any rate.
 const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice, const CapacityRow& row);
 
-/// Why a row has no capacity, or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
+/// Why a row has no capacity or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
 std::string remark_of(const CapacityReport& report, const CapacityRow& row);
 
 /// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval.

@@ -45,7 +45,7 @@ std::string page_data(const CapacityReport& report) {
       const bool numbers = !std::isnan(of.mean);
       const double median = median_of(rates);
       const std::vector<const CapacityRow*> order = ranked(cell, report.lattice, row.deposit, row.slo_scale);
-      // If a seed's capacity is beyond the tried rates, there is no mean: the median replaces it.
+      // If a seed's capacity is beyond the tried rates, there is no mean, so the median replaces it.
       json.key("capacity").rounded(numbers ? of.mean : number_of(median), digits);
       json.key("mean").rounded(of.mean, digits).key("middle").rounded(number_of(median), digits);
       if (median == lies_below) json.field("beyond", "below");
@@ -123,7 +123,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   return out + "<td class=\"words\">" + escaped(remark_of(report, row)) + "</td></tr>\n";
 }
 
-/// Every capacity with a deposit, or without: by comparison, then by SLO, the highest first.
+/// Every capacity with a deposit, or without: ordered by comparison, then by SLO, the highest first.
 std::string number_table(const CapacityReport& report, bool deposit) {
   const Varied what = varied(report);
   std::string rows;

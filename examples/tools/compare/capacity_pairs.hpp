@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of several seeds' capacities: geometric means, medians and paired ratios, where some capacities are only
-// known to be beyond an end.
+// Statistics of several seeds' capacities: geometric means, medians and paired ratios. For some capacities, only the
+// end that they are beyond is known.
 //
-// The tried rates are powers, so capacities differ by factors. Their mean is therefore the geometric one, its interval
-// is a factor each way, and systems are compared by ratio. (A t interval of the rates themselves can reach below zero.)
-// A seed whose capacity is beyond the highest or the lowest tried rate has no number, but it can be ordered: medians
-// and pairs count it.
+// The tried rates are powers, so capacities differ by factors. Their mean is therefore the geometric mean, its interval
+// is a factor in each direction, and systems are compared by ratio. (A t interval of the rates themselves can reach
+// below zero.) A seed whose capacity is beyond the highest or lowest tried rate has no number, but it can be ordered:
+// medians and pairs count it.
 #pragma once
 
 #include "sluice/report/statistics/paired.hpp"
@@ -24,15 +24,15 @@ namespace compared {
 inline constexpr double lies_below = -std::numeric_limits<double>::infinity();
 inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 
-/// Geometric mean and its interval, of base-2 logarithms. Empty if one of them has no number: leaving that seed out
-/// would bias the mean.
+/// Geometric mean and its interval, in base-2 logarithms. Empty if one value has no number: leaving that seed out would
+/// bias the mean.
 [[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs) {
   if (!std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); })) return {};
   const sluice::Interval of = sluice::mean_interval(logs);
   return {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
 }
 
-/// The interval's factor each way: 1.3 in "0.22 ×/÷ 1.3".
+/// The interval's factor in each direction: 1.3 in "0.22 ×/÷ 1.3".
 [[nodiscard]] inline double factor_of(const sluice::Interval& geometric) {
   return std::sqrt(geometric.most / geometric.least);
 }
@@ -42,7 +42,7 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
   return std::isfinite(log) ? std::exp2(log) : sluice::Interval::absent;
 }
 
-/// The rate that at least half of the seeds sustain: the median, or the lower of the two medians of an even number. It
+/// The rate that at least half of the seeds sustain: the median, or for an even number the lower of the two medians. It
 /// is therefore always one of the values.
 [[nodiscard]] inline double median_of(std::vector<double> logs) {
   if (logs.empty()) return sluice::Interval::absent;
@@ -55,11 +55,12 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 struct CapacityPairs {
   sluice::Interval ratio;             ///< geometric, with the interval of `paired`; empty if a pair has no number
   std::size_t wins = 0, losses = 0;   ///< pairs in which the first row has the higher capacity; the lower capacity
-  std::size_t ordered = 0, seeds = 0; ///< pairs whose order, or equality, is known
-  double chance = 1;                  ///< probability of a count this uneven if both were equal: two-sided sign test
+  std::size_t ordered = 0, seeds = 0; ///< pairs whose order or equality is known
+  double chance = 1;                  ///< probability that counts are this uneven if both rows were equal: two-sided
+                                      ///< sign test
 
   [[nodiscard]] bool judged() const { return ratio.known() || (!std::isfinite(ratio.mean) && ordered > 1); }
-  /// By the interval if it exists, else by the sign test.
+  /// Uses the interval if it exists, otherwise the sign test.
   [[nodiscard]] bool tie() const {
     return judged() && (ratio.known() ? ratio.contains(1) : chance > 1 - sluice::usual_confidence);
   }
@@ -75,7 +76,7 @@ struct CapacityPairs {
   }
 };
 
-/// The probability that `count` fair coins fall as unevenly as `few` against the others, or more so, in either
+/// The probability that `count` fair coins fall at least as unevenly as `few` against the remaining ones, in either
 /// direction.
 [[nodiscard]] inline double sign_test(std::size_t few, std::size_t count) {
   double sum = 0, term = std::exp2(-static_cast<double>(count));
@@ -92,7 +93,7 @@ struct CapacityPairs {
   bool numbers = true;
   for (std::size_t i = 0; i < a.size(); ++i) {
     numbers = numbers && std::isfinite(a[i]) && std::isfinite(b[i]);
-    if (a[i] == b[i] && !std::isfinite(a[i])) continue; // both beyond one end
+    if (a[i] == b[i] && !std::isfinite(a[i])) continue; // both are beyond the same end
     ++pairs.ordered;
     pairs.wins += a[i] > b[i] ? std::size_t{1} : 0;
     pairs.losses += a[i] < b[i] ? std::size_t{1} : 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// search_capacity: the highest rate that is still served well, by bisection, and whether bisection was valid.
+// search_capacity: finds the highest rate that is still served well, by bisection, and checks whether bisection was
+// valid.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -17,7 +18,7 @@ namespace compared {
 /// one lattice, whatever rate a search is around. Each pair of systems is therefore measured at the same rates, and any
 /// reported rate can be run again.
 struct RateLattice {
-  int steps = 32;  ///< per doubling of the rate: 2.2 % each
+  int steps = 32;  ///< per doubling of the rate: each is 2.2 %
   int octaves = 6; ///< from 1/64 to 64 times the rate of the octave that the search is around
   int around = 0;  ///< that octave: 0 is the workload's own rate
 
@@ -34,16 +35,16 @@ struct RateLattice {
 struct Probe {
   int step = 0;
   double attained = 0;     ///< share of the requests; NaN if no request has an SLO
-  bool livelocked = false; ///< then the requests served before it are not representative
+  bool livelocked = false; ///< if so, the requests served before it are not representative
 
   [[nodiscard]] bool meets(double share) const { return !livelocked && attained >= share; }
 };
 
-/// Where a workload's capacity is.
+/// Where a workload's capacity is, relative to the tried rates.
 enum class Found : std::uint8_t {
   between, ///< `step` meets the share and the next step does not
-  below,   ///< no octave meets it, not even the lowest
-  above,   ///< the highest octave meets it
+  below,   ///< no octave meets the share, not even the lowest
+  above,   ///< the highest octave meets the share
 };
 
 [[nodiscard]] inline std::string_view name_of(Found found) {
@@ -52,10 +53,10 @@ enum class Found : std::uint8_t {
 
 struct CapacitySearch {
   Found found = Found::below;
-  int step = 0;              ///< the capacity; for `below` and `above` the lattice's end
-  std::vector<Probe> probes; ///< by rate
-  /// Rates below the capacity that do not meet the share: attainment crosses the share more than once, and this is the
-  /// highest.
+  int step = 0;              ///< the capacity; for `below` and `above`, the lattice's end
+  std::vector<Probe> probes; ///< ordered by rate
+  /// The highest rate below the capacity that does not meet the share; set if attainment crosses the share more than
+  /// once.
   std::vector<int> against;
 
   [[nodiscard]] bool monotone() const { return against.empty(); }
@@ -69,7 +70,7 @@ struct CapacitySearch {
 /// The capacity is the highest octave that meets the share, refined by bisection towards the next octave. Octaves are
 /// tried from the highest down to the first that meets the share, whichever rate the search is around: two searches
 /// around different rates agree if both cover that octave. Bisection assumes that attainment falls as the rate rises.
-/// Engines do not guarantee that (a batch that fills, a queue that is reordered), so the two octaves below are tried as
+/// Engines do not guarantee that (because a batch fills or a queue is reordered), so the two octaves below are tried as
 /// well, and every probe there that misses the share is kept.
 ///
 /// Rejected: stepping up or down from one rate to the first crossing, which depends on the start when there are

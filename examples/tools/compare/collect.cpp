@@ -22,7 +22,7 @@ namespace compared {
 
 namespace {
 
-/// The composition in short: the roles that differ from the defaults.
+/// The composition in short form: the roles that differ from the defaults.
 std::string engine_text(const engines::Composed& engine) {
   std::string text = "Engine<";
   for (const std::string& choice : engine.choices) {
@@ -92,14 +92,15 @@ void collect(const Request& request, const Ended& ended, std::span<const Recorde
     own.report.name = tenants.each[i].name;
     own.report.slo_tbt_s = tenants.slo(request, i).tbt.count();
   }
-  // The tenants share one clock, but neither one memory nor one iteration to draw: those are in each tenant's report.
+  // The tenants share one clock, but have no common memory and no common iteration to draw: these are in each tenant's
+  // report.
   outcome.report = outcome.tenants.front().report;
   outcome.report.series = {};
   outcome.report.iteration = {};
   outcome.report.time = {};
   for (const Outcome& tenant : outcome.tenants) outcome.report.time.add(tenant.report.time);
   sluice::collect(outcome.report, sluice::merged(summaries), ended.now);
-  outcome.report.slo_tbt_s = request.slo.tbt.count(); // the first tenant's, though each has its own
+  outcome.report.slo_tbt_s = request.slo.tbt.count(); // the first tenant's SLO, although each has its own
 }
 
 } // namespace compared

@@ -12,7 +12,7 @@ namespace compared {
 /// Makes a report's row, and a trace if details were requested.
 void collect(const Request& request, const Ended& ended, const Recorded& recorded, Outcome& outcome);
 
-/// The same for a node: for all tenants together, and for each.
+/// The same for a node: one row for all tenants together, and one for each tenant.
 void collect(const Request& request, const Ended& ended, std::span<const Recorded* const> recorded, Outcome& outcome);
 
 } // namespace compared

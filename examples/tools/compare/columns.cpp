@@ -49,7 +49,7 @@ struct Column {
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
-  /// Over the row's seeds; with one seed the number alone.
+  /// The number over the row's seeds; with one seed only the number.
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     return spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
   }
@@ -60,7 +60,7 @@ double real(std::int64_t n) { return static_cast<double>(n); }
 
 /// Streamed weights are fetched again in every iteration, so the bytes fetched per iteration are the bytes on the host.
 double weights_on_host(const Of& x) { return per(real(x.m.bytes_of_weights), real(x.m.iterations)); }
-/// A figure of the row's own model; NaN for all tenants together, which have several models.
+/// A figure of the row's own model; NaN for the row of all tenants, which have several models.
 template <class Figure>
 double of_model(const Of& x, Figure&& figure) {
   const Setup* setup = setup_of(x.c, x.r);
@@ -208,12 +208,12 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
   return chosen;
 }
 
-/// How many characters a text has: only the first byte of a multi-byte character (±) counts.
+/// The number of characters in a text: counts only the first byte of a multi-byte character (±).
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Each column's width, at least `least`.
+/// Each column's width, which is at least `least`.
 std::vector<std::size_t> widths_of(const std::vector<std::string>& heads,
                                    const std::vector<std::vector<std::string>>& rows, std::size_t least) {
   std::vector<std::size_t> widths;
@@ -230,7 +230,7 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
   return left ? cell + space : space + cell;
 }
 
-/// A Markdown table whose source is aligned too.
+/// A Markdown table whose source is aligned, too.
 std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   const std::vector<std::size_t> widths = widths_of(heads, rows, 3);
@@ -316,7 +316,8 @@ std::string plain_of(const std::vector<std::string>& heads, const std::vector<st
   return text;
 }
 
-/// Gaps are comparable among systems that keep about as many deadlines: within this of the best TBT attainment.
+/// Gaps are comparable only among systems that keep about as many deadlines: within this distance of the best TBT
+/// attainment.
 constexpr double near_tbt = 0.1;
 
 /// Whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls do not count.
@@ -336,11 +337,11 @@ const SystemReport* row_of(const Ran& ran, std::string_view system, bool deposit
   return nullptr;
 }
 
-/// A row of a comparison, of all its requests or of those of one SLO class.
+/// A row of a comparison, for all its requests or for those of one SLO class.
 struct Place {
   const Ran& ran;
   const SystemReport& row;
-  const SystemReport& whole; ///< of all requests
+  const SystemReport& whole; ///< the row of all requests
   std::string_view of_class = "all";
 };
 
@@ -394,7 +395,7 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
         {head + "-half", false, [one](const Place& at) { return raw_text(value_at(one, at).half_width()); }});
 }
 
-/// The columns of a table: a grid's axes, then the chosen ones.
+/// The columns of a table: a grid's axes, then the selected ones.
 std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw,
                                  const Verdicts& verdicts) {
   std::vector<Shown> shown;
@@ -408,8 +409,8 @@ std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& f
   return shown;
 }
 
-/// The rows of one table: those with, or those without, a deposit. If columns name SLO scales, one row has all scales
-/// of a system. `by_class`: rows of each SLO class follow a system's.
+/// The rows of one table: those with, or those without, a deposit. If columns name SLO scales, each row has all scales
+/// of a system. `by_class`: a system's row is followed by rows of each SLO class.
 std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
                                                bool pivoted, bool by_class) {
   std::vector<std::vector<std::string>> rows;
@@ -433,7 +434,7 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, 
   return rows;
 }
 
-/// What a table in a paper is of, as comments of LaTeX: a caption and the remarks of each comparison.
+/// The subject of a table in a paper, as LaTeX comments: a caption and the remarks of each comparison.
 std::string heads_of(std::span<const Ran> all) {
   std::string text = "% \\usepackage{booktabs}\n";
   for (const Ran& ran : all)
@@ -444,7 +445,8 @@ std::string heads_of(std::span<const Ran> all) {
   return text;
 }
 
-/// The default columns of a grid's table on a terminal: each may have an interval, and the axes need room, too.
+/// The default columns of a grid's table on a terminal. They are few, because each may have an interval and the axes
+/// need room, too.
 constexpr std::string_view grid_columns = "case,system,tbt,slo-met,ttft,p99-tbt,p99-ttft,e2e,goodput,stall";
 
 } // namespace
@@ -469,7 +471,7 @@ Status check_columns(const Options& options) {
 
 std::string column_table(const Options& options, std::span<const Ran> all) {
   const bool grid = !all.front().at.empty();
-  // The chosen columns point into their list.
+  // The selected columns point into their list.
   const std::string list{
       grid && options.table == "full" && options.columns.empty() ? grid_columns : std::string_view{options.columns}};
   const Expected<std::vector<Chosen>> checked = chosen_columns(list);
@@ -520,7 +522,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   std::string text;
   if (!comment.empty()) text += heads_of(all);
   const auto add = [&](std::span<const Ran> of, const std::string& title) {
-    if (csv) { // one table, so that a program reads one head
+    if (csv) { // one table, so that a program reads one header
       auto rows = cells_of(shown, of, false, pivoted, named("class"));
       auto more = cells_of(shown, of, true, pivoted, named("class"));
       std::move(more.begin(), more.end(), std::back_inserter(rows));

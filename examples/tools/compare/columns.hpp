@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns: a comparison's numbers by name, and tables of selected columns, for a page of documentation or a
+// Columns: selects a comparison's numbers by name, and makes tables of them, for a page of documentation or a
 // spreadsheet.
 #pragma once
 
@@ -29,16 +29,17 @@ struct Ran {
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
 
-/// `--table md`, `latex` or `csv`: the columns that `options` name, with one row per system (and per case, with the
-/// column `case`); rows with a deposit are a table of their own. A grid also has `full`, for a terminal, and its rows
-/// begin with their place on each axis. check_columns() validates the options before anything runs.
+/// `--table md`, `latex` or `csv`: makes a table of the columns that `options` names, with one row per system (and per
+/// case, with the column `case`). Rows with a deposit form a separate table. A grid also has `full`, for a terminal,
+/// and its rows begin with their position on each axis. check_columns() validates the options before anything runs.
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 
-/// A preset's figures: the paper's, ours, and the ratio. Empty if none of their rows ran.
+/// A preset's figures: the paper's value, ours, and the ratio. Empty if none of their rows ran.
 std::string figures_table(std::span<const PaperFigure> figures, std::span<const Ran> all);
 
-/// Whether a preset's figures name existing columns, systems and cases: a wrong name would silently be left out.
+/// Whether a preset's figures name existing columns, systems and cases: figures with a wrong name would silently be
+/// omitted.
 sluice::Status check_figures(const Preset& preset);
 
 } // namespace compared

@@ -244,7 +244,7 @@ std::optional<bool> asks_for_mpi(const std::vector<std::string>& words) {
   return asks;
 }
 
-/// How many processes a launcher started, and which of them this is.
+/// Returns how many processes a launcher started, and the index of this one.
 struct Launched {
   std::int64_t processes = 1, rank = 0;
 };
@@ -285,8 +285,8 @@ void add_file(Hash& hash, const std::filesystem::path& path) {
     hash.add(std::string_view{part.data(), static_cast<std::size_t>(file.gcount())});
 }
 
-/// The hash of a file's bytes, or of a folder's tables and configurations (weights there are not read). The path of a
-/// name that this program ships does not exist: its hash is that of no bytes.
+/// The hash of a file's bytes, or of a folder's tables and configurations (weights in it are not read). The name of a
+/// model that this program ships is no path: its hash is that of no bytes.
 std::string hash_of_path(const std::filesystem::path& path) {
   std::error_code ignored;
   Hash hash;

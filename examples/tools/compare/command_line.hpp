@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommandLine: sluice-compare's flags, read from words.
+// CommandLine: sluice-compare's flags, parsed from words.
 #pragma once
 
 #include "compare/comparison.hpp"
@@ -12,40 +12,41 @@
 
 namespace compared {
 
-/// One reading of a command line. A preset's values are read as if the user had typed them: same flags, same ranges,
-/// same errors.
+/// The result of parsing a command line. A preset's values are parsed as if the user had typed them: with the same
+/// flags, ranges and errors.
 class CommandLine {
  public:
   CommandLine();
 
-  /// Empty: go on with `options`; otherwise the program's exit status.
+  /// Empty: continue with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
 
-  /// Whether such a flag exists, and whether it was among the words.
+  /// Whether such a flag exists, and whether the words contain it.
   [[nodiscard]] bool knows(const std::string& flag) const { return flags_.app().get_option_no_throw(flag) != nullptr; }
   [[nodiscard]] bool given(const std::string& flag) const { return knows(flag) && flags_.app().count(flag) > 0; }
 
   Options options;
-  std::vector<Flags::Listed> listed{}; ///< numbers that were given as lists; `options` has the first value of each
+  std::vector<Flags::Listed> listed{}; ///< numbers that were given as lists; `options` has the first value of each list
 
  private:
   Flags flags_;
 };
 
-/// --seed, --seeds and --resample: the same in every program that compares systems.
+/// Adds --seed, --seeds and --resample, which are the same in every program that compares systems.
 void add_seed_flags(Flags& flags, Options& options);
 
-/// The processes of --mpi if it is among the words, else only this one. Called before any output, because only one of
-/// several processes prints. Returns an error if mpirun (or srun) started several processes and the words have no
+/// The processes of --mpi if the words contain it, otherwise only this one. Called before any output, because only one
+/// of several processes prints. Returns an error if mpirun (or srun) started several processes and the words do not
+/// contain --mpi: each process would run everything and write the same files. `--mpi=false` allows that.
 /// --mpi: each would run everything and write the same files. `--mpi=false` allows that.
 sluice::Expected<std::unique_ptr<sluice::Crew>> crew_of(const std::vector<std::string>& words);
 inline constexpr const char* mpi_help = "runs are spread over the ranks that mpirun started (docs/sweeps.md)";
 
-/// A text that identifies what a comparison serves: its figures, a hash of every request of every seed, and one of
-/// every file that the flags name. Two comparisons that serve something different have different texts.
+/// A text that identifies what a comparison serves: its figures, a hash of every request of every seed, and a hash of
+/// every file that the flags name. Comparisons that serve something different have different texts.
 std::string told(const Options& options, const Comparison& comparison);
 
-/// The words as a shell reads them, after the program's name; without --mpi and --threads, which change no result.
+/// The words after the program's name, as a shell reads them; excludes --mpi and --threads, which change no result.
 std::string shell_line(const std::vector<std::string>& words);
 
 } // namespace compared

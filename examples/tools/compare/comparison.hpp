@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparison: what the command line asked for, validated and read: machine, workload, systems.
+// Comparison: the command line's request, validated and read: machine, workload, systems.
 #pragma once
 
 #include "sluice/report/report.hpp"
@@ -21,10 +21,10 @@ class Crew;
 
 namespace compared {
 
-/// Bad input, named by its flag.
+/// Reports invalid input, with the flag's name.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);
 
-/// Systems by their comma-separated names, or all.
+/// Finds systems by their comma-separated names, or all.
 sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& list);
 
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.
@@ -33,45 +33,45 @@ struct Comparison {
   std::vector<Setup> redrawn{}; ///< with several seeds: the setup with each seed's workload; `setup` has the first
   sluice::WorkloadReport workload;
   std::vector<const System*> systems;
-  std::string_view rule;        ///< transfer rule for every system; empty: its own
-  sluice::Seconds base_slo{0};  ///< between tokens; of requests with several, the shortest
-  sluice::Seconds slo_ttft{0};  ///< the same to the first token
-  bool several_slos = false;    ///< requests have several SLOs: no label is true of all
-  std::vector<double> scales{}; ///< of the base SLO, a row each
+  std::string_view rule;        ///< transfer rule for every system; empty: each system's own
+  sluice::Seconds base_slo{0};  ///< between tokens; if requests have several, the shortest
+  sluice::Seconds slo_ttft{0};  ///< the same for the first token
+  bool several_slos = false;    ///< requests have several SLOs, so no single label applies to all
+  std::vector<double> scales{}; ///< factors of the base SLO, one row each
   bool without_deposit = true, with_deposit = true;
 };
 
-/// The SLO of a row's requests that have none of their own.
+/// The SLO of those requests of a row that have no SLO of their own.
 inline sluice::Slo slo_at(const Comparison& c, double scale) { return {c.slo_ttft, c.base_slo * scale}; }
 
-/// Reads model, device, profile and workload. `command` repeats the comparison; its report shows it.
+/// Reads model, device, profile and workload. `command` repeats the comparison and appears in its report.
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
 
-/// The same for all of `--seeds`: seeds differ in the workload, not in the SLO. Each seed is prepared exactly as
-/// `--seed` prepares it, so that it can be run again on its own.
+/// The same for all seeds in `--seeds`. Seeds differ in the workload, not in the SLO. Each seed is prepared exactly as
+/// `--seed` prepares it, so that it can be run again alone.
 sluice::Expected<Comparison> prepare_seeds(const Options& options, const std::string& command);
 
-/// A comparison to make, and the flags that it was made from.
+/// A comparison to make, and the flags from which it was made.
 struct Asked {
   const Options& options;
   const Comparison& comparison;
 };
 
-/// A report for each comparison; empty if another process leads the crew. After an interrupt the reports have the rows
-/// that have run on every seed, if any.
+/// A report for each comparison; empty if another process leads the crew. After an interrupt, the reports contain only
+/// the rows that have run on every seed, if any.
 struct Compared {
   std::vector<sluice::ComparisonReport> reports;
   sluice::RunCount runs{};
 };
 
-/// Runs all rows of all comparisons, in parallel on the crew, and writes files for those that have a folder; after an
+/// Runs all rows of all comparisons in parallel on the crew, and writes the files of those that have a folder. After an
 /// interrupt it writes none.
 sluice::Expected<Compared> compare_all(std::span<const Asked> all, sluice::Crew& crew, sluice::Status& files);
 
 /// The folder of `--out`.
 sluice::Status make_folder(const std::string& path);
 
-/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+/// The main function: parses the command line, executes it and prints. Returns the exit status.
 int program(int argc, char** argv);
 
 } // namespace compared

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// devices_table: what --device and --model take by name, with the figures that decide a comparison.
+// devices_table: the devices and models that --device and --model accept by name, with the figures that decide a
+// comparison.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ using namespace sluice;
 
 namespace {
 
-/// A row for each run of a report, after `place`: the cells of place_columns(), or nothing.
+/// Writes a row for each run of a report. Each row begins with `place`: the cells of place_columns(), or nothing.
 void append_systems(std::string& text, const ComparisonReport& report, const std::string& place = {}) {
   const std::vector<std::uint64_t> seeds = seeds_served(report.workload);
   for (const SystemReport& row : report.systems) {
@@ -58,7 +58,7 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
   }
 }
 
-/// What was run, and on what: a table of numbers says neither.
+/// The workload and the machine of the runs, which a table of numbers does not contain.
 std::vector<std::pair<std::string, std::string>> facts_of(const ComparisonReport& report) {
   std::vector<std::pair<std::string, std::string>> facts = report.workload.notes;
   if (const std::vector<ReportBlock> blocks = blocks_of(report); !blocks.empty())
@@ -80,7 +80,8 @@ std::string classes_csv(const ComparisonReport& report, std::span<const CsvColum
   return text;
 }
 
-/// The columns of the swept flags, before the columns of a run: flag names as in report.json. Views into `axes`.
+/// The columns of the swept flags, which precede the columns of a run. Flag names are as in report.json. The columns
+/// are views into `axes`.
 std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
   std::vector<CsvColumn> columns;
   for (const Axis& axis : axes)
@@ -100,14 +101,14 @@ std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<
       CsvRow(text).cell(*number);
     else
       CsvRow(text).cell(cell);
-    text.back() = ','; // replaces the end of line
+    text.back() = ','; // replaces the line end
   }
   return text;
 }
 
-/// The most rows that each run may have: the number that was asked for, else an even share of what one file may have. A
-/// million rows are 140 MB, enough for up to fifteen whole runs of the demo. It is known before anything runs, so that
-/// no rows are recorded only to be dropped.
+/// The most rows that each run may have: the requested number, otherwise an even share of what one file may have. A
+/// million rows take 140 MB, enough for up to fifteen whole runs of the demo. The limit is known before anything runs,
+/// so that no rows are recorded only to be dropped.
 std::size_t rows_a_run(const Options& options, const Comparison& comparison) {
   constexpr std::size_t most = 1'000'000, least = 1'000;
   if (options.iteration_rows) return static_cast<std::size_t>(*options.iteration_rows);
@@ -121,7 +122,7 @@ std::vector<CsvColumn> joined_columns(std::vector<CsvColumn> first, std::span<co
   return first;
 }
 
-/// The search for a system's capacity on the workload of one seed, as a row.
+/// The search for a system's capacity on one seed's workload, as a row.
 struct CapacityFigures {
   const CapacitySearch& search;
   const RateLattice& lattice;
@@ -159,7 +160,7 @@ constexpr CsvColumnOf<Tried> probe_cells[] = {
 };
 constexpr auto probe_columns = csv_columns(probe_cells);
 
-/// Writes `texts` into the folder and removes all files that this program's systems left there before.
+/// Writes `texts` into the folder, and removes the files that earlier runs with this program's systems left there.
 Status write_files(const std::string& folder, std::span<const NamedText> texts) {
   std::vector<std::string_view> names;
   for (const System& system : engines::simulated_systems()) names.push_back(system.name);

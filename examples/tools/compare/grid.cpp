@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The comparisons of a grid: read, run, and as JSON.
+// Comparisons of a grid: reads them, runs them, and writes them as JSON.
 #include "compare/grid.hpp"
 
 #include "shared/crew.hpp"
@@ -21,7 +21,7 @@ using namespace sluice;
 
 namespace {
 
-/// With `--slo-base fixed` a later cell has the first one's SLO, and its command says the number.
+/// With `--slo-base fixed`, a later cell has the first cell's SLO, and its command contains the number.
 void fix_slo(Cell& cell, Seconds first) {
   Options& options = cell.run.options;
   if (options.slo_base != "fixed" || options.slo_tbt) return;
@@ -31,7 +31,7 @@ void fix_slo(Cell& cell, Seconds first) {
       cell.command.replace(at, std::string_view{spelt}.size(), fmt::format("--slo-tbt {}", first.count()));
 }
 
-/// Says where the cells' SLOs differ without a flag that asks for it: a sweep of memory sweeps them, too.
+/// Reports cells whose SLOs differ although no flag requests it: a sweep of memory changes them, too.
 std::string slo_note(const Grid& grid) {
   std::vector<std::string> each;
   for (const Ran& cell : grid.cells)
@@ -89,7 +89,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
     leave_out_empty(grid);
     return true;
   }
-  for (std::size_t i = 0; i < all.size(); ++i) { // the curves of only one comparison at a time are in memory
+  for (std::size_t i = 0; i < all.size(); ++i) { // only one comparison's curves are in memory at a time
     Expected<Compared> made = compare_all({&all[i], 1}, crew, files);
     if (!made) return made.error();
     if (!crew.leads()) continue;
@@ -108,7 +108,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
 
 namespace {
 
-/// A number in SI units, whatever its unit on the command line.
+/// A number in SI units, whatever unit the command line uses.
 void write_place(JsonWriter& json, const std::string& value, bool number) {
   if (const std::optional<double> read = number ? read_quantity(value) : std::nullopt)
     json.value(*read);

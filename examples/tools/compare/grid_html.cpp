@@ -26,7 +26,7 @@ namespace {
 struct Figure {
   std::string_view key, name, hint, unit; ///< key in report.json; text for a reader; format in the script
   double (*of)(const Metrics&);
-  std::string_view in; ///< the table's unit: fixed per column, so that an interval has the unit of its mean
+  std::string_view in; ///< the table's unit, fixed per column, so that an interval has the unit of its mean
   std::string (*text)(double);
 };
 const std::vector<Figure>& figures() {
@@ -92,7 +92,8 @@ std::string page_data(const Grid& grid) {
   return text;
 }
 
-/// The place of a figure among those by which rows are judged; `judged_count`: it is not one, or there is one seed.
+/// The index of a figure among the figures by which rows are judged. `judged_count`: it is not one of them, or there is
+/// only one seed.
 std::size_t judged_by(const Figure& figure, const Verdicts& verdicts) {
   std::size_t i = verdicts.of.empty() ? judged_count : 0;
   while (i < judged_count && judged_figures[i].key != figure.key) ++i;

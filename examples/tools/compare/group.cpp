@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_of: divides a model and a device among a tensor-parallel group.
+// group_of: divides a model and a device among the members of a tensor-parallel group.
 #include "compare/group.hpp"
 
 #include "sluice/model/device/group_member.hpp"

@@ -12,17 +12,17 @@
 
 namespace compared {
 
-/// A tensor-parallel group as one of its devices sees it.
+/// A tensor-parallel group as seen by one of its devices.
 struct Group {
   sluice::ModelShape shard;
   sluice::Device member;
   engines::CostChoice cost;
   std::string name; ///< all its devices, with their links
   std::string cost_name;
-  std::string note; ///< what each device holds and reaches, for the report
+  std::string note; ///< for the report: what each device stores, and the memory it can access
 };
 
-/// The group of `--tp` devices. Each error names the flag that is wrong.
+/// Makes the group of `--tp` devices. Each error names the invalid flag.
 sluice::Expected<Group> group_of(const MachineOptions& machine, const sluice::ModelShape& whole,
                                  const sluice::Device& device);
 

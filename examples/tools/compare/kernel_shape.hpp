@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernel_shape: a text of the dimensions that a model's kernel times depend on; the number of layers is not among them.
+// kernel_shape: a text of the dimensions that determine a model's kernel times; the number of layers is not one of
+// them.
 #pragma once
 
 #include "sluice/model/shape.hpp"

@@ -23,9 +23,9 @@ struct WorkloadOptions {
   double rate_scale = 1;
   std::string sessions = "closed"; ///< or "open"
   std::uint64_t seed = 1;
-  bool seed_stated = false;            ///< by the user: it then draws a trace again, too
+  bool seed_stated = false;            ///< the user gave the seed, so it also resamples a trace
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
-  std::optional<std::string> resample; ///< how a seed draws a trace again
+  std::optional<std::string> resample; ///< how a seed resamples a trace
 };
 
 /// Model, device, link, memories and batch.
@@ -35,7 +35,7 @@ struct MachineOptions {
   std::string profile;    ///< file or folder of measured kernel times
   std::string all_reduce; ///< file of measured all-reduce times
   int tp = 1, gpus_per_link = 1;
-  double link = 0;                         ///< bytes per second in each direction; 0: the device's
+  double link = 0;                         ///< bytes per second in each direction; 0: the device's own rate
   double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
   std::optional<std::int64_t> host_memory; ///< bytes
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
@@ -48,7 +48,7 @@ struct TuningOptions {
   std::optional<std::int64_t> plan_nodes, rotation_blocks, interval, remapped;
   std::optional<double> max_pause; ///< seconds
   std::optional<double> lag_alpha, lag_first, lag_next;
-  std::vector<std::string> set; ///< `Policy.number=value` each
+  std::vector<std::string> set; ///< each is `Policy.number=value`
 };
 
 /// Several tenants on one node.
@@ -79,21 +79,21 @@ struct Options {
   std::vector<sluice::SloClass> slo_classes;
 
   std::string preset, baseline, table = "full", columns, data, out;
-  std::string plot;               ///< a file for a figure; empty: none
+  std::string plot;               ///< a file for a figure; empty: no figure
   std::optional<double> capacity; ///< share of requests that must meet both SLOs
   std::optional<WhyAsked> why;
   sluice::TraceAt trace_at{};
   std::optional<std::int64_t> iteration_rows; ///< rows per run in iterations.csv, at most
   std::optional<std::int64_t> threads;
-  std::string list; ///< "names" or "numbers"; empty: not asked for
+  std::string list; ///< "names" or "numbers"; empty: not requested
   bool devices = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
-  bool no_traces = false; ///< leave no traces in `out`
-  bool tokens = false;    ///< leave a row for every token in `out`
+  bool no_traces = false; ///< write no traces to `out`
+  bool tokens = false;    ///< write a row for every token to `out`
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };
 
-/// Whether the output is a table for another program, which a sentence above it would break.
+/// Whether the output is a table for another program; a sentence above the table would break it.
 inline bool for_programs(const Options& options) { return options.table == "csv" || options.table == "latex"; }
 
 } // namespace compared

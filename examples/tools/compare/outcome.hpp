@@ -10,7 +10,7 @@
 
 namespace compared {
 
-/// CSV rows, without their heads.
+/// CSV rows, without headers.
 struct CsvRows {
   std::string requests, series, iterations;
   std::string tokens;                   ///< compressed

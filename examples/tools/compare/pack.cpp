@@ -26,7 +26,7 @@ json figures_of(const Outcome& outcome) {
                {"livelock", report.livelock}, {"refusals", report.refusals}};
   const CsvRows& csv = outcome.csv;
   figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
-  const TimeReport& time = report.time; // its sums, which are added over the seeds
+  const TimeReport& time = report.time; // its sums, which are added over all seeds
   figures["time"] = {time.seen, time.spent, time.covered, time.missed, time.turned_away};
   json& numbers = figures["numbers"] = json::array();
   for_each_metric(report.metrics, [&numbers](std::string_view, auto number) { numbers.push_back(number); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_plot: what can be drawn.
+// check_plot: checks whether a figure can be drawn.
 #include "compare/plot.hpp"
 
 #include <fmt/format.h>

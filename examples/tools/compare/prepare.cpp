@@ -49,13 +49,13 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
 
 namespace {
 
-/// Errors about an unknown name are attributed to the flag ("model"); errors in a file already have the file's name.
+/// Errors about an unknown name are attributed to the flag ("model"); errors in a file already contain the file's name.
 Error of_flag(std::string_view flag, Error error) {
   if (error.where == flag.substr(2)) error.where = flag;
   return error;
 }
 
-/// The simulated machine: model, device, and the cost model for both. For a group, one device's part.
+/// The simulated machine: model, device, and the cost model for both. For a group, the part of one device.
 struct World {
   ModelShape shape;
   Device device;
@@ -109,8 +109,8 @@ Expected<World> world_of(const MachineOptions& machine) {
                            machine.profile, shape->name, prefill.count() / 1e12)};
 }
 
-/// The decode step of one request whose KV fills the budget, with nothing offloaded: one SLO in OrbitFlow's traces, and
-/// the unit of time for traces whose arrivals count steps.
+/// The decode step of one request whose KV fills the budget, with nothing offloaded. It is one SLO in OrbitFlow's
+/// traces, and the unit of time for traces whose arrivals count steps.
 Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens) {
   Work work;
   work.decodes = work.samples = 1;
@@ -130,8 +130,8 @@ Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that fit into `share` of the device beside the weights. `larger`: the model may be larger than the
-/// device, and the result negative.
+/// Token blocks that fit into `share` of the device in addition to the weights. `larger`: the model may be larger than
+/// the device, and the result may be negative.
 Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger, double share) {
   const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens, share);
   if (blocks < TokenBlocks{1} && !larger) {
@@ -145,7 +145,7 @@ Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool la
   return blocks;
 }
 
-/// A rule by its name; empty for `own`.
+/// Finds a rule by its name; empty for `own`.
 Expected<std::string_view> rule_of(const std::string& name) {
   if (name == "own") return std::string_view{};
   constexpr std::array<std::string_view, 4> rules{NextLayer::name, FairShare::name, EarliestDeadlineFirst::name,
@@ -160,7 +160,7 @@ Expected<std::string_view> rule_of(const std::string& name) {
                     "own, next-layer, fair-share, earliest-deadline-first or deadline-pool");
 }
 
-/// Select-N's record, if it was made for this model. (The device is not compared: the record may come from a test
+/// Reads Select-N's record, if it was made for this model. (The device is not compared: the record may come from a test
 /// device whose name differs from the server's.)
 Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& shape) {
   Expected<IntervalRecord> record = read_interval_record(path);
@@ -175,7 +175,7 @@ Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& 
   return record;
 }
 
-/// Numbers of single policies: by flags of their own, then by --set.
+/// Sets numbers of single policies, first from their own flags, then from --set.
 Expected<std::vector<NumberSetting>> numbers_by(const TuningOptions& tuning, const std::vector<const System*>& chosen) {
   std::vector<NumberSetting> numbers;
   const auto set = [&numbers](const char* policy, const char* name, const auto& value) {
@@ -219,7 +219,7 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
   return std::optional{how};
 }
 
-/// Checks the flags against each other, before anything is read.
+/// Checks flags against each other before anything is read.
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
@@ -254,11 +254,11 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
   return {};
 }
 
-/// Where the requests come from: a trace, a generator, or the demo.
+/// The source of the requests: a trace, a generator, or the demo.
 struct Source {
   bool demo = false;
   std::optional<TraceFile> file{};
-  std::optional<OrbitFlowHeader> header{}; ///< an OrbitFlow trace's, which describes its experiment
+  std::optional<OrbitFlowHeader> header{}; ///< of an OrbitFlow trace: describes its experiment
 };
 
 Expected<Source> source_of(const WorkloadOptions& workload) {
@@ -285,21 +285,21 @@ Limits limits_of(const MachineOptions& machine, const Source& source) {
   return limits;
 }
 
-/// The KV budget of the device.
+/// The device's KV budget.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
-  if (options.machine.kv_blocks) // the user may give more than fits: for a device that holds the weights elsewhere
+  if (options.machine.kv_blocks) // the user may give more than fits, for a device that keeps the weights elsewhere
     return TokenBlocks{*options.machine.kv_blocks};
   const bool all_stream =
       std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
   const Expected<TokenBlocks> held =
       budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.machine.memory_share);
   if (!held) return held.error();
-  // A trace's budget is part of its experiment, which may be on another device; the demo's is scarce on purpose.
+  // A trace's budget is part of its experiment, which may be on another device; the demo's budget is small on purpose.
   return source.header ? source.header->budget : source.demo ? std::min(demo_budget, *held) : *held;
 }
 
-/// Sets what systems know about the model, memories and tuned policies.
+/// Sets what systems know about the model, the memories and tuned policies.
 Status set_machine(const Options& options, const World& world, TokenBlocks budget, Comparison& c) {
   const ModelShape& shape = world.shape;
   const Tokens block = c.setup.limits.block_tokens;
@@ -318,7 +318,7 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
     c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
   }
   c.setup.host_blocks = LayerBlocks{world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
-  // A number without a unit is bytes, so "64" cannot mean gigabytes: report it.
+  // A number without a unit means bytes, so "64" cannot mean gigabytes: report it.
   if (options.machine.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)
     return flag_error(
         "--host-memory", exact_bytes(*options.machine.host_memory) + " is less than one block of one layer",
@@ -326,7 +326,7 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   return {};
 }
 
-/// How the workload is opened, from its beginning.
+/// Functions that open the workload at its beginning.
 struct Openers {
   std::function<Expected<Trace>(Slo)> trace;       ///< as recorded or generated
   std::function<Expected<Requests>(Slo)> recorded; ///< with --lengths applied
@@ -370,7 +370,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     if (lengths) drawn = std::make_shared<Generator>(*lengths, seed);
     const auto trace = std::make_shared<Trace>(*std::move(opened));
     if (!lengths) return Requests{[trace] { return trace->next(); }, [trace] { return trace->content(); }};
-    // Other lengths: what is known of the content is not of these requests.
+    // With other lengths, the known content does not belong to these requests.
     return Requests{[trace, drawn]() -> Expected<std::optional<RequestSpec>> {
       Expected<std::optional<RequestSpec>> request = trace->next();
       if (!request || !*request) return request;
@@ -385,7 +385,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     return open_sessions ? opened_sessions(as_recorded(slo)) : as_recorded(slo);
   };
   if (!resampling) return Openers{open, opened, opened};
-  // Sessions are resampled whole, then opened.
+  // Sessions are resampled whole, and then opened.
   return Openers{open, opened,
                  [as_recorded, how = *resampling, seed,
                   open_sessions = options.workload.sessions == "open"](Slo slo) -> Expected<Requests> {
@@ -400,7 +400,8 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
                  }};
 }
 
-/// The mean of a distribution of lengths. Of a lognormal one: at most a little more, since long draws are repeated.
+/// The mean of a distribution of lengths. For a lognormal one it may be slightly too high, since too long draws are
+/// repeated.
 double mean_of(const LengthDistribution& lengths) {
   const auto middle = [](const UniformLength& range) {
     return 0.5 * static_cast<double>(range.least.count() + range.most.count());
@@ -416,7 +417,7 @@ double mean_of(const LengthDistribution& lengths) {
   return sum / weights;
 }
 
-/// A generated workload whose requests' records would fill the memory is refused before it is drawn.
+/// Refuses a generated workload before it is drawn, if the records of its requests would fill the memory.
 Status check_count(const WorkloadOptions& workload) {
   constexpr std::int64_t most = 20'000'000; // 2 GB of records for each run
   if (!workload.generate) return {};
@@ -424,7 +425,7 @@ Status check_count(const WorkloadOptions& workload) {
   if (describes_sessions(*workload.generate)) {
     const Expected<SessionSpec> spec = parse_sessions(*workload.generate);
     if (!spec) return spec.error();
-    // The turns are random, but that many sessions have about the mean.
+    // The turns are random, but the mean over that many sessions is close to the distribution's.
     asked = std::llround(static_cast<double>(spec->sessions) * mean_of(spec->turns));
   } else {
     const Expected<GeneratorSpec> spec = parse_generator(*workload.generate);
@@ -438,22 +439,23 @@ Status check_count(const WorkloadOptions& workload) {
                     fmt::format("at most {}, or --limit", most));
 }
 
-/// All requests of a workload, with the SLOs of their own alone.
+/// All requests of a workload, with only the SLOs of their own.
 Expected<std::vector<RequestSpec>> read_all(const std::function<Expected<Requests>(Slo)>& open) {
   Expected<Requests> reader = open(Slo{});
   if (!reader) return reader.error();
   return sluice::read_all(*reader);
 }
 
-/// SLOs that requests have of their own, by their classes or in the trace.
+/// The SLOs that requests have of their own, from classes or from the trace.
 struct OwnSlos {
-  std::vector<SloClass> classes; ///< infinite where a request has none; empty: none has any, or they differ too much
+  std::vector<SloClass> classes; ///< infinite where a request has none; empty: no request has any, or they have too
+                                 ///< many different ones
   bool all_ttft = false, all_tbt = false; ///< whether every request has one
   Slo shortest{};
   std::string note{};
 };
 
-/// `recorded`: the requests as recorded or generated, whose own SLOs every seed draws from.
+/// `recorded`: the requests as recorded or generated, from whose own SLOs every seed draws.
 OwnSlos own_slos_of(const Options& options, std::span<const RequestSpec> recorded) {
   OwnSlos own{.classes = {}, .all_ttft = true, .all_tbt = true};
   for (const RequestSpec& request : recorded) {
@@ -470,7 +472,7 @@ OwnSlos own_slos_of(const Options& options, std::span<const RequestSpec> recorde
     return std::any_of(options.slo_classes.begin(), options.slo_classes.end(),
                        [&](const SloClass& stated) { return stated.slo == one.slo; });
   };
-  // A class that nobody drew is a class all the same; requests' own SLOs in the trace may add others.
+  // A class that no request drew is still listed; requests' own SLOs in the trace may add others.
   if (std::all_of(own.classes.begin(), own.classes.end(), is_stated) && !options.slo_classes.empty())
     own.classes = options.slo_classes;
   for (SloClass& one : own.classes)
@@ -478,7 +480,7 @@ OwnSlos own_slos_of(const Options& options, std::span<const RequestSpec> recorde
   return own;
 }
 
-/// Sets the SLOs: the flags', but not where every request has one of its own.
+/// Sets the SLOs from the flags, except where every request has its own.
 Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Comparison& c) {
   const std::pair<const char*, bool> unread[] = {{"--slo-ttft", own.all_ttft && options.slo_ttft},
                                                  {"--slo-tbt", own.all_tbt && options.slo_tbt},
@@ -488,7 +490,7 @@ Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Co
       return flag_error(flag, "every request has an SLO of its own",
                         options.slo_classes.empty() ? "no such flag, or a trace without SLOs"
                                                     : "no such flag, or no --slo-classes");
-  c.slo_ttft = own.all_ttft ? own.shortest.ttft : Seconds{options.slo_ttft.value_or(5)}; // SuperInfer's
+  c.slo_ttft = own.all_ttft ? own.shortest.ttft : Seconds{options.slo_ttft.value_or(5)}; // SuperInfer's SLO
   c.base_slo = own.all_tbt ? own.shortest.tbt : options.slo_tbt ? Seconds{*options.slo_tbt} : computed;
   c.scales = own.all_tbt ? std::vector{1.0} : !options.slo_scales.empty() ? options.slo_scales : std::vector{1.5};
   c.several_slos = own.classes.size() > 1 || !own.note.empty();
@@ -497,7 +499,7 @@ Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Co
   return {};
 }
 
-/// The figures of the machine that decide a comparison, each with its source.
+/// The machine's figures that decide a comparison, each with its source.
 std::string machine_text(const Options& options, const World& world, Tokens block_tokens) {
   const LinkCost link = world.cost.link();
   const char* const whose = options.machine.profile.empty() ? "the device's" : "the profile's";
@@ -637,7 +639,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!open) return open.error();
   c.setup.open = open->requests;
   if (Status fits = check_count(options.workload); !fits) return fits.error();
-  // One pass through the workload counts its work and finds the most memory that a request needs.
+  // One pass through the workload sums its work and finds the most memory that a request needs.
   const Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();
   const Expected<std::vector<RequestSpec>> requests = read_all(open->requests);

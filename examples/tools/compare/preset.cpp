@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a preset's data and the given flags into the comparisons to make.
+// Turns a preset's data and the user's flags into the comparisons to make.
 #include "compare/preset.hpp"
 
 #include "sluice/core/nearest.hpp"
@@ -44,8 +44,8 @@ Expected<const Preset*> find_preset(std::string_view name) {
 
 namespace {
 
-/// If the user gives the first flag, the preset's other flags lose their meaning: another workload, another machine,
-/// another SLO, one model instead of several.
+/// If the user gives the first flag, the preset's other flags lose their meaning, for example because the workload, the
+/// machine or the SLO is another one, or because there is one model instead of several.
 struct Replaces {
   std::string_view given;
   std::array<std::string_view, 8> others;
@@ -62,7 +62,7 @@ constexpr std::array<Replaces, 9> replaces{{
     {"--slo-base", {"--slo-tbt"}},
 }};
 
-/// The given flag that overrides a preset's `flag`; empty: none.
+/// The user's flag that overrides a preset's `flag`; empty: none.
 std::string_view given_before(const CommandLine& asked, std::string_view flag) {
   if (asked.given(std::string{flag})) return flag;
   for (const Replaces& rule : replaces)
@@ -97,7 +97,7 @@ Expected<std::string> word_of(const Preset& preset, std::string_view value, std:
   return path.string();
 }
 
-/// Lists which given flag overrode which preset flag, for readers of the table.
+/// Lists for readers of the table which preset flags the user's flags overrode.
 void add_once(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
@@ -146,7 +146,7 @@ Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<s
     line.insert(line.end(), words.begin(), words.end());
     if (std::find(made.begin(), made.end(), line) != made.end()) continue;
     CommandLine read;
-    // A test checks every preset's own flags, so an error here comes from the given flags.
+    // A test checks every preset's own flags, so an error here comes from the user's flags.
     if (read.parse(line)) return flag_error("--preset", "its flags conflict with those given", "fewer of them");
     runs.push_back({std::string{one.label}, std::move(read.options)});
     made.push_back(std::move(line));

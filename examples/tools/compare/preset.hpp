@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preset: a paper's experiment as data: the flags it sets, the cases it sweeps, the figures it is compared with.
+// Preset: a paper's experiment as data: the flags that it sets, the cases that it sweeps, and the paper's figures.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -21,7 +21,7 @@ struct PresetFlag {
   std::string_view flag, value;
 };
 
-/// One of several comparisons, as the flags in which it differs: another rate, another batch.
+/// One of several comparisons, described by the flags in which it differs: another rate, another batch.
 struct PresetCase {
   std::string_view label;
   std::vector<PresetFlag> flags;
@@ -36,7 +36,7 @@ enum class Form : std::uint8_t {
   points, ///< system - base; both are shares
 };
 
-/// How several cases become one number.
+/// How several cases are combined into one number.
 enum class Over : std::uint8_t { mean, most, least };
 
 /// A number that a paper reports, and how to compute it from a run of its preset.
@@ -73,8 +73,8 @@ struct Run {
   Options options;
 };
 
-/// The comparisons that a command line asks for: the command line itself, or its preset's cases. A given flag overrides
-/// the preset's, and also those that it makes meaningless (another trace: the format, the limit); cases that then
+/// Makes the comparisons of a command line: the command line itself, or its preset's cases. A user's flag overrides the
+/// preset's flag, and also the flags that it makes meaningless (with another trace: the format, the limit). Cases that
 /// become equal run once.
 sluice::Expected<std::vector<Run>> runs_of(const CommandLine& asked, const std::vector<std::string>& words);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-compare: serves one workload with many systems, and shows which of them meets its users' SLOs, and why.
+// sluice-compare: serves one workload with many systems, and shows which of them meet their users' SLOs, and why.
 //
 // The problem: the KV of a batch outgrows the device, and every system handles that differently. Goals of this program:
-// one command from a trace to a table that compares all systems on equal terms; a report that is easy to look at; and
-// an example of how an engine is configured, fed and observed (engines/entry.hpp).
+// one command from a trace to a table that compares all systems on equal terms; a report that is easy to read; and an
+// example of how an engine is configured, driven and observed (engines/entry.hpp).
 #include "engines/program.hpp"
 
 #include "sluice/report/order.hpp"
@@ -55,7 +55,7 @@ int fail(const Error& error) {
   return 2;
 }
 
-/// Prints what would be run, once all input is read.
+/// Prints what a run would do, once all input is read.
 void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
   fmt::print("{}{}{}, {} requests, {}; {} on {}, {}, batch {}; {};", run.label, run.label.empty() ? "" : ": ", w.trace,
@@ -65,7 +65,7 @@ void announce(const Run& run, const Comparison& comparison) {
   fmt::print("\n");
 }
 
-/// Identifies what all comparisons serve: the same on every rank of a crew.
+/// Identifies what all comparisons serve; must be equal on every rank of a crew.
 std::string told_of(const Options& options, const std::vector<Ran>& all) {
   std::string text;
   for (const Ran& ran : all) text += compared::told(options, ran.comparison) + "\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded: the results that are kept of a run.
+// Recorded: the stored results of a run.
 #pragma once
 
 #include "sluice/report/observer/chosen_iteration.hpp"
@@ -22,12 +22,12 @@ struct DeliveredTokens {
 
 struct Recorded {
   sluice::Summary::State summary;
-  std::vector<sluice::Summary::State> classes; ///< of each SLO class's requests alone
+  std::vector<sluice::Summary::State> classes; ///< for the requests of each SLO class
   std::vector<DeliveredTokens> tokens;
   sluice::Series::State series;
   sluice::ChosenIteration::State chosen;
   sluice::Timeline::State timeline;
-  sluice::Timeline::State rows; ///< rows of its iterations, as many as a table may have
+  sluice::Timeline::State rows; ///< rows of its iterations, up to the limit of a table
   sluice::Why::State why;
 };
 

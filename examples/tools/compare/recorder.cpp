@@ -13,18 +13,19 @@ using namespace sluice;
 
 namespace {
 
-/// Keeps the row of every iteration; if they do not all fit, those around the trace's point. A row takes 200 bytes here
-/// and in a file, a detailed iteration kilobytes: a table may therefore have every iteration where a trace cannot.
+/// Keeps the row of every iteration, or, if they do not all fit, the rows around the trace's point. A row takes 200
+/// bytes in memory and in a file, a detailed iteration takes kilobytes: a table may therefore have every iteration
+/// where a trace cannot.
 Timeline rows_of(const Wanted& wanted) {
   Timeline rows;
   rows.at = wanted.trace_at;
   rows.max_iterations = wanted.iterations;
-  rows.max_detailed = 2; // empty: no iterations are evaluated again for rows
+  rows.max_detailed = 2; // empty: no iteration is evaluated again for rows
   rows.max_plans = 0;
   return rows;
 }
 
-/// The request that an event is about; null: an event of the engine.
+/// The request that an event is about; null if it is about the engine.
 const RequestSpec* request_of(const AnyEvent& event) {
   if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
   if (const auto* of = event.get<events::Submitted>()) return &of->row.spec;

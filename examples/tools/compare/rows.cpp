@@ -51,7 +51,7 @@ Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
   return all;
 }
 
-/// If no run reached the time given to --trace-at, traces show the last iterations instead: print that.
+/// Reports that no run reached the time given to --trace-at, so that traces show the last iterations instead.
 void tell_of_end(const Options& options, const ComparisonReport& report) {
   if (options.trace_at.point != TraceAt::Point::time) return;
   double last = 0;
@@ -64,7 +64,7 @@ void tell_of_end(const Options& options, const ComparisonReport& report) {
                  engines::program_name(), options.trace_at.time.count(), last);
 }
 
-/// The report of the rows that have run; `outcomes` has a row's seeds next to each other. Writes its files.
+/// Makes the report of the rows that have run; in `outcomes`, a row's seeds are adjacent. Writes its files.
 ComparisonReport report_of(const Options& options, const Comparison& c, const std::vector<Row>& rows,
                            std::span<Outcome> outcomes, Status& files) {
   ComparisonReport report{c.workload, {}, options.baseline, made_by()};
@@ -207,7 +207,7 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
     if (!details(i) && !(options.why && one.seed == 0)) forget_curves(outcomes[i]); // no page draws them
     return ran;
   };
-  // The drawings and explanations of a row's first seed are too large to send.
+  // The drawings and explanations of a row's first seed are too large to send to another process.
   jobs.stays = [&](std::size_t i) { return details(i) || (all[runs[i].asked].options.why && runs[i].seed == 0); };
   jobs.pack = [&](std::size_t i) { return packed(outcomes[i]); };
   jobs.unpack = [&](std::size_t i, std::string_view bytes) { return unpack(bytes, outcomes[i]); };
@@ -227,12 +227,12 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& [options, c] = all[i];
     Options shown = options;
-    if (!made.runs.whole() && !options.out.empty()) { // all files or none
+    if (!made.runs.whole() && !options.out.empty()) { // either all files are written or none
       std::error_code not_empty;
       std::filesystem::remove(std::filesystem::path{options.out} / "traces", not_empty);
       shown.out.clear();
     }
-    std::vector<Row> whole; // only rows with all seeds: a mean of fewer seeds cannot be compared with the others
+    std::vector<Row> whole; // only rows with all seeds: a mean over fewer seeds cannot be compared with the others
     std::vector<Outcome> of_whole;
     for (const Row& row : rows[i]) {
       const std::size_t behind = first + seeds_in(c);

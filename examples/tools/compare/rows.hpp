@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows: the rows of a comparison: a system under one SLO, with or without a deposit; each runs once for every seed.
+// Rows: the rows of a comparison. A row is a system with one SLO, with or without a deposit; it runs once for every
+// seed.
 #pragma once
 
 #include "compare/comparison.hpp"
@@ -22,7 +23,7 @@ struct Row {
 /// The rows in the report's order; never empty.
 sluice::Expected<std::vector<Row>> rows_of(const Comparison& comparison);
 
-/// The number of the comparison's workloads, one per seed.
+/// The number of the comparison's workloads: one per seed.
 std::size_t seeds_in(const Comparison& comparison);
 
 /// "VllmSwap + deposit at SLO x1.5, seed 2": a label for progress lines.

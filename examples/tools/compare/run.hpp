@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run: one system on one workload under one SLO, with or without a deposit.
+// A run: one system on one workload with one SLO, with or without a deposit.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -28,18 +28,18 @@ using engines::System;
 struct Setup : engines::Setup {
   std::function<sluice::Expected<Requests>(sluice::Slo)> open{}; ///< opens the workload at its beginning
   std::shared_ptr<const Tenants> tenants{};                      ///< set if there are several models
-  std::vector<sluice::SloClass> slo_classes{}; ///< which a report tells apart; infinite: the row's SLO
+  std::vector<sluice::SloClass> slo_classes{}; ///< which a report distinguishes; infinite: the row's SLO
 };
 
-/// What to run for one row of the table.
+/// The parameters of the run for one row of the table.
 struct Request {
   const Setup& setup;
   sluice::Slo slo;
   bool deposit = false;
   std::string_view rule{};        ///< a transfer rule's name; empty: the system's own
-  bool details = false;           ///< the page's details are wanted
+  bool details = false;           ///< details for the page are required
   bool no_trace = false;          ///< but no trace file
-  bool why = false;               ///< explain where requests' time went
+  bool why = false;               ///< explain how requests' time was spent
   std::int64_t why_id = -1;       ///< the request to explain
   const Wanted* wanted = nullptr; ///< for files; null: figures only
   std::function<void(std::int64_t ended)> tell;
@@ -47,8 +47,8 @@ struct Request {
 
 struct Outcome; ///< compare/outcome.hpp
 
-/// Runs the system to its end. Errors: no engine can be made with this setup, an unreadable trace, and a policy's
-/// impossible answer.
+/// Runs the system to its end. Errors: no engine can be made with this setup, the trace is unreadable, or a policy gave
+/// an impossible answer.
 sluice::Status run(const System& system, const Request& request, Outcome& outcome);
 
 /// How a run ended.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns lists of numbers and names into a grid of command lines that have one value of each list.
+// Turns lists of numbers and names into a grid of command lines. Each has one value of each list.
 //
 // A cell is a command line and is parsed as one, so every flag works in a grid as it does alone, with or without a
 // preset.
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t most_cells = 10'000;
 
-/// The index of the word that has a flag's value: "--flag value" or "--flag=value".
+/// Returns the index of the word that contains a flag's value: "--flag value" or "--flag=value".
 std::size_t word_of(const std::vector<std::string>& words, const std::string& flag) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == flag) return i + 1;
@@ -31,7 +31,7 @@ std::size_t word_of(const std::vector<std::string>& words, const std::string& fl
   return 0;
 }
 
-/// The words, with each list replaced by its value at `at`.
+/// Returns the words, with each list replaced by its value at `at`.
 std::vector<std::string> words_at(std::vector<std::string> words, const std::vector<Flags::Listed>& lists,
                                   const std::vector<std::size_t>& at) {
   for (std::size_t axis = 0; axis < lists.size(); ++axis) {
@@ -89,7 +89,7 @@ Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string
       Options& options = cell.run.options;
       options.case_label = label;
       // A preset's cases already have folders.
-      if (!options.cells) options.tokens = options.no_traces = false; // files of single comparisons
+      if (!options.cells) options.tokens = options.no_traces = false; // these are files of single comparisons
       options.out = options.cells && !options.out.empty() ? options.out + "/" + folder : std::string{};
       sweep.cells.push_back(std::move(cell));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweep: a command line with lists of numbers, as the command lines of a grid.
+// Sweep: turns a command line with lists of numbers into the command lines of a grid.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -32,7 +32,7 @@ struct Sweep {
   std::vector<Cell> cells;
 };
 
-/// All comparisons of a command line with lists. `words`: the words it was read from.
+/// All comparisons of a command line with lists. `words`: the words from which it was parsed.
 sluice::Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string>& words);
 
 } // namespace compared

@@ -29,7 +29,7 @@ struct TenantFlag {
   double share = 0; ///< share of the device's memory, for weights and KV
 };
 
-/// "opt-13b@0.35"
+/// Parses "opt-13b@0.35".
 Expected<TenantFlag> read_tenant(const std::string& text) {
   const std::size_t at = text.rfind('@');
   TenantFlag tenant{text.substr(0, at), 0};
@@ -72,7 +72,7 @@ Status check_with_tenants(const Options& options) {
   return {};
 }
 
-/// The systems that were asked for; all must be able to serve tenants.
+/// The requested systems; all must be able to serve tenants.
 Expected<std::vector<const System*>> systems_for_tenants(const Options& options) {
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
@@ -88,7 +88,7 @@ Expected<std::vector<const System*>> systems_for_tenants(const Options& options)
   return systems;
 }
 
-/// Removes from `systems` those that cannot hold a tenant's weights, if all systems were asked for. Returns their
+/// Removes from `systems` those that cannot store a tenant's weights, if all systems were requested. Returns their
 /// names.
 std::string leave_out_too_small(const Options& options, const std::vector<TenantFlag>& flags,
                                 std::vector<const System*>& systems) {
@@ -107,7 +107,7 @@ std::string leave_out_too_small(const Options& options, const std::vector<Tenant
   return left_out;
 }
 
-/// Sets the sharing and the lending order from the flags.
+/// Sets how tenants share the device and the order of lending, from the flags.
 Status read_sharing(const Options& options, const std::string& sharing, double shares, Tenants& tenants) {
   if (sharing == "turns")
     tenants.sharing.kind = engines::SharingKind::turns;
@@ -145,15 +145,15 @@ Options alone(const Options& options, const std::vector<TenantFlag>& flags, std:
   return one;
 }
 
-/// Makes a tenant from the comparison that was prepared for it alone: adds its share of the host and of the bus.
+/// Makes a tenant from the comparison that was prepared for it alone, and adds its share of the host and of the bus.
 Tenant tenant_of(const Options& options, const Comparison& prepared, double share, double shares, std::size_t tenants,
                  bool in_turns) {
   Tenant tenant{prepared.workload.model, prepared.setup, prepared.base_slo};
-  // They share one machine and one host. Each has a fixed share, as each server has its own swap space.
+  // Tenants share one machine and one host. Each has a fixed share, because each server has its own swap space.
   tenant.setup.host_blocks =
       LayerBlocks{static_cast<std::int64_t>(static_cast<double>(tenant.setup.host_blocks.count()) * share / shares)};
   if (in_turns) return tenant;
-  // Each one's guaranteed bandwidth, in whole shares of its lane: the bus can be slower or faster than one lane.
+  // Each tenant's guaranteed bandwidth, in whole shares of its lane: the bus can be slower or faster than one lane.
   const double lanes = options.node.bus ? *options.node.bus / prepared.setup.cost.link().rate.count() : 1;
   const double shares_of_lane = std::ceil(static_cast<double>(tenants) / lanes * (1 - 1e-9));
   tenant.setup.engines_on_bus = static_cast<int>(std::clamp(shares_of_lane, 1.0, 1e6));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tenants: several models in one simulation, each with its share of memory and its own requests.
+// Tenants: several models in one simulation, each with its own requests and its share of memory.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -19,7 +19,7 @@ namespace compared {
 inline constexpr std::size_t most_tenants = 4; ///< each number of tenants is another node type to compile
 
 struct Tenant {
-  std::string name; ///< its model's; with a number if several tenants have the same model
+  std::string name; ///< its model's name, with a number if several tenants have the same model
   Setup setup;
   sluice::Seconds base_slo{0};
 };
@@ -38,13 +38,13 @@ struct Tenants {
   }
 };
 
-/// `prepare` with tenants: prepares each as if it were alone with its share of the device's and the host's memory.
+/// `prepare` for tenants: prepares each one as if it were alone, with its share of the device's and the host's memory.
 sluice::Expected<Comparison> prepare_tenants(const Options& options, const std::string& command);
 
 /// Checks that no tenant flag was given without --tenants.
 sluice::Status check_without_tenants(const Options& options);
 
-/// The setup of the model in a report's row: its tenant's, or the only one. Null: the row covers all tenants.
+/// The setup of a row's model: its tenant's, or the only one. Null if the row covers all tenants.
 const Setup* setup_of(const Comparison& comparison, const sluice::SystemReport& row);
 
 } // namespace compared

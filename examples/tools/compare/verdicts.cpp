@@ -44,7 +44,7 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
   Verdicts verdicts;
   std::vector<Judged> judgements;
   std::vector<double> chances;
-  // `row_of`: the row of `all` that a row of the report is about.
+  // `row_of`: maps a row of the report to the corresponding row of `all`.
   const auto judge_all = [&](const ComparisonReport& report, auto&& row_of) {
     for (const ReportBlock& block : blocks_of(report))
       for (const SystemReport* row : block.rows) {

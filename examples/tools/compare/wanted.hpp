@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wanted: the files to write for a run, besides its figures.
+// Wanted: the files to write for a run, in addition to its figures.
 #pragma once
 
 #include "sluice/report/csv_tables.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --why: explains where requests' time went.
+// --why: explains how requests' time was spent.
 #pragma once
 
 #include "sluice/report/report.hpp"
@@ -15,7 +15,7 @@ namespace compared {
 
 void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why);
 
-/// Checks that the request exists and that --table allows the answer.
+/// Checks that the request exists and that --table allows this output.
 sluice::Status check_why(const Options& options, std::int64_t requests);
 
 /// The explanation, for every row.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecisionsFile: the decision log of a server, written while it serves.
+// DecisionsFile: a server's decision log, written while the server runs.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -12,15 +12,15 @@
 
 namespace serving {
 
-/// A run has an end, at which its log is written; a server may serve for a year. So each line goes to the file with the
-/// next token that is handed over, and memory keeps none. (A file that appears when it is whole, as sluice-run writes,
-/// would be nothing to look at meanwhile.)
+/// A run ends and then writes its log, but a server may run for a year. Each line is therefore written to the file when
+/// the next token is handed over, and no lines stay in memory. (A file that appears only when it is complete, as
+/// sluice-run writes it, could not be read in the meantime.)
 class DecisionsFile {
  public:
-  /// Begins the file, and writes what `recorded` hears. This must outlive the engine. Errors: a name that cannot be
-  /// written to.
+  /// Starts the file, and writes the events that `recorded` receives. This object must outlive the engine. Errors: the
+  /// file cannot be written.
   [[nodiscard]] sluice::Status open(const std::string& path, running::Recorded& recorded);
-  /// After the engine's end: what is left. Errors: a line could not be written.
+  /// Writes the remaining lines after the engine's end. Errors: a line could not be written.
   [[nodiscard]] sluice::Status close();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datagrams to systemd.
+// Sends datagrams to systemd.
 #include "serve/notify.hpp"
 
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notify: what a service tells systemd, by the protocol of sd_notify(3).
+// Notify: reports a service's state to systemd, by the protocol of sd_notify(3).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace serving {
 
-/// Says nothing where $NOTIFY_SOCKET is not set. (Rejected: libsystemd, for one datagram.)
+/// Sends nothing if $NOTIFY_SOCKET is not set. (Rejected: libsystemd, for one datagram.)
 class Notify {
  public:
   Notify();
@@ -16,14 +16,15 @@ class Notify {
   Notify& operator=(const Notify&) = delete;
   ~Notify();
 
-  /// "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…". Never waits: what the supervisor does not take is lost.
+  /// Sends "READY=1", "STOPPING=1", "WATCHDOG=1" or "STATUS=…". Never waits: a message that the supervisor does not
+  /// accept is lost.
   void say(std::string_view state) const;
-  /// How often "WATCHDOG=1" is due, in seconds: half of what the unit's WatchdogSec allows. Empty: never.
+  /// How often "WATCHDOG=1" is due, in seconds: half of the unit's WatchdogSec. Empty: never.
   [[nodiscard]] std::optional<double> watchdog() const { return watchdog_; }
 
  private:
   int socket_ = -1;
-  std::string path_; ///< of the supervisor's socket; '\0' first: an abstract one
+  std::string path_; ///< the supervisor's socket; '\0' first: an abstract socket
   std::optional<double> watchdog_;
 };
 

@@ -26,7 +26,7 @@ using namespace sluice;
 
 namespace {
 
-constexpr double longest_drain = 24 * 60 * 60; // seconds: what `drain` takes at most
+constexpr double longest_drain = 24 * 60 * 60; // seconds: the maximum of `drain`
 
 } // namespace
 
@@ -106,11 +106,11 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
 
 Expected<int> allow_connections(const Options& options, int reserved) {
   constexpr int usual = 4096;
-  const int others = reserved + 128; // files that are no connections of clients
+  const int others = reserved + 128; // files that are not client connections
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return options.max_connections.value_or(usual);
   const rlim_t before = files.rlim_cur;
-  files.rlim_cur = files.rlim_max; // a shell allows 1,024 files unless told otherwise
+  files.rlim_cur = files.rlim_max; // a shell allows 1,024 files by default
   if (setrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = before;
   const auto most = files.rlim_cur == RLIM_INFINITY || files.rlim_cur > (1 << 21)
                         ? 1 << 21

@@ -16,48 +16,50 @@
 namespace serving {
 
 struct Options {
-  running::Options run; ///< of the machine and its engine, as of sluice-run
+  running::Options run; ///< the machine and its engine, as in sluice-run
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string admin;                 ///< PORT or HOST:PORT; empty: none
-  std::vector<std::string> api_keys; ///< of --api-key
+  std::string admin;                 ///< PORT or HOST:PORT; empty: no admin port
+  std::vector<std::string> api_keys; ///< values of --api-key
   std::string api_key_file;
   std::string cors;
   std::string tls_cert, tls_key;       ///< files; empty: plain HTTP
-  std::string name;                    ///< that clients ask for; empty: the model's
-  std::optional<std::int64_t> context; ///< tokens of a prompt and its answer; none: the model's, at most 4096
+  std::string name;                    ///< the name that clients request; empty: the model's name
+  std::optional<std::int64_t> context; ///< most tokens of a prompt and its answer; none: the model's context, at most
+                                       ///< 4096
   std::int64_t queue = 256;
   std::string gate = "soft";                              ///< none, soft or hard
   std::int64_t max_body = std::int64_t{8} << 20;          ///< bytes
   std::int64_t max_bodies = std::int64_t{64} << 20;       ///< bytes
-  std::optional<int> max_connections;                     ///< none: 4096, or what the limit of open files allows
-  int max_per_address = 0;                                ///< connections; 0: any number
+  std::optional<int> max_connections;                     ///< none: 4096, or fewer if the limit of open files requires
+                                                          ///< it
+  int max_per_address = 0;                                ///< connections; 0: no limit
   double drain = 30, drain_delay = 5;                     ///< seconds
-  std::string simulate;                                   ///< a device; empty: this machine
-  std::string tee;                                        ///< a second system on the same requests; empty: none
-  std::string what_if;                                    ///< systems, or none; empty: some that suit
-  std::string record, record_clock, replay, replay_clock; ///< files; empty: none
-  bool lenient = false;                                   ///< unknown fields of requests are ignored
+  std::string simulate;                                   ///< a device; empty: serve on this machine
+  std::string tee;                                        ///< a second system that gets the same requests; empty: none
+  std::string what_if;                                    ///< names of systems, or `none`; empty: some suitable ones
+  std::string record, record_clock, replay, replay_clock; ///< files; empty: not used
+  bool lenient = false;                                   ///< ignore unknown fields of requests
   bool list = false, quiet = false;
 };
 
-/// Nothing: go on; otherwise the program's exit status.
+/// Empty: continue; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);
 
-/// How many connections the server takes: --max-connections, or as many as the limit of open files allows, up to 4,096.
-/// Raises that limit as far as it goes. Errors: --max-connections is beyond it.
+/// How many connections the server accepts: --max-connections, or as many as the limit of open files allows, up to
+/// 4,096. Raises that limit as far as possible. Errors: --max-connections exceeds it.
 sluice::Expected<int> allow_connections(const Options& options, int reserved);
 
-/// Where --admin says. Errors: it is not a port, or an address and a port.
+/// Reads the address in --admin. Errors: it is neither a port nor an address and a port.
 sluice::Expected<std::optional<sluice::HttpAddress>> admin_address(const Options& options);
 
-/// The keys of --api-key and those of --api-key-file, which is read now. Errors: no such file, a mistake in it.
+/// The keys from --api-key and from --api-key-file, which is read now. Errors: the file does not exist or is malformed.
 sluice::Expected<std::vector<sluice::ApiKey>> read_keys(const Options& options);
 
-/// The flags' own rules.
+/// Checks the flags against each other.
 sluice::Status check_options(Options& options);
 
-/// The program: parses the command line, does what it asks and prints. Returns the exit status.
+/// The main function: parses the command line, executes it and prints. Returns the exit status.
 int program(int argc, char** argv);
 
 } // namespace serving

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-serve: a model on this machine under the policies of a system, behind the OpenAI API.
+// sluice-serve: serves a model on this machine with the policies of a system, through the OpenAI API.
 //
-// The problem: systems for serving under memory pressure are forks of one large server each, so that nobody can put one
-// behind the clients that another has. Goals of this program: any system of sluice-run behind the API that clients
-// speak; real tokens here, or the pace of a device that is not there; bad requests answered in a sentence.
+// The problem: each system for serving under memory pressure is a fork of some large server, so its policies cannot
+// serve the clients of another server. Goals of this program: any system of sluice-run behind the API that clients use;
+// real tokens from this machine, or the pace of a simulated device; bad requests answered with a one-sentence error.
 #include "engines/program.hpp"
 
 #include "sluice/serve/api_keys.hpp"
@@ -56,13 +56,13 @@ ForecastSlo forecast_of(const std::string& gate) {
   return forecast;
 }
 
-/// The same error with another flag's name.
+/// The same error, with another flag's name.
 Error of_flag(const char* flag, Error error) {
   error.where = flag;
   return error;
 }
 
-/// The run that a server recorded, once more.
+/// Replays the run that a server recorded.
 int replay(const serving::Options& options, const engines::System& system, const serving::Served& served, Slo slo) {
   running::Recorded recorded;
   serving::DecisionsFile decisions;
@@ -75,7 +75,8 @@ int replay(const serving::Options& options, const engines::System& system, const
   return 0;
 }
 
-/// Reads the keys and the certificate again. What is wrong changes nothing: the server goes on with what it had.
+/// Reads the keys and the certificate again. If one of them is invalid, nothing changes: the server continues with the
+/// previous ones.
 void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now) {
   const auto tell = [](const Error& error) {
     fmt::print(stderr, "{}: HUP: {}; what was read before stays\n", engines::program_name(), error.line());
@@ -130,7 +131,7 @@ int serve(serving::Options& options) {
   config.limits.max_per_address = options.max_per_address;
   config.drain_s = options.drain;
   config.drain_delay_s = options.drain_delay;
-  // Whatever is said while the server runs: nobody waits for whoever reads standard error.
+  // Writes messages while the server runs; never waits for the reader of standard error.
   const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
   const serving::Notify supervisor;
   config.beat = [&supervisor, said = false](const OpenAiApp& app) mutable {
@@ -138,9 +139,9 @@ int serve(serving::Options& options) {
       supervisor.say("READY=1\nSTATUS=Serving.");
       said = true;
     }
-    // A server whose engine has stopped serves nobody any more: the watchdog ends it.
+    // Once its engine has stopped, a server serves no requests: the watchdog ends it.
     if (app.stopped_by().empty()) supervisor.say("WATCHDOG=1");
-    constexpr double often = 0.1; // seconds: until the weights are loaded
+    constexpr double often = 0.1; // seconds, until the weights are loaded
     return said ? supervisor.watchdog().value_or(3600) : std::min(often, supervisor.watchdog().value_or(often));
   };
   config.draining = [log, &supervisor, drain = options.drain](std::size_t under_way) {
@@ -175,16 +176,16 @@ int serve(serving::Options& options) {
 
   OpenAiServer server(std::move(config));
   if (const Status listening = server.listen(); !listening) return fail(listening.error());
-  serving::Records records(log); // begun anew only now: another server on this port may be writing them
+  serving::Records records(log); // opened only now: another server on this port may be writing these files
   if (const Status opened = records.open(options); !opened) return fail(opened.error());
   if (ServedListener* const ended = server.served()) records.tell(*ended);
 
   running::Recorded recorded, tee_recorded;
-  recorded.keeps_summary = tee_recorded.keeps_summary = false; // grows with every request
+  recorded.keeps_summary = tee_recorded.keeps_summary = false; // the summary would grow with every request
   serving::DecisionsFile decisions;
   if (!options.run.decisions.empty())
     if (Status opened = decisions.open(options.run.decisions, recorded); !opened) return fail(opened.error());
-  // Attached before its thread starts: an engine may stop at once, and its clients are to hear why.
+  // Attached before its thread starts: an engine may stop at once, and its clients must receive the reason.
   const auto start = [&](const engines::System& of, serving::Served& runs, GenerationListener& listener,
                          running::Recorded& into, const std::string& gate, ServedListener* over,
                          std::function<void(GenerationEngine&)> made) {
@@ -216,7 +217,7 @@ int serve(serving::Options& options) {
   fmt::print("{}/v1{}\n", server.url(), *admin ? "" : "  (/live to look, /metrics for Prometheus)");
   std::fflush(stdout);
   server.run();
-  engine->reset(); // joins its thread before what it tells is gone
+  engine->reset(); // joins the engine's thread before the objects that it notifies are destroyed
   if (Status written = decisions.close(); !written) return fail(written.error());
   if (server.stopped_by().empty()) return 0;
   log->add(fmt::format("{}: the engine had stopped: {}", engines::program_name(), server.stopped_by()));

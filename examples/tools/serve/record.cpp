@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server writes down while it serves.
+// The files that a server writes while it runs.
 #include "serve/record.hpp"
 
 #include "sluice/serve/request_record.hpp"
@@ -34,7 +34,8 @@ Expected<std::unique_ptr<GrowingFile>> GrowingFile::open(std::string flag, const
     return running::flag_error(flag, fmt::format("'{}' cannot be written: {}", path, std::strerror(errno)),
                                "the name of a file to be written");
   struct stat file {};
-  // Locked while it is written: two servers that start at once would both find it empty. A pipe keeps no record.
+  // Locks the file while it is written; otherwise two servers that start together could both find it empty. A pipe
+  // keeps no record.
   const bool regular = ::fstat(descriptor, &file) == 0 && S_ISREG(file.st_mode);
   if (regular && (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 || ::fstat(descriptor, &file) != 0 || file.st_size > 0)) {
     ::close(descriptor);
@@ -59,7 +60,8 @@ void GrowingFile::add(std::string_view lines, std::int64_t count) {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) {
       const int error = errno;
-      // Half a line would make the next one unreadable. What is no regular file cannot be cut, nor need it be.
+      // Removes a partly written line, which would make the next one unreadable. Only a regular file can be truncated;
+      // other files need no truncation.
       if (::ftruncate(descriptor_, size_) == 0) (void)::lseek(descriptor_, size_, SEEK_SET);
       if (lost_ == 0)
         log_->add(fmt::format("{}: {}: '{}' takes no more: {}; the server goes on without", engines::program_name(),
@@ -83,7 +85,7 @@ ClockFile::ClockFile(std::unique_ptr<GrowingFile> file) : file_(std::move(file))
 }
 ClockFile::~ClockFile() { write(0); }
 
-void ClockFile::over(const ServedRequest& /*request*/) { write(1); } // the last says what time it is
+void ClockFile::over(const ServedRequest& /*request*/) { write(1); } // the last event has the current time
 
 void ClockFile::write(std::size_t keep) {
   auto& events = record_.events;
@@ -97,7 +99,7 @@ void ClockFile::write(std::size_t keep) {
 
 namespace {
 
-/// "day.jsonl", "day.1.jsonl", …; "day", "day.1" for a name without an ending.
+/// "day.jsonl", "day.1.jsonl", …; "day", "day.1" for a name without an extension.
 std::string numbered(const std::string& path, int number) {
   if (number == 0) return path;
   const std::filesystem::path name(path);

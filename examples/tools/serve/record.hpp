@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server writes down while it serves: its requests as they end, and its clock.
+// The files that a server writes while it runs: its requests as they end, and its clock.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -22,19 +22,19 @@ namespace serving {
 
 using Log = std::shared_ptr<sluice::LogWriter>;
 
-/// A file that grows by whole lines, each in the file before `add` returns. If the disk fills up, the log reports it
-/// once, what could not be written is counted, and the server continues.
+/// A file that grows by whole lines; each line is in the file before `add` returns. If the disk fills up, the log
+/// reports it once, the lines that could not be written are counted, and the server continues.
 class GrowingFile {
  public:
-  /// Begins a file; null where the path has an earlier run's lines, or another server writes it. Errors name `flag`:
-  /// the path cannot be written.
+  /// Opens a file. Returns null if the file contains an earlier run's lines or another server writes it. Errors name
+  /// `flag`: the path cannot be written.
   static sluice::Expected<std::unique_ptr<GrowingFile>> open(std::string flag, const std::string& path, Log log);
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
-  /// Says how much was lost, if any was.
+  /// Reports how many lines were lost, if any.
   ~GrowingFile();
 
-  /// Whole lines, `count` of them; nothing of them stays where not all can be written.
+  /// Adds `count` whole lines. If they cannot all be written, none of them stays in the file.
   void add(std::string_view lines, std::int64_t count = 1);
 
  private:
@@ -43,11 +43,11 @@ class GrowingFile {
   std::string flag_, path_;
   Log log_;
   int descriptor_;
-  std::int64_t size_ = 0; ///< of whole lines
+  std::int64_t size_ = 0; ///< of the whole lines
   std::int64_t lost_ = 0; ///< lines
 };
 
-/// A line for each request that is over.
+/// Writes a line for each request that has ended.
 class RequestFile final : public sluice::ServedListener {
  public:
   explicit RequestFile(std::unique_ptr<GrowingFile> file) : file_(std::move(file)) {}
@@ -58,42 +58,42 @@ class RequestFile final : public sluice::ServedListener {
   std::string line_;
 };
 
-/// The clock of the engine that runs, written out whenever a request is over: memory holds what came since.
+/// Records the clock of the running engine, and writes it whenever a request ends: memory contains only later events.
 class ClockFile final : public sluice::ServedListener {
  public:
   explicit ClockFile(std::unique_ptr<GrowingFile> file);
-  /// The engine has ended, or was never made: writes the rest.
+  /// Writes the rest after the engine has ended, or if it was never made.
   ~ClockFile() override;
 
   [[nodiscard]] sluice::ClockRecord& record() { return record_; }
   void over(const sluice::ServedRequest& request) override;
 
  private:
-  /// Writes all events but the last `keep`.
+  /// Writes all events except the last `keep`.
   void write(std::size_t keep);
 
   std::unique_ptr<GrowingFile> file_;
   sluice::ClockRecord record_;
-  std::int64_t step_ = 0; ///< iterations that are written
+  std::int64_t step_ = 0; ///< number of iterations that have been written
 };
 
-/// The files that a run is asked to write, and who else hears of requests that are over.
+/// The files that a run must write, and other listeners of ended requests.
 class Records final : public sluice::ServedListener {
  public:
   explicit Records(Log log) : log_(std::move(log)) {}
-  /// Opens the files that `options` name, or, where an earlier run wrote one of them, both with the next number:
+  /// Opens the files that `options` name. If an earlier run wrote one of them, opens both with the next number:
   /// day.jsonl, day.1.jsonl, day.2.jsonl. Errors: one of them cannot be written.
   sluice::Status open(const Options& options);
-  /// `listener` hears of every request, too; outlives this.
+  /// `listener` also receives every request; it must outlive this object.
   void tell(sluice::ServedListener& listener) { listeners_.push_back(&listener); }
-  /// The same world, and its clock is written down where that was asked for.
+  /// Returns the same world; its clock is recorded if that was requested.
   [[nodiscard]] std::shared_ptr<sluice::BackendWorld> recorded(std::shared_ptr<sluice::BackendWorld> world);
   void over(const sluice::ServedRequest& request) override {
     for (sluice::ServedListener* const listener : listeners_) listener->over(request);
   }
 
  private:
-  /// The files of that number; false where one of them is taken.
+  /// Opens the files with that number; returns false if one of them is in use.
   sluice::Expected<bool> open(const Options& options, int number);
 
   Log log_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's run once more.
+// Replays a server's run.
 #include "serve/replay.hpp"
 
 #include "sluice/workload/nlohmann/vllm_run.hpp"
@@ -26,7 +26,7 @@ using namespace sluice;
 
 namespace {
 
-/// The requests in the order of submission, as the engine heard of them: with bounds, not lengths.
+/// The requests in order of submission, as the engine received them: with length limits, not with lengths.
 Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
   Expected<std::vector<VllmRunRecord>> records = read_vllm_run(path);
   if (!records) return running::flag_error("--replay", records.error().line(), "what --record wrote");
@@ -48,8 +48,8 @@ Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
   return all;
 }
 
-/// The requests; and after the last of them the server's waiting for more, without which the engine would be told to
-/// end while tokens that delivery holds back are still to come.
+/// Returns the requests, and after the last one waits for more, as the server did. Otherwise the engine would end while
+/// delivery still holds back tokens.
 class Recalled final : public running::Arrivals {
  public:
   Recalled(std::vector<RequestSpec> requests, const Replay& times, Seconds last_wait)

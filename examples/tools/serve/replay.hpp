@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's run once more: its requests, at its clock's times.
+// Replays a server's run: its requests, at its clock's times.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -12,9 +12,9 @@
 
 namespace serving {
 
-/// Puts the requests of --replay through `system` at the times of --replay-clock; returns how many. `recorded`: what to
-/// keep of it. Errors: files of no server's whole run, and an engine that asks for something else than the recorded
-/// one.
+/// Serves the requests of --replay with `system` at the times of --replay-clock; returns their number. `recorded`: the
+/// results to store. Errors: the files are not those of a server's whole run, or the engine makes other decisions than
+/// the recorded one.
 sluice::Expected<std::int64_t> replay(const Options& options, const engines::System& system, const Served& served,
                                       sluice::Slo slo, running::Recorded& recorded);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets up what a server runs.
+// Sets up the model and the engine of a server.
 #include "serve/system.hpp"
 
 #include "sluice/engine/serve.hpp"
@@ -45,9 +45,9 @@ using namespace sluice;
 
 namespace {
 
-constexpr std::int64_t longest_by_default = 4096; // tokens: what a batch of the longest needs is reserved
+constexpr std::int64_t longest_by_default = 4096; // tokens: memory for a batch of the longest requests is reserved
 
-/// Copies of an engine that look ahead run by the planner's cost model.
+/// Copies of an engine that look ahead run with the planner's cost model.
 running::WorldsAhead worlds_ahead(const engines::CostChoice& cost) {
   return [cost](Seconds start, const Correction& correction) {
     const auto length = [share = correction.length_share](const RequestRow& row) {
@@ -72,7 +72,7 @@ Limits limits_of(const Options& options, std::int64_t context) {
   return limits;
 }
 
-/// Real tokens on this machine; of a replay all but the machine.
+/// Sets up real tokens on this machine; for a replay, everything except the machine.
 Expected<Served> on_machine(const Options& options, const engines::System& system) {
   const bool replays = !options.replay.empty();
   Expected<running::Computer> computer = running::Computer::open(options.run, replays); // first: a GPU may be missing
@@ -96,7 +96,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   Expected<running::Costs> costs =
       running::costs_of(options.run, shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
-  // The longest that may come: as many as run at once.
+  // The longest requests that may arrive: as many as run at once.
   const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   if (system.rebuilds_kv)
@@ -134,7 +134,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
                 digest};
 }
 
-/// The same system on a device that is not there.
+/// Sets up the same system on a simulated device.
 Expected<Served> simulated(const Options& options) {
   Expected<Device> device = find_or_read_device(options.simulate);
   if (!device) {
@@ -181,8 +181,8 @@ Expected<Served> simulated(const Options& options) {
                 "simulated"};
 }
 
-/// The systems that the command line names; --set may name their policies. /whatif's default systems are left out: a
-/// number that only they have changes nothing that is served.
+/// The systems that the command line names, whose policies --set may name. /whatif's default systems are not included:
+/// a number that only they have does not affect serving.
 std::vector<engines::System> named_systems(const Options& options, const engines::System& system) {
   std::vector<engines::System> all{system};
   const auto add = [&all](std::string_view name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server runs: a model's tokens and an engine's setup, on this machine or simulated.
+// The setup of a server: a model's tokens and an engine, on this machine or simulated.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -22,11 +22,11 @@ struct Served {
   int vocabulary = 0;
   std::int64_t context = 0;
   engines::Setup setup;
-  std::shared_ptr<sluice::BackendWorld> world; ///< null where a record on this machine is replayed
+  std::shared_ptr<sluice::BackendWorld> world; ///< null if a record of this machine is replayed
   running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
-  std::string what;   ///< a line for people: on what, with how much memory
-  std::string digest; ///< of the weights; "simulated" where there are none
+  std::string what;   ///< a line for people: the machine, and how much memory it uses
+  std::string digest; ///< of the weights; "simulated" if there are none
 };
 
 /// Reads the model and sets up the machine, or its simulation.

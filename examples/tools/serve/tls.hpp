@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kind of a server's connections: plain HTTP, or TLS where --tls-cert is given.
+// The kind of a server's connections: plain HTTP, or TLS if --tls-cert is given.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,10 +13,10 @@ namespace serving {
 
 struct ServedConnection {
   sluice::HttpConnection connection;
-  std::function<sluice::Status()> renew; ///< reads the certificate and its key again; empty: there are none
+  std::function<sluice::Status()> renew; ///< reads the certificate and its key again; empty: there is no certificate
 };
 
-/// Errors: --tls-cert and --tls-key are not a certificate and its key; this program was built without OpenSSL.
+/// Errors: --tls-cert and --tls-key are not a certificate and its key, or this program was built without OpenSSL.
 [[nodiscard]] sluice::Expected<ServedConnection> connection(const Options& options);
 
 } // namespace serving

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The systems that a server replays its requests through.
+// The systems with which a server replays its requests.
 #include "serve/what_if.hpp"
 
 #include "sluice/world/machine/world_of.hpp"
@@ -27,14 +27,14 @@ class Replayed final : public running::Arrivals {
     return next_ == requests_.size() ? std::nullopt : std::optional{requests_[next_].arrival};
   }
   [[nodiscard]] RequestSpec take() override { return requests_[next_++]; }
-  void submitted(const Expected<RequestId>& /*id*/) override {} // the judge hears of a refusal
+  void submitted(const Expected<RequestId>& /*id*/) override {} // the judge receives refusals
 
  private:
   std::span<const RequestSpec> requests_;
   std::size_t next_ = 0;
 };
 
-/// The engine type that this program was compiled with, on a world where time passes at once.
+/// The engine type with which this program was compiled, in a world where time passes instantly.
 WhatIfSystem replay_of(const engines::System& system, const Served& served, Slo slo) {
   return {std::string{system.name}, [&system, &served, slo](std::span<const RequestSpec> requests, EventListener& judge,
                                                             const std::function<bool()>& enough) {
@@ -55,14 +55,14 @@ Expected<std::vector<WhatIfSystem>> what_if_systems(const engines::System& own, 
   std::vector<WhatIfSystem> all;
   if (wanted == "none") return all;
   all.push_back(replay_of(own, served, slo));
-  // Unless told otherwise: a server that swaps, one that rotates by lag, one that offloads by layers.
+  // The default: a server that swaps, one that rotates by lag, and one that offloads by layers.
   const std::string_view names = wanted.empty() ? "VllmSwap,SuperInfer,OrbitFlow" : std::string_view{wanted};
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string_view name = names.substr(begin, end - begin);
     begin = end + 1;
     const Expected<const engines::System*> system = running::find_system(name);
-    if (!system && wanted.empty()) continue; // this program was compiled of fewer
+    if (!system && wanted.empty()) continue; // this program was compiled with fewer systems
     if (!system) {
       Error error = system.error();
       error.where = "--what-if";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The systems that a server replays its requests through.
+// The systems with which a server replays its requests.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -13,8 +13,8 @@
 
 namespace serving {
 
-/// The system that serves, then those of --what-if (`wanted`: names with commas between them, empty for some that suit,
-/// `none` for none at all, and then the list is empty). Errors: a name that no system has. `served` outlives them.
+/// Returns the serving system, then those of --what-if. `wanted`: names separated by commas; empty: some suitable
+/// systems; `none`: returns an empty list. Errors: a name is no system's. `served` must outlive the result.
 sluice::Expected<std::vector<sluice::WhatIfSystem>>
 what_if_systems(const engines::System& own, const std::string& wanted, const Served& served, sluice::Slo slo);
 

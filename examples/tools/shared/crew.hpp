@@ -22,7 +22,7 @@ namespace sluice {
 struct Jobs {
   std::size_t count = 0;
   std::function<Status(std::size_t)> run;
-  /// Whether a job's result is too large to send: such a job runs in the leading process. Empty: no job is.
+  /// Whether a job's result is too large to send; such a job runs in the leading process. Empty: no job's result is.
   std::function<bool(std::size_t)> stays{};
   /// Converts a job's result to bytes, and stores bytes from another process as its result.
   std::function<std::string(std::size_t)> pack{};
@@ -39,14 +39,14 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Runs all jobs; returns the first failed job's error. Every process calls it with the same jobs. After an interrupt
-  /// no job starts, and running ones are dropped: `Jobs::ended` is called only for jobs with a result.
+  /// Runs all jobs; returns the first failed job's error. Every process must call it with the same jobs. After an
+  /// interrupt no job starts, and running jobs are dropped: `Jobs::ended` is called only for jobs with a result.
   virtual Status run(const Jobs& jobs) = 0;
   [[nodiscard]] virtual bool leads() const { return true; }
-  /// Whether every process got to this point with the same `what`, a text that identifies what it is about to run.
+  /// Whether every process reached this point with the same `what`, a text that identifies the next run.
   virtual Status agree(const Status& here, std::string_view /*what*/) { return here; }
 
-  /// Concurrent jobs in each process; empty: one per processor.
+  /// Number of concurrent jobs in each process; empty: one per processor.
   void threads(std::optional<std::int64_t> count) { threads_ = count; }
 
  protected:
@@ -55,7 +55,7 @@ class Crew {
     const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, threads_.value_or(processors)));
     return std::min(wanted, std::max<std::size_t>(1, jobs));
   }
-  /// Empty if the run was dropped, or would start after an interrupt.
+  /// Runs a job. Returns nothing if the run was dropped or would start after an interrupt.
   static std::optional<Status> attempt(const Jobs& jobs, std::size_t job) {
     if (interrupted() != 0) return std::nullopt;
     try {
@@ -75,7 +75,7 @@ class Crew {
   std::optional<std::int64_t> threads_;
 };
 
-/// The threads of this process, the calling one among them.
+/// The threads of this process, including the calling one.
 class ThreadCrew final : public Crew {
  public:
   Status run(const Jobs& jobs) override {

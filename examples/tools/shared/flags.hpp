@@ -94,11 +94,12 @@ class Flags {
     std::vector<std::string> values;
     bool numbers = true; ///< false: names
   };
-  /// Until it is called with null, later numbers may be given as lists: `lists` receives them, with each value checked,
-  /// and a flag's place gets the first value of its list.
+  /// Allows later number flags to be given as lists, until it is called with null. `lists` receives the lists, with
+  /// each value checked, and a flag's place gets the first value of its list.
   void lists_into(std::vector<Listed>* lists) { lists_ = lists; }
 
-  /// A name or a file, or several with commas if lists are enabled. A file whose own name has commas is one.
+  /// A name or a file, or several separated by commas if lists are enabled. An existing file whose name contains commas
+  /// is a single value.
   template <class Place>
   CLI::Option* name(const std::string& flag, Place& place, const std::string& help) {
     return read(flag, "TEXT", help, [flag, &place, lists = lists_](std::string_view text) -> std::string {
@@ -161,7 +162,8 @@ class Flags {
     });
   }
 
-  /// A flag that names a file of flags, as CLI11 reads it: `port = 8080`, a line each. The command line overrides it.
+  /// A flag that names a file of flags, in CLI11's format: lines such as `port = 8080`. The command line takes
+  /// precedence.
   void from_file(const std::string& flag) {
     app_.set_config(flag, "", "a file of further flags, a line each as 'port = 8080'; the command line overrides it")
         ->type_name("FILE");
@@ -174,7 +176,7 @@ class Flags {
     return read(flag, "TEXT", help, take);
   }
 
-  /// A folder to write to: any path but an empty one, which would lose everything without a word.
+  /// A folder to write to: any path except an empty one, which would silently lose everything.
   CLI::Option* folder(const std::string& flag, std::string& place, const std::string& help) {
     return read(flag, "TEXT", help, [&place](std::string_view text) -> std::string {
       place = text;
@@ -182,7 +184,7 @@ class Flags {
     });
   }
 
-  /// Reads the command line. Empty: go on; otherwise the program's exit status, with all output already printed.
+  /// Reads the command line. Empty: continue; otherwise the program's exit status, with all output already printed.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     std::reverse(words.begin(), words.end()); // CLI11 expects a reversed vector

@@ -19,8 +19,8 @@ inline void on_interrupt(int number) {
 }
 } // namespace detail
 
-/// From this call on, the first SIGINT or SIGTERM only sets a flag. Call it before the first run: until then there is
-/// nothing to keep, and a signal ends the program. A signal that was ignored when the program started (nohup, a shell's
+/// After this call, the first SIGINT or SIGTERM only sets a flag. Call it before the first run: until then there are no
+/// results, and a signal ends the program. A signal that was ignored when the program started (nohup, a shell's
 /// background job) stays ignored.
 inline void heed_interrupts() {
   for (const int one : {SIGINT, SIGTERM}) {

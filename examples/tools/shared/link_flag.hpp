@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_link: --link, the rate of the link between the two memories, the same in every program that has one.
+// add_link: adds --link, the rate of the link between the two memories, which is the same in every program that has
+// one.
 #pragma once
 
 #include "shared/flags.hpp"

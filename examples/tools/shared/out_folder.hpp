@@ -24,7 +24,7 @@
 /// A file's name and its contents.
 using NamedText = std::pair<std::string_view, std::string>;
 
-/// Whether an earlier run left tables in the folder, according to its datapackage.json; `visit` gets their names.
+/// Whether an earlier run left tables in the folder, according to its datapackage.json; `visit` receives their names.
 template <class Visit>
 bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
   std::ifstream file(folder / "datapackage.json");
@@ -37,7 +37,8 @@ bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
 }
 
 /// All files that a run of a Sluice program may leave in a folder of `--out`, except its traces. A table belongs to an
-/// earlier run if that run's datapackage.json names it; a page or a report if the folder has such a datapackage.json.
+/// earlier run if that run's datapackage.json names it. A page or a report does if the folder has such a
+/// datapackage.json.
 inline constexpr std::string_view left_tables[] = {
     "systems.csv", "requests.csv",     "series.csv",  "iterations.csv", "capacities.csv",
     "probes.csv",  "compositions.csv", "choices.csv", "classes.csv",    "tokens.csv.gz"};
@@ -53,10 +54,10 @@ bool is_trace_of(std::string_view file, const Names& systems) {
   return false;
 }
 
-/// Removes files that an earlier run of any Sluice program left in the folder and this run does not write: next to the
-/// new datapackage.json they would seem to be this run's. Other files stay, even if the earlier datapackage.json names
-/// them. `written`: names in the folder, such as traces/OrbitFlow-x1.json; `own`: systems other than the published
-/// ones.
+/// Removes files that an earlier run of any Sluice program left in the folder and that this run does not write: next to
+/// the new datapackage.json they would seem to be this run's. Other files stay, even if the earlier datapackage.json
+/// names them. `written`: names in the folder, such as traces/OrbitFlow-x1.json; `own`: systems other than the
+/// published ones.
 inline void remove_earlier(const std::filesystem::path& folder, std::span<const std::string_view> written,
                            std::span<const std::string_view> own) {
   const auto has = [](const auto& names, std::string_view name) {
@@ -79,7 +80,7 @@ inline void remove_earlier(const std::filesystem::path& folder, std::span<const 
       traces.push_back("traces/" + name);
   for (const std::string& trace : traces) forget(trace);
   if (std::none_of(written.begin(), written.end(), [](std::string_view name) { return name.starts_with("traces/"); }))
-    std::filesystem::remove(folder / "traces", ignored); // only if it is empty
+    std::filesystem::remove(folder / "traces", ignored); // removes the folder only if it is empty
 }
 
 /// The files of one folder. They are unnamed until all are written (UnfinishedFile), so that a full disk or a killed
@@ -98,8 +99,8 @@ class OutFolder {
     return opened;
   }
 
-  /// Writes all files, removes what an earlier run left, and only then gives each file its name. `texts`: one for each
-  /// name, in any order; texts with other names are written afterwards. Call it last.
+  /// Writes all files, removes the files that an earlier run left, and only then gives each file its name. `texts`: one
+  /// for each name, in any order; texts with other names are written afterwards. Call it last.
   sluice::Status finish(std::span<const NamedText> texts, std::span<const std::string_view> own_systems = {}) {
     std::vector<std::string_view> names;
     for (const NamedText& text : texts) names.push_back(text.first);
@@ -127,9 +128,9 @@ class OutFolder {
   std::vector<std::pair<std::string, sluice::UnfinishedFile>> files_;
 };
 
-/// Opens and finishes such files at once. The system limits open files to about a thousand: only the first `together`
-/// files are opened together, the others are written one by one afterwards and should be files that no other file
-/// refers to.
+/// Opens and finishes such files at once. The system limits open files to about a thousand, so only the first
+/// `together` files are opened together. The others are written one by one afterwards, and no other file should refer
+/// to them.
 [[nodiscard]] inline sluice::Status write_all(const std::string& folder, std::span<const NamedText> texts,
                                               std::span<const std::string_view> own_systems = {}) {
   constexpr std::size_t together = 500;

@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-/// The decoder for a folder's config.json, or for a name in `named_models` with its published shape. A published shape
-/// has no position parameters and needs none: rotations cost the same whatever they are. Contexts have 8,192 tokens; an
-/// OPT's table has 2,048.
+/// The decoder for a folder's config.json, or for a name in `named_models`, with its published shape. A published shape
+/// has no position parameters and needs none: rotations have the same cost with any parameters. Contexts have 8,192
+/// tokens; an OPT's table has 2,048.
 inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std::string& name) {
   using namespace sluice;
   std::error_code ignored;
@@ -41,7 +41,7 @@ inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std
   return decoder;
 }
 
-/// That decoder with random weights from `seed`, in its shape's element type (of the two-byte types: bf16), drawn by
+/// That decoder with random weights from `seed`, in its shape's element type (among the two-byte types: bf16), drawn by
 /// all threads of this machine. Errors: `where` is no such model, or this machine has too little memory.
 inline sluice::Expected<sluice::ModelWeights> random_model(const std::string& name, std::uint64_t seed) {
   using namespace sluice;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --set: the flag for numbers of single policies.
+// --set: sets numbers of single policies.
 #pragma once
 
 #include <CLI/CLI.hpp>

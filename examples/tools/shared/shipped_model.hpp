@@ -6,11 +6,11 @@
 #include <string>
 #include <system_error>
 
-/// `share/sluice/models/NAME` next to the folder of the program: that is correct in a build (examples/models copies it
-/// there) and wherever bin/ and share/ are installed. `demo` is the only model there. Rejected: compiling in the path
-/// of the sources, which is wrong after a program is moved, and makes the compiler cache miss.
+/// Returns `share/sluice/models/NAME` next to the program's folder. That is correct in a build (examples/models copies
+/// it there) and wherever bin/ and share/ are installed. `demo` is the only model there. Rejected: compiling in the
+/// path of the sources, which is wrong after a program is moved, and makes the compiler cache miss.
 inline std::string shipped_model(const std::string& name) {
-  std::error_code ignored; // without /proc the folder is searched next to the current one
+  std::error_code ignored; // without /proc, the folder is searched next to the current one
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return (program.parent_path().parent_path() / "share" / "sluice" / "models" / name).string();
 }

@@ -40,7 +40,7 @@
   return read_bytes(text);
 }
 
-/// The value of a number, a size or a rate in SI units: its place on an axis.
+/// The value of a number, a size or a rate in SI units: its position on an axis.
 [[nodiscard]] inline std::optional<double> read_quantity(std::string_view text) {
   double value = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);

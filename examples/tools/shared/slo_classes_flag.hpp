@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_slo_classes: the flag --slo-classes, the same in every program that serves or sends a workload.
+// add_slo_classes: adds the flag --slo-classes, the same in every program that serves or sends a workload.
 #pragma once
 
 #include "sluice/workload/slo_classes.hpp"

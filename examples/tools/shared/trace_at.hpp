@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-/// "worst-stall", "all", or seconds of the run's clock.
+/// Parses "worst-stall", "all", or seconds on the run's clock.
 inline void add_trace_at(Flags& flags, sluice::TraceAt& at) {
   flags.other("--trace-at",
               "iterations that a trace shows with layers, transfers and stalls: around the longest stall "

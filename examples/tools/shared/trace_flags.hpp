@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_trace_flags: flags that describe a trace file, the same in every program that reads one.
+// add_trace_flags: adds the flags that describe a trace file, the same in every program that reads one.
 #pragma once
 
 #include "shared/flags.hpp"
@@ -18,7 +18,7 @@ void add_trace_flags(Flags& flags, Options& options, const std::string& what) {
       "arrivals that are numbers but not seconds (default: arrival, prompt and output; times may be dates)");
 }
 
-/// The flag that describes how to read a trace and was given without one, if any.
+/// The flag that describes how to read a trace and was given without a trace, if any.
 template <class Options>
 [[nodiscard]] const char* read_without_trace(const Options& options) {
   if (!options.trace.empty()) return nullptr;

@@ -4,5 +4,5 @@
 
 #include "sluice/report/made_by.hpp"
 
-/// For the commit at the time when the program was linked (cmake/version.cmake).
+/// Contains the commit at the time when the program was linked (cmake/version.cmake).
 [[nodiscard]] const sluice::MadeBy& made_by();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// with_whole_output: a program that cannot print its whole output reports that.
+// with_whole_output: makes a program report that it could not print its whole output.
 #pragma once
 
 #include <cstdio>
 #include <iostream>
 #include <system_error>
 
-/// Calls `act()`, a program's main, and returns its exit status; or prints one line and returns 2 if standard output
-/// could not be written, for example on a full disk: readers must not take half a table for a whole one.
+/// Calls `act()`, a program's main function, and returns its exit status. Prints one line and returns 2 if standard
+/// output could not be written, for example because the disk is full: readers must not take half a table for a whole
+/// one.
 template <class Act>
 [[nodiscard]] int with_whole_output(const char* program, Act&& act) {
   const auto broken = [] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without cairo there are no figures; check_plot() says so.
+// Without cairo, no figures are drawn; check_plot() reports that.
 #include "compare/plot.hpp"
 
 namespace compared {

@@ -20,11 +20,11 @@ struct Point {
 };
 enum class Align { left, middle, right };
 
-/// Line styles that differ in colour, dash and marker, so that any one of the three tells two lines apart. The colours
-/// are Okabe and Ito's, which colour-blind readers can distinguish.
+/// Line styles that differ in colour, dash and marker, so that each of the three alone distinguishes two lines. The
+/// colours are Okabe and Ito's, which colour-blind readers can distinguish.
 struct Style {
   double red, green, blue;
-  std::array<double, 4> dash; ///< lengths on and off; all 0: solid
+  std::array<double, 4> dash; ///< lengths of dashes and gaps; all 0: solid
   int marker;                 ///< 0 circle, 1 square, 2 triangle, 3 diamond
 };
 inline constexpr std::array<Style, 8> styles{{{0, .45, .70, {}, 0},
@@ -79,7 +79,7 @@ class Canvas {
     const std::array<Point, 2> points{from, to};
     line(points, width);
   }
-  /// Filled, or only the outline.
+  /// Draws a filled marker, or only its outline.
   void marker(Point at, int kind, double size, bool filled = true) {
     cairo_t* const of = context_.get();
     cairo_new_path(of);

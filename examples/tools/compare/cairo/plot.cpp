@@ -24,12 +24,12 @@ using namespace sluice;
 
 namespace {
 
-constexpr double width = 240; // 3.33 inches: a column of two on letter paper
+constexpr double width = 240; // 3.33 inches: one of two columns on letter paper
 
-/// A figure that decides, in its own unit.
+/// A figure that decides a comparison, in its own unit.
 struct Drawn {
   const char* name;
-  const char* brief; ///< where three stand side by side
+  const char* brief; ///< used where three figures are next to each other
   double (*of)(const Metrics&);
 };
 constexpr std::array<Drawn, 3> drawn{
@@ -45,7 +45,7 @@ Interval value_of(const SystemReport& row, std::size_t figure) {
   return value;
 }
 
-/// The end of an axis: 100 for shares, else a round number above all values.
+/// The end of an axis: 100 for shares, otherwise a round number above all values.
 double axis_end(std::size_t figure, double most) {
   if (is_share(figure)) return 100;
   if (!(most > 0)) return 1;
@@ -56,14 +56,14 @@ double axis_end(std::size_t figure, double most) {
 }
 
 struct Axes {
-  double from, to, begin, end; ///< places, and the numbers there
+  double from, to, begin, end; ///< two places, and the numbers there
   bool log = false;
   [[nodiscard]] double operator()(double value) const {
     const auto scaled = [this](double number) { return log ? std::log(number) : number; };
     const double within = std::clamp(value, std::min(begin, end), std::max(begin, end));
     return from + (scaled(within) - scaled(begin)) / (scaled(end) - scaled(begin)) * (to - from);
   }
-  /// Numbers to write beside it: both ends and the middle, or powers of ten.
+  /// The numbers to write next to the axis: both ends and the middle, or powers of ten.
   [[nodiscard]] std::vector<double> ticks() const {
     if (!log) return {begin, 0.5 * (begin + end), end};
     std::vector<double> powers;
@@ -72,14 +72,14 @@ struct Axes {
   }
 };
 
-/// The axis of a figure between two places. E2E of systems that differ twentyfold is logarithmic.
+/// The axis of a figure between two places. If the E2E of systems differs twentyfold, its axis is logarithmic.
 Axes axis_of(std::size_t figure, double from, double to, double least, double most) {
   const bool log = !is_share(figure) && least > 0 && most > 20 * least;
   if (!log) return {from, to, 0, axis_end(figure, most)};
   return {from, to, std::pow(10, std::floor(std::log10(least))), 1.1 * most, true};
 }
 
-/// Widens a range by a value and its interval.
+/// Extends a range to include a value and its interval.
 void widen(const Interval& value, double& least, double& most) {
   if (std::isnan(value.mean)) return;
   least = std::min(least, value.known() && value.least > 0 ? value.least : value.mean);
@@ -101,7 +101,8 @@ std::string seeds_note(const WorkloadReport& workload) {
                                    : std::string{"one seed"};
 }
 
-/// One comparison: a row for each system, the figures side by side. A row's other delivery is hollow, below it.
+/// Draws one comparison: a row for each system, with the figures next to each other. A row's other delivery is hollow,
+/// below it.
 class Rows {
  public:
   Rows(const std::string& path, const ComparisonReport& report)
@@ -162,8 +163,8 @@ class Rows {
   Canvas canvas_;
 };
 
-/// A grid over one flag: the figures one below the other, a line for each system; markers alone where the flag's values
-/// are names.
+/// Draws a grid over one flag: the figures below each other, with a line for each system; only markers where the flag's
+/// values are names.
 class Lines {
  public:
   Lines(const std::string& path, std::span<const Ran> all, const Axis& axis)
@@ -198,10 +199,10 @@ class Lines {
     for (const Ran& ran : all)
       for (const SystemReport& row : ran.report.systems)
         if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
-    if (names.size() > styles.size()) names.resize(styles.size()); // check_plot() has refused more
+    if (names.size() > styles.size()) names.resize(styles.size()); // check_plot() has refused more names
     return names;
   }
-  /// A cell's number on the axis; for names its place.
+  /// A cell's number on the axis; for names their index.
   [[nodiscard]] double place_of(const Ran& ran) const {
     const std::string& value = ran.at.front().second;
     if (axis_.numbers) return read_quantity(value).value_or(0);

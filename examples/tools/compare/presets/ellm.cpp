@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// eLLM's experiments (section 6). Those that change the planner or the units are in bench_ellm_paper.
+// eLLM's experiments (section 6). Experiments that change the planner or the units are in bench_ellm_paper.
 #include "compare/presets/papers.hpp"
 
 #include <array>
@@ -11,10 +11,10 @@ namespace compared {
 namespace ellm {
 namespace {
 
-/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The TPOT SLO of
-/// 50 ms is not from the text, where eLLM's mean TPOT is 48.39 ms. The batch limit of 512 is from 6.7. TTFT has no SLO.
-/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: at such batches `--systems all`
-/// would spend minutes in its planner alone.
+/// Section 6.1: Llama2-13B on one A100 of 80 GB, 40 GB of host memory for KV, PCIe 4.0 x16. The TPOT SLO of 50 ms is
+/// not from the text; eLLM's mean TPOT there is 48.39 ms. The batch limit of 512 is from 6.7. TTFT has no SLO.
+/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: with such batches, `--systems
+/// all` would spend minutes in its planner.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{
       {"--model", "llama2-13b"},
@@ -86,7 +86,7 @@ std::vector<Preset> ellm_presets() {
        .figures = headline({.throughput = {2.73, 3.03, 1.61}, .ttft = {1.76, 1.71, 1.37}, .tpot_met = 0.966})},
       {.name = "ellm-70b",
        .what = "eLLM, Fig. 10: Llama2-70B on four A100 without NVLink, ShareGPT's lengths at 50 requests a second",
-       // 6.2 has mean TPOTs of half a second: the SLO is assumed to be equal to them.
+       // 6.2 has mean TPOTs of half a second: the SLO is assumed to equal them.
        .flags = setup({{"--model", "llama2-70b"},
                        {"--tp", "4"},
                        {"--host-memory", "160GB"},

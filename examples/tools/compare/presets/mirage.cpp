@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MIRAGE's experiments (section 7): several tenants (7.2, 7.3), and one (7.4 to 7.6).
+// MIRAGE's experiments (section 7): several tenants (7.2, 7.3), and one tenant (7.4 to 7.6).
 #include "compare/presets/papers.hpp"
 
 #include <string>
@@ -18,11 +18,11 @@ constexpr std::string_view alpaca =
     "poisson:rate=1,requests=1,prompt=lognormal(19.3,1.0),output=lognormal(58.5,1.0),longest=1024";
 constexpr std::string_view until_empty = "100000"; // seconds, longer than any queue lasts
 
-/// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1; the text applies it to 7.4 to 7.6),
-/// arrivals of the Azure coding trace scaled in rate. Assumed: ShareGPT's and Alpaca's mean lengths from vLLM's paper,
-/// lognormal with CV 1, within the model's 2,048 tokens; an SLO of 100 ms, which no system here uses. OrbitFlow, which
-/// these papers do not compare with, evaluates one placement per plan: at such batches `--systems all` would spend
-/// minutes in its planner alone.
+/// Section 7.1: OPT-13B on a GH200 of 96 GB, of which it has 35 % (Table 1; the text applies this share to 7.4 to 7.6),
+/// arrivals of the Azure coding trace at a scaled rate. Assumed: ShareGPT's and Alpaca's mean lengths from vLLM's
+/// paper, lognormal with CV 1, within the model's 2,048 tokens; an SLO of 100 ms, which no system here uses. OrbitFlow,
+/// which these papers do not compare with, evaluates one placement per plan: with such batches, `--systems all` would
+/// spend minutes in its planner.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "opt-13b"},     {"--device", "gh200-96"},
                                 {"--memory-share", "0.35"}, {"--batch", "256"},
@@ -35,8 +35,8 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 }
 
 /// Table 1's combinations, on the same device. A turn lasts until the model has no work: the text says round robin and
-/// gives no quantum (`mirage-quantum` has others). The model's KV is released then, as 7.4 says about inactive models,
-/// and so is the memory it borrowed.
+/// gives no quantum (`mirage-quantum` has others). The model then releases its KV, as 7.4 says about inactive models,
+/// and returns the memory that it borrowed.
 std::vector<PresetFlag> tenants(std::string_view who, std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--tenants", who},         {"--device", "gh200-96"},
                                 {"--quantum", until_empty}, {"--batch", "256"},
@@ -67,7 +67,7 @@ std::string loads_of(int rate_a, const std::string& lengths_a, int rate_b, const
   };
   return load(rate_a, lengths_a) + " " + load(rate_b, lengths_b);
 }
-const std::string chats = "prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024"; // as `sharegpt`
+const std::string chats = "prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024"; // like `sharegpt`
 /// 1,734 and 634 tokens on average. The text does not give the generated share (assumed: a fifth) or the spread
 /// (assumed: a CV of 0.1, so that no request exceeds the models' 2,048 tokens).
 const std::string long_requests = "prompt=lognormal(1387,0.1),output=lognormal(347,0.1)";

@@ -9,7 +9,7 @@ namespace compared {
 namespace orbitflow {
 namespace {
 
-/// The paper's solver takes 16 to 69 ms per plan (Table 1) and proves optimality; with this many nodes most plans here
+/// The paper's solver takes 16 to 69 ms per plan (Table 1) and proves optimality. With this many nodes, most plans here
 /// are proven optimal, too.
 constexpr PresetFlag plan_nodes{"--plan-nodes", "5000"};
 
@@ -28,8 +28,8 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 constexpr PresetFlag rate1{"--trace", "data:traces/orbitflow/32k_lambda1.0x_cv1.json"};
 constexpr PresetFlag rate2{"--trace", "data:traces/orbitflow/32k_lambda2.0x_cv1.json"};
 
-/// The traces (104 requests) have prompts of 100 to 9,500 tokens and outputs of 100 to 9,700, in bins read by eye. For
-/// experiments that vary what the traces fix, with their server's limits.
+/// The traces (104 requests) have prompts of 100 to 9,500 tokens and outputs of 100 to 9,700. The bins here are read
+/// from them by eye. Used for experiments that vary parameters that the traces fix, with the limits of their server.
 constexpr std::string_view lengths = "prompt=bins(0.36:100-600;0.49:900-2500;0.08:3300-4900;0.07:7700-9500),"
                                      "output=bins(0.26:100-600;0.28:800-2500;0.32:2500-5000;0.14:6700-9700)";
 
@@ -51,7 +51,7 @@ std::vector<Preset> orbitflow_presets() {
   static const std::string context8 = "poisson:rate=0.02,requests=40," + short_lengths,
                            context32 = std::string{"poisson:rate=0.005,requests=40,"} + std::string{lengths},
                            context128 = "poisson:rate=0.00125,requests=40," + long_lengths;
-  // Table 1: a batch of four with more KV than its budget; outputs hardly grow that KV, or double it.
+  // Table 1: a batch of four with more KV than its budget; its outputs either hardly increase that KV or double it.
   static const std::string static_short = "even:rate=1000,requests=4,prompt=uniform(2500,4500),output=uniform(64,128)",
                            static_long =
                                "even:rate=1000,requests=4,prompt=uniform(2500,4500),output=uniform(2500,4500)";
@@ -236,7 +236,7 @@ std::vector<Preset> orbitflow_presets() {
            }},
       {.name = "orbitflow-victims",
        .what = "OrbitFlow, Fig. 14c: whom to pause; largest, shortest, anybody",
-       // Its stress trace has more long requests: this preset uses the trace with the higher rate.
+       // Its stress trace has more long requests; this preset uses the trace with the higher rate instead.
        .flags =
            setup({rate2,
                   {"--slo-scale", "1,1.5,2.5"},
@@ -398,8 +398,8 @@ std::vector<Preset> orbitflow_presets() {
                  {"--deposit", "on"},
                  {"--systems", "OrbitFlow,OrbitFlowEven"},
                  {"--columns", "case,system,plans-request,planning,plan-of-step,plan-p99,step,per-token,tbt,tokens"}},
-       // Its workloads are named but not given: this preset uses one batch of four with short or long outputs, and the
-       // trace.
+       // The paper names its workloads without describing them: this preset uses one batch of four with short or long
+       // outputs, and the trace.
        .cases = {{"both static", {{"--generate", static_short}, {"--kv-blocks", "611"}, {"--batch", "4"}}},
                  {"token dynamic", {{"--generate", static_long}, {"--kv-blocks", "611"}, {"--batch", "4"}}},
                  {"both dynamic", {rate1, {"--format", "orbitflow"}}}},

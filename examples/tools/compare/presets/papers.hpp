@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets of each paper. Comments name the source of every value in the text; values that the text lacks are marked
-// as assumed.
+// The presets of each paper. Comments name the source of every value in the text; values missing from the text are
+// marked as assumed.
 #pragma once
 
 #include "compare/preset.hpp"

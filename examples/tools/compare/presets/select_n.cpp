@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Select-N's experiments (section 5), one engine each: sharing a bus takes several.
+// Select-N's experiments (section 5) with one engine each; sharing a bus takes several.
 #include "compare/presets/papers.hpp"
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace select_n {
 namespace {
 
 /// Section 5.1: A10s of 24 GB at 24 GB/s (section 3), separate prefill and decode instances, DeepSpeed, FlexGen and a
-/// naive vLLM. Here one instance prefills all requests in its first iteration and decodes from then on, so gaps are
-/// those of the paper's decode instance. Prompts as in 5.4: 64 tokens; the number of generated tokens is not given
-/// (assumed: 64). Experiments that need exact intervals, or a prefill instance, are in bench_select_n_paper, on the
-/// same setup.
+/// naive vLLM. Here one instance prefills all requests in its first iteration and only decodes afterwards, so gaps are
+/// those of the paper's decode instance. Prompts have 64 tokens as in 5.4; the text does not give the number of
+/// generated tokens (assumed: 64). Experiments that need exact intervals, or a prefill instance, are in
+/// bench_select_n_paper, on the same setup.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--device", "a10"},  {"--deposit", "off"}, {"--slo-base", "batch"},
                                 {"--slo-ttft", "60"}, {"--table", "md"},    {"--max-batch-tokens", "32768"}};
@@ -32,7 +32,7 @@ std::vector<Preset> select_n_presets() {
   return {
       {.name = "select-n",
        .what = "Select-N, Fig. 9: latency under SLOs 20 to 50 % above the unoffloaded step, two models, batch 128",
-       // Memory for the KV of all 128 requests, at 0.96 of the device; the SLOs are shares of the naive step (5.2).
+       // Memory for the KV of all 128 requests, at 0.96 of the device; the SLOs are multiples of the naive step (5.2).
        .flags = setup(
            {{"--generate", batch128},
             {"--batch", "128"},
@@ -70,8 +70,8 @@ std::vector<Preset> select_n_presets() {
            }},
       {.name = "select-n-memory",
        .what = "Select-N, Fig. 10: weights on the host and throughput beside FlexGen, OPT-13B, batch 4 to 32",
-       // OPT-13B's weights alone exceed the device: KV blocks are given, and both systems must offload. The SLO is not
-       // given (assumed: 1.5 as in 5.4).
+       // OPT-13B's weights alone exceed the device. Its KV blocks are given, and both systems must offload. The text
+       // does not give the SLO (assumed: 1.5, as in 5.4).
        .flags = setup({{"--model", "opt-13b"},
                        {"--kv-blocks", "256"},
                        {"--slo-scale", "1.5"},
@@ -138,9 +138,9 @@ std::vector<Preset> select_n_presets() {
                  {"interval 16", {{"--interval", "16"}}}}},
       {.name = "select-n-bus",
        .what = "Select-N, Fig. 12: OPT-13B and Llama-2-13B on two A10 that share a bus, length 64, by batch",
-       // The paper's SLO of 100 ms is impossible: of 26 GB of weights at least 2.4 GB must cross a 25 GB/s link for
-       // every token, even if the card held nothing else. 400 ms is enough for each model alone, but not for both at
-       // once.
+       // The paper's SLO of 100 ms is impossible: at least 2.4 GB of the 26 GB of weights must cross a 25 GB/s link for
+       // every token, even if the card stored nothing else. 400 ms is enough for each model alone, but not for both
+       // together.
        .flags = setup({{"--tenants", "opt-13b@0.96,llama2-13b@0.96"},
                        {"--sharing", "devices"},
                        {"--slo-tbt", "0.4"},

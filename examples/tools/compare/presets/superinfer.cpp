@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SuperInfer's experiments: only the abstract and the figures' captions of the paper are available.
+// SuperInfer's experiments; only the paper's abstract and its figures' captions are available.
 #include "compare/presets/papers.hpp"
 
 #include <string>
@@ -24,7 +24,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   return flags;
 }
 
-/// The flag for this many requests per second.
+/// The flag for this rate in requests per second.
 PresetFlag at(int rate, int requests) {
   // Never freed: presets are views.
   static std::vector<std::string*> kept;
@@ -59,7 +59,7 @@ std::vector<PaperFigure> beside_vllm() {
 
 std::vector<Preset> superinfer_presets() {
   using namespace superinfer;
-  // A GH200 of 96 GB has 6,500 token blocks left beside the weights.
+  // A GH200 of 96 GB has 6,500 token blocks left next to the weights.
   const PresetFlag scarce{"--kv-blocks", "6500"};
   const PresetFlag alone{"--systems", "SuperInfer"};
   return {

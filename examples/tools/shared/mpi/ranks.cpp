@@ -2,10 +2,10 @@
 // A crew of MPI ranks.
 //
 // Every rank reads the same command line and prepares the same comparisons, so a job is just its number. Rank 0 has the
-// queue: it runs jobs on its own threads and sends other jobs to ranks that ask, which return results as bytes. A slow
-// rank therefore gets fewer jobs, and results do not depend on the number of ranks. Rejected: a fixed share for each
-// rank (all would wait for the slowest system of a grid); a counter in MPI's shared memory (with some transports,
-// one-sided operations on a rank that computes make no progress).
+// queue: it runs jobs on its own threads and sends other jobs to ranks that request them; these return results as
+// bytes. A slow rank therefore gets fewer jobs, and results do not depend on the number of ranks. Rejected: a fixed
+// share for each rank (all would wait for the slowest system of a grid); a counter in MPI's shared memory (with some
+// transports, one-sided operations on a rank that computes make no progress).
 //
 // Only the main thread of a rank calls MPI (MPI_THREAD_FUNNELED). It sleeps between messages, because MPI's own waiting
 // spins and would take a processor from the computing threads.
@@ -64,7 +64,7 @@ class MpiCrew final : public Crew {
     if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr) return;
   }
 
-  /// All ranks end together: otherwise a rank could wait forever for one that has ended.
+  /// All ranks end together; otherwise a rank could wait forever for one that has ended.
   ~MpiCrew() override {
     if (leads()) {
       for (int i = 1; i < ranks_; ++i)
@@ -162,12 +162,12 @@ class MpiCrew final : public Crew {
     return status;
   }
 
-  /// Another rank's part: as many jobs at once as it has threads, each requested separately.
+  /// Another rank's part: runs as many jobs at once as it has threads, and requests each one separately.
   Status follow(const Jobs& jobs) {
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<std::size_t> given;
-    std::deque<std::pair<std::size_t, std::optional<Status>>> ran; // empty: dropped
+    std::deque<std::pair<std::size_t, std::optional<Status>>> ran; // results; an empty one was dropped
     bool stop = false;
     const std::size_t count = threads_for(jobs.count, sharing());
     std::vector<std::jthread> threads;
@@ -226,7 +226,7 @@ class MpiCrew final : public Crew {
     return ended_by(waited());
   }
 
-  /// Answers all messages while the leader is about to end.
+  /// Answers all messages while the leader is ending.
   void dismiss(const Message& message) {
     if (message.kind == gone) gone_[static_cast<std::size_t>(message.from)] = true;
     if (message.kind == here || message.kind == wants || message.kind == finished)
@@ -238,7 +238,7 @@ class MpiCrew final : public Crew {
     const std::vector<std::uint8_t> bytes = json::to_cbor(content);
     MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, kind, MPI_COMM_WORLD);
   }
-  /// The next message, if there is one; otherwise nothing, after a millisecond.
+  /// Returns the next message if there is one; otherwise waits a millisecond and returns nothing.
   std::optional<Message> received() {
     int there = 0;
     MPI_Status status;
@@ -266,7 +266,7 @@ class MpiCrew final : public Crew {
   [[nodiscard]] unsigned sharing() const { return static_cast<unsigned>(on_node_); }
 
   int rank_ = 0, ranks_ = 1, on_node_ = 1;
-  std::vector<bool> gone_; ///< by rank: has reported that it ends
+  std::vector<bool> gone_; ///< by rank: whether it has reported its end
 };
 
 } // namespace

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Joins the ranks that mpirun (or srun) started; rank 0 leads. The others print nothing from here on: their output is
-/// closed, because each would print the same as rank 0. Returns an error in a build without MPI.
+/// Joins the ranks that mpirun (or srun) started; rank 0 leads. The other ranks print nothing after this call: their
+/// output is closed, because each would print the same as rank 0. Returns an error in a build without MPI.
 Expected<std::unique_ptr<Crew>> mpi_crew();
 
 } // namespace sluice
