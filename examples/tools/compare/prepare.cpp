@@ -21,6 +21,7 @@
 #include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
 #include "engines/registry.hpp"
+#include "shared/shipped.hpp"
 #include "shared/sizes.hpp"
 #include "shared/trace_flags.hpp"
 #include <fmt/format.h>
@@ -67,10 +68,11 @@ struct World {
 };
 
 Expected<World> world_of(const MachineOptions& machine) {
-  const bool table = !machine.profile.empty() && std::filesystem::is_directory(machine.profile);
+  const std::string profile = profile_at(machine.profile);
+  const bool table = !profile.empty() && std::filesystem::is_directory(profile);
   // A folder of kernel times contains its model's configuration.
   Expected<ModelShape> shape = table && !machine.model
-                                   ? read_hf_config(machine.profile)
+                                   ? read_hf_config(profile)
                                    : find_or_read_model(machine.model.value_or(std::string{default_model}));
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(machine.device);
@@ -89,14 +91,14 @@ Expected<World> world_of(const MachineOptions& machine) {
   if (machine.profile.empty())
     return World{*shape, *device, engines::CostChoice{Roofline{*shape, *device}}, "roofline of model and device"};
   if (table) {
-    const Expected<ModelShape> measured = read_hf_config(machine.profile);
+    const Expected<ModelShape> measured = read_hf_config(profile);
     if (!measured) return measured.error();
     if (kernel_shape(*measured) != kernel_shape(*shape))
       return flag_error("--profile",
                         fmt::format("{} was measured with another model than {}: {}; {} has {}", machine.profile,
                                     shape->name, kernel_shape(*measured), shape->name, kernel_shape(*shape)),
                         "kernel times of the same model, or no --model");
-    Expected<TableProfile> times = read_table_profile(machine.profile, device_link(*device));
+    Expected<TableProfile> times = read_table_profile(profile, device_link(*device));
     if (!times) return times.error();
     return World{*shape, *device, engines::CostChoice{std::move(*times)},
                  fmt::format("measured kernels: {}; memory and link of {}", machine.profile, device->name)};

@@ -22,6 +22,7 @@
 #include "shared/flags.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/progress.hpp"
+#include "shared/shipped.hpp"
 #include "shared/whole_output.hpp"
 #include <fmt/format.h>
 
@@ -78,13 +79,14 @@ Expected<Machine> machine_of(const Options& options) {
                           model->layer_hidden_bytes(block_tokens)};
   if (options.profile.empty())
     return Machine{*model, *device, Roofline{*model, *device}, "roofline of model and device", geometry};
-  if (std::filesystem::is_directory(options.profile)) {
-    const Expected<ModelShape> measured = read_hf_config(options.profile);
+  const std::string profile = profile_at(options.profile);
+  if (std::filesystem::is_directory(profile)) {
+    const Expected<ModelShape> measured = read_hf_config(profile);
     if (!measured) return measured.error();
     if (measured->layer_weight_bytes() != model->layer_weight_bytes())
       return flag_error("--profile", options.profile + " was measured with another model than " + model->name,
                         "kernel times of this model (--model " + options.profile + " is its own)");
-    Expected<TableProfile> times = read_table_profile(options.profile, device_link(*device));
+    Expected<TableProfile> times = read_table_profile(profile, device_link(*device));
     if (!times) return times.error();
     return Machine{*model, *device, *std::move(times), "measured kernels, " + options.profile, geometry};
   }

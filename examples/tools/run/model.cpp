@@ -13,7 +13,7 @@
 
 #include "run/options.hpp"
 #include "shared/random_model.hpp"
-#include "shared/shipped_model.hpp"
+#include "shared/shipped.hpp"
 #include <fmt/format.h>
 
 #include <array>

@@ -7,8 +7,10 @@
 #include "sluice/report/observer/json_writer.hpp"
 
 #include "shared/flags.hpp"
+#include "shared/shipped.hpp"
 #include "shared/whole_output.hpp"
 #include "validate/comparison.hpp"
+#include "validate/import/import.hpp"
 #include "validate/recording.hpp"
 #include "validate/suite.hpp"
 #include <fmt/format.h>
@@ -117,7 +119,8 @@ int validate(const Options& options) {
   if (!recording) return fail(recording.error());
   const Server& server = recording->server;
   if (Status status = check_stated(options, server); !status) return fail(status.error());
-  const Expected<BuiltWorld> world = build_world(options.profile, server, options.mechanisms, options.stated);
+  const Expected<BuiltWorld> world =
+      build_world(profile_at(options.profile), server, options.mechanisms, options.stated);
   if (!world) return fail(world.error());
   for (const std::vector<Input>* inputs : {&server.inputs, &world->inputs})
     for (const Input& input : *inputs)
@@ -180,10 +183,12 @@ int suite(int argc, char** argv) {
 
 int program(int argc, char** argv) {
   if (argc > 1 && std::string_view{argv[1]} == "suite") return suite(argc - 1, argv + 1);
+  if (argc > 1 && std::string_view{argv[1]} == "import") return imported::import_bundle(argc - 1, argv + 1);
   Options options;
   Flags flags{"sluice-validate",
               "Replays a recorded vLLM run in simulation and compares its latencies with the measured ones.\n"
-              "`sluice-validate suite` does it for all recordings in a folder."};
+              "`sluice-validate suite` does it for all recordings in a folder; `sluice-validate import "
+              "aiconfigurator` and `... llmservingsim` write profiles from what others measured."};
   CLI::App& app = flags.app();
   CLI::Option* run = app.add_option("--run", options.run, "folder with requests.jsonl and meta.json");
   CLI::Option* profile =

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <vector>
 
 using namespace sluice;
 
@@ -26,4 +27,19 @@ TEST_CASE("beyond the last point a rising line continues, and a falling one stay
   CHECK(grid.decoding(1, 64) == 1.0);
   CHECK(grid.decoding(1, 100'000) == 1.0);
   CHECK(grid.decoding(1000, 100'000) == 1.0);
+}
+
+TEST_CASE("decodes beside a chunk that was measured alone add their time beyond a nearly empty kernel") {
+  using Grid = AttentionGrid;
+  // Decodes: 2 s, and 1 s per decode and 100 tokens. Chunks: 3 s, and 1 s per 16 tokens beyond the first 16.
+  const std::vector<Grid::Decodes> decodes{{1, {{0, {{0, 2.0}, {100, 3.0}}}}}, {3, {{0, {{0, 2.0}, {100, 5.0}}}}}};
+  const Grid grid{{{0, decodes}, {16, {{0, {{0, {{0, 3.0}}}, {100, {{0, 4.0}}}}}}}, {32, {{0, {{0, {{0, 4.0}}}}}}}}};
+  CHECK(grid.chunk(16, 0, 0, 0) == 3.0);
+  CHECK(grid.chunk(16, 0, 3, 100) == 3.0 + (5.0 - 3.0));
+  CHECK(grid.chunk(24, 0, 2, 100) == doctest::Approx(3.5 + (4.0 - 3.0)));
+  CHECK(grid.chunk(16, 50, 3, 100) == doctest::Approx(3.5 + 2.0));
+  CHECK(grid.chunk(16, 0, 1, 0) == 3.0); // less than an empty kernel
+  // A chunk that was measured beside decodes keeps its own times.
+  const Grid measured{{{0, decodes}, {16, {{0, {{0, {{0, 3.0}}}}}, {1, {{0, {{0, 3.25}}}}}}}}};
+  CHECK(measured.chunk(16, 0, 1, 100) == 3.25);
 }

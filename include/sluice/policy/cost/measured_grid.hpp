@@ -149,11 +149,17 @@ class AttentionGrid {
   }
   /// Seconds of a chunk of at least two tokens together with `count` decodes. A chunk shorter than the shortest
   /// measured takes that one's time: a kernel for more than one token per sequence works on tiles of 64 and is not the
-  /// decode kernel, so there is nothing to interpolate towards.
+  /// decode kernel, so there is nothing to interpolate towards. Beside a chunk that was only measured alone, decodes
+  /// add the time that they take beyond a nearly empty kernel.
   [[nodiscard]] double chunk(double tokens, double past, double count, double context) const {
     const std::span<const Chunk> prompts = std::span(chunks_).subspan(1);
     const detail::Bracket between = detail::bracket(prompts, tokens, tokens_of<Chunk>);
-    return detail::blend(between, [&](std::size_t i) { return with_decodes(prompts[i], count, past, context); });
+    return detail::blend(between, [&](std::size_t i) {
+      const std::vector<Decodes>& decodes = prompts[i].decodes;
+      if (decodes.size() > 1 || decodes.front().count > 0 || count <= 0.0)
+        return with_decodes(prompts[i], count, past, context);
+      return with_past(decodes.front(), past, 0.0) + std::max(0.0, decoding(count, context) - floor());
+    });
   }
   /// Seconds of the nearly empty kernel: the shortest chunk with nothing before it.
   [[nodiscard]] double floor() const { return chunks_[1].decodes.front().pasts.front().contexts.front().seconds; }
