@@ -38,18 +38,19 @@ inline sluice::Status check_out(const std::filesystem::path& out, const std::fil
   return {};
 }
 
-/// The six files are opened before the long measurement, which proves that they are writable, and get their names at
+/// The files are opened before the long measurement, which proves that they are writable, and get their names at
 /// its end. If the program stops early, the folder is unchanged; if it is killed, at most an empty folder remains.
 class Bundle {
  public:
-  static constexpr std::array<const char*, 6> names{"config.json",   "dense.csv", "per_sequence.csv",
-                                                    "attention.csv", "link.csv",  "device.json"};
+  static constexpr std::array<const char*, 8> names{"config.json", "dense.csv",   "per_sequence.csv", "attention.csv",
+                                                    "link.csv",    "device.json", "meta.yaml",        "skew.csv"};
 
   /// Creates the folder if it does not exist. Errors name --out.
   static sluice::Expected<Bundle> open(const std::string& folder) {
     namespace fs = std::filesystem;
     std::error_code wrong;
     Bundle bundle;
+    bundle.folder_ = folder;
     const bool made = fs::create_directories(folder, wrong);
     if (wrong || !fs::is_directory(folder, wrong))
       return sluice::Error{sluice::ErrorCode::bad_input, "--out", folder + " is no folder and cannot be made",
@@ -66,14 +67,19 @@ class Bundle {
   }
 
   /// Writes all texts, in the order of `names`, before the first file gets its name: writing can run out of space,
-  /// renaming cannot.
-  sluice::Status finish(const std::array<std::string, 6>& texts) {
+  /// renaming cannot. A file with an empty text is left out, and an earlier measurement's is removed.
+  sluice::Status finish(const std::array<std::string, names.size()>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const auto bytes = std::as_bytes(std::span<const char>(texts[i]));
       if (sluice::Status status = files_[i].write(0, bytes); !status) return of_flag(status.error());
     }
-    for (sluice::UnfinishedFile& file : files_)
-      if (sluice::Status status = file.finish(); !status) return of_flag(status.error());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      std::error_code ignored;
+      if (texts[i].empty())
+        std::filesystem::remove(folder_ / names[i], ignored);
+      else if (sluice::Status status = files_[i].finish(); !status)
+        return of_flag(status.error());
+    }
     return {};
   }
 
@@ -93,6 +99,7 @@ class Bundle {
     return error;
   }
 
+  std::filesystem::path folder_;
   std::unique_ptr<const std::filesystem::path, Remove> made_; ///< declared before the files, so destroyed after them
   std::vector<sluice::UnfinishedFile> files_;
 };

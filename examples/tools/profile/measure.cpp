@@ -15,6 +15,7 @@
 #include "profile/link.hpp"
 #include "profile/spread.hpp"
 #include "profile/subject.hpp"
+#include "profile/unequal.hpp"
 #include "shared/progress.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
@@ -105,6 +106,10 @@ std::vector<Point> points(const BatchTimer& timer, const Grid& grid) {
           add(chunks.back(), needed);
         }
   }
+  for (const TimedBatch& unequal : unequal_batches(grid.most_decodes, grid.contexts)) {
+    add(equal_batch(unequal, mean_context(unequal)), false);
+    add(unequal, false);
+  }
   if (grid.mixes)
     for (const TimedBatch& chunk : chunks)
       for (const TimedBatch& beside : decodes)
@@ -115,6 +120,7 @@ std::vector<Point> points(const BatchTimer& timer, const Grid& grid) {
 /// The bundle's three tables as text.
 struct Tables {
   std::string dense, per_sequence, attention;
+  std::string skew; ///< of unequal decodes; empty: not measured
 
   [[nodiscard]] Expected<TableProfile> read(LinkCost link) const {
     const auto lines = [](const std::string& text, const char* name) {
@@ -128,9 +134,9 @@ struct Tables {
 /// Microseconds in the tables' format: above 0.
 std::string micro(double seconds) { return fmt::format("{:.6g}", std::max(1e-3, 1e6 * seconds)); }
 
-Tables tables_of(const std::vector<Point>& measured, int most_decodes) {
+Tables tables_of(const std::vector<Point>& measured, const Grid& grid) {
   Tables tables{"layer,tokens,time_us\n", "layer,sequences,time_us\n",
-                "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"};
+                "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n", ""};
   std::map<int, const Point*> rows;
   for (const Point& point : measured)
     if (!point.batch.attends && !point.times.empty()) rows[point.batch.rows()] = &point;
@@ -143,16 +149,25 @@ Tables tables_of(const std::vector<Point>& measured, int most_decodes) {
     tables.dense += fmt::format("embedding,{},{}\n", count, micro(point->seconds(&BatchTimes::begin)));
   for (const auto& [name, part] : {std::pair{"lm_head", &BatchTimes::head}, std::pair{"sampler", &BatchTimes::sampler}})
     for (const auto& [count, point] : rows)
-      if (count <= most_decodes)
+      if (count <= grid.most_decodes)
         tables.per_sequence += fmt::format("{},{},{}\n", name, count, micro(point->seconds(part)));
   // A layer's attention time is its time with attention minus its time without. If a chunk beside decodes was not
   // measured, their times are added, which is right when sequences are computed one by one.
   const MeasuredLine without{std::move(line)};
   std::vector<std::pair<TimedBatch, double>> chunks, decodes;
   std::map<std::array<int, 4>, double> mixes;
+  tables.skew = skew_csv(unequal_batches(grid.most_decodes, grid.contexts),
+                         [&](const TimedBatch& batch) -> std::optional<double> {
+                           for (const Point& point : measured)
+                             if (point.batch == batch && !point.times.empty()) return point.seconds(&BatchTimes::layer);
+                           return std::nullopt;
+                         });
   for (const Point& point : measured) {
     const TimedBatch& batch = point.batch;
     if (!batch.attends || point.times.empty()) continue;
+    const bool of_grid = batch.decodes == 0 ||
+                         std::find(grid.contexts.begin(), grid.contexts.end(), batch.context) != grid.contexts.end();
+    if (batch.longest > 0 || !of_grid) continue; // for skew.csv
     const double seconds = std::max(0.0, point.seconds(&BatchTimes::layer) - without.at(batch.rows()));
     if (batch.chunk > 0 && batch.decodes > 0)
       mixes[{batch.chunk, batch.past, batch.decodes, batch.context}] = seconds;
@@ -396,7 +411,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
       rounds = std::max(rounds, point.times.size());
     }
     quiet.decoder = spread_of(*measured);
-    tables = tables_of(*measured, grid.most_decodes);
+    tables = tables_of(*measured, grid);
     if (Status status = add_iterations(iterations->ran(), shape.layers, grid.most_rows, tables); !status) return status;
   }
   const std::int64_t block = kv_block_floats(shape, block_tokens) * subject.kv_element_bytes();
@@ -436,8 +451,11 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
   config["kv_element_bytes"] = subject.kv_element_bytes();
   std::string copies = "bytes,time_us\n";
   for (const CopyTime& copy : link.copies) copies += fmt::format("{},{}\n", copy.bytes, micro(copy.seconds));
-  Status written = bundle.finish(
-      {config.dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies, device.dump(2) + "\n"});
+  // A layer was timed as a machine computes it: on a GPU within graphs, and a processor launches nothing.
+  const std::string meta = fmt::format("{}: {}\ntimed_in_graphs: true\nsource: {}\n",
+                                       subject.computes_here() ? "device" : "gpu", subject.name(), made_by().line());
+  Status written = bundle.finish({config.dump(2) + "\n", tables.dense, tables.per_sequence, tables.attention, copies,
+                                  device.dump(2) + "\n", meta, tables.skew});
   if (!written) return written;
   quiet.link = link.spread;
   warn_if_busy(quiet, subject.computes_here());

@@ -28,23 +28,34 @@ TEST_CASE("a bundle's files appear together and replace the old ones") {
   const auto all = [&](const std::string& text) {
     sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
     REQUIRE_MESSAGE(bundle.has_value(), bundle.error().line());
-    std::array<std::string, 6> texts;
+    std::array<std::string, profiled::Bundle::names.size()> texts;
     for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = text + profiled::Bundle::names[i];
     const sluice::Status status = bundle->finish(texts);
     CHECK(status.ok());
   };
   for (const std::string text : {"a longer first ", "second "}) {
     all(text);
-    CHECK(files_in(folder) == 6);
+    CHECK(files_in(folder) == profiled::Bundle::names.size());
     for (const char* name : profiled::Bundle::names) CHECK(sluice_test::content(folder / name) == text + name);
   }
   { // stopped
     const sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
     REQUIRE(bundle);
   }
-  CHECK(files_in(folder) == 6);
+  CHECK(files_in(folder) == profiled::Bundle::names.size());
   for (const char* name : profiled::Bundle::names)
     CHECK(sluice_test::content(folder / name) == std::string{"second "} + name);
+  { // a table without rows is left out, and an earlier one would not belong to this measurement
+    sluice::Expected<profiled::Bundle> bundle = profiled::Bundle::open(folder.string());
+    REQUIRE(bundle);
+    std::array<std::string, profiled::Bundle::names.size()> texts;
+    texts.fill("third");
+    texts.back().clear();
+    const sluice::Status status = bundle->finish(texts);
+    CHECK(status.ok());
+  }
+  CHECK(files_in(folder) == profiled::Bundle::names.size() - 1);
+  CHECK_FALSE(fs::exists(folder / profiled::Bundle::names.back()));
 }
 
 TEST_CASE("an unfinished bundle leaves no new folder, and keeps an existing one") {

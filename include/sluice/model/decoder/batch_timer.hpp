@@ -4,6 +4,8 @@
 
 #include "sluice/core/units.hpp"
 
+#include <algorithm>
+
 namespace sluice {
 
 /// The rows of a timed iteration: one chunk of a prompt, and decodes.
@@ -14,7 +16,15 @@ struct TimedBatch {
   int context = 0; ///< tokens before each decode's row
   /// If false, rows pass projections, norms and MLP, and each row attends only to itself.
   bool attends = true;
+  int longest = 0; ///< tokens before the first decode's row instead of `context`, if above 0
 
+  /// Tokens before the row of decode `i`.
+  [[nodiscard]] int context_of(int i) const { return i == 0 && longest > 0 ? longest : context; }
+  /// The most tokens of a sequence, its fresh ones included.
+  [[nodiscard]] int longest_sequence() const {
+    const int decode = decodes > 0 ? std::max(context, longest) + 1 : 0;
+    return std::max(past + chunk, decode);
+  }
   [[nodiscard]] int rows() const { return chunk + decodes; }
   [[nodiscard]] int sequences() const { return decodes + (chunk > 0 ? 1 : 0); }
   friend bool operator==(const TimedBatch&, const TimedBatch&) = default;

@@ -49,8 +49,7 @@ class DecoderTimer final : public BatchTimer {
   }
 
   [[nodiscard]] bool fits(const TimedBatch& batch) const override {
-    const int longest = std::max(batch.past + batch.chunk, batch.decodes > 0 ? batch.context + 1 : 0);
-    return longest <= weights_.config.max_positions && blocks_of(batch) <= blocks_;
+    return batch.longest_sequence() <= weights_.config.max_positions && blocks_of(batch) <= blocks_;
   }
 
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
@@ -62,7 +61,7 @@ class DecoderTimer final : public BatchTimer {
     for (int i = 0; i < batch.chunk; ++i) positions_[static_cast<std::size_t>(i)] = batch.past + i;
     if (batch.chunk > 0) last_rows_.push_back(batch.chunk - 1);
     for (int i = batch.chunk; i < batch.rows(); ++i) {
-      positions_[static_cast<std::size_t>(i)] = batch.context;
+      positions_[static_cast<std::size_t>(i)] = batch.context_of(i - batch.chunk);
       last_rows_.push_back(i);
     }
     BatchTimes times;
@@ -99,8 +98,9 @@ class DecoderTimer final : public BatchTimer {
   /// Blocks of one layer: its sequences share none.
   [[nodiscard]] std::int64_t blocks_of(const TimedBatch& batch) const {
     if (!batch.attends) return 0;
-    return (batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0) +
-           batch.decodes * blocks_for_tokens(batch.context + 1);
+    std::int64_t blocks = batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0;
+    for (int i = 0; i < batch.decodes; ++i) blocks += blocks_for_tokens(batch.context_of(i) + 1);
+    return blocks;
   }
   /// Assigns the next blocks, in turn.
   void point_at_blocks(const TimedBatch& batch) {
@@ -116,8 +116,9 @@ class DecoderTimer final : public BatchTimer {
       at += static_cast<std::size_t>(blocks_for_tokens(batch.past + batch.chunk));
     }
     for (int i = 0; i < batch.decodes; ++i) {
-      sequences_.push_back({batch.chunk + i, 1, batch.context, pointers_.data() + at, batch.context});
-      at += static_cast<std::size_t>(blocks_for_tokens(batch.context + 1));
+      const int context = batch.context_of(i);
+      sequences_.push_back({batch.chunk + i, 1, context, pointers_.data() + at, context});
+      at += static_cast<std::size_t>(blocks_for_tokens(context + 1));
     }
   }
 

@@ -57,8 +57,8 @@ class RunnerTimer final : public BatchTimer {
   }
 
   [[nodiscard]] bool fits(const TimedBatch& batch) const override {
-    const int longest = std::max(batch.past + batch.chunk, batch.decodes > 0 ? batch.context + 1 : 0);
-    return longest <= config().max_positions && batch.rows() <= room_.rows && blocks_of(batch) <= blocks_;
+    return batch.longest_sequence() <= config().max_positions && batch.rows() <= room_.rows &&
+           blocks_of(batch) <= blocks_;
   }
 
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
@@ -160,8 +160,9 @@ class RunnerTimer final : public BatchTimer {
   /// Blocks of one layer: its sequences share none.
   [[nodiscard]] std::int64_t blocks_of(const TimedBatch& batch) const {
     if (!batch.attends) return batch.rows();
-    return (batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0) +
-           batch.decodes * blocks_for_tokens(batch.context + 1);
+    std::int64_t blocks = batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0;
+    for (int i = 0; i < batch.decodes; ++i) blocks += blocks_for_tokens(batch.context_of(i) + 1);
+    return blocks;
   }
 
   void write_rows(const TimedBatch& batch) {
@@ -169,7 +170,7 @@ class RunnerTimer final : public BatchTimer {
     positions_.clear();
     samples_.clear();
     for (int row = 0; row < batch.rows(); ++row) {
-      const int place = row < batch.chunk ? batch.past + row : batch.context;
+      const int place = row < batch.chunk ? batch.past + row : batch.context_of(row - batch.chunk);
       tokens_.push_back(static_cast<std::int32_t>(std::int64_t{row} * 7919 % config().shape.vocabulary));
       positions_.push_back(batch.attends ? place : 0);
     }
@@ -194,7 +195,7 @@ class RunnerTimer final : public BatchTimer {
       return;
     }
     if (batch.chunk > 0) add(0, batch.chunk, batch.past);
-    for (int i = 0; i < batch.decodes; ++i) add(batch.chunk + i, 1, batch.context);
+    for (int i = 0; i < batch.decodes; ++i) add(batch.chunk + i, 1, batch.context_of(i));
   }
 
   std::shared_ptr<Memory> memory_;
