@@ -26,10 +26,10 @@ struct IterationResidual {
 };
 
 /// The iterations between neighbouring recorded times (first and last tokens) whose work is known: every running
-/// request decodes, and at most one prompt is computed, whole, in the one iteration between two times. A request's
+/// request decodes, and at most one prompt is computed, whole, in the last iteration between two times. A request's
 /// tokens in between have no times: its context is that of a steady pace. So requests whose pace is far from the usual,
 /// which were preempted, make an iteration unknown. The simulated time says how many iterations lie between two times;
-/// more than three, or no clear number, are left out. Not for engines in lock step, whose times mix.
+/// more than three beside a chunk's, or no clear number, are left out. Not for engines in lock step, whose times mix.
 inline std::vector<IterationResidual> residuals_of(const Recording& recording, const World& world, int layers) {
   using namespace sluice;
   std::vector<double> times, paces;
@@ -73,58 +73,90 @@ inline std::vector<IterationResidual> residuals_of(const Recording& recording, c
     for (const Tokens context : contexts) work.decode_context += context;
     work.decodes = work.samples = static_cast<std::int64_t>(contexts.size());
     work.contexts = contexts;
+    const double decoding_s = world.step(work).total(layers).count();
     const ChunkWork chunk{Tokens{one.chunk}, Tokens{0}};
     if (one.chunk > 0) work.chunks = {&chunk, 1};
-    one.simulated_s = world.step(work).total(layers).count();
-    const double steps = std::round((to - from) / one.simulated_s);
+    one.simulated_s = one.chunk > 0 ? world.step(work).total(layers).count() : decoding_s;
+    // Beside the one with the chunk, iterations that only decode may lie between the two times.
+    const double beside = one.chunk > 0 ? one.simulated_s : 0;
+    const double steps = std::round((to - from - beside) / decoding_s);
     constexpr double clear = 0.3;
-    if (steps < 1 || steps > (one.chunk > 0 ? 1 : 3) || std::abs((to - from) / one.simulated_s - steps) > clear)
+    if (steps < (one.chunk > 0 ? 0 : 1) || steps > 3 || std::abs((to - from - beside) / decoding_s - steps) > clear)
       continue;
     one.decodes = work.decodes;
     one.context = static_cast<double>(work.decode_context.count()) / static_cast<double>(work.decodes);
-    one.measured_s = (to - from) / steps;
+    one.measured_s = one.chunk > 0 ? to - from - steps * decoding_s : (to - from) / steps;
     all.push_back(one);
   }
   return all;
 }
 
-/// Three scatter plots (SVG): measured minus simulated milliseconds by decodes, by mean context and by chunk. Decoding
-/// alone is blue, with a chunk orange.
+/// A round step (1, 2 or 5 times a power of ten), of which `span` has at most six.
+inline double tick_step(double span) {
+  const double power = std::pow(10, std::floor(std::log10(span)));
+  for (const double step : {0.2, 0.5, 1.0, 2.0})
+    if (span / (step * power) <= 6) return step * power;
+  return 2 * power;
+}
+
+/// Three scatter plots (SVG) of measured minus simulated milliseconds: iterations that only decode by number and by
+/// mean context, and those with a chunk by its tokens. Each has its own scale: a chunk takes so long that its residuals
+/// would hide the others.
 inline std::string draw(const std::string& title, const std::vector<IterationResidual>& all) {
-  constexpr double width = 330, height = 260, left = 46, top = 34;
-  double lowest = -1, highest = 1;
-  for (const IterationResidual& one : all) {
-    lowest = std::min(lowest, one.residual_ms());
-    highest = std::max(highest, one.residual_ms());
-  }
+  constexpr double width = 330, height = 240, left = 56, top = 62;
   std::string escaped;
   for (const char c : title) escaped += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"16\">{3}: measured minus simulated, ms, of {4} iterations</text>\n",
-      3 * (width + left) + 10, height + top + 40, left, escaped, all.size());
-  struct Axis {
-    const char* name;
+      "<text x=\"{2}\" y=\"18\" font-size=\"13\">{3}: measured minus simulated, ms, of {4} iterations</text>\n",
+      3 * (width + left) + 16, height + top + 44, left, escaped, all.size());
+  struct Plot {
+    const char* title;
+    const char* axis;
+    bool chunk;
     double (*of)(const IterationResidual&);
   };
-  constexpr Axis axes[] = {{"decodes", [](const IterationResidual& r) { return static_cast<double>(r.decodes); }},
-                           {"mean context, tokens", [](const IterationResidual& r) { return r.context; }},
-                           {"chunk, tokens", [](const IterationResidual& r) { return static_cast<double>(r.chunk); }}};
-  const auto y_of = [&](double ms) { return top + height * (highest - ms) / (highest - lowest); };
+  constexpr Plot plots[] = {
+      {"only decoding", "decodes", false, [](const IterationResidual& r) { return static_cast<double>(r.decodes); }},
+      {"only decoding", "mean context, tokens", false, [](const IterationResidual& r) { return r.context; }},
+      {"with a chunk", "chunk, tokens", true, [](const IterationResidual& r) { return static_cast<double>(r.chunk); }}};
   double x0 = left;
-  for (const Axis& axis : axes) {
-    double most = 1;
-    for (const IterationResidual& one : all) most = std::max(most, axis.of(one));
-    svg += fmt::format("<path d=\"M{0} {1}V{2}H{3}M{0} {4}H{3}\" stroke=\"#888\" fill=\"none\"/>\n"
-                       "<text x=\"{5}\" y=\"{6}\">{7:.1f}</text><text x=\"{5}\" y=\"{2}\">{8:.1f}</text>\n"
-                       "<text x=\"{0}\" y=\"{9}\">0 to {10:.0f} {11}</text>\n",
-                       x0, top, top + height, x0 + width, y_of(0), x0 - 40, top + 8, highest, lowest, top + height + 18,
-                       most, axis.name);
+  for (const Plot& plot : plots) {
+    double lowest = -1, highest = 1, most = 1;
+    int points = 0;
+    for (const IterationResidual& one : all) {
+      if ((one.chunk > 0) != plot.chunk) continue;
+      ++points;
+      lowest = std::min(lowest, one.residual_ms());
+      highest = std::max(highest, one.residual_ms());
+      most = std::max(most, plot.of(one));
+    }
+    const double y_step = tick_step(highest - lowest), x_step = std::max(1.0, tick_step(most));
+    lowest = std::floor(lowest / y_step) * y_step;
+    highest = std::ceil(highest / y_step) * y_step;
+    most = std::ceil(most / x_step) * x_step;
+    const auto y_of = [&](double ms) { return top + height * (highest - ms) / (highest - lowest); };
+    const auto x_of = [&](double at) { return x0 + width * at / most; };
+    svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\">{}: {} iterations</text>\n", x0, top - 12, plot.title, points);
+    const int rows = static_cast<int>(std::lround((highest - lowest) / y_step));
+    for (int i = 0; i <= rows; ++i) {
+      const double ms = highest - i * y_step;
+      const bool zero = std::abs(ms) < y_step / 2;
+      svg += fmt::format("<path d=\"M{:.0f} {:.1f}h{:.0f}\" stroke=\"{}\"/><text x=\"{:.0f}\" y=\"{:.1f}\" "
+                         "text-anchor=\"end\">{:g}</text>\n",
+                         x0, y_of(ms), width, zero ? "#555" : "#ddd", x0 - 6, y_of(ms) + 4, zero ? 0.0 : ms);
+    }
+    for (int i = 0; i <= static_cast<int>(std::lround(most / x_step)); ++i)
+      svg += fmt::format("<path d=\"M{0:.1f} {1:.0f}v4\" stroke=\"#555\"/><text x=\"{0:.1f}\" y=\"{2:.0f}\" "
+                         "text-anchor=\"middle\">{3:g}</text>\n",
+                         x_of(i * x_step), top + height, top + height + 16, i * x_step);
+    svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x0 + width / 2,
+                       top + height + 34, plot.axis);
     for (const IterationResidual& one : all)
-      svg +=
-          fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\" fill=\"{}\" fill-opacity=\"0.5\"/>\n",
-                      x0 + width * axis.of(one) / most, y_of(one.residual_ms()), one.chunk > 0 ? "#d95f02" : "#1f78b4");
+      if ((one.chunk > 0) == plot.chunk)
+        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\" fill-opacity=\"0.5\"/>\n",
+                           x_of(plot.of(one)), y_of(one.residual_ms()), plot.chunk ? "#d95f02" : "#1f78b4");
     x0 += width + left;
   }
   return svg + "</svg>\n";

@@ -198,11 +198,14 @@ TEST_CASE("single iterations are found by the tokens of the requests, and drawn"
   REQUIRE(ran.code == 0);
   const std::string svg = sluice_test::content((folder.path / "pictures" / "a.svg").string());
   CHECK(svg.find("a: measured minus simulated, ms, of 2 iterations") != std::string::npos);
-  // Three plots of two points each, all at a residual of 0: half way between -1 and 1 ms.
+  // Two plots of two points each, all at a residual of 0: half way between -1 and 1 ms. The third, of iterations with
+  // a chunk, is empty.
   std::size_t circles = 0;
-  for (std::size_t at = svg.find("cy=\"164.0\""); at != std::string::npos; at = svg.find("cy=\"164.0\"", at + 1))
+  for (std::size_t at = svg.find("cy=\"182.0\""); at != std::string::npos; at = svg.find("cy=\"182.0\"", at + 1))
     ++circles;
-  CHECK(circles == 6);
+  CHECK(circles == 4);
+  CHECK(svg.find("only decoding: 2 iterations") != std::string::npos);
+  CHECK(svg.find("with a chunk: 0 iterations") != std::string::npos);
 }
 
 TEST_CASE("a front end delays a request" * sluice_test::needs_program("sluice-validate")) {
