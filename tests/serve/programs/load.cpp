@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice-serve under sluice-load: nothing is lost, and clients that leave leak nothing.
+#include "sluice/workload/nlohmann/load_result.hpp"
+
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -118,6 +122,53 @@ TEST_CASE("a closed loop sends a request when another has ended, whatever the ar
   const auto report = nlohmann::json::parse(sluice_test::content(file));
   CHECK(report["completed"] == 12);
   CHECK(report["max_concurrent_requests"] == 3);
+}
+
+TEST_CASE("load --out writes a recording: what the reader finds in it is what the table counts" *
+          needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "llama3-8b", "--simulate", "h100"});
+  const TemporaryFolder folder;
+  const std::string trace = (folder.path / "trace.csv").string();
+  // 20 requests, 5 ms apart, at most 2 at once.
+  const Loaded loaded = load(server.url(), "--generate even:rate=200,requests=20,prompt=8,output=5 --concurrency 2 "
+                                           "--out " +
+                                               trace);
+  INFO(loaded.out);
+  REQUIRE(loaded.code == 0);
+  const sluice::Expected<sluice::LoadResult> read = sluice::read_load_result(trace);
+  REQUIRE(read);
+  CHECK(read->kind == "BLIS TraceV2");
+  CHECK(read->failed == 0);
+  REQUIRE(read->requests.size() == loaded.json["completed"].get<std::size_t>());
+  constexpr double rounding = 2e-6; // the file has whole microseconds
+  double ttft = 0, latency = 0;
+  for (std::size_t i = 0; i < read->requests.size(); ++i) {
+    const sluice::ClientRecord& one = read->requests[i];
+    CHECK(std::abs(one.due_s - 0.005 * static_cast<double>(i)) < rounding); // the workload's arrivals, in their order
+    CHECK(one.record.queued.count() > one.due_s - rounding);
+    CHECK(one.record.prompt == sluice::Tokens{8});
+    CHECK(one.record.output == sluice::Tokens{5});
+    ttft += (one.record.first_token - one.record.queued).count();
+    latency += (one.record.last_token - one.record.queued).count();
+  }
+  const auto mean = [&](double sum) { return 1e3 * sum / static_cast<double>(read->requests.size()); };
+  CHECK(std::abs(mean(ttft) - loaded.json["mean_ttft_ms"].get<double>()) < 1e3 * rounding);
+  CHECK(std::abs(mean(latency) - loaded.json["mean_e2el_ms"].get<double>()) < 1e3 * rounding);
+  // The recording is a workload, too.
+  const Loaded again = load(server.url(), "--trace " + trace);
+  INFO(again.out);
+  CHECK(again.json["completed"] == 20);
+  CHECK(again.json["total_output_tokens"] == loaded.json["total_output_tokens"]);
+
+  // In a closed loop a request is due when it is sent.
+  const Loaded closed = load(server.url(), generated(6, 8, 3) + "--closed-loop --concurrency 1 --out " + trace);
+  REQUIRE(closed.code == 0);
+  const sluice::Expected<sluice::LoadResult> in_turn = sluice::read_load_result(trace);
+  REQUIRE(in_turn);
+  REQUIRE(in_turn->requests.size() == 6);
+  for (const sluice::ClientRecord& one : in_turn->requests) CHECK(one.due_s == one.record.queued.count());
+  for (std::size_t i = 1; i < 6; ++i) // one after the other
+    CHECK(in_turn->requests[i].record.queued.count() > in_turn->requests[i - 1].record.last_token.count() - rounding);
 }
 
 TEST_CASE("clients that leave in every phase leak nothing" * needs_program("sluice-serve")) {
