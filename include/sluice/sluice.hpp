@@ -63,6 +63,7 @@
 #include "sluice/policy/cost/linear_profile.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
 #include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/cost/step_floor.hpp"
 #include "sluice/policy/cost/work.hpp"
 #include "sluice/policy/transfer/any_timeline.hpp"
 #include "sluice/policy/transfer/block_link.hpp"

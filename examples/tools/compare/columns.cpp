@@ -87,6 +87,7 @@ const std::vector<Column>& columns() {
       {"tpot", "TPOT", Unit::share, [](const Of& x) { return x.m.tpot_attainment; }},
       {"ttft", "TTFT", Unit::share, [](const Of& x) { return x.m.ttft_attainment; }},
       {"slo-met", "SLO", Unit::share, [](const Of& x) { return x.m.slo_attainment; }},
+      {"slo-possible", "possible", Unit::share, [](const Of& x) { return x.r.slo_possible; }},
       {"mean-tbt", "mean TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tbt_s; }},
       {"p50-tbt", "P50 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p50_tbt_s; }},
       {"p95-tbt", "P95 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tbt_s; }},

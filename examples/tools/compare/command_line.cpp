@@ -179,6 +179,9 @@ CommandLine::CommandLine()
   flags_.number("--capacity", options.capacity, 0, false,
                 "search each system's highest arrival rate at which this share of the requests meets both SLOs, "
                 "such as 0.9");
+  app.add_flag("--bound", options.bound,
+               "also compute which share of the requests any schedule could keep within both SLOs, knowing all "
+               "arrivals and lengths (docs/bound.md)");
   app.add_flag("--cells", options.cells,
                "for a grid with --out: also write each comparison's own report, in its own folder");
   app.add_option("--data", options.data,

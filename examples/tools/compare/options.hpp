@@ -89,6 +89,7 @@ struct Options {
   bool devices = false, dry_run = false, wall_times = false, quiet = false, cells = false, mpi = false;
   bool no_traces = false; ///< write no traces to `out`
   bool tokens = false;    ///< write a row for every token to `out`
+  bool bound = false;     ///< compute what no system can exceed
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };

@@ -16,6 +16,7 @@
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/workload/resampled.hpp"
 
+#include "compare/bound.hpp"
 #include "compare/comparison.hpp"
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
@@ -656,6 +657,9 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   c.setup.worst_batch = source->header ? source->header->peak_batch_blocks
                                        : blocks_for(sum.longest, limits.block_tokens) *
                                              std::min<std::int64_t>(limits.batch, sum.requests);
+
+  if (options.bound)
+    if (Status checked = check_bound(c, *requests); !checked) return checked.error();
 
   WorkloadReport& w = c.workload;
   w.trace = trace->workload().name;

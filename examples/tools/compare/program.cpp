@@ -9,6 +9,7 @@
 #include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
 
+#include "compare/bound.hpp"
 #include "compare/capacity.hpp"
 #include "compare/columns.hpp"
 #include "compare/command_line.hpp"
@@ -75,6 +76,7 @@ std::string told_of(const Options& options, const std::vector<Ran>& all) {
 /// Prints one comparison, with the files that it wrote.
 void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
   if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
+  if (options.bound && options.table == "full") std::fputs(compared::bound_text(report).c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && !compared::for_programs(options))
     fmt::print(

@@ -4,6 +4,7 @@
 
 #include "sluice/report/seeds.hpp"
 
+#include "compare/bound.hpp"
 #include "compare/files.hpp"
 #include "compare/run.hpp"
 #include "engines/program.hpp"
@@ -99,6 +100,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
       keep(tenant, who);
     }
   }
+  if (options.bound) add_bounds(c, report);
   if (!options.out.empty() && files.ok()) {
     files = write_files({options, c}, report, csv, traces);
     if (files.ok()) tell_of_end(options, report);

@@ -31,5 +31,15 @@ sluice::StepTime CostChoice::step(const sluice::Work& work) const {
 sluice::LinkCost CostChoice::link() const {
   return std::visit([](const auto& model) { return model.link(); }, model_->of);
 }
+std::optional<sluice::StepFloor> CostChoice::floor() const {
+  return std::visit(
+      [](const auto& model) -> std::optional<sluice::StepFloor> {
+        if constexpr (requires { model.floor(); })
+          return model.floor();
+        else
+          return std::nullopt;
+      },
+      model_->of);
+}
 
 } // namespace engines

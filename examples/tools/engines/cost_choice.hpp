@@ -5,6 +5,7 @@
 #include "sluice/policy/cost/cost_model.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace sluice {
 class AllReduce;
@@ -12,6 +13,7 @@ class LinearProfile;
 class Roofline;
 class TableProfile;
 struct ModelShape;
+struct StepFloor;
 } // namespace sluice
 
 namespace engines {
@@ -34,6 +36,8 @@ class CostChoice {
   [[nodiscard]] sluice::LinkCost link() const;
   [[nodiscard]] const CostChoice& predictor(const State&) const { return *this; }
   void observe(State&, const sluice::Observation&) const {}
+  /// Lower bounds of `step`, for the bound on what is possible; none of measured kernels and of groups.
+  [[nodiscard]] std::optional<sluice::StepFloor> floor() const;
 
  private:
   struct Model;

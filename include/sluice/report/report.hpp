@@ -65,6 +65,9 @@ struct SystemReport {
   std::string note;        ///< a remark on this row; usually empty
   std::string livelock;    ///< why the run was stopped early; empty if it was not. A livelocked row is not ranked
 
+  /// Share of the requests that any schedule could keep within their SLOs at most, the mean over the seeds; NaN: not
+  /// asked for.
+  double slo_possible = std::numeric_limits<double>::quiet_NaN();
   Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
@@ -80,11 +83,22 @@ struct SystemReport {
   std::vector<SystemReport> classes{};
 };
 
+/// What no system can exceed on this machine and workload at one SLO scale, knowing everything (docs/bound.md): shares
+/// of the requests within their SLOs, means over the seeds.
+struct PossibleShares {
+  double slo_scale = 1;
+  double any = 0;              ///< with pauses, and what the link adds: of every system
+  double no_pauses = 0;        ///< without pauses
+  double device = 0;           ///< with pauses, KV on the device alone
+  double device_no_pauses = 0; ///< neither
+};
+
 struct ComparisonReport {
   WorkloadReport workload;
   std::vector<SystemReport> systems;
   std::string baseline{}; ///< the reference system of paired comparisons; empty: the best of each block
   MadeBy made_by{};
+  std::vector<PossibleShares> possible{}; ///< one per SLO scale; empty: not asked for
 };
 
 namespace detail {

@@ -5,6 +5,7 @@
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
+#include "sluice/policy/cost/step_floor.hpp"
 
 #include <algorithm>
 
@@ -58,6 +59,15 @@ class LinearProfile {
   void observe(State&, const Observation&) const {}
 
   [[nodiscard]] LinearFit decode() const { return decode_; }
+  /// Above both sides of the longer of a step's fixed part and the prompts' FLOPs.
+  [[nodiscard]] StepFloor floor() const {
+    const double token = (work_.linear_flops(Tokens{1}) * static_cast<double>(layers_) / prefill_rate_).count();
+    const double pair = (work_.flops_per_pair() * static_cast<double>(layers_) / prefill_rate_).count();
+    const double context = decode_.per_token;
+    return {
+        {{.fixed_s = decode_.fixed, .context_s = context}, {.context_s = context, .token_s = token, .pair_s = pair}},
+        token};
+  }
 
  private:
   LayerWork work_;

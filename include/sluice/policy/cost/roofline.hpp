@@ -8,6 +8,7 @@
 #include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/fused_kernels.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
+#include "sluice/policy/cost/step_floor.hpp"
 
 #include <algorithm>
 
@@ -70,6 +71,20 @@ class Roofline {
   [[nodiscard]] LinkCost link() const { return link_; }
   [[nodiscard]] const Roofline& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
+
+  /// Above the FLOPs and above the bytes of matrix products and of attention: four lines.
+  [[nodiscard]] StepFloor floor() const {
+    const auto layers = static_cast<double>(work_.shape().layers);
+    StepFloor floor{{}, layers * linear_per_token_};
+    for (const bool flops : {false, true})
+      for (const bool pairs : {false, true}) {
+        const double token = embedding_row_ + (flops ? layers * linear_per_token_ : 0.0);
+        const double context = layers * (pairs ? pair_ : kv_token_);
+        const double weights = flops ? 0.0 : layers * work_.weight_bytes(Tokens{1}) * per_byte_;
+        floor.lines.push_back({weights + head_, token, context, token, pairs ? layers * pair_ : 0.0});
+      }
+    return floor;
+  }
 
  private:
   LayerWork work_;

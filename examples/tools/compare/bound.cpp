@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// --bound: which comparisons have a bound, and its table.
+#include "compare/bound.hpp"
+
+#include "sluice/policy/cost/step_floor.hpp"
+#include "sluice/report/number_text.hpp"
+
+#include "compare/columns.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace compared {
+
+using namespace sluice;
+
+Status check_bound(const Comparison& comparison, std::span<const RequestSpec> requests) {
+  constexpr std::size_t most = 2000;
+  if (!can_bound())
+    return flag_error("--bound", "this build cannot solve it: CBC was missing",
+                      "Debian's coinor-libcbc-dev, and cmake again");
+  if (comparison.setup.device_blocks.count() < comparison.setup.geometry.layers)
+    return flag_error("--bound", "the weights do not fit the device, which the bound takes for granted",
+                      "a smaller model or a larger device");
+  if (!comparison.setup.cost.floor())
+    return flag_error("--bound", "there is no lower bound of measured kernels' and of a group's times",
+                      "one device, and a roofline or an OrbitFlow profile");
+  if (requests.size() > most)
+    return flag_error("--bound", fmt::format("there are {} requests, and it would take hours", requests.size()),
+                      fmt::format("--limit with at most {}", most));
+  if (std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.session != 0; }))
+    return flag_error("--bound", "requests of a session share prompts, whose KV may be found",
+                      "a workload without sessions");
+  return {};
+}
+
+std::string bound_text(const ComparisonReport& report) {
+  const auto share = [](double value) { return fixed_text(100 * value, 1); };
+  std::vector<std::vector<std::string>> rows;
+  for (const PossibleShares& one : report.possible)
+    rows.push_back({fmt::format("x{:g}", one.slo_scale), share(one.any), share(one.no_pauses), share(one.device),
+                    share(one.device_no_pauses)});
+  return "SLO attainment that no schedule exceeds, %, knowing every arrival and length (docs/bound.md)\n" +
+         drawn_table("full", {"SLO", "any system", "no pauses", "device alone", "neither"}, rows,
+                     {true, false, false, false, false}) +
+         "\n";
+}
+
+} // namespace compared

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// KeptProblem: its rows hold for what a real engine does; a cost model's floor is below its steps.
+#include "sluice/bound/kept_problem.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/policy/cost/linear_profile.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+using namespace sluice;
+
+namespace {
+
+/// Random work is never faster than the floor, and sometimes as fast.
+template <class Model>
+void check_floor(const Model& model, int layers, std::uint64_t seed) {
+  Random random(seed);
+  const StepFloor floor = model.floor();
+  int near = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    std::vector<ChunkWork> chunks(random.below(4));
+    double tokens = 0, pairs = 0;
+    for (ChunkWork& chunk : chunks) {
+      chunk = {Tokens{1 + static_cast<std::int64_t>(random.below(3000))},
+               Tokens{static_cast<std::int64_t>(random.below(3000))}};
+      const auto x = static_cast<double>(chunk.fresh.count()), y = static_cast<double>(chunk.cached.count());
+      tokens += x;
+      pairs += x * (y + 0.5 * (x + 1));
+    }
+    Work work;
+    work.decodes = static_cast<std::int64_t>(random.below(64));
+    for (std::int64_t i = 0; i < work.decodes; ++i)
+      work.decode_context += Tokens{1 + static_cast<std::int64_t>(random.below(8000))};
+    work.chunks = chunks;
+    work.samples = work.decodes + (chunks.empty() ? 0 : static_cast<std::int64_t>(random.below(2)));
+    const double step = model.step(work).total(layers).count();
+    double most = 0;
+    for (const StepLine& line : floor.lines)
+      most =
+          std::max(most, (work.samples > 0 ? line.fixed_s : 0.0) + line.decode_s * static_cast<double>(work.decodes) +
+                             line.context_s * static_cast<double>(work.decode_context.count()) + line.token_s * tokens +
+                             line.pair_s * pairs);
+    CHECK(most <= step * (1 + 1e-9));
+    near += most > 0.8 * step;
+  }
+  CHECK(near > 1000);
+}
+
+} // namespace
+
+TEST_CASE("no step is below its cost model's floor") {
+  for (const ModelShape& shape : {llama3_8b(), opt_13b()}) check_floor(Roofline{shape, a5000()}, shape.layers, 1);
+  check_floor(LinearProfile{llama3_8b(), {9.63e-7, 4.95e-2}, {1.72e-5, 1.39e-2}, FlopsPerSecond{65e12}},
+              llama3_8b().layers, 2);
+}
+
+TEST_CASE("columns cover the time in which a first token is in time, and a request that cannot be kept has none") {
+  BoundMachine machine;
+  machine.floor = {{{.fixed_s = 1}, {.token_s = 0.5}}, 0.5};
+  machine.memory = TokenBlocks{10};
+  machine.batch = 2;
+  machine.fetched_per_s = 100;
+  RequestSpec request;
+  request.prompt = Tokens{4}; // 2 s
+  request.output = Tokens{3};
+  request.slo = {Seconds{5}, Seconds{1}};
+  for (const Freedom freedom : {Freedom{true, true}, Freedom{false, true}, Freedom{true, false}}) {
+    const KeptProblem problem(machine, std::vector{request}, freedom);
+    REQUIRE(!problem.columns().empty());
+    CHECK(problem.columns().front().earliest_s == doctest::Approx(2));
+    CHECK(problem.columns().back().latest_s == doctest::Approx(5));
+    for (std::size_t i = 1; i < problem.columns().size(); ++i)
+      CHECK(problem.columns()[i].earliest_s == problem.columns()[i - 1].latest_s);
+  }
+  request.slo.ttft = Seconds{1.9};
+  CHECK(KeptProblem(machine, std::vector{request}, {}).columns().empty());
+  request.slo.ttft = Seconds{5};
+  machine.memory = TokenBlocks{0}; // nowhere to keep it without the link
+  CHECK(KeptProblem(machine, std::vector{request}, {true, false}).columns().empty());
+}
