@@ -6,12 +6,12 @@
 using namespace architecture;
 
 TEST_CASE("the check of the machine reports a device's header, an arena and an address") {
-  const std::string reconcile = "sluice/world/machine/reconcile.hpp";
-  CHECK(machine_faults({reconcile, "#include \"sluice/world/cpu/copy_engine.hpp\"\n"}).size() == 1);
-  CHECK(machine_faults({reconcile, "#include <cuda_runtime.h>\n"}).size() == 1);
-  CHECK(machine_faults({reconcile, "auto* at = memory.device_arena();"}).size() == 1);
-  CHECK(machine_faults({reconcile, "std::byte* at = nullptr;"}).size() == 1);
-  CHECK(machine_faults({reconcile, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
+  const std::string steps = "sluice/world/machine/block_steps.hpp";
+  CHECK(machine_faults({steps, "#include \"sluice/world/cpu/copy_engine.hpp\"\n"}).size() == 1);
+  CHECK(machine_faults({steps, "#include <cuda_runtime.h>\n"}).size() == 1);
+  CHECK(machine_faults({steps, "auto* at = memory.device_arena();"}).size() == 1);
+  CHECK(machine_faults({steps, "std::byte* at = nullptr;"}).size() == 1);
+  CHECK(machine_faults({steps, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
   CHECK(machine_faults({"sluice/world/machine/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
   CHECK(machine_faults({"sluice/world/machine/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
   const std::string beside = "sluice/world/machine/beside.hpp";

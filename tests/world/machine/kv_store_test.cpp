@@ -13,7 +13,6 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
-#include <span>
 #include <vector>
 
 namespace sluice {
@@ -44,15 +43,15 @@ struct Stores {
                   (copy.way == Way::to_device ? here : there) + row * copy.stride,
                   static_cast<std::size_t>(copy.bytes));
   }
-  float* number(const KvBlock& entry, std::int64_t run, std::int64_t token, std::int64_t i) {
+  float* number(const BlockRun& entry, std::int64_t run, std::int64_t token, std::int64_t i) {
     return reinterpret_cast<float*>(device_block(entry.device) + run * shape.run_bytes() + token * shape.token_bytes) +
            i;
   }
-  void fill(const KvBlock& entry, std::int64_t token, float value) {
+  void fill(const BlockRun& entry, std::int64_t token, float value) {
     for (std::int64_t run = 0; run < shape.runs; ++run)
       for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i) *number(entry, run, token, i) = value;
   }
-  bool holds(const KvBlock& entry, std::int64_t token, float value) {
+  bool holds(const BlockRun& entry, std::int64_t token, float value) {
     bool all = true;
     for (std::int64_t run = 0; run < shape.runs; ++run)
       for (std::int64_t i = 0; i < shape.token_bytes / 4; ++i) all = all && *number(entry, run, token, i) == value;
@@ -65,11 +64,13 @@ struct Stores {
 TEST_CASE("a block goes out and returns with its bytes, and only appended tokens go out again") {
   Stores stores(3);
   KvStore& store = stores.store;
-  KvBlock entry;
+  BlockTable table;
+  table.grow(1);
+  BlockRun& entry = table[0];
   PlacedCopy copy;
   const auto send = [&] {
     REQUIRE(store.step(entry, BlockEvent::evict));
-    REQUIRE(store.send({&entry, 1}, false, copy) == 1);
+    REQUIRE(store.send(table, 0, 1, false, copy) == 1);
     CHECK(entry.state.transfer == BlockTransfer::sending);
     stores.move(copy);
     store.ended({static_cast<std::size_t>(entry.device), 1});
@@ -77,13 +78,13 @@ TEST_CASE("a block goes out and returns with its bytes, and only appended tokens
     CHECK(entry.on_host());
   };
   const auto fetch = [&] {
-    REQUIRE(store.fetch({&entry, 1}, true, false, copy) == 1);
+    REQUIRE(store.fetch(table, 0, 1, true, false, copy) == 1);
     CHECK_FALSE(entry.state.readable());
     stores.move(copy);
     store.ended({static_cast<std::size_t>(entry.device), 1});
     REQUIRE(store.arrived(entry));
   };
-  REQUIRE(store.take(entry));
+  REQUIRE(store.take(table, 0, 1) == 1);
   for (std::int64_t token = 0; token < 2; ++token) stores.fill(entry, token, static_cast<float>(token + 1));
   entry.tokens = 2;
   send();
@@ -108,33 +109,85 @@ TEST_CASE("a block goes out and returns with its bytes, and only appended tokens
 TEST_CASE("neighbouring blocks cross the link as one copy, as far as both memories have them side by side") {
   Stores stores(8);
   KvStore& store = stores.store;
-  std::vector<KvBlock> table(6), other(1);
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    REQUIRE(store.take(table[i], i > 0 ? &table[i - 1] : nullptr));
-    if (i == 2) REQUIRE(store.take(other[0]));
-    table[i].tokens = 4;
-    REQUIRE(store.step(table[i], BlockEvent::evict));
-  }
-  const std::span<KvBlock> all{table};
+  BlockTable table, other;
+  table.grow(6);
+  other.grow(1);
+  REQUIRE(store.take(table, 0, 3) == 3);
+  REQUIRE(store.take(other, 0, 1) == 1);
+  REQUIRE(store.take(table, 1, 3) == 3); // another table's block lies in between
+  const auto number_tokens = [&](BlockRun& run) {
+    run.tokens = run.first < 5 ? 4 : 1;
+    REQUIRE(store.step(run, BlockEvent::evict));
+  };
+  table.cut(5);
+  table.each(0, 6, number_tokens);
   PlacedCopy copy;
-  REQUIRE(store.send(all, false, copy) == 3); // another table's block lies behind the third
+  REQUIRE(store.send(table, 0, 6, false, copy) == 3);
   CHECK(copy.device.count == 3);
   CHECK(copy.total() == 3 * shape.bytes().count());
-  REQUIRE(store.send(all.subspan(3), false, copy) == 3);
-  for (KvBlock& entry : table) {
-    store.ended({static_cast<std::size_t>(entry.device), 1});
-    REQUIRE(store.sent(entry));
-  }
+  REQUIRE(store.send(table, 1, 6, false, copy) == 3); // of two runs, since the last block is not full
+  table.each(0, 6, [&](BlockRun& run) {
+    store.ended({static_cast<std::size_t>(run.device), static_cast<std::size_t>(run.count)});
+    REQUIRE(store.sent(run));
+  });
   CHECK(store.leaving() == 0);
+  table.join();
+  CHECK(table.runs().size() == 2);
   // Device blocks come in turn: the last one, then those before the other table's, then those behind it.
-  REQUIRE(store.fetch(all, true, false, copy) == 1);
-  REQUIRE(store.fetch(all.subspan(1), true, false, copy) == 3);
+  REQUIRE(store.fetch(table, 0, 6, true, false, copy) == 1);
+  REQUIRE(store.fetch(table, 1, 6, true, false, copy) == 3);
   CHECK(copy.host_block == table[1].host);
-  REQUIRE(store.fetch(all.subspan(4), true, false, copy) == 2);
+  REQUIRE(store.fetch(table, 2, 6, true, false, copy) == 2);
   CHECK(copy.device.index > other[0].device);
 }
 
-/// Random events on some tables and their copies' ends, against the contents that each block must have.
+TEST_CASE("runs split and join as the blocks in them would") {
+  Random random(3);
+  for (int round = 0; round < 100; ++round) {
+    BlockTable table;
+    std::vector<BlockRun> blocks; // the same, each block by itself
+    for (int step = 0; step < 60; ++step) {
+      const std::int64_t more = static_cast<std::int64_t>(random.below(4));
+      table.grow(table.size() + more);
+      for (std::int64_t i = 0; i < more; ++i) blocks.push_back({static_cast<std::int32_t>(blocks.size()), 1});
+      const auto from = static_cast<std::int64_t>(random.below(blocks.size() + 1));
+      const auto to = from + static_cast<std::int64_t>(random.below(blocks.size() + 2));
+      const auto tokens = static_cast<std::uint16_t>(random.below(2));
+      const auto device = static_cast<std::int32_t>(random.below(3)) - 1; // nowhere, or in a row
+      table.each(from, to, [&](BlockRun& run) {
+        run.tokens = tokens;
+        run.device = device < 0 ? BlockRun::nowhere : 100 * device + run.first;
+      });
+      for (std::int64_t i = from; i < std::min(to, table.size()); ++i) {
+        blocks[static_cast<std::size_t>(i)].tokens = tokens;
+        blocks[static_cast<std::size_t>(i)].device =
+            device < 0 ? BlockRun::nowhere : 100 * device + static_cast<std::int32_t>(i);
+      }
+      if (random.below(3) == 0) {
+        table.join();
+        for (std::size_t run = 1; run < table.runs().size(); ++run) CHECK_FALSE(table[run - 1].joins(table[run]));
+      }
+      if (random.below(8) == 0) {
+        const std::size_t left = random.below(blocks.size() + 1);
+        table.shrink(static_cast<std::int64_t>(left));
+        blocks.resize(left);
+      }
+      REQUIRE(table.size() == static_cast<std::int64_t>(blocks.size()));
+      for (const BlockRun& block : blocks) {
+        const std::size_t at = table.find(block.first);
+        const BlockRun& run = table[at];
+        REQUIRE(run.first <= block.first);
+        REQUIRE(block.first < run.end());
+        CHECK(run.tokens == block.tokens);
+        CHECK((run.device == BlockRun::nowhere ? block.device : run.device + block.first - run.first) == block.device);
+        CHECK((run.device == BlockRun::nowhere) == (block.device == BlockRun::nowhere));
+      }
+      CHECK(table.find(table.size()) == table.runs().size());
+    }
+  }
+}
+
+/// Random events on runs of a table and their copies' ends, against the contents that each block must have.
 TEST_CASE("no order of events loses a byte, shares a block, or takes memory that does not exist") {
   Random random(5);
   for (int round = 0; round < 50; ++round) {
@@ -142,86 +195,107 @@ TEST_CASE("no order of events loses a byte, shares a block, or takes memory that
     KvStore& store = stores.store;
     struct Moving {
       Way way;
-      std::size_t entry;
+      std::int64_t block;
       std::int32_t device, host;
       bool unwanted;
       std::uint64_t bytes; ///< what the source had when the copy began
     };
-    std::vector<KvBlock> table(12);
-    std::vector<std::uint64_t> content(table.size());
+    constexpr std::size_t blocks = 12;
+    BlockTable table;
+    table.grow(blocks);
+    std::vector<std::uint64_t> content(blocks);
     std::vector<std::uint64_t> on_device(store.device_blocks()), on_host(store.host_blocks());
     std::vector<Moving> moving;
     std::uint64_t next = 1;
-    const auto begun = [&](Way way, std::size_t first, std::size_t count) {
-      for (std::size_t i = first; i < first + count; ++i)
-        moving.push_back({way, i, table[i].device, table[i].host, false,
-                          way == Way::to_host ? on_device[static_cast<std::size_t>(table[i].device)]
-                                              : on_host[static_cast<std::size_t>(table[i].host)]});
+    const auto at = [](std::int64_t number) { return static_cast<std::size_t>(number); };
+    const auto each_block = [&](const BlockRun& run, const auto& visit) {
+      for (std::int32_t i = 0; i < run.count; ++i)
+        visit(run.first + i, run.device == BlockRun::nowhere ? run.device : run.device + i,
+              run.host == BlockRun::nowhere ? run.host : run.host + i);
+    };
+    const auto begun = [&](Way way, std::int64_t first, std::int32_t count) {
+      table.each(first, first + count, [&](const BlockRun& run) {
+        each_block(run, [&](std::int64_t block, std::int32_t device, std::int32_t host) {
+          moving.push_back(
+              {way, block, device, host, false, way == Way::to_host ? on_device[at(device)] : on_host[at(host)]});
+        });
+      });
+    };
+    const auto fill = [&](const BlockRun& run) {
+      each_block(run, [&](std::int64_t block, std::int32_t device, std::int32_t) {
+        on_device[at(device)] = content[at(block)] = next++;
+      });
     };
     for (int step = 0; step < 600; ++step) {
-      const std::size_t at = random.below(table.size());
-      KvBlock& entry = table[at];
-      const std::span<KvBlock> from = std::span{table}.subspan(at, 1 + random.below(table.size() - at));
+      const auto from = static_cast<std::int64_t>(random.below(blocks));
+      const std::int64_t most = 1 + static_cast<std::int64_t>(random.below(blocks - at(from)));
       PlacedCopy copy;
+      if (random.below(4) == 0) table.join();
       switch (random.below(9)) {
       case 0:
-        if (store.take(entry, at > 0 ? &table[at - 1] : nullptr)) {
-          entry.tokens = 4;
-          on_device[static_cast<std::size_t>(entry.device)] = content[at] = next++;
+        if (store.take(table, table.cut(from), most) > 0) {
+          BlockRun& taken = table[table.find(from)];
+          taken.tokens = 4;
+          fill(taken);
         }
         break;
       case 1:
-        if (!entry.on_device() || !store.step(entry, BlockEvent::append)) break;
-        CHECK(entry.state.writable());
-        on_device[static_cast<std::size_t>(entry.device)] = content[at] = next++;
+        table.each(from, from + most, [&](BlockRun& run) {
+          if (!run.on_device() || !store.step(run, BlockEvent::append)) return;
+          CHECK(run.state.writable());
+          fill(run);
+        });
         break;
       case 2:
-        if (entry.on_host()) begun(Way::to_device, at, store.fetch(from, random.below(2) == 0, false, copy));
+        if (table[table.cut(from)].on_host())
+          begun(Way::to_device, from, store.fetch(table, table.cut(from), most, random.below(2) == 0, false, copy));
         break;
       case 3:
-        if (after(entry.state, BlockEvent::send)) begun(Way::to_host, at, store.send(from, false, copy));
+        if (after(table[table.cut(from)].state, BlockEvent::send))
+          begun(Way::to_host, from, store.send(table, table.cut(from), most, false, copy));
         break;
-      case 4: { // the oldest copy ends
+      case 4: { // the oldest copy of a block ends
         if (moving.empty()) break;
         const Moving one = moving.front();
         moving.erase(moving.begin());
-        const auto device = static_cast<std::size_t>(one.device), host = static_cast<std::size_t>(one.host);
+        const std::size_t device = at(one.device), host = at(one.host);
         store.ended({device, 1});
         CHECK((one.way == Way::to_host ? on_device[device] : on_host[host]) == one.bytes); // nobody wrote the source
         (one.way == Way::to_host ? on_host[host] : on_device[device]) = one.bytes;
         if (one.unwanted)
-          store.ended_unwanted(device, host);
+          store.ended_unwanted({device, 1}, {host, 1});
         else if (one.way == Way::to_host)
-          CHECK(store.sent(table[one.entry]));
+          CHECK(store.sent(table.one(one.block)));
         else
-          CHECK(store.arrived(table[one.entry]));
+          CHECK(store.arrived(table.one(one.block)));
         break;
       }
       case 5:
-        for (Moving& one : moving)
-          if (one.entry == at && entry.state.in_transfer()) one.unwanted = true;
-        store.step(entry, BlockEvent::release);
+        table.each(from, from + most, [&](BlockRun& run) {
+          for (Moving& one : moving)
+            if (one.block >= run.first && one.block < run.end() && run.state.in_transfer()) one.unwanted = true;
+          store.step(run, BlockEvent::release);
+        });
         break;
       default: {
         constexpr BlockEvent events[] = {BlockEvent::pass,  BlockEvent::keep,         BlockEvent::use,
                                          BlockEvent::evict, BlockEvent::give_up_copy, BlockEvent::copy_ahead};
-        store.step(entry, events[random.below(std::size(events))]);
+        const BlockEvent event = events[random.below(std::size(events))];
+        table.each(from, from + most, [&](BlockRun& run) { store.step(run, event); });
       }
       }
       std::int64_t held = 0, leaving = 0;
       std::vector<int> device_owners(on_device.size()), host_owners(on_host.size());
-      for (std::size_t i = 0; i < table.size(); ++i) {
-        const KvBlock& one = table[i];
-        if (one.on_device()) ++held, ++device_owners[static_cast<std::size_t>(one.device)];
-        if (one.on_device() && one.leaves()) ++leaving;
-        if (one.state.has_host_place()) ++host_owners[static_cast<std::size_t>(one.host)];
-        if (one.state.readable()) CHECK(on_device[static_cast<std::size_t>(one.device)] == content[i]);
-        if (one.on_host() || one.clean()) CHECK(on_host[static_cast<std::size_t>(one.host)] == content[i]);
-      }
+      for (const BlockRun& run : table.runs())
+        each_block(run, [&](std::int64_t block, std::int32_t device, std::int32_t host) {
+          if (run.on_device()) ++held, ++device_owners[at(device)];
+          if (run.on_device() && run.leaves()) ++leaving;
+          if (run.state.has_host_place()) ++host_owners[at(host)];
+          if (run.state.readable()) CHECK(on_device[at(device)] == content[at(block)]);
+          if (run.on_host() || run.clean()) CHECK(on_host[at(host)] == content[at(block)]);
+        });
       for (const Moving& one : moving)
-        if (one.unwanted)
-          ++held, ++device_owners[static_cast<std::size_t>(one.device)],
-              ++host_owners[static_cast<std::size_t>(one.host)];
+        if (one.unwanted) ++held, ++device_owners[at(one.device)], ++host_owners[at(one.host)];
       CHECK(*std::max_element(device_owners.begin(), device_owners.end()) <= 1);
       CHECK(*std::max_element(host_owners.begin(), host_owners.end()) <= 1);
       CHECK(stores.device.used().count() == held * shape.bytes().count());
@@ -239,14 +313,16 @@ TEST_CASE("a planted violation is caught at once: sending a block that is still 
     std::signal(SIGABRT, SIG_DFL);
     (void)!freopen("/dev/null", "w", stderr);
     Stores stores(4);
-    KvBlock entry;
+    BlockTable table;
+    table.grow(1);
+    BlockRun& entry = table[0];
     PlacedCopy copy;
-    const bool begun = stores.store.take(entry) && stores.store.step(entry, BlockEvent::evict) &&
-                       stores.store.send({&entry, 1}, false, copy) == 1;
+    const bool begun = stores.store.take(table, 0, 1) == 1 && stores.store.step(entry, BlockEvent::evict) &&
+                       stores.store.send(table, 0, 1, false, copy) == 1;
     stores.store.ended({static_cast<std::size_t>(entry.device), 1});
-    const bool again = begun && stores.store.sent(entry) && stores.store.fetch({&entry, 1}, true, false, copy) == 1;
+    const bool again = begun && stores.store.sent(entry) && stores.store.fetch(table, 0, 1, true, false, copy) == 1;
     if (!again) _exit(1);
-    (void)stores.store.send({&entry, 1}, false, copy); // its bytes have not arrived
+    (void)stores.store.send(table, 0, 1, false, copy); // its bytes have not arrived
     _exit(0);                                          // nothing detected the violation
   }
   int status = 0;

@@ -27,8 +27,7 @@ class Streamed {
         weights_(ModelWeights{}, device_, Bytes{0}, Bytes{1}),
         schedule_(store_, sequences_, weights_, streamed_layers, true, CopiesCount::when_begun) {
     for (int layer = 0; layer < streamed_layers; ++layer)
-      for (int request = 0; request < requests_; ++request)
-        for (int block = 0; block < blocks_; ++block) fill(request, layer, block);
+      for (int request = 0; request < requests_; ++request) fill(request, layer);
   }
 
   /// How many needs the schedule looks at per block. Layers compute as soon as their blocks have arrived.
@@ -37,7 +36,7 @@ class Streamed {
     for (int layer = 0; layer < streamed_layers; ++layer) {
       schedule_.room().reserved(layer, true) = schedule_.room().missing(layer) = std::int64_t{requests_} * blocks_;
       for (int request = 0; request < requests_; ++request)
-        for (int block = 0; block < blocks_; ++block) entry(request, layer, block).awaited = true;
+        table(request, layer).each(0, blocks_, [](BlockRun& run) { run.awaited = true; });
     }
     for (int position = 0; position < 2 * streamed_layers; ++position)
       for (int request = 0; request < requests_; ++request) {
@@ -61,8 +60,7 @@ class Streamed {
       }
       CHECK(arrived >= std::int64_t{requests_} * blocks_ * (layer + 1));
       if (layer % 2 == 0) schedule_.computes(layer); // nobody has seen the others start
-      for (int request = 0; request < requests_; ++request)
-        for (int block = 0; block < blocks_; ++block) leave(request, layer, block);
+      for (int request = 0; request < requests_; ++request) leave(request, layer);
       schedule_.launched(layer);
       schedule_.computed(layer);
     }
@@ -71,25 +69,27 @@ class Streamed {
 
  private:
   static Slot slot(int request) { return Slot{static_cast<std::uint32_t>(request)}; }
-  KvBlock& entry(int request, int layer, int block) {
-    auto& table = sequences_.of(slot(request), RequestId{static_cast<std::uint32_t>(request)})
-                      .tables[static_cast<std::size_t>(layer)];
-    table.resize(static_cast<std::size_t>(blocks_));
-    return table[static_cast<std::size_t>(block)];
+  BlockTable& table(int request, int layer) {
+    BlockTable& one = sequences_.of(slot(request), RequestId{static_cast<std::uint32_t>(request)})
+                          .tables[static_cast<std::size_t>(layer)];
+    one.grow(blocks_);
+    return one;
   }
-  void fill(int request, int layer, int block) {
-    KvBlock& one = entry(request, layer, block);
-    REQUIRE(store_.take(one));
-    one.tokens = 4;
+  void fill(int request, int layer) {
+    BlockTable& one = table(request, layer);
+    REQUIRE(store_.take(one, 0, blocks_) == blocks_);
+    one[0].tokens = 4;
     PlacedCopy copy;
-    REQUIRE(store_.step(one, BlockEvent::evict));
-    REQUIRE(store_.send({&one, 1}, false, copy) == 1);
-    store_.ended({static_cast<std::size_t>(one.device), 1});
-    REQUIRE(store_.sent(one));
+    REQUIRE(store_.step(one[0], BlockEvent::evict));
+    REQUIRE(store_.send(one, 0, blocks_, false, copy) == blocks_);
+    store_.ended({static_cast<std::size_t>(one[0].device), static_cast<std::size_t>(blocks_)});
+    REQUIRE(store_.sent(one[0]));
   }
-  void leave(int request, int layer, int block) {
-    REQUIRE(store_.step(entry(request, layer, block), BlockEvent::evict));
-    CHECK(entry(request, layer, block).on_host());
+  void leave(int request, int layer) {
+    table(request, layer).each(0, blocks_, [&](BlockRun& run) {
+      REQUIRE(store_.step(run, BlockEvent::evict));
+      CHECK(run.on_host());
+    });
   }
 
   int requests_, blocks_;

@@ -75,7 +75,8 @@ class Arena {
 
  private:
   struct Holder {
-    KvBlock* entry = nullptr;
+    BlockTable* table = nullptr;
+    std::int32_t block = 0; ///< its number in the table
     KvSequence* sequence = nullptr;
   };
 
@@ -126,22 +127,23 @@ class Arena {
       SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
       relocate(block, *to);
       const Holder holder = std::exchange(holders_[block], {});
-      SLUICE_ASSERT(holder.entry != nullptr, "a block in use, and in no transfer, is in a block table");
-      holder.entry->device = static_cast<std::int32_t>(*to);
+      SLUICE_ASSERT(holder.table != nullptr, "a block in use, and in no transfer, is in a block table");
+      holder.table->one(holder.block).device = static_cast<std::int32_t>(*to);
       std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
       pool.give({block, 1});
       holders_[*to] = holder;
     }
   }
-  /// Finds which table entry uses each block, once per `take`: a compaction moves blocks one by one, and there are many
+  /// Finds which table uses each block, once per `take`: a compaction moves blocks one by one, and there are many
   /// entries.
   void find_holders() {
     if (std::exchange(knows_holders_, true)) return;
     holders_.assign(core_->store.device_blocks(), {});
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
-      for (auto& table : sequence.tables)
-        for (KvBlock& entry : table)
-          if (entry.on_device()) holders_[static_cast<std::size_t>(entry.device)] = {&entry, &sequence};
+      for (BlockTable& table : sequence.tables)
+        for (const BlockRun& run : table.runs())
+          for (std::int32_t i = 0; run.on_device() && i < run.count; ++i)
+            holders_[static_cast<std::size_t>(run.device + i)] = {&table, run.first + i, &sequence};
     });
   }
   /// Moves all weights to the end of the arena: after plans that streamed other shares, the gaps between weights are

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvBlock: one block of KV or hidden states, and everything that can happen to it.
+// BlockTable: the blocks of KV or hidden states of one sequence and layer, and everything that can happen to them.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
@@ -169,28 +172,124 @@ inline constexpr auto block_steps = [] {
   return BlockState::of_number(next);
 }
 
-/// An entry of a block table: one block of one sequence and layer.
-struct KvBlock {
+/// An entry of a block table: neighbouring blocks of one sequence and layer that are in one state, and that lie side by
+/// side in each memory that has them.
+struct BlockRun {
   static constexpr std::int32_t nowhere = -1;
 
-  std::int32_t device = nowhere; ///< its device block, if it has one
-  std::int32_t host = nowhere;   ///< its host block, if it has one
-  std::uint16_t tokens = 0;      ///< that it holds something of
+  std::int32_t first = 0; ///< the number of its first block in the table
+  std::int32_t count = 1;
+  std::int32_t device = nowhere; ///< the first of its device blocks, if it has any
+  std::int32_t host = nowhere;   ///< the first of its host blocks, if it has any
+  std::uint16_t tokens = 0;      ///< that each block holds something of
   std::uint16_t copied = 0;      ///< how many of them the host's copy has
-  BlockState state;
+  BlockState state{};
   bool awaited : 1 = false;  ///< a layer of this iteration needs it, and it has not arrived
-  bool first : 1 = false;    ///< the first layer waits for it too
+  bool sooner : 1 = false;   ///< the first layer waits for it too
   bool restores : 1 = false; ///< hidden states: a layer of this iteration starts from them
 
+  [[nodiscard]] std::int32_t end() const { return first + count; }
   [[nodiscard]] bool exists() const { return state.exists(); }
   [[nodiscard]] bool on_device() const { return state.on_device(); }
   [[nodiscard]] bool on_host() const { return state.place == BlockPlace::host; } ///< only there
   [[nodiscard]] bool leaves() const { return state.intent == BlockIntent::leaves; }
   [[nodiscard]] bool passes() const { return state.intent == BlockIntent::passes; }
   [[nodiscard]] bool queued() const { return state.transfer == BlockTransfer::queued; }
-  /// Whether the device can give its block back at once.
+  /// Whether the device can give its blocks back at once.
   [[nodiscard]] bool clean() const { return state.place == BlockPlace::both && state.transfer == BlockTransfer::none; }
+
+  /// The run's part from `block` on, of which the run keeps the rest.
+  [[nodiscard]] BlockRun split(std::int32_t block) {
+    BlockRun rest = *this;
+    rest.first = block;
+    rest.count = end() - block;
+    count = block - first;
+    if (rest.device != nowhere) rest.device += count;
+    if (rest.host != nowhere) rest.host += count;
+    return rest;
+  }
+  /// Whether the run and the one behind it are one. (Runs in a transfer stay apart, since their copies end one by one.)
+  [[nodiscard]] bool joins(const BlockRun& next) const {
+    const auto beside = [this](std::int32_t one, std::int32_t other) {
+      return other == (one == nowhere ? nowhere : one + count);
+    };
+    return state == next.state && !state.in_transfer() && tokens == next.tokens && copied == next.copied &&
+           awaited == next.awaited && sooner == next.sooner && restores == next.restores &&
+           beside(device, next.device) && beside(host, next.host);
+  }
 };
-static_assert(sizeof(KvBlock) == 16, "a step walks through the tables of moving blocks");
+static_assert(sizeof(BlockRun) == 24, "a step walks through the tables of moving blocks");
+
+/// The block table of a sequence's layer, as runs of blocks: whatever happens to a run costs the same for one block and
+/// for hundreds.
+class BlockTable {
+ public:
+  [[nodiscard]] std::int64_t size() const { return runs_.empty() ? 0 : runs_.back().end(); }
+  [[nodiscard]] bool empty() const { return runs_.empty(); }
+  /// Adds blocks that are nowhere. Space for as many runs is reserved now, so that no later split allocates.
+  void grow(std::int64_t blocks) {
+    const std::int64_t before = size();
+    if (blocks <= before) return;
+    runs_.reserve(std::bit_ceil(static_cast<std::size_t>(blocks)));
+    runs_.push_back({static_cast<std::int32_t>(before), static_cast<std::int32_t>(blocks - before)});
+  }
+  /// Drops the blocks from this one on, which are nowhere.
+  void shrink(std::int64_t blocks) {
+    const std::size_t left = cut(blocks);
+    runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(left), runs_.end());
+  }
+
+  [[nodiscard]] std::span<BlockRun> runs() { return runs_; }
+  [[nodiscard]] std::span<const BlockRun> runs() const { return runs_; }
+  [[nodiscard]] BlockRun& operator[](std::size_t run) { return runs_[run]; }
+  /// The number of the run that has the block; of the end, if the table has no such block.
+  [[nodiscard]] std::size_t find(std::int64_t block) const {
+    std::size_t first = 0, last = runs_.size(); // the first run that ends behind the block
+    while (first < last) {
+      const std::size_t middle = (first + last) / 2;
+      if (runs_[middle].end() <= block)
+        first = middle + 1;
+      else
+        last = middle;
+    }
+    return first;
+  }
+  /// Lets a run begin at the block, and returns the run's number.
+  std::size_t cut(std::int64_t block) {
+    const std::size_t run = find(block);
+    if (run == runs_.size() || runs_[run].first >= block) return run;
+    const BlockRun rest = runs_[run].split(static_cast<std::int32_t>(block));
+    runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(run) + 1, rest);
+    return run + 1;
+  }
+  /// The block as a run of its own. A later cut moves it.
+  [[nodiscard]] BlockRun& one(std::int64_t block) {
+    const auto at = static_cast<std::size_t>(block);
+    if (at < runs_.size() && runs_[at].first == block && runs_[at].count == 1) return runs_[at];
+    const std::size_t run = cut(block);
+    cut(block + 1);
+    return runs_[run];
+  }
+  /// Calls `visit(run)` for the blocks `from` .. `to` - 1. It may change the run, and must not cut the table.
+  template <class Visit>
+  void each(std::int64_t from, std::int64_t to, const Visit& visit) {
+    if (from >= to) return;
+    const std::size_t first = cut(from), end = cut(to);
+    for (std::size_t run = first; run < end; ++run) visit(runs_[run]);
+  }
+  /// Joins neighbouring runs that have become alike.
+  void join() {
+    std::size_t last = 0;
+    for (std::size_t run = 1; run < runs_.size(); ++run)
+      if (runs_[last].joins(runs_[run]))
+        runs_[last].count += runs_[run].count;
+      else
+        runs_[++last] = runs_[run];
+    if (!runs_.empty()) runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(last) + 1, runs_.end());
+  }
+
+ private:
+  std::vector<BlockRun> runs_; ///< in order, without a gap
+};
 
 } // namespace sluice

@@ -39,22 +39,19 @@ namespace sluice {
 
 /// Keeps the hidden states of the oldest `tokens`, in whole blocks, and releases the rest.
 inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std::int64_t tokens) {
-  auto& table = sequence.hidden_table(layer);
+  BlockTable& table = sequence.hidden_table(layer);
   HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
   const std::int64_t blocks = hidden_blocks(core, tokens);
-  while (static_cast<std::int64_t>(table.size()) > blocks) {
-    core.store.step(table.back(), BlockEvent::release);
-    table.pop_back();
-  }
+  table.each(blocks, table.size(), [&](BlockRun& run) { core.store.step(run, BlockEvent::release); });
+  table.shrink(blocks);
   hidden.kept = std::min(hidden.kept, blocks * core.store.shape().hidden_tokens());
   hidden.wanted = hidden.kept;
   if (blocks == 0) hidden.failed = false;
 }
 
-/// Sends a block of hidden states to the host, or gives it back at once if the host has it.
-inline void evict_hidden(MachineCore& core, KvSequence& sequence, int layer, std::size_t block) {
-  core.schedule.evict(core.sequences.ref(sequence, core.layers + layer, static_cast<std::int64_t>(block)),
-                      sequence.hidden_table(layer)[block]);
+/// Sends blocks of hidden states to the host, or gives them back at once if the host has them.
+inline void evict_hidden(MachineCore& core, KvSequence& sequence, int layer, BlockRun& run) {
+  core.schedule.evict(core.sequences.ref(sequence, core.layers + layer, run.first), run);
 }
 
 /// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
@@ -62,20 +59,19 @@ inline void evict_hidden(MachineCore& core, KvSequence& sequence, int layer, std
 inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
   if (!sequence.has_hidden) return;
   for (int layer = 0; layer < core.layers; ++layer) {
-    auto& table = sequence.hidden_table(layer);
+    BlockTable& table = sequence.hidden_table(layer);
     if (table.empty()) continue;
     if (sequence.hidden[static_cast<std::size_t>(layer)].failed) trim_hidden(core, sequence, layer, 0);
-    const auto& kv = sequence.tables[static_cast<std::size_t>(layer)];
+    const BlockTable& kv = sequence.tables[static_cast<std::size_t>(layer)];
     const bool makes_kv =
-        !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.front().exists());
+        !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.runs()[0].exists());
     if (!makes_kv) trim_hidden(core, sequence, layer, hidden_wanted(core, row, layer, sequence.computed));
-    for (std::size_t block = 0; block < table.size(); ++block) {
-      KvBlock& entry = table[block];
-      entry.awaited = entry.first = entry.restores = false;
-      if (entry.state.transfer == BlockTransfer::arriving && computes)
-        core.store.step(entry, BlockEvent::use);
-      else if (entry.state.place == BlockPlace::both && !computes) // clean, or arriving
-        evict_hidden(core, sequence, layer, block);
+    for (BlockRun& run : table.runs()) {
+      run.awaited = run.sooner = run.restores = false;
+      if (run.state.transfer == BlockTransfer::arriving && computes)
+        core.store.step(run, BlockEvent::use);
+      else if (run.state.place == BlockPlace::both && !computes) // clean, or arriving
+        evict_hidden(core, sequence, layer, run);
     }
   }
 }
@@ -97,12 +93,11 @@ inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequen
     HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
     hidden.wanted = hidden.kept;
     hidden.reserved = 0;
-    auto& table = sequence.hidden_table(layer);
     const std::int64_t read = scheduled.restored.contains(layer) ? hidden_blocks(core, scheduled.rebuilt) : 0;
-    for (std::size_t block = 0; block < table.size(); ++block) {
-      table[block].restores = static_cast<std::int64_t>(block) < read;
+    for (BlockRun& run : sequence.hidden_table(layer).runs()) { // each has one block, or is nowhere
+      run.restores = run.first < read;
       // Prefetched for a layer that does not start from them after all.
-      if (!table[block].restores && table[block].clean()) evict_hidden(core, sequence, layer, block);
+      if (!run.restores && run.clean()) evict_hidden(core, sequence, layer, run);
     }
     const std::int64_t wanted = hidden_wanted(core, *scheduled.row, layer, scheduled.total());
     if (scheduled.rebuilds(layer)) hidden.wanted = std::max(hidden.wanted, std::min(scheduled.rebuilt, wanted));
@@ -115,18 +110,18 @@ inline void plan_no_hidden(KvSequence& sequence) {
   if (!sequence.has_hidden) return;
   for (HiddenTokens& hidden : sequence.hidden) hidden.wanted = hidden.kept;
   for (std::size_t layer = 0; layer < sequence.hidden.size(); ++layer)
-    for (KvBlock& entry : sequence.hidden_table(static_cast<int>(layer))) entry.restores = false;
+    for (BlockRun& run : sequence.hidden_table(static_cast<int>(layer)).runs()) run.restores = false;
 }
 
 /// How many device blocks a layer has to take for the hidden states that it keeps of a sequence.
 [[nodiscard]] inline std::int64_t hidden_to_take(const MachineCore& core, const KvSequence& sequence, int layer) {
   const HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
   if (hidden.wanted <= hidden.kept) return 0;
-  const auto& table = sequence.hidden_table(layer);
+  const BlockTable& table = sequence.hidden_table(layer);
   const std::int64_t first = hidden.kept / core.store.shape().hidden_tokens();
   std::int64_t taken = 0; // the last one, if not full, may still be on the device
-  if (first < static_cast<std::int64_t>(table.size())) {
-    const KvBlock& last = table[static_cast<std::size_t>(first)];
+  if (first < table.size()) {
+    const BlockRun& last = table.runs()[table.find(first)];
     if (last.on_device() && (last.state.writable() || last.queued())) taken = 1;
   }
   return hidden_blocks(core, hidden.wanted) - first - taken;
@@ -136,13 +131,11 @@ inline void plan_no_hidden(KvSequence& sequence) {
 inline void close_hidden(MachineCore& core, KvSequence& sequence, int layer) {
   HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
   if (hidden.wanted <= hidden.kept) return;
-  auto& table = sequence.hidden_table(layer);
   const std::int64_t each = core.store.shape().hidden_tokens();
-  for (std::int64_t block = hidden.kept / each; block < hidden_blocks(core, hidden.wanted); ++block) {
-    table[static_cast<std::size_t>(block)].tokens =
-        static_cast<std::uint16_t>(std::min(each, hidden.wanted - block * each));
-    evict_hidden(core, sequence, layer, static_cast<std::size_t>(block));
-  }
+  sequence.hidden_table(layer).each(hidden.kept / each, hidden_blocks(core, hidden.wanted), [&](BlockRun& run) {
+    run.tokens = static_cast<std::uint16_t>(std::min(each, hidden.wanted - run.first * each));
+    evict_hidden(core, sequence, layer, run);
+  });
   hidden.kept = hidden.wanted;
 }
 

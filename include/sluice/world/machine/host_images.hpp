@@ -5,8 +5,8 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/block_uses.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/stream_lane.hpp"
 
 #include <cstddef>
 #include <cstdint>

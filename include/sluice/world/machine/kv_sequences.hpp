@@ -7,10 +7,8 @@
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -32,7 +30,7 @@ struct KvSequence {
   bool preempted = false;       ///< in the previous iteration
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
-  std::vector<std::vector<KvBlock>> tables;
+  std::vector<BlockTable> tables;
   std::vector<std::int32_t> known;  ///< by layer: how many of the oldest blocks LayerRows has addresses of
   std::vector<HiddenTokens> hidden; ///< by layer
   bool has_hidden = false;          ///< some layer has hidden states, or will
@@ -50,10 +48,8 @@ struct KvSequence {
   void look_again() { resident = parked = {}; }
 
   /// The table of the hidden states that enter a layer.
-  [[nodiscard]] std::vector<KvBlock>& hidden_table(int layer) {
-    return tables[hidden.size() + static_cast<std::size_t>(layer)];
-  }
-  [[nodiscard]] const std::vector<KvBlock>& hidden_table(int layer) const {
+  [[nodiscard]] BlockTable& hidden_table(int layer) { return tables[hidden.size() + static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] const BlockTable& hidden_table(int layer) const {
     return tables[hidden.size() + static_cast<std::size_t>(layer)];
   }
 };
@@ -86,16 +82,10 @@ class KvSequences {
     if (index(slot) >= sequences_.size() || !sequences_[index(slot)].present) return nullptr;
     return &sequences_[index(slot)];
   }
-  [[nodiscard]] KvBlock* find(const BlockRef& ref) { return find(ref, 1).data(); }
-  /// Up to `most` blocks of a table from `ref` on; none if they are gone.
-  [[nodiscard]] std::span<KvBlock> find(const BlockRef& ref, std::size_t most) {
-    if (ref.slot >= sequences_.size()) return {};
-    KvSequence& one = sequences_[ref.slot];
-    if (one.generation != ref.generation) return {};
-    auto& table = one.tables[static_cast<std::size_t>(ref.layer)];
-    const auto first = static_cast<std::size_t>(ref.block);
-    if (first >= table.size()) return {};
-    return std::span{table}.subspan(first, std::min(most, table.size() - first));
+  /// The table of a block; null if it is gone.
+  [[nodiscard]] BlockTable* table(const BlockRef& ref) {
+    if (ref.slot >= sequences_.size() || sequences_[ref.slot].generation != ref.generation) return nullptr;
+    return &sequences_[ref.slot].tables[static_cast<std::size_t>(ref.layer)];
   }
   /// Of the sequence in the slot.
   [[nodiscard]] std::uint64_t generation(Slot slot) const { return sequences_[index(slot)].generation; }
@@ -106,8 +96,8 @@ class KvSequences {
 
   /// Frees all of the sequence's KV, in both memories.
   void drop(KvSequence& one) {
-    for (auto& layer : one.tables)
-      for (KvBlock& entry : layer) store_->step(entry, BlockEvent::release);
+    for (BlockTable& table : one.tables)
+      for (BlockRun& run : table.runs()) store_->step(run, BlockEvent::release);
     one.tables.assign(2 * layers_, {});
     one.known.assign(layers_, 0);
     one.hidden.assign(layers_, {});

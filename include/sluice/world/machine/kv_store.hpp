@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 namespace sluice {
 
@@ -55,7 +54,7 @@ class KvStore {
       : shape_(shape),
         memory_(&device),
         device_(static_cast<std::size_t>(device_blocks), BlockPool::Order::in_turn),
-        host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::lowest) {}
+        host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::apart) {}
 
   /// Places on the host: for what may stay there, plus as much in flight as the device holds.
   [[nodiscard]] static std::size_t host_blocks_for(LayerBlocks staying, std::int64_t device_blocks) {
@@ -78,138 +77,135 @@ class KvStore {
   [[nodiscard]] LayerBlocks host_used() const { return LayerBlocks{static_cast<std::int64_t>(host_.used())}; }
   [[nodiscard]] LayerBlocks host_peak() const { return host_peak_; }
 
-  /// Something happens to a block: its next state, and its blocks in each memory, which are given back if the new state
-  /// has none. (`take`, `fetch` and `send` below get blocks.)
-  bool step(KvBlock& entry, BlockEvent event) {
-    const std::optional<BlockState> next = after(entry.state, event);
+  /// Something happens to a run of blocks: its next state, and its blocks in each memory, which are given back if the
+  /// new state has none. (`take`, `fetch` and `send` below get blocks.)
+  bool step(BlockRun& run, BlockEvent event) {
+    const std::optional<BlockState> next = after(run.state, event);
     if (!next) return false;
-    const BlockState before = entry.state;
-    entry.state = *next;
-    leaving_ += is_leaving(*next) - is_leaving(before);
+    const BlockState before = run.state;
+    run.state = *next;
+    leaving_ += (is_leaving(*next) - is_leaving(before)) * run.count;
     if (event == BlockEvent::release && before.in_transfer()) {
-      entry = {}; // `ended_unwanted` gives both blocks back
+      run = {run.first, run.count}; // `ended_unwanted` gives the blocks of both memories back
       return true;
     }
     if (before.on_device() && !next->on_device()) {
-      give_device({static_cast<std::size_t>(entry.device), 1});
-      entry.device = KvBlock::nowhere;
+      give_device(range_of(run.device, run.count));
+      run.device = BlockRun::nowhere;
     }
     if (before.has_host_place() && !next->has_host_place()) {
-      host_.give({static_cast<std::size_t>(entry.host), 1});
-      entry.host = KvBlock::nowhere;
-      entry.copied = 0;
+      host_.give(range_of(run.host, run.count));
+      run.host = BlockRun::nowhere;
+      run.copied = 0;
     }
-    if (event == BlockEvent::release) entry = {};
+    if (event == BlockEvent::release) run = {run.first, run.count};
     return true;
   }
 
-  /// Takes an empty device block to fill, next to `before` if that one is free.
-  [[nodiscard]] bool take(KvBlock& entry, const KvBlock* before = nullptr) {
-    if (entry.exists() || !memory_->take(shape_.bytes())) return false;
-    const std::size_t wanted =
-        before == nullptr || !before->on_device() ? device_.size() : static_cast<std::size_t>(before->device) + 1;
-    const BlockRange taken = device_.take(1, wanted);
-    if (taken.count == 0) {
-      memory_->give(shape_.bytes());
-      return false;
-    }
-    entry.device = static_cast<std::int32_t>(taken.first);
-    return step(entry, BlockEvent::take);
+  /// Takes empty device blocks to fill, for up to `most` blocks of a run that is nowhere, from its first on:
+  /// neighbours, next to the run before if that is possible. Returns how many.
+  [[nodiscard]] std::int32_t take(BlockTable& table, std::size_t at, std::int64_t most) {
+    if (table[at].exists()) return 0;
+    most = std::min({most, std::int64_t{table[at].count}, free_blocks()});
+    if (most <= 0) return 0;
+    const BlockRun* const before = at > 0 && table[at - 1].on_device() ? &table[at - 1] : nullptr;
+    const BlockRange taken =
+        device_.take(static_cast<std::size_t>(most),
+                     before == nullptr ? device_.size() : static_cast<std::size_t>(before->device + before->count));
+    if (taken.count == 0) return 0;
+    take_memory(taken.count);
+    table.cut(table[at].first + static_cast<std::int64_t>(taken.count));
+    table[at].device = static_cast<std::int32_t>(taken.first);
+    step(table[at], BlockEvent::take);
+    return table[at].count;
   }
 
-  /// Begins to fetch the first of `entries`, which only the host has, and as many of the blocks behind it as are
+  /// Begins to fetch blocks, up to `most`, from the first of run `at` on, which only the host has: as many as are
   /// neighbours in both memories. Returns how many; 0: no device block is free. `passes`: for one layer only. `hidden`:
-  /// they hold hidden states.
-  [[nodiscard]] std::size_t fetch(std::span<KvBlock> entries, bool passes, bool hidden, PlacedCopy& copy) {
-    SLUICE_ASSERT(entries[0].on_host(), "a block that only the host has");
-    std::size_t most = 1;
-    while (most < entries.size() && !hidden && entries[most].on_host() &&
-           entries[most].host == entries[0].host + static_cast<std::int32_t>(most))
-      ++most;
-    most = std::min(most, static_cast<std::size_t>(std::max<std::int64_t>(0, free_blocks())));
-    const BlockRange taken = device_.take(most);
-    if (taken.count == 0) return 0;
-    [[maybe_unused]] const bool had = memory_->take(shape_.bytes() * static_cast<std::int64_t>(taken.count));
-    SLUICE_ASSERT(had, "the schedule alone takes device memory while anything runs");
-    device_.set_moving(taken, true);
-    const BlockState fetched = *after(entries[0].state, BlockEvent::fetch); // the same for all: only the host has them
-    const BlockState begun = passes ? *after(fetched, BlockEvent::pass) : fetched;
-    for (std::size_t i = 0; i < taken.count; ++i) {
-      entries[i].device = static_cast<std::int32_t>(taken.first + i);
-      entries[i].state = begun;
+  /// they hold hidden states, one block of which is a copy.
+  [[nodiscard]] std::int32_t fetch(BlockTable& table, std::size_t at, std::int64_t most, bool passes, bool hidden,
+                                   PlacedCopy& copy) {
+    SLUICE_ASSERT(table[at].on_host(), "a block that only the host has");
+    const std::int32_t first = table[at].first, host = table[at].host;
+    most = std::min(hidden ? 1 : most, free_blocks());
+    std::int64_t there = 0; // blocks that lie side by side on the host
+    for (std::size_t run = at; run < table.runs().size() && there < most; ++run) {
+      if (!table[run].on_host() || table[run].host != host + there) break;
+      there += table[run].count;
     }
-    copy = whole(Way::to_device, entries.first(taken.count));
-    if (hidden) copy.bytes = entries[0].tokens * shape_.hidden_bytes;
-    return taken.count;
+    most = std::min(most, there);
+    if (most <= 0) return 0;
+    const BlockRange taken = device_.take(static_cast<std::size_t>(most));
+    if (taken.count == 0) return 0;
+    take_memory(taken.count);
+    device_.set_moving(taken, true);
+    const auto count = static_cast<std::int32_t>(taken.count);
+    table.each(first, first + count, [&](BlockRun& run) {
+      run.device = static_cast<std::int32_t>(taken.first) + run.first - first;
+      step(run, BlockEvent::fetch);
+      if (passes) step(run, BlockEvent::pass);
+    });
+    copy = whole(Way::to_device, range_of(static_cast<std::int32_t>(taken.first), count), host);
+    if (hidden) copy.bytes = table[at].tokens * shape_.hidden_bytes;
+    return count;
   }
   /// A copy of these device blocks has ended. `arrived`, `sent` or `ended_unwanted` follows for each of them.
   void ended(const BlockRange& blocks) { device_.set_moving(blocks, false); }
-  /// Ends a fetch: the bytes have arrived. The block is clean, full or not.
-  bool arrived(KvBlock& entry) {
-    entry.copied = entry.tokens;
-    return step(entry, BlockEvent::arrived);
-  }
-
-  /// Evicts blocks of K and V of which the host has everything: `entries` from the first on, as many as there are.
-  /// Returns how many.
-  std::size_t leave(std::span<KvBlock> entries) {
-    std::size_t count = 0;
-    BlockRange given;
-    while (count < entries.size() && entries[count].clean()) {
-      KvBlock& entry = entries[count++];
-      if (static_cast<std::size_t>(entry.device) != given.end() || given.count == 0) {
-        if (given.count > 0) give_device(given);
-        given = {static_cast<std::size_t>(entry.device), 0};
-      }
-      ++given.count;
-      entry.state = *after(entry.state, BlockEvent::evict);
-      entry.device = KvBlock::nowhere;
-    }
-    if (given.count > 0) give_device(given);
-    return count;
+  /// Ends a fetch: the bytes have arrived. The blocks are clean, full or not.
+  bool arrived(BlockRun& run) {
+    run.copied = run.tokens;
+    return step(run, BlockEvent::arrived);
   }
 
   /// Opens a block of hidden states for appending: on the device, or as the continuation of a block on the host, to
   /// which only the new states are then sent. Returns false while the block is in a transfer, or without room.
-  [[nodiscard]] bool append_hidden(KvBlock& entry) {
-    if (entry.on_host()) { // no byte is fetched: nothing on the device reads the old states
+  [[nodiscard]] bool append_hidden(BlockTable& table, std::int64_t block) {
+    BlockRun& run = table.one(block);
+    const std::size_t at = table.find(block);
+    if (run.on_host()) { // no byte is fetched: nothing on the device reads the old states
       PlacedCopy none;
-      if (fetch({&entry, 1}, true, true, none) == 0) return false;
-      ended({static_cast<std::size_t>(entry.device), 1});
-      arrived(entry);
-    } else if (!entry.exists() && (!has_place_for_hidden() || !take(entry))) {
+      if (fetch(table, at, 1, true, true, none) == 0) return false;
+      ended(range_of(run.device, 1));
+      arrived(run);
+    } else if (!run.exists() && (!has_place_for_hidden() || take(table, at, 1) == 0)) {
       return false;
     }
-    return step(entry, BlockEvent::append) && (entry.passes() || step(entry, BlockEvent::pass));
+    return step(run, BlockEvent::append) && (run.passes() || step(run, BlockEvent::pass));
   }
   /// Everything on the device needs a place on the host when it leaves. The ledger counts hidden states by the byte;
   /// here they take whole blocks, so there may be more than the ledger knows.
   [[nodiscard]] bool has_place_for_hidden() const { return host_.used() + device_.size() < host_.size(); }
 
-  /// Begins to send the first of `entries`, which is queued, and as many of the blocks behind it as are neighbours in
+  /// Begins to send blocks, up to `most`, from the first of run `at` on, which is queued: as many as are neighbours in
   /// both memories. Of a block that was fetched and appended to, only the new tokens are copied. Returns how many.
-  /// `hidden`: they hold hidden states.
-  [[nodiscard]] std::size_t send(std::span<KvBlock> entries, bool hidden, PlacedCopy& copy) {
-    KvBlock& first = entries[0];
-    SLUICE_ASSERT(after(first.state, BlockEvent::send), "a block that waits to be sent");
+  /// `hidden`: they hold hidden states, one block of which is a copy.
+  [[nodiscard]] std::int32_t send(BlockTable& table, std::size_t at, std::int64_t most, bool hidden, PlacedCopy& copy) {
+    SLUICE_ASSERT(after(table[at].state, BlockEvent::send), "a block that waits to be sent");
+    const BlockRun first = table[at];
     const std::int64_t right = first.state.place == BlockPlace::ahead ? first.copied : 0;
-    std::size_t count = 1;
+    std::int32_t count = 1, host = first.host;
     if (first.state.place == BlockPlace::device) {
-      while (count < entries.size() && !hidden && entries[count].state == first.state &&
-             entries[count].device == first.device + static_cast<std::int32_t>(count))
-        ++count;
-      const BlockRange places = host_.take(count);
+      std::int64_t there = 0; // blocks that lie side by side on the device
+      for (std::size_t run = at; run < table.runs().size() && table[run].state == first.state; ++run) {
+        if (table[run].device != first.device + there) break;
+        there += table[run].count;
+      }
+      const bool follows = at > 0 && table[at - 1].host != BlockRun::nowhere;
+      const BlockRange places =
+          host_.take(static_cast<std::size_t>(std::min(hidden ? 1 : most, there)),
+                     follows ? static_cast<std::size_t>(table[at - 1].host + table[at - 1].count) : host_.size());
       SLUICE_ASSERT(places.count > 0, "the host has a place for everything on the device");
-      count = places.count;
-      for (std::size_t i = 0; i < count; ++i) entries[i].host = static_cast<std::int32_t>(places.first + i);
+      count = static_cast<std::int32_t>(places.count);
+      host = static_cast<std::int32_t>(places.first);
       host_peak_ = std::max(host_peak_, host_used());
     }
-    device_.set_moving({static_cast<std::size_t>(first.device), count}, true);
-    for (std::size_t i = 0; i < count; ++i) {
-      step(entries[i], BlockEvent::send);
-      entries[i].copied = entries[i].tokens;
-    }
-    copy = whole(Way::to_host, entries.first(count));
+    device_.set_moving(range_of(first.device, count), true);
+    table.each(first.first, first.first + count, [&](BlockRun& run) {
+      run.host = host + run.first - first.first;
+      step(run, BlockEvent::send);
+      run.copied = run.tokens;
+    });
+    copy = whole(Way::to_host, range_of(first.device, count), host);
     if (hidden) {
       copy.device_at = copy.host_at = right * shape_.hidden_bytes;
       copy.bytes = (first.tokens - right) * shape_.hidden_bytes;
@@ -222,27 +218,35 @@ class KvStore {
     return count;
   }
   /// Ends a send: the bytes have arrived.
-  bool sent(KvBlock& entry) { return step(entry, BlockEvent::sent); }
-  /// Ends a transfer of a block that no longer belongs to a sequence: of these numbers in each memory.
-  void ended_unwanted(std::size_t device_block, std::size_t host_block) {
-    give_device({device_block, 1});
-    host_.give({host_block, 1});
+  bool sent(BlockRun& run) { return step(run, BlockEvent::sent); }
+  /// Ends a transfer of blocks that no longer belong to a sequence: of these numbers in each memory.
+  void ended_unwanted(const BlockRange& device, const BlockRange& host) {
+    give_device(device);
+    host_.give(host);
   }
 
  private:
-  static std::int64_t is_leaving(const BlockState& state) {
+  static int is_leaving(const BlockState& state) {
     return state.on_device() && state.intent == BlockIntent::leaves ? 1 : 0;
+  }
+  [[nodiscard]] static BlockRange range_of(std::int32_t first, std::int32_t count) {
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
+  }
+  void take_memory(std::size_t blocks) {
+    [[maybe_unused]] const bool had = memory_->take(shape_.bytes() * static_cast<std::int64_t>(blocks));
+    SLUICE_ASSERT(had, "the budget has a block's bytes for each of `free_blocks`");
   }
   void give_device(const BlockRange& range) {
     device_.give(range);
     memory_->give(shape_.bytes() * static_cast<std::int64_t>(range.count));
   }
   /// The copy of everything in neighbouring blocks; for K and V all of their bytes.
-  [[nodiscard]] PlacedCopy whole(Way way, std::span<const KvBlock> entries) const {
+  [[nodiscard]] PlacedCopy whole(Way way, const BlockRange& device, std::int32_t host) const {
     PlacedCopy copy;
     copy.way = way;
-    copy.device = {DevicePlace::Kind::kv_block, entries[0].device, static_cast<std::int32_t>(entries.size())};
-    copy.host_block = entries[0].host;
+    copy.device = {DevicePlace::Kind::kv_block, static_cast<std::int32_t>(device.first),
+                   static_cast<std::int32_t>(device.count)};
+    copy.host_block = host;
     copy.bytes = shape_.bytes().count() * copy.device.count;
     return copy;
   }

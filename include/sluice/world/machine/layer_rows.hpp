@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -32,38 +31,32 @@ class LayerRows {
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
       if (sequence.lost || !scheduled.uses(layer)) continue;
-      const std::span<const KvBlock> table = sequence.tables[static_cast<std::size_t>(layer)];
+      BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
       const std::size_t number =
           index(scheduled.slot) * static_cast<std::size_t>(core.layers) + static_cast<std::size_t>(layer);
       std::vector<std::byte*>& addresses = addresses_[number];
       std::int32_t& known = sequence.known[static_cast<std::size_t>(layer)];
       const bool resident = sequence.resident.contains(layer);
       const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
-      std::int64_t block = resident ? known : 0;
+      const std::int64_t block = resident ? known : 0;
       if (block > 0) lane.again(number); // nobody else has written these blocks since
-      if (block < scheduled.blocks && addresses.size() < table.size()) addresses.resize(std::bit_ceil(table.size()));
-      std::int64_t made = 0; // rebuilt blocks: the oldest
-      while (block < scheduled.blocks) {
-        const KvBlock& entry = table[static_cast<std::size_t>(block)];
-        const bool is_made = entry.tokens == 0 && block * core.block_tokens < scheduled.rebuilt;
-        if (is_made) made = block + 1;
-        if (is_made || block >= appended) {
-          addresses[static_cast<std::size_t>(block)] =
-              lane.writes(DevicePlace{DevicePlace::Kind::kv_block, entry.device}, number);
-          ++block;
-          continue;
-        }
-        DevicePlace run{DevicePlace::Kind::kv_block, entry.device};
-        while (block + run.count < appended) {
-          const KvBlock& next = table[static_cast<std::size_t>(block + run.count)];
-          if (next.device != entry.device + run.count || next.tokens == 0) break;
-          ++run.count;
-        }
-        // A runner takes one table of blocks, and writes to none that it only reads.
-        auto* address = const_cast<std::byte*>(lane.reads(run, number));
-        for (std::int32_t i = 0; i < run.count; ++i, address += block_bytes)
-          addresses[static_cast<std::size_t>(block++)] = address;
+      if (block < scheduled.blocks) {
+        if (const auto size = static_cast<std::size_t>(table.size()); addresses.size() < size)
+          addresses.resize(std::bit_ceil(size));
+        table.cut(appended);
+        table.cut(core.blocks_of(scheduled.rebuilt));
       }
+      std::int64_t made = 0; // rebuilt blocks: the oldest
+      table.each(block, scheduled.blocks, [&](const BlockRun& run) {
+        const bool is_made = run.tokens == 0 && run.first * core.block_tokens < scheduled.rebuilt;
+        if (is_made) made = run.end();
+        const DevicePlace place{DevicePlace::Kind::kv_block, run.device, run.count};
+        // A runner takes one table of blocks, and writes to none that it only reads.
+        std::byte* address = is_made || run.first >= appended ? lane.writes(place, number)
+                                                              : const_cast<std::byte*>(lane.reads(place, number));
+        for (std::int32_t i = run.first; i < run.end(); ++i, address += block_bytes)
+          addresses[static_cast<std::size_t>(i)] = address;
+      });
       known = resident ? static_cast<std::int32_t>(scheduled.blocks) : 0;
       if (scheduled.fresh > 0)
         rows_.push_back({scheduled.first_row, static_cast<int>(scheduled.fresh), static_cast<int>(scheduled.held),
@@ -88,24 +81,23 @@ class LayerRows {
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
       if (sequence.lost || !scheduled.restored.contains(layer)) continue;
-      auto& table = sequence.hidden_table(layer);
-      for (std::int64_t block = 0; block < hidden_blocks(core, scheduled.rebuilt); ++block) {
-        KvBlock& entry = table[static_cast<std::size_t>(block)];
-        if (!entry.restores || entry.awaited) continue;
-        entry.restores = false;
-        read_.push_back({core.sequences.ref(sequence, core.layers + layer, block), &entry});
-        const std::int64_t first = block * each;
-        const DevicePlace place{DevicePlace::Kind::kv_block, entry.device};
+      sequence.hidden_table(layer).each(0, hidden_blocks(core, scheduled.rebuilt), [&](BlockRun& run) {
+        if (!run.restores || run.awaited) return;
+        run.restores = false;
+        read_.push_back(core.sequences.ref(sequence, core.layers + layer, run.first));
+        const std::int64_t first = run.first * each;
+        const DevicePlace place{DevicePlace::Kind::kv_block, run.device};
         // A runner takes one kind of rows, and writes to none that it starts from.
         hidden_.push_back({scheduled.rebuilt_row + static_cast<int>(first),
                            static_cast<int>(std::min(each, scheduled.rebuilt - first)),
                            const_cast<std::byte*>(lane.reads(place))});
-      }
+      });
     }
   }
   /// The runner has read them: frees their blocks.
   void leave_restored(MachineCore& core) {
-    for (const auto& [ref, entry] : read_) core.schedule.evict(ref, *entry);
+    for (const BlockRef& ref : read_)
+      if (BlockTable* const table = core.sequences.table(ref)) core.schedule.evict(ref, table->one(ref.block));
     core.schedule.freed();
   }
   /// Collects the rows whose hidden states the layer keeps: of a prefix that passes again, and of new tokens. The
@@ -134,8 +126,8 @@ class LayerRows {
     while (from < to) {
       const std::int64_t block = from / shape.hidden_tokens(), first = block * shape.hidden_tokens();
       const std::int64_t end = std::min(to, first + shape.hidden_tokens());
-      const KvBlock& entry = sequence.hidden_table(layer)[static_cast<std::size_t>(block)];
-      std::byte* const at = lane.writes(DevicePlace{DevicePlace::Kind::kv_block, entry.device});
+      const BlockRun& run = sequence.hidden_table(layer).one(block);
+      std::byte* const at = lane.writes(DevicePlace{DevicePlace::Kind::kv_block, run.device});
       hidden_.push_back(
           {row + static_cast<int>(from), static_cast<int>(end - from), at + (from - first) * shape.hidden_bytes});
       from = end;
@@ -145,7 +137,7 @@ class LayerRows {
   std::vector<std::vector<std::byte*>> addresses_; ///< by slot and layer: its blocks
   std::vector<SequenceRows> rows_;
   std::vector<HiddenRows> hidden_;
-  std::vector<std::pair<BlockRef, KvBlock*>> read_; ///< blocks of hidden states that the runner is reading
+  std::vector<BlockRef> read_; ///< blocks of hidden states that the runner is reading
 };
 
 } // namespace sluice

@@ -11,7 +11,6 @@
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
-#include "sluice/world/machine/layer_room.hpp"
 #include "sluice/world/machine/weight_passages.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 
@@ -71,7 +70,7 @@ class LinkSchedule {
         layers_(layers),
         each_way_(each_way),
         count_(count),
-        run_(static_cast<std::size_t>(run)),
+        run_(run),
         drawn_(faults.reorders ? std::optional{Random{faults.seed}} : std::nullopt),
         needs_(layers),
         room_(layers),
@@ -181,18 +180,18 @@ class LinkSchedule {
     waiting_room_ = for_room;
   }
 
-  /// The plan wants the block on the host: it is queued to be sent, or leaves at once or when its copy ends. Blocks
-  /// that pass go before others, which go before copies made ahead.
-  void evict(const BlockRef& ref, KvBlock& entry) {
-    const bool passed = entry.passes();
-    if (!store_->step(entry, BlockEvent::evict)) return; // it leaves already
-    if (entry.queued()) queue(passed ? written_ : evicted_, ref);
+  /// The plan wants the run, which begins at `ref`, on the host: it is queued to be sent, or leaves at once or when its
+  /// copy ends. Blocks that pass go before others, which go before copies made ahead.
+  void evict(const BlockRef& ref, BlockRun& run) {
+    const bool passed = run.passes();
+    if (!store_->step(run, BlockEvent::evict)) return; // it leaves already
+    if (run.queued()) queue(passed ? written_ : evicted_, {ref, run.count});
     ++version_;
   }
-  /// The plan wants a copy of the full block on the host.
-  void copy_ahead(const BlockRef& ref, KvBlock& entry) {
-    if (!store_->step(entry, BlockEvent::copy_ahead)) return;
-    queue(copies_, ref);
+  /// The plan wants a copy of the full blocks on the host.
+  void copy_ahead(const BlockRef& ref, BlockRun& run) {
+    if (!store_->step(run, BlockEvent::copy_ahead)) return;
+    queue(copies_, {ref, run.count});
     ++version_;
   }
   /// Whether hidden states are on their way to the host, whose blocks will become free.
@@ -201,7 +200,7 @@ class LinkSchedule {
     for (std::size_t i = 0; i < sending.size(); ++i)
       if (is_hidden(sending[i].ref)) return true;
     for (std::size_t i = 0; i < written_.size(); ++i)
-      if (is_hidden(written_[i].ref) && any_queued(written_[i])) return true;
+      if (is_hidden(written_[i].ref) && first_queued(written_[i]).table != nullptr) return true;
     return false;
   }
   /// Blocks that have to leave and have not left yet, without those that only pass.
@@ -225,10 +224,15 @@ class LinkSchedule {
   [[nodiscard]] const ScheduleLooks& looks() const { return looks_; }
 
  private:
-  /// Neighbouring entries of a block table.
-  struct Run {
+  /// Neighbouring blocks of a table that were queued.
+  struct Outgoing {
     BlockRef ref; ///< the first
     std::int32_t count = 0;
+  };
+  /// The run of a table with which the next copy begins; no table: there is none.
+  struct Queued {
+    BlockTable* table = nullptr;
+    std::size_t run = 0;
   };
   /// A copy that has begun, and its purpose.
   struct Flight {
@@ -253,18 +257,19 @@ class LinkSchedule {
   /// The first block of a need that could be fetched now, or the end of its blocks.
   std::int32_t fetchable(KvNeed& need) {
     if (need.position < layers_ && at_.launched > need.position) need.next = need.end; // its blocks have gone back
-    const std::span<const KvBlock> blocks =
-        sequences_->find({need.slot, need.layer, 0, need.generation}, static_cast<std::size_t>(need.end));
-    need.end = std::min(need.end, static_cast<std::int32_t>(blocks.size())); // 0: the sequence is gone
+    BlockTable* const table = sequences_->table({need.slot, need.layer, 0, need.generation});
+    need.end = std::min(need.end, table == nullptr ? 0 : static_cast<std::int32_t>(table->size()));
+    if (need.done()) return need.end;
     // Hidden states that the layer has already read are on the host again, and not needed any more.
     const bool once = need.layer >= layers_ && need.position < layers_;
-    const auto wanted = [&](std::int32_t block) {
-      const KvBlock& entry = blocks[static_cast<std::size_t>(block)];
-      return (entry.on_host() || entry.leaves()) && (!once || entry.awaited); // on the host, or will be
+    const auto wanted = [&](const BlockRun& run) {
+      return (run.on_host() || run.leaves()) && (!once || run.awaited); // on the host, or will be
     };
-    while (!need.done() && !wanted(need.next)) ++need.next;
-    for (std::int32_t block = need.next; block < need.end; ++block)
-      if (wanted(block) && blocks[static_cast<std::size_t>(block)].on_host()) return block;
+    const std::span<const BlockRun> runs = table->runs();
+    std::size_t at = table->find(need.next);
+    for (; !need.done() && !wanted(runs[at]); ++at) need.next = std::min(runs[at].end(), need.end);
+    for (; at < runs.size() && runs[at].first < need.end; ++at)
+      if (wanted(runs[at]) && runs[at].on_host()) return std::max(runs[at].first, need.next);
     return need.end;
   }
   /// How many blocks of a need may be fetched now; 0 or less: none.
@@ -276,41 +281,45 @@ class LinkSchedule {
                              : room_.needed_before(need.first ? 0 : need.position, at_.launched, weights_blocks()));
   }
 
-  void queue(RingQueue<Run>& runs, const BlockRef& ref) {
-    if (!runs.empty()) {
-      Run& last = runs.back();
-      if (last.ref.slot == ref.slot && last.ref.layer == ref.layer && last.ref.generation == ref.generation &&
-          last.ref.block + last.count == ref.block) {
-        ++last.count;
+  void queue(RingQueue<Outgoing>& queue, const Outgoing& more) {
+    if (!queue.empty()) {
+      Outgoing& last = queue.back();
+      if (last.ref.slot == more.ref.slot && last.ref.layer == more.ref.layer &&
+          last.ref.generation == more.ref.generation && last.ref.block + last.count == more.ref.block) {
+        last.count += more.count;
         return;
       }
     }
-    runs.push_back({ref, 1});
+    queue.push_back(more);
   }
-  [[nodiscard]] bool any_queued(const Run& run) {
-    const std::span<const KvBlock> entries = sequences_->find(run.ref, static_cast<std::size_t>(run.count));
-    return std::any_of(entries.begin(), entries.end(), [](const KvBlock& entry) { return entry.queued(); });
-  }
-  /// The queued blocks at the front of a queue, which loses those before them; empty if there are none.
-  std::span<KvBlock> first_queued(RingQueue<Run>& runs) {
-    for (; !runs.empty(); runs.pop_front()) {
-      Run& run = runs.front();
-      std::span<KvBlock> entries = sequences_->find(run.ref, static_cast<std::size_t>(run.count));
-      while (!entries.empty() && !entries[0].queued()) {
-        entries = entries.subspan(1);
-        ++run.ref.block;
-      }
-      run.count = static_cast<std::int32_t>(entries.size());
-      if (!entries.empty()) return entries;
+  /// The first of these blocks that is still queued, with which a run begins then. `out` loses the blocks before it.
+  Queued first_queued(Outgoing& out) {
+    BlockTable* const table = sequences_->table(out.ref);
+    if (table == nullptr) return {};
+    const std::int32_t end = out.ref.block + out.count;
+    for (std::size_t at = table->find(out.ref.block); at < table->runs().size() && (*table)[at].first < end; ++at) {
+      const BlockRun& run = (*table)[at];
+      if (!run.queued()) continue;
+      out.ref.block = std::max(out.ref.block, run.first);
+      out.count = end - out.ref.block;
+      return {table, table->cut(out.ref.block)};
     }
     return {};
   }
+  /// The same for the front of a queue, which loses what is queued no longer.
+  Queued first_queued(RingQueue<Outgoing>& queue) {
+    for (; !queue.empty(); queue.pop_front())
+      if (const Queued first = first_queued(queue.front()); first.table != nullptr) return first;
+    return {};
+  }
   /// The most neighbouring blocks of the next copy.
-  std::size_t longest_run() { return drawn_ ? 1 + static_cast<std::size_t>(drawn_->below(run_)) : run_; }
+  std::int64_t longest_run() {
+    return drawn_ ? 1 + static_cast<std::int64_t>(drawn_->below(static_cast<std::uint64_t>(run_))) : run_;
+  }
 
   std::optional<PlacedCopy> next_in(Flight& flight) {
     // On a single lane, outgoing blocks alternate with incoming ones.
-    if (!each_way_ && last_ == Way::to_device && !first_queued(written_).empty()) return std::nullopt;
+    if (!each_way_ && last_ == Way::to_device && first_queued(written_).table != nullptr) return std::nullopt;
     constexpr int never = std::numeric_limits<int>::max();
     std::int32_t block = 0;
     const std::size_t chosen = choose(block);
@@ -359,11 +368,10 @@ class LinkSchedule {
   }
   std::optional<PlacedCopy> fetch(const KvNeed& need, std::int32_t block, Flight& flight) {
     const BlockRef ref{need.slot, need.layer, block, need.generation};
-    const std::size_t most =
-        std::min({longest_run(), static_cast<std::size_t>(need.end - block), static_cast<std::size_t>(room_for(need))});
-    const std::span<KvBlock> entries = sequences_->find(ref, most);
+    const std::int64_t most = std::min({longest_run(), std::int64_t{need.end - block}, room_for(need)});
+    BlockTable& table = *sequences_->table(ref);
     PlacedCopy copy;
-    const std::size_t count = store_->fetch(entries, need.passing, is_hidden(ref), copy);
+    const std::int32_t count = store_->fetch(table, table.cut(block), most, need.passing, is_hidden(ref), copy);
     if (count == 0) return std::nullopt;
     ++looks_.copies;
     sequences_->find(Slot{need.slot})->parked.erase(need.layer % layers_);
@@ -371,26 +379,26 @@ class LinkSchedule {
     flight.position = need.position;
     flight.copies = need.copies;
     std::int64_t awaited = 0;
-    for (const KvBlock& entry : entries.first(count)) awaited += entry.awaited ? 1 : 0;
+    table.each(block, block + count, [&](const BlockRun& run) { awaited += run.awaited ? run.count : 0; });
     if (awaited > 0) room_.reserved(need.position, need.passing) -= awaited;
-    if (need.idle) room_.reserved_idle() -= static_cast<std::int64_t>(count) - awaited;
+    if (need.idle) room_.reserved_idle() -= count - awaited;
     ++version_;
     return copy;
   }
 
   std::optional<PlacedCopy> next_out(Flight& flight) {
-    for (RingQueue<Run>* runs : {&written_, &evicted_, &copies_}) {
-      const std::span<KvBlock> entries = first_queued(*runs);
-      if (entries.empty()) continue;
-      Run& run = runs->front();
-      const BlockRef ref = run.ref;
+    for (RingQueue<Outgoing>* queue : {&written_, &evicted_, &copies_}) {
+      const Queued first = first_queued(*queue);
+      if (first.table == nullptr) continue;
+      Outgoing& out = queue->front();
+      const BlockRef ref = out.ref;
       PlacedCopy copy;
-      const auto count = static_cast<std::int32_t>(
-          store_->send(entries.first(std::min(entries.size(), longest_run())), is_hidden(ref), copy));
+      const std::int32_t count =
+          store_->send(*first.table, first.run, std::min<std::int64_t>(out.count, longest_run()), is_hidden(ref), copy);
       note(flight, ref, copy);
-      run.ref.block += count;
-      run.count -= count;
-      if (run.count == 0) runs->pop_front();
+      out.ref.block += count;
+      out.count -= count;
+      if (out.count == 0) queue->pop_front();
       ++version_;
       return copy;
     }
@@ -424,47 +432,61 @@ class LinkSchedule {
     else
       complete_out(flight, failed);
   }
-  /// Calls `ended(entry, ref)` for each block of a copy that its entry still has; the others' memory is free now.
+  /// Calls `ended(run)` for the blocks of a copy that their table still has; the others' memory is free now.
   template <class Ended>
   void each_copied(const Flight& flight, const Ended& ended) {
-    const std::span<KvBlock> entries = sequences_->find(flight.ref, static_cast<std::size_t>(flight.count));
-    store_->ended({static_cast<std::size_t>(flight.device), static_cast<std::size_t>(flight.count)});
-    for (std::int32_t i = 0; i < flight.count; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (at < entries.size() && entries[at].state.in_transfer() && entries[at].device == flight.device + i)
-        ended(entries[at], flight.ref.block + i);
+    const auto range = [](std::int32_t first, std::int32_t count) {
+      return BlockRange{static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
+    };
+    store_->ended(range(flight.device, flight.count));
+    BlockTable* const table = sequences_->table(flight.ref);
+    for (std::int32_t done = 0; done < flight.count;) {
+      const std::int32_t block = flight.ref.block + done;
+      std::int32_t count = flight.count - done;
+      BlockRun* run = nullptr;
+      if (const std::size_t at = table == nullptr ? 0 : table->find(block);
+          table != nullptr && at < table->runs().size()) {
+        count = std::min(count, (*table)[at].end() - block);
+        BlockRun& there = (*table)[at];
+        if (there.state.in_transfer() && there.first == block && there.device == flight.device + done) run = &there;
+      }
+      if (run != nullptr)
+        ended(*run); // no run reaches beyond its copy
       else
-        store_->ended_unwanted(static_cast<std::size_t>(flight.device) + at,
-                               static_cast<std::size_t>(flight.host) + at);
+        store_->ended_unwanted(range(flight.device + done, count), range(flight.host + done, count));
+      done += count;
     }
   }
   void complete_in(const Flight& flight, bool failed) {
     const bool hidden = is_hidden(flight.ref);
     bool lost = false;
-    each_copied(flight, [&](KvBlock& entry, std::int32_t block) {
-      if (failed && hidden && !entry.restores)
-        store_->step(entry, BlockEvent::evict); // fetched ahead: the host still has the block
+    // A block that stays keeps its copy on the host if that is wanted, and if it is full.
+    if (BlockTable* const table = sequences_->table(flight.ref);
+        table != nullptr && flight.copies > flight.ref.block && flight.copies < flight.ref.block + flight.count)
+      table->cut(flight.copies);
+    each_copied(flight, [&](BlockRun& run) {
+      if (failed && hidden && !run.restores)
+        store_->step(run, BlockEvent::evict); // fetched ahead: the host still has the block
       else if (failed)
         lost = true;
-      store_->arrived(entry);
-      if (!entry.on_device()) return; // unwanted by now: if a layer awaits it, it has been requested again
-      // A block that stays keeps its copy on the host if that is wanted, and if it is full.
-      if (!entry.passes() && (entry.tokens < store_->shape().tokens || block >= flight.copies))
-        store_->step(entry, BlockEvent::give_up_copy);
-      room_.no_longer_awaited(entry, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
+      store_->arrived(run);
+      if (!run.on_device()) return; // unwanted by now: if a layer awaits it, it has been requested again
+      if (!run.passes() && (run.tokens < store_->shape().tokens || run.first >= flight.copies))
+        store_->step(run, BlockEvent::give_up_copy);
+      room_.no_longer_awaited(run, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
     });
     if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the device failed twice");
   }
   void complete_out(const Flight& flight, bool failed) {
     const bool hidden = is_hidden(flight.ref);
     bool lost = false;
-    each_copied(flight, [&](KvBlock& entry, std::int32_t /*block*/) {
-      if (failed && hidden && !entry.restores) // its layers are passed again if needed
+    each_copied(flight, [&](BlockRun& run) {
+      if (failed && hidden && !run.restores) // its layers are passed again if needed
         sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
             true;
       else if (failed)
         lost = true;
-      store_->sent(entry);
+      store_->sent(run);
     });
     if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the host failed twice");
   }
@@ -476,7 +498,7 @@ class LinkSchedule {
   int layers_;
   bool each_way_;
   CopiesCount count_;
-  std::size_t run_;             ///< the most neighbouring blocks of a copy
+  std::int64_t run_;            ///< the most neighbouring blocks of a copy
   std::optional<Random> drawn_; ///< set if the order is a fault
   TransferOrder order_;
 
@@ -484,8 +506,8 @@ class LinkSchedule {
   std::size_t turn_ = 0; ///< the need whose turn it is, under equal shares
   LayerRoom room_;
   WeightPassages passages_;
-  RingQueue<Run> written_, evicted_, copies_; ///< blocks to be sent: written by layers, evicted, copied ahead
-  std::array<RingQueue<Flight>, 2> flights_;  ///< by way: begun, and not ended
+  RingQueue<Outgoing> written_, evicted_, copies_; ///< blocks to be sent: written by layers, evicted, copied ahead
+  std::array<RingQueue<Flight>, 2> flights_;       ///< by way: begun, and not ended
 
   IterationProgress at_;
   int waiting_layer_ = -1; ///< what the computing thread waits for

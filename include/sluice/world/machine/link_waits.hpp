@@ -3,15 +3,16 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/world/machine/block_steps.hpp"
 #include "sluice/world/machine/hidden_states.hpp"
 #include "sluice/world/machine/machine_core.hpp"
-#include "sluice/world/machine/reconcile.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -41,24 +42,21 @@ class LinkWaits {
       for (const ScheduledRequest& scheduled : core_->batch.requests()) {
         KvSequence& sequence = core_->sequence(scheduled);
         scheduled.row->holding.host.for_each([&](int layer) {
-          const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-          for (std::int64_t block = 0; block < std::min(scheduled.head, scheduled.blocks); ++block)
-            if (table[static_cast<std::size_t>(block)].on_device()) evict(*core_, sequence, layer, block);
+          sequence.tables[static_cast<std::size_t>(layer)].each(0, std::min(scheduled.head, scheduled.blocks),
+                                                                [&](BlockRun& run) {
+                                                                  if (run.on_device())
+                                                                    evict(*core_, sequence, layer, run);
+                                                                });
         });
       }
     }
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       // Rebuilt KV takes its block together with its layer.
       const std::int64_t held = core_->blocks_of(scheduled.held);
-      KvSequence& sequence = core_->sequence(scheduled);
-      for (int layer = 0; layer < core_->layers && held < scheduled.blocks; ++layer) {
-        auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-        for (std::int64_t block = held; block < scheduled.blocks && !sequence.lost; ++block) {
-          KvBlock& entry = table[static_cast<std::size_t>(block)];
-          if (entry.exists() || scheduled.place(layer, block) != KvPlace::device) continue;
-          if (!take_block(lock, table, block, -1)) core_->lose(scheduled.slot, no_room);
-        }
-      }
+      for (int layer = 0; layer < core_->layers && held < scheduled.blocks; ++layer)
+        take_missing(lock, scheduled, layer,
+                     scheduled.row->holding.away().contains(layer) ? std::max(held, scheduled.head) : held, -1,
+                     [](const BlockRun&) {});
     }
   }
 
@@ -78,15 +76,16 @@ class LinkWaits {
       release_lost(layer);
       bool there = false, missing = false;
       each_restored(layer,
-                    [&](const ScheduledRequest&, const KvBlock& entry) { (entry.awaited ? missing : there) = true; });
+                    [&](const ScheduledRequest&, const BlockRun& run) { (run.awaited ? missing : there) = true; });
       const bool stuck = missing && core_->schedule.stuck();
       if (!missing || (stuck && there)) {
         stalled_ += since(asked);
         return there;
       }
       if (stuck) {
-        each_restored(
-            layer, [this](const ScheduledRequest& scheduled, const KvBlock&) { core_->lose(scheduled.slot, no_room); });
+        each_restored(layer, [this](const ScheduledRequest& scheduled, const BlockRun&) {
+          core_->lose(scheduled.slot, no_room);
+        });
         continue;
       }
       wait(lock, layer, true);
@@ -98,22 +97,13 @@ class LinkWaits {
   void await_layer(Lock& lock, int layer) {
     release_lost(layer);
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
-      if (!scheduled.uses(layer)) continue;
-      KvSequence& sequence = core_->sequence(scheduled);
-      if (sequence.resident.contains(layer)) continue;
-      auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-      for (std::int64_t block = 0; block < scheduled.blocks && !sequence.lost; ++block) {
-        KvBlock& entry = table[static_cast<std::size_t>(block)];
-        if (entry.exists()) continue;
-        if (!take_block(lock, table, block, layer)) {
-          core_->lose(scheduled.slot, no_room);
-          release_lost(layer);
-          break;
-        }
-        const bool passes = scheduled.place(layer, block) != KvPlace::device;
-        if (passes) core_->store.step(entry, BlockEvent::pass);
-        --core_->schedule.room().reserved(layer, passes);
-      }
+      if (!scheduled.uses(layer) || core_->sequence(scheduled).resident.contains(layer)) continue;
+      take_missing(lock, scheduled, layer, 0, layer, [&](BlockRun& run) {
+        const bool passes = scheduled.place(layer, run.first) != KvPlace::device;
+        if (passes) core_->store.step(run, BlockEvent::pass);
+        core_->schedule.room().reserved(layer, passes) -= run.count;
+      });
+      release_lost(layer);
     }
     await_arrivals(lock, layer);
     // Last, so that they take no block that the layer's K and V need.
@@ -151,11 +141,26 @@ class LinkWaits {
     }
     stalled_ += since(asked);
   }
-  /// Takes an empty device block as soon as there is one; returns false if there will never be one.
-  bool take_block(Lock& lock, std::vector<KvBlock>& table, std::int64_t block, int layer) {
-    const auto at = static_cast<std::size_t>(block);
-    return try_until_stuck(lock, layer,
-                           [&] { return core_->store.take(table[at], at > 0 ? &table[at - 1] : nullptr); });
+  /// Takes device blocks, as soon as there are any, for a layer's blocks from `from` on that are nowhere, and calls
+  /// `took(run)` for each run of them. If there will never be one the request is lost. `awaited`: the layer that waits.
+  template <class Took>
+  void take_missing(Lock& lock, const ScheduledRequest& scheduled, int layer, std::int64_t from, int awaited,
+                    const Took& took) {
+    const KvSequence& sequence = core_->sequence(scheduled);
+    BlockTable& table = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+    for (std::int64_t block = from; block < scheduled.blocks && !sequence.lost;) {
+      const BlockRun run = table[table.find(block)];
+      std::int64_t end = std::min<std::int64_t>(run.end(), scheduled.blocks);
+      if (!run.exists()) { // blocks on both sides of the head have different places
+        if (block < scheduled.head) end = std::min(end, scheduled.head);
+        std::int32_t taken = 0;
+        const auto take = [&] { return (taken = core_->store.take(table, table.cut(block), end - block)) > 0; };
+        if (!try_until_stuck(lock, awaited, take)) return core_->lose(scheduled.slot, no_room);
+        took(table[table.find(block)]);
+        end = block + taken;
+      }
+      block = end;
+    }
   }
   /// Repeats `attempt()` until it succeeds, or can never succeed.
   template <class Attempt>
@@ -179,8 +184,8 @@ class LinkWaits {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       KvSequence& sequence = core_->sequence(scheduled);
       if (sequence.lost || !scheduled.restored.contains(layer)) continue;
-      for (const KvBlock& entry : sequence.hidden_table(layer))
-        if (entry.restores) visit(scheduled, entry);
+      for (const BlockRun& run : sequence.hidden_table(layer).runs())
+        if (run.restores) visit(scheduled, run);
     }
   }
   /// Takes blocks for the hidden states that the layer keeps of a sequence. If there will never be room, the layer's
@@ -188,18 +193,17 @@ class LinkWaits {
   void open_hidden(Lock& lock, KvSequence& sequence, int layer) {
     HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
     if (hidden.wanted <= hidden.kept) return;
-    auto& table = sequence.hidden_table(layer);
-    const auto blocks = static_cast<std::size_t>(hidden_blocks(*core_, hidden.wanted));
-    table.resize(std::max(table.size(), blocks));
-    auto block = static_cast<std::size_t>(hidden.kept / core_->store.shape().hidden_tokens());
+    BlockTable& table = sequence.hidden_table(layer);
+    const std::int64_t blocks = hidden_blocks(*core_, hidden.wanted);
+    table.grow(blocks);
+    std::int64_t block = hidden.kept / core_->store.shape().hidden_tokens();
     for (bool opened = true; opened && block < blocks; ++block) {
-      KvBlock& entry = table[block];
       // Waits only while hidden states leave: nothing else is known to make room.
       const auto hopeless = [&] {
-        return !entry.exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
+        return !table.one(block).exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
       };
-      opened = try_until_stuck(lock, layer, [&] { return core_->store.append_hidden(entry) || hopeless(); }) &&
-               entry.on_device();
+      opened = try_until_stuck(lock, layer, [&] { return core_->store.append_hidden(table, block) || hopeless(); }) &&
+               table.one(block).on_device();
       if (!opened) {
         trim_hidden(*core_, sequence, layer, 0);
         break;
@@ -216,17 +220,15 @@ class LinkWaits {
       const KvSequence& sequence = core_->sequence(scheduled);
       const bool appends = core_->blocks_of(scheduled.held) < scheduled.blocks;
       (appends ? all : all - sequence.resident).for_each([&](int layer) {
-        const auto& table = sequence.tables[static_cast<std::size_t>(layer)];
-        const std::int64_t head = scheduled.row->holding.away().contains(layer) ? scheduled.head : 0;
-        const bool uses = scheduled.uses(layer);
+        BlockTable& table = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+        const bool away = scheduled.row->holding.away().contains(layer);
         std::int64_t pass = 0;
-        for (std::int64_t block = core_->first_changing(scheduled, sequence, layer); block < scheduled.blocks;
-             ++block) {
-          const KvBlock& entry = table[static_cast<std::size_t>(block)];
-          if (entry.on_device() && !entry.leaves()) continue;
-          ++(block >= head ? stay : pass);
-        }
-        if (uses) pass_[static_cast<std::size_t>(layer)] += pass;
+        if (away) table.cut(scheduled.head);
+        table.each(core_->first_changing(scheduled, sequence, layer), scheduled.blocks, [&](const BlockRun& run) {
+          if (run.on_device() && !run.leaves()) return;
+          (away && run.first < scheduled.head ? pass : stay) += run.count;
+        });
+        if (scheduled.uses(layer)) pass_[static_cast<std::size_t>(layer)] += pass;
       });
       // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
       // taken.
@@ -240,12 +242,9 @@ class LinkWaits {
   void drop_prefetched() {
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
       for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
-        auto& table = sequence.tables[layer];
-        for (std::size_t block = 0; block < table.size(); ++block)
-          if (table[block].passes())
-            core_->schedule.evict(
-                core_->sequences.ref(sequence, static_cast<int>(layer), static_cast<std::int64_t>(block)),
-                table[block]);
+        for (BlockRun& run : sequence.tables[layer].runs())
+          if (run.passes())
+            core_->schedule.evict(core_->sequences.ref(sequence, static_cast<int>(layer), run.first), run);
       }
     });
   }
@@ -261,20 +260,20 @@ class LinkWaits {
       if (!sequence.lost || sequence.released) continue;
       any = true;
       for (int l = 0; l < core_->layers; ++l) {
-        auto& table = sequence.tables[static_cast<std::size_t>(l)];
-        for (std::int64_t block = 0; block < scheduled.blocks; ++block) {
-          KvBlock& entry = table[static_cast<std::size_t>(block)];
-          const bool passes = scheduled.place(l, block) != KvPlace::device;
-          const bool to_come = !entry.on_device() || entry.leaves();
-          if (scheduled.uses(l) && l >= layer && (!entry.exists() || (entry.awaited && to_come)))
-            --room.reserved(l, passes);
-          else if (!scheduled.uses(l) && entry.exists() && !passes && to_come)
-            --room.reserved_idle();
-          room.no_longer_awaited(entry, l);
-        }
-        for (KvBlock& entry : sequence.hidden_table(l)) {
-          if (entry.awaited && (!entry.on_device() || entry.leaves())) --room.reserved(l, true);
-          room.no_longer_awaited(entry, l);
+        BlockTable& table = sequence.tables[static_cast<std::size_t>(l)];
+        table.cut(scheduled.head);
+        table.each(0, scheduled.blocks, [&](BlockRun& run) {
+          const bool passes = scheduled.place(l, run.first) != KvPlace::device;
+          const bool to_come = !run.on_device() || run.leaves();
+          if (scheduled.uses(l) && l >= layer && (!run.exists() || (run.awaited && to_come)))
+            room.reserved(l, passes) -= run.count;
+          else if (!scheduled.uses(l) && run.exists() && !passes && to_come)
+            room.reserved_idle() -= run.count;
+          room.no_longer_awaited(run, l);
+        });
+        for (BlockRun& run : sequence.hidden_table(l).runs()) {
+          if (run.awaited && (!run.on_device() || run.leaves())) room.reserved(l, true) -= run.count;
+          room.no_longer_awaited(run, l);
         }
         room.reserved(l, true) -= std::exchange(sequence.hidden[static_cast<std::size_t>(l)].reserved, 0);
       }
@@ -288,8 +287,8 @@ class LinkWaits {
   /// while the ledger and the two memories agree.
   void give_up(int layer) {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
-      const auto& table = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)];
-      if (std::any_of(table.begin(), table.end(), [](const KvBlock& entry) { return entry.awaited; }))
+      const std::span<const BlockRun> runs = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)].runs();
+      if (std::any_of(runs.begin(), runs.end(), [](const BlockRun& run) { return run.awaited; }))
         core_->lose(scheduled.slot, no_room);
     }
     if (!core_->weights.ready(layer))

@@ -35,9 +35,8 @@ namespace sluice {
 }
 
 /// The state of a machine, without addresses: everything here is a number of a block, a layer or a slot. The steps of
-/// an iteration are functions over it (reconcile.hpp, link_waits.hpp, need_blocks.hpp, close_layer.hpp), the same for
-/// every device; `schedule.mutex` guards it while a link moves. Do not move it: the schedule holds its members'
-/// addresses.
+/// an iteration are functions over it (block_steps.hpp, link_waits.hpp, hidden_states.hpp), the same for every device;
+/// `schedule.mutex` guards it while a link moves. Do not move it: the schedule holds its members' addresses.
 struct MachineCore {
   /// `workspace_bytes`: memory that an iteration computes in. MachineDevice (device.hpp) describes `device`.
   template <class Device>

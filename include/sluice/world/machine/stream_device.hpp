@@ -9,7 +9,6 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/arena.hpp"
 #include "sluice/world/machine/beside.hpp"
-#include "sluice/world/machine/block_uses.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/machine/host_images.hpp"

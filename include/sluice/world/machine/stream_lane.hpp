@@ -1,16 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamLane: a stream that waits, before it is given work, for the last uses of the work's blocks.
+// StreamLane: a stream that waits, before it is given work, for the last uses of the work's blocks. BlockUses: these.
 #pragma once
 
-#include "sluice/world/machine/block_uses.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 #include "sluice/world/machine/memory_device.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace sluice {
+
+/// Bytes within a range of blocks: the blocks that contain them, and the offset in the first.
+struct BlockPiece {
+  BlockRange blocks;
+  std::int64_t at = 0;
+};
+[[nodiscard]] inline BlockPiece piece_of(const BlockRange& range, std::int64_t at, std::int64_t bytes,
+                                         std::int64_t block_bytes) {
+  const std::int64_t into = at % block_bytes;
+  return {{range.first + static_cast<std::size_t>(at / block_bytes),
+           static_cast<std::size_t>((into + bytes + block_bytes - 1) / block_bytes)},
+          into};
+}
+
+/// The tickets of each block's last writer and last readers. A stream executes in order, so the largest number per
+/// stream is enough.
+///
+/// Blocks that are used together share one record, since a layer's KV comes, is read and goes in runs of blocks: a use
+/// costs the same for one block and for hundreds. A use of some of them gives those a record of their own.
+///
+/// Whole tables of blocks are read, and appended to, by one launch after the other. Such a table has one ticket for all
+/// of its blocks, and a record only the table's number. So a block waits for all launches that used it, and one that
+/// has left its table perhaps for a later launch that used the rest of it.
+class BlockUses {
+ public:
+  static constexpr std::int32_t no_table = -1;
+
+  struct Uses {
+    Ticket writer;
+    std::array<std::uint64_t, stream_count> readers{}; ///< by stream, since the last write
+    std::int32_t table = no_table;                     ///< whose uses are these blocks' too, since the last write
+  };
+
+  explicit BlockUses(std::size_t blocks = 0) : size_(blocks), begins_(blocks), record_(blocks), records_(1) {
+    if (blocks > 0) begins_.assign({0, 1}, true);
+  }
+
+  /// Calls `visit(uses)` for the records of a range of blocks.
+  template <class Visit>
+  void each(const BlockRange& range, const Visit& visit) const {
+    if (range.count == 0) return;
+    for (std::size_t block = begins_.last_set(range.first); block < range.end(); block = next(block, range.end()))
+      visit(records_[record_[block]]);
+  }
+  /// The last read by a stream since the last write; number 0: none.
+  [[nodiscard]] std::uint64_t reader(const Uses& uses, StreamId stream) const {
+    const std::uint64_t own = uses.readers[static_cast<std::size_t>(stream)];
+    if (uses.table == no_table) return own;
+    const Ticket& table = tables_[static_cast<std::size_t>(uses.table)].read;
+    const bool since = table.stream == stream && (uses.writer.stream != stream || uses.writer.number < table.number);
+    return since ? std::max(own, table.number) : own;
+  }
+  /// The last launch that may have written to a block as a part of its table; number 0: none.
+  [[nodiscard]] Ticket appended(const Uses& uses) const {
+    return uses.table == no_table ? Ticket{} : tables_[static_cast<std::size_t>(uses.table)].appended;
+  }
+
+  void read(const BlockRange& range, const Ticket& ticket, std::int32_t table) {
+    if (table != no_table) of(table).read = ticket;
+    if (range.count == 0) return;
+    cut(range.first);
+    cut(range.end());
+    for (std::size_t block = range.first; block < range.end(); block = next(block, range.end())) {
+      Uses& uses = records_[record_[block]];
+      if (table == no_table)
+        uses.readers[static_cast<std::size_t>(ticket.stream)] = ticket.number;
+      else
+        uses.table = table;
+    }
+  }
+  void wrote(const BlockRange& range, const Ticket& ticket, std::int32_t table) {
+    if (table != no_table) of(table).read = ticket;
+    if (range.count == 0) return;
+    cut(range.first);
+    cut(range.end());
+    for (std::size_t block = next(range.first, range.end()); block < range.end(); block = next(block, range.end()))
+      free_.push_back(record_[block]);
+    begins_.assign(range, false);
+    begins_.assign({range.first, 1}, true);
+    records_[record_[range.first]] = {ticket, {}, table};
+  }
+  /// All blocks of a table were read, and some may have been written.
+  void used_table(std::int32_t table, const Ticket& ticket) { of(table) = {ticket, ticket}; }
+
+ private:
+  struct Table {
+    Ticket read, appended;
+  };
+  Table& of(std::int32_t table) {
+    if (static_cast<std::size_t>(table) >= tables_.size()) tables_.resize(2 * static_cast<std::size_t>(table) + 1);
+    return tables_[static_cast<std::size_t>(table)];
+  }
+  /// The first block behind this one that has another record, or `end`.
+  [[nodiscard]] std::size_t next(std::size_t block, std::size_t end) const { return begins_.first_set(block + 1, end); }
+  /// Gives the blocks from this one on a record of their own, apart from those before it.
+  void cut(std::size_t block) {
+    if (block >= size_ || begins_.test(block)) return;
+    const Uses before = records_[record_[begins_.last_set(block)]];
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(records_.size()));
+      records_.emplace_back();
+    }
+    record_[block] = free_.back();
+    free_.pop_back();
+    records_[record_[block]] = before;
+    begins_.assign({block, 1}, true);
+  }
+
+  std::size_t size_;
+  BlockBits begins_;                  ///< blocks that begin a record
+  std::vector<std::uint32_t> record_; ///< of a block that begins one
+  std::vector<Uses> records_;
+  std::vector<std::uint32_t> free_; ///< records that no block has
+  std::vector<Table> tables_;
+};
 
 /// Why a stream waits: its coming use of a block, and the block's previous use by another stream.
 struct StreamWait {

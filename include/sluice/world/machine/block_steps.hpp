@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// reconcile, BlockNeeds, open_layer, close_layer: what an iteration does to block tables. Before it, each block's place
+// is compared with the place that the engine's rows demand; the blocks that the link must bring are requested; and
+// computing a layer changes the states of its blocks. Each step visits runs of blocks, not blocks.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/ids.hpp"
+#include "sluice/world/backend.hpp"
+#include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/kv_needs.hpp"
+#include "sluice/world/machine/link_schedule.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Moves blocks of K and V to the host and releases their device copies.
+inline void evict(MachineCore& core, KvSequence& sequence, int layer, BlockRun& run) {
+  core.schedule.evict(core.sequences.ref(sequence, layer, run.first), run);
+}
+
+namespace detail {
+
+/// Keeps blocks on the device: cancels an earlier move of them, and makes or drops the host's copies as the plan
+/// demands. Returns whether nothing is left to do. (A block that is being sent away is fetched when the host has it.)
+inline bool keep_on_device(MachineCore& core, KvSequence& sequence, int layer, BlockRun& run, bool copied) {
+  KvStore& store = core.store;
+  if (!store.step(run, BlockEvent::keep)) return false;
+  if (run.clean() && (!copied || run.tokens < core.block_tokens)) store.step(run, BlockEvent::give_up_copy);
+  if (copied && run.state == BlockState{BlockPlace::device} && run.tokens == core.block_tokens)
+    core.schedule.copy_ahead(core.sequences.ref(sequence, layer, run.first), run);
+  return run.state == BlockState{copied ? BlockPlace::both : BlockPlace::device};
+}
+
+/// One layer of one sequence. Afterwards it is `resident` or `parked` if every block is where the plan wants it.
+inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer, bool computes) {
+  BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+  const std::int64_t held = std::min(core.blocks_of(sequence.computed), table.size());
+  const std::int64_t head = std::min(core.head_of(row), held);
+  const std::int64_t away = row.holding.away().contains(layer) ? head : 0; // blocks that are not to stay
+  bool resident = !row.holding.away().contains(layer), parked = away == held && held > 0;
+  table.join();
+  // Layers that are resident do not count their blocks' tokens.
+  const std::int64_t full = sequence.computed / core.block_tokens;
+  table.cut(full);
+  const auto count_tokens = [&](BlockRun& run) {
+    if (run.state.writable())
+      run.tokens = static_cast<std::uint16_t>(run.first < full ? core.block_tokens
+                                                               : sequence.computed - full * core.block_tokens);
+  };
+  table.each(0, away, [&](BlockRun& run) {
+    run.awaited = run.sooner = false;
+    if (row.holding.nowhere.contains(layer)) {
+      if (run.exists()) core.store.step(run, BlockEvent::release);
+      parked = false;
+    } else if (run.on_device()) {
+      count_tokens(run);
+      // KV that a layer of this iteration still reads leaves after that layer; prefetched KV is used.
+      if (!computes)
+        evict(core, sequence, layer, run);
+      else if (run.leaves())
+        core.store.step(run, BlockEvent::use);
+    }
+    parked = parked && run.on_host();
+  });
+  if (sequence.settled_copies < held) table.cut(sequence.settled_copies);
+  table.each(away, held, [&](BlockRun& run) {
+    run.awaited = run.sooner = false;
+    count_tokens(run);
+    if (!run.on_device() || !keep_on_device(core, sequence, layer, run, run.first < sequence.settled_copies))
+      resident = false;
+  });
+  if (resident)
+    sequence.resident.insert(layer);
+  else
+    sequence.known[static_cast<std::size_t>(layer)] = 0;
+  if (parked) sequence.parked.insert(layer);
+}
+
+inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
+  const std::int64_t copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
+  if (sequence.settled_for != row.holding || sequence.settled_copies != copies ||
+      sequence.settled_computing != computes) {
+    sequence.look_again();
+    sequence.settled_for = row.holding;
+    sequence.settled_copies = copies;
+    sequence.settled_computing = computes;
+  }
+  (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
+    reconcile_layer(core, row, sequence, layer, computes);
+  });
+}
+
+/// Finds KV that is in neither memory and must be rebuilt: the oldest tokens pass the layers again, up to the last
+/// layer that misses their KV (or start from their hidden states: plan_hidden). A request that sits the iteration out
+/// rebuilds only what it will keep.
+inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, const KvSequence& sequence) {
+  const std::int64_t held = core.blocks_of(scheduled.held);
+  (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
+    const std::span<const BlockRun> runs = sequence.tables[static_cast<std::size_t>(layer)].runs();
+    for (std::size_t run = runs.size(); run-- > 0;) {
+      if (runs[run].exists() || runs[run].first >= held) continue;
+      const std::int64_t last = std::min<std::int64_t>(runs[run].end(), held) - 1;
+      // The sets of the holding describe the oldest blocks, so the run's last block is the one that would be kept.
+      if (scheduled.fresh == 0 && scheduled.place(layer, last) == KvPlace::nowhere) continue;
+      scheduled.rebuilt = std::max(scheduled.rebuilt, std::min(scheduled.held, (last + 1) * core.block_tokens));
+      scheduled.made.insert(layer);
+      break;
+    }
+  });
+}
+
+} // namespace detail
+
+/// Frees the memory of requests that are gone, restarts dropped ones, and evicts blocks of requests that do not
+/// compute.
+inline void reconcile(MachineCore& core, const Iteration& iteration) {
+  const View& view = iteration.view;
+  constexpr std::uint8_t alive = 1, computing = 2;
+  core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
+  const auto mark = [&core](Slot slot, std::uint8_t what) {
+    if (index(slot) >= core.marks.size()) core.marks.resize(index(slot) + 1);
+    core.marks[index(slot)] |= what;
+  };
+  for (const std::span<const Slot> list : {view.running, view.preempted})
+    for (const Slot slot : list) mark(slot, alive);
+  for (const Claim& claim : iteration.batch)
+    if (claim.tokens.count() > 0) mark(claim.slot, computing);
+  core.sequences.for_each([&](Slot slot, KvSequence& sequence) {
+    if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) core.sequences.leave(sequence);
+  });
+  for (const std::span<const Slot> list : {view.running, view.preempted})
+    for (const Slot slot : list) {
+      const RequestRow& row = view.row(slot);
+      KvSequence& sequence = core.sequences.of(slot, row.id);
+      const bool computes = (core.marks[index(slot)] & computing) != 0;
+      if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
+      detail::reconcile_blocks(core, row, sequence, computes);
+      reconcile_hidden(core, row, sequence, computes);
+    }
+}
+
+/// Collects what each scheduled request computes. `tokens_of(scheduled)`: the tokens of its sequence.
+template <class TokensOf>
+void gather(MachineCore& core, const Iteration& iteration, const TokensOf& tokens_of) {
+  core.batch.clear();
+  for (const Claim& claim : iteration.batch) {
+    const RequestRow& row = iteration.view.row(claim.slot);
+    KvSequence& sequence = core.sequences.of(claim.slot, row.id);
+    ScheduledRequest scheduled;
+    scheduled.slot = claim.slot;
+    scheduled.row = &row;
+    SLUICE_ASSERT(row.computed.count() == sequence.computed, "the engine and the machine know of the same KV");
+    scheduled.held = sequence.computed;
+    scheduled.fresh = claim.tokens.count();
+    scheduled.blocks = row.blocks.count();
+    scheduled.head = core.head_of(row);
+    scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
+    scheduled.whole = sequence.preempted && iteration.first_blocks > 0;
+    if (sequence.tables[0].size() < scheduled.blocks)
+      for (int layer = 0; layer < core.layers; ++layer)
+        sequence.tables[static_cast<std::size_t>(layer)].grow(scheduled.blocks);
+    detail::find_rebuilt(core, scheduled, sequence);
+    plan_hidden(core, scheduled, sequence);
+    core.batch.add(scheduled);
+  }
+  core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
+  for (const Slot slot : iteration.view.preempted)
+    if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
+  core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const ScheduledRequest& scheduled) {
+    core.lose(scheduled.slot, "the buffers have no rows for its tokens that are passed again");
+    plan_no_hidden(core.sequence(scheduled));
+  });
+  SLUICE_ASSERT(core.batch.fresh_rows() <= core.setup.limits.batch_tokens.count(),
+                "a batch keeps to its limit of tokens");
+}
+
+/// Counts the blocks that an iteration's layers wait for or make into the schedule's room, and requests them. Reuses
+/// the memory of its lists.
+class BlockNeeds {
+ public:
+  void collect(MachineCore& core) {
+    firsts_.clear();
+    others_.clear();
+    weights_.clear();
+    moving_.clear();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      const KvSequence& sequence = core.sequence(scheduled);
+      if (sequence.has_hidden || sequence.resident != LayerSet::all(core.layers)) moving_.push_back({&scheduled, -1});
+    }
+    for (int layer = 0; layer < core.layers; ++layer)
+      for (Moving& one : moving_) {
+        int with_kv = one.previous, with_hidden = one.previous; // within one layer neither waits for the other
+        need_layer(core, *one.scheduled, layer, with_kv);
+        need_hidden(core, *one.scheduled, layer, with_hidden);
+        one.previous = std::max(with_kv, with_hidden);
+      }
+    for (int layer = 0; layer < core.layers; ++layer)
+      for (Moving& one : moving_)
+        if (one.scheduled->fresh > 0) need_next_token(core, *one.scheduled, layer, one.previous);
+    for (int layer = 0; layer < core.layers; ++layer) {
+      if (core.weights.missing(layer) > 0) weights_.push_back({layer, true});
+      if (core.weights.streams(layer) && !core.weights.is_coming(layer)) weights_.push_back({layer, false});
+    }
+    for (int layer = 0; layer < core.layers; ++layer)
+      if (core.weights.streams(layer)) weights_.push_back({layer + core.layers, false});
+  }
+  /// Hands the needs over; the schedule returns the memory of an earlier iteration's lists.
+  void begin(LinkSchedule& schedule, TransferOrder order) {
+    const std::size_t firsts = firsts_.size();
+    firsts_.insert(firsts_.end(), others_.begin(), others_.end());
+    schedule.begin(order, firsts_, firsts, weights_);
+  }
+
+ private:
+  static KvNeed need_of(const MachineCore& core, const ScheduledRequest& scheduled, int layer, int position,
+                        int previous) {
+    KvNeed need;
+    need.slot = index(scheduled.slot);
+    need.generation = core.sequences.generation(scheduled.slot);
+    need.layer = layer;
+    need.position = position;
+    need.previous = previous;
+    return need;
+  }
+  void put(const KvNeed& need, int& previous) {
+    if (need.done()) return;
+    previous = need.position;
+    (need.first ? firsts_ : others_).push_back(need);
+  }
+  /// Whether the blocks can be read, and will not leave before their layer.
+  static bool is_here(const BlockRun& run) { return run.state.readable() && !run.leaves(); }
+
+  /// Requests a layer's blocks that only passed in this iteration again, for the next token.
+  void need_next_token(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    const int position = layer + core.layers;
+    const int before = previous;
+    if (scheduled.row->holding.host.contains(layer)) {
+      KvNeed next = need_of(core, scheduled, layer, position, before);
+      next.end = static_cast<std::int32_t>(std::min(scheduled.head, scheduled.blocks));
+      others_.push_back(next);
+      previous = position;
+    }
+    if (scheduled.row->holding.hidden.contains(layer)) {
+      KvNeed next = need_of(core, scheduled, core.layers + layer, position, before);
+      next.end = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
+      put(next, previous);
+    }
+  }
+
+  /// Requests the hidden states that the layer starts from, and counts blocks for those that the layer keeps.
+  void need_hidden(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    LayerRoom& room = core.schedule.room();
+    KvSequence& sequence = core.sequence(scheduled);
+    if (!sequence.has_hidden) return;
+    if (scheduled.restored.contains(layer)) {
+      KvNeed need = need_of(core, scheduled, core.layers + layer, layer, previous);
+      sequence.hidden_table(layer).each(0, hidden_blocks(core, scheduled.rebuilt), [&](BlockRun& run) {
+        if (is_here(run)) return;
+        run.awaited = true;
+        room.missing(layer) += run.count;
+        if (run.on_device() && !run.leaves()) return; // arriving already
+        need.cover(run);
+        room.reserved(layer, true) += run.count;
+      });
+      put(need, previous);
+    }
+    HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
+    hidden.reserved = hidden_to_take(core, sequence, layer);
+    room.reserved(layer, true) += hidden.reserved;
+  }
+
+  /// One layer of one request: counts blocks that must be fetched, and blocks that the layer makes.
+  void need_layer(MachineCore& core, const ScheduledRequest& scheduled, int layer, int& previous) {
+    LayerRoom& room = core.schedule.room();
+    KvSequence& sequence = core.sequence(scheduled);
+    if (sequence.resident.contains(layer)) return;
+    const bool uses = scheduled.uses(layer);
+    KvNeed stays = need_of(core, scheduled, layer, layer, previous);
+    stays.idle = !uses;
+    stays.first = scheduled.whole || stays.idle;
+    stays.passing = false;
+    stays.copies = sequence.settled_copies;
+    KvNeed passes = need_of(core, scheduled, layer, layer, previous);
+    passes.copies = stays.copies;
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    table.cut(scheduled.head);
+    std::int64_t missing = 0, to_take[2] = {0, 0}; // the latter for blocks that stay, and for those that pass
+    table.each(0, scheduled.blocks, [&](BlockRun& run) {
+      if (is_here(run)) return;
+      const bool passing = scheduled.place(layer, run.first) != KvPlace::device;
+      if (!run.exists()) { // this layer makes them
+        if (uses) to_take[passing ? 1 : 0] += run.count;
+        return;
+      }
+      const bool arriving = run.on_device() && !run.leaves();
+      if (!arriving) {
+        if (!uses && passing) return; // the layer does not read them, so they stay where they are
+        (passing ? passes : stays).cover(run);
+      }
+      if (!uses) {
+        if (!arriving) room.reserved_idle() += run.count;
+        return;
+      }
+      run.awaited = true;
+      missing += run.count;
+      if (arriving) return;
+      to_take[passing ? 1 : 0] += run.count;
+      if (!passing && stays.first) {
+        run.sooner = true;
+        room.first_missing() += run.count;
+      }
+    });
+    room.missing(layer) += missing;
+    room.reserved(layer, false) += to_take[0];
+    room.reserved(layer, true) += to_take[1];
+    put(stays, previous);
+    put(passes, previous);
+  }
+
+  std::vector<KvNeed> firsts_, others_;
+  std::vector<WeightNeed> weights_;
+  /// A scheduled request with KV that is not resident, and the position of its last need so far.
+  struct Moving {
+    const ScheduledRequest* scheduled = nullptr;
+    int previous = -1;
+  };
+  std::vector<Moving> moving_;
+};
+
+/// Opens the blocks that this layer appends to, and checks that all others are readable. (In a layer that is resident
+/// nothing else can be.)
+inline void open_layer(MachineCore& core, int layer) {
+  for (const ScheduledRequest& scheduled : core.batch.requests()) {
+    KvSequence& sequence = core.sequence(scheduled);
+    if (sequence.lost || sequence.resident.contains(layer) || !scheduled.uses(layer)) continue;
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
+    [[maybe_unused]] bool all = true;
+    table.each(0, appended, [&](const BlockRun& run) { all = all && run.state.readable(); });
+    table.each(appended, scheduled.blocks, [&](BlockRun& run) {
+      core.store.step(run, BlockEvent::append);
+      all = all && run.state.writable();
+    });
+    SLUICE_ASSERT(all, "a layer computes on blocks that no other work writes");
+  }
+}
+
+/// Closes a layer after its launch: gives back blocks that were on the device for this layer only, and sends what
+/// leaves, hidden states included.
+inline void close_layer(MachineCore& core, int layer) {
+  for (const ScheduledRequest& scheduled : core.batch.requests()) {
+    KvSequence& sequence = core.sequence(scheduled);
+    if (sequence.lost || !scheduled.uses(layer)) continue;
+    if (sequence.has_hidden) close_hidden(core, sequence, layer);
+    if (sequence.resident.contains(layer)) continue;
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    const std::int64_t full = scheduled.total() / core.block_tokens;
+    table.cut(scheduled.head);
+    table.cut(full);
+    table.each(0, scheduled.blocks, [&](BlockRun& run) {
+      run.tokens = static_cast<std::uint16_t>(run.first < full ? core.block_tokens
+                                                               : scheduled.total() - full * core.block_tokens);
+      switch (scheduled.place(layer, run.first)) {
+      case KvPlace::device:
+        break;
+      case KvPlace::nowhere:
+        core.store.step(run, BlockEvent::release);
+        break;
+      case KvPlace::host:
+        if (scheduled.row->holding.written_back && run.clean()) // all of it is sent again (Pie)
+          core.store.step(run, BlockEvent::give_up_copy);
+        evict(core, sequence, layer, run);
+        break;
+      }
+    });
+  }
+}
+
+} // namespace sluice
