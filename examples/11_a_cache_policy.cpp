@@ -19,12 +19,13 @@ namespace {
 using namespace sluice;
 
 /// Chats that have come back once come back again: a session's KV goes to the host from its second turn on. First
-/// turns, most of which never return, write nothing, so the host lasts longer. What is found is loaded if that is worth
-/// a transfer.
+/// turns, most of which never return, write nothing, so the host keeps the others longer. A prefix found on the host is
+/// loaded if it is long enough to pay for the transfer.
 struct ReturningChats {
   using role = roles::Caching;
   static constexpr bool caches = true;
-  static constexpr bool waits_for_writes = false; // they cross while the link is idle
+  static constexpr Writes writes = Writes::behind; // they cross while the link is idle
+  static constexpr Feed feed = Feed::written;      // there is no lower tier
 
   Tokens least{256}; ///< fewer tokens are computed sooner than loaded
 
@@ -35,7 +36,7 @@ struct ReturningChats {
   /// What to load of the tokens that only the host has: all or nothing, each layer just in time.
   template <class Cost>
   Reuse reuse(const View& /*view*/, const RequestRow& /*row*/, const FoundPrefix& found, const Cost& /*cost*/) const {
-    return {found.below < least ? Tokens{0} : found.below, true};
+    return {found.below < least ? Tokens{0} : found.below, LoadMode::layerwise};
   }
   /// For a tier with Replacement::least_worth: long sessions are worth more.
   double worth(const View& /*view*/, const RequestRow& row) const { return static_cast<double>(row.spec.turn); }

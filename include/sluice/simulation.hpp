@@ -26,8 +26,6 @@
 #include "sluice/workload/timestamp.hpp"
 #include "sluice/workload/workload.hpp"
 #include "sluice/state/memory/shared_beginnings.hpp"
-#include "sluice/state/memory/belady.hpp"
-#include "sluice/state/memory/untimed_tiers.hpp"
 #include "sluice/policy/cost/measured_grid.hpp"
 #include "sluice/policy/cost/table_profile.hpp"
 #include "sluice/policy/cost/all_reduce.hpp"

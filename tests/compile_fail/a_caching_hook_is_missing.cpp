@@ -7,7 +7,8 @@
 struct Mine {
   using role = sluice::roles::Caching;
   static constexpr bool caches = true;
-  static constexpr bool waits_for_writes = false;
+  static constexpr sluice::Writes writes = sluice::Writes::behind;
+  static constexpr sluice::Feed feed = sluice::Feed::written;
   sluice::Tokens write(const sluice::View&, const sluice::RequestRow& row) const { return row.context(); }
   double worth(const sluice::View&, const sluice::RequestRow&) const { return 0; }
   template <class Cost>
@@ -17,7 +18,7 @@ struct Mine {
   sluice::Reuse re_use(
 #endif
       const sluice::View&, const sluice::RequestRow&, const sluice::FoundPrefix& found, const Cost&) const {
-    return {found.below, true};
+    return {found.below, sluice::LoadMode::layerwise};
   }
 };
 static_assert(sluice::explain<Mine>());

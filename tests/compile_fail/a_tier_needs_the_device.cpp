@@ -2,6 +2,7 @@
 // A Caching policy writes blocks that the device finds by their content; with Drop it finds none.
 // sentences: 1
 // says: this Caching policy writes what the device finds again: it needs a Retention with finds_released = true
+#include "sluice/engine/caching.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <set>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -28,13 +29,14 @@ using Tried = With<E, SmallCost, BasicSimulated<SmallCost>, Summary>;
 
 /// A small engine with `device` and `host` token blocks.
 template <class E>
-E engine_of(std::int64_t device, std::int64_t host, const SmallCost& cost = {}) {
+E engine_of(std::int64_t device, std::int64_t host, const SmallCost& cost = {}, std::vector<Tier> lower = {}) {
   Expected<E> engine = E::make({.limits = {.batch = 64, .batch_tokens = Tokens{256}, .max_context = Tokens{2048}},
                                 .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
                                 .device_blocks = LayerBlocks{device * layers},
                                 .tier = {.capacity = TokenBlocks{host}},
                                 .cost = cost,
-                                .backend = BasicSimulated<SmallCost>{cost}});
+                                .backend = BasicSimulated<SmallCost>{cost},
+                                .lower_tiers = std::move(lower)});
   REQUIRE(engine);
   return *std::move(engine);
 }
@@ -47,6 +49,16 @@ KeyedRequest request(double arrival, std::uint64_t number, std::uint64_t topic, 
   return made;
 }
 
+/// No tier has more blocks than it may.
+template <class E>
+void check_capacity(const E& engine) {
+  if constexpr (Caches<typename E::caching_type>)
+    for (std::size_t i = 0; i < engine.tiers().count(); ++i) {
+      const TierStore& store = engine.tiers().level(i).store;
+      CHECK(store.size() <= store.capacity());
+    }
+}
+
 /// Submits requests at their arrivals and runs to the end; after each step nothing exceeds its capacity.
 template <class E>
 const std::vector<RequestRecord>& run(E& engine, const std::vector<KeyedRequest>& requests) {
@@ -56,11 +68,13 @@ const std::vector<RequestRecord>& run(E& engine, const std::vector<KeyedRequest>
       REQUIRE(engine.submit(requests[next].spec, requests[next].keys));
     const Stepped stepped = engine.step();
     REQUIRE(stepped != Stepped::failed);
-    CHECK(engine.tier().store().size() <= engine.tier().store().capacity());
+    check_capacity(engine);
     CHECK(engine.ledger().device().used() <= engine.ledger().device().capacity());
     if (stepped == Stepped::ran) continue;
-    if (next == requests.size()) break;
-    engine.idle_until(requests[next].spec.arrival);
+    const Seconds arrival = next < requests.size() ? requests[next].spec.arrival : never_due;
+    const Seconds until = std::min(arrival, engine.next_load());
+    if (until == never_due) break;
+    engine.idle_until(until);
   }
   CHECK(engine.alive() == 0);
   CHECK(engine.ledger().device().used() == LayerBlocks{0});
@@ -76,6 +90,19 @@ std::vector<KeyedRequest> again_after_others(std::int64_t shared, std::uint64_t 
   return requests;
 }
 
+/// None, one or two tiers of any size and speed.
+std::vector<Tier> lower_tiers(Random& random) {
+  std::vector<Tier> tiers(random.below(3));
+  for (Tier& tier : tiers) {
+    tier.capacity = TokenBlocks{static_cast<std::int64_t>(random.below(400))};
+    tier.replacement = static_cast<Replacement>(random.below(3));
+    tier.read_rate = BytesPerSecond{1e5 * std::pow(10, random.below(4))};
+    tier.write_rate = tier.read_rate * 0.5;
+    tier.latency = Seconds{0.1 * random.uniform()};
+  }
+  return tiers;
+}
+
 SmallCost with_rate(double bytes_per_s) {
   SmallCost cost;
   cost.rate = BytesPerSecond{bytes_per_s};
@@ -83,6 +110,14 @@ SmallCost with_rate(double bytes_per_s) {
 }
 
 } // namespace
+
+/// The last of `requests`, served by `E`.
+template <class E>
+RequestRecord last_of(const std::vector<KeyedRequest>& requests, const SmallCost& cost, std::int64_t host = 1000,
+                      std::vector<Tier> lower = {}) {
+  E engine = engine_of<E>(40, host, cost, std::move(lower));
+  return run(engine, requests).back();
+}
 
 TEST_CASE("over a fast link a load costs what a device hit costs; over a slow one IfFaster computes") {
   const std::vector<KeyedRequest> requests = again_after_others(480);
@@ -96,18 +131,17 @@ TEST_CASE("over a fast link a load costs what a device hit costs; over a slow on
     const RequestRecord miss = run(device, requests).back();
     REQUIRE(miss.found == Tokens{0});
     REQUIRE(hit.ttft() < miss.ttft());
-    const auto last = [&]<class E>(std::type_identity<E>) {
-      E engine = engine_of<E>(40, 1000, cost);
-      return run(engine, requests).back();
-    };
-    const RequestRecord layerwise = last(std::type_identity<Tried<HiCache>>{});
-    const RequestRecord if_faster = last(std::type_identity<Tried<HiCacheIfFaster>>{});
-    const RequestRecord whole = last(std::type_identity<Tried<Lmcache>>{});
+    const RequestRecord layerwise = last_of<Tried<HiCache>>(requests, cost);
+    const RequestRecord if_faster = last_of<Tried<HiCacheIfFaster>>(requests, cost);
+    const RequestRecord whole = last_of<Tried<Lmcache>>(requests, cost);
+    const RequestRecord ahead = last_of<Tried<VllmOffload>>(requests, cost);
     CHECK(layerwise.loaded == Tokens{480});
     CHECK(whole.loaded == Tokens{256}); // whole chunks
     CHECK(layerwise.found == layerwise.loaded);
+    CHECK(ahead.loaded == Tokens{480});
     if (rate > 1e10) { // except for the fixed time of each transfer
       CHECK(layerwise.ttft().count() == doctest::Approx(hit.ttft().count()).epsilon(0.01));
+      CHECK(ahead.ttft().count() == doctest::Approx(hit.ttft().count()).epsilon(0.01));
       CHECK(if_faster.loaded == Tokens{480});
       CHECK(if_faster.ttft() == layerwise.ttft());
     } else {
@@ -131,8 +165,8 @@ TEST_CASE("every full block is written once, and all that is written crosses the
     const auto& seen = engine.template observed<Summary>();
     CHECK(seen.to_host == across_layers(TokenBlocks{static_cast<std::int64_t>(different.size())}, layers));
     CHECK(seen.to_device == across_layers(TokenBlocks{480 / 16}, layers));
-    CHECK(engine.tier().store().size() == different.size());
-    for (const BlockKey key : different) CHECK(engine.tier().store().holds(key));
+    CHECK(engine.tiers().store().size() == different.size());
+    for (const BlockKey key : different) CHECK(engine.tiers().store().holds(key));
   };
   check(std::type_identity<Tried<HiCache>>{});
   check(std::type_identity<Tried<With<HiCache, BasicWriteThrough<Writes::waited>>>>{});
@@ -186,6 +220,149 @@ TEST_CASE("a convoy: one load serves all requests that need the same blocks") {
   CHECK(with(50) <= with(1) * 1.2); // the load, and one more iteration
 }
 
+TEST_CASE("a request that waits for its load delays no other, and its load is over when its bytes have crossed") {
+  // A request decodes; one arrives whose prefix is on the host. Over a slow link it waits, and the other decodes on.
+  std::vector<KeyedRequest> requests = again_after_others(480);
+  requests.back() = request(990, 8, 90, 1, 19);
+  requests.back().spec.output = Tokens{400};
+  requests.push_back(request(990.5, 9, 1, 480, 20));
+  const SmallCost cost = with_rate(2e5);
+  const double load_s = 30.0 * layers * 4096 / 2e5;
+  const auto records = [&]<class E>(std::type_identity<E>) {
+    E engine = engine_of<E>(60, 1000, cost);
+    return run(engine, requests);
+  };
+  const std::vector<RequestRecord> ahead = records(std::type_identity<Tried<VllmOffload>>{});
+  const std::vector<RequestRecord> whole = records(std::type_identity<Tried<With<VllmPrefixCaching, WriteThrough>>>{});
+  REQUIRE(ahead.back().loaded == Tokens{480});
+  REQUIRE(whole.back().loaded == Tokens{480});
+  const RequestRecord& decoding = ahead[ahead.size() - 2];
+  CHECK(decoding.longest_gap.count() < 0.02);
+  CHECK(whole[whole.size() - 2].longest_gap.count() > load_s / 2); // each layer of the batch waits for the load
+  CHECK(ahead.back().ttft().count() > load_s);
+  CHECK(ahead.back().ttft().count() < load_s + 0.1); // and an iteration before, and one behind
+}
+
+TEST_CASE("a convoy whose requests wait for their load: one load, and no other request waits for it") {
+  std::vector<KeyedRequest> requests = again_after_others(480, 12);
+  requests.pop_back();
+  const auto with = [&](int waiters) {
+    std::vector<KeyedRequest> all = requests;
+    all.push_back(request(1000, 49, 77, 300, 20)); // nobody else's
+    for (int i = 0; i < waiters; ++i) all.push_back(request(1000, 50 + static_cast<std::uint64_t>(i), 1, 480, 4));
+    using E = Tried<VllmOffload>;
+    E engine = engine_of<E>(160, 1000, with_rate(1e6));
+    const std::vector<RequestRecord> records = run(engine, all);
+    CHECK(engine.observed<Summary>().to_device == across_layers(TokenBlocks{480 / 16}, layers));
+    Seconds latest{0};
+    for (std::size_t i = requests.size() + 1; i < records.size(); ++i) {
+      CHECK(records[i].found == Tokens{480});
+      latest = std::max(latest, records[i].ttft());
+    }
+    CHECK(records[requests.size()].ttft().count() < 0.1);
+    return latest;
+  };
+  const Seconds one = with(1);
+  CHECK(one.count() > 30.0 * layers * 4096 / 1e6);
+  CHECK(with(50) <= one * 1.2);
+}
+
+TEST_CASE("Cake loads the end of a prefix while it computes the beginning: faster than either alone") {
+  const std::vector<KeyedRequest> requests = again_after_others(480);
+  for (const double rate : {1e7, 2e7, 3e7}) {
+    CAPTURE(rate);
+    const SmallCost cost = with_rate(rate);
+    const RequestRecord cut = last_of<Tried<Cake>>(requests, cost);
+    const RequestRecord load = last_of<Tried<VllmOffload>>(requests, cost);
+    const RequestRecord compute = last_of<Tried<VllmPrefixCaching>>(requests, cost);
+    CHECK(cut.found == cut.loaded);
+    CHECK(cut.loaded > Tokens{0});
+    CHECK(cut.loaded < Tokens{480});
+    CHECK(cut.ttft() < load.ttft() + Seconds{0.006}); // one more iteration's fixed time
+    CHECK(cut.ttft() < compute.ttft());
+  }
+  const SmallCost cost = with_rate(1e7);
+  CHECK(last_of<Tried<Cake>>(requests, cost).ttft() < last_of<Tried<VllmOffload>>(requests, cost).ttft());
+}
+
+TEST_CASE(
+    "a host that forgets finds blocks in an SSD again, at the SSD's rate, for as long as a request has patience") {
+  const std::vector<KeyedRequest> requests = again_after_others(480, 8);
+  const SmallCost cost = with_rate(1e9);
+  const auto ssd = [](double rate) {
+    return Tier{.capacity = TokenBlocks{1000},
+                .read_rate = BytesPerSecond{rate},
+                .write_rate = BytesPerSecond{1e9},
+                .latency = Seconds{0.05}};
+  };
+  const double bytes = 30.0 * layers * 4096;
+  using E = Tried<VllmOffload>;
+  const RequestRecord miss = last_of<E>(requests, cost, 50), found = last_of<E>(requests, cost, 50, {ssd(1e6)});
+  CHECK(miss.loaded == Tokens{0});
+  CHECK(found.loaded == Tokens{480});
+  CHECK(found.ttft().count() > 0.05 + bytes / 1e6);
+  CHECK(found.ttft().count() < 0.05 + bytes / 1e6 + 0.05);
+  // A pool below the SSD has what the SSD has lost.
+  Tier small = ssd(1e6);
+  small.capacity = TokenBlocks{50};
+  CHECK(last_of<E>(requests, cost, 50, {small}).loaded == Tokens{0});
+  CHECK(last_of<E>(requests, cost, 50, {small, ssd(1e6)}).loaded == Tokens{480});
+  // HiCache goes on with what has arrived after 1 s and 0.25 s for 1,024 tokens.
+  using H = Tried<HiCache>;
+  const RequestRecord part = last_of<H>(requests, cost, 50, {ssd(bytes / 2)});
+  const double patience_s = 1 + 0.25 * 480 / 1024;
+  CHECK(part.loaded.count() == static_cast<std::int64_t>(30 * (patience_s - 0.05) / 2) * 16);
+  CHECK(part.ttft().count() > patience_s);
+  CHECK(last_of<H>(requests, cost, 50, {ssd(1e9)}).loaded == Tokens{480});
+}
+
+TEST_CASE("which blocks a lower tier gets: all, those used again, those that the host evicts") {
+  std::vector<KeyedRequest> requests = again_after_others(480, 8);
+  const Tier large{.capacity = TokenBlocks{1000}};
+  const auto different = [&] {
+    std::set<BlockKey> keys;
+    for (const KeyedRequest& one : requests) keys.insert(one.keys.begin(), one.keys.end());
+    return keys;
+  }();
+  const auto check = [&]<class E>(std::type_identity<E>, std::int64_t host, auto&& expected) {
+    E engine = engine_of<E>(40, host, with_rate(1e9), {large});
+    run(engine, requests);
+    const TierStore& first = engine.tiers().store();
+    const TierStore& second = engine.tiers().level(1).store;
+    for (const BlockKey key : different) CHECK(second.holds(key) == expected(key, first));
+  };
+  const auto all = [](BlockKey, const TierStore&) { return true; };
+  check(std::type_identity<Tried<HiCache>>{}, 50, all);
+  // The topic's blocks are in both, since the last request has fetched them again.
+  const auto topic = request(0, 0, 1, 480, 0).keys;
+  const auto evicted = [&](BlockKey key, const TierStore& first) {
+    return !first.holds(key) || std::find(topic.begin(), topic.end(), key) != topic.end();
+  };
+  check(std::type_identity<Tried<MooncakeStore>>{}, 50, evicted);
+  const auto again = [&](BlockKey key, const TierStore&) {
+    return std::find(topic.begin(), topic.end(), key) != topic.end();
+  };
+  check(std::type_identity<Tried<Kvbm>>{}, 1000, again);
+}
+
+TEST_CASE("HiCache with write-back writes what the device overwrites, and the iteration waits for it") {
+  const std::vector<KeyedRequest> requests = again_after_others(480);
+  using E = Tried<HiCacheBack>;
+  E ample = engine_of<E>(1000, 1000);
+  run(ample, requests);
+  CHECK(ample.observed<Summary>().to_host == LayerBlocks{0});
+  CHECK(ample.tiers().store().size() == 0);
+  E small = engine_of<E>(40, 1000, with_rate(1e9));
+  const RequestRecord back = run(small, requests).back();
+  CHECK(back.loaded == Tokens{480});
+  const auto moved = [&](const auto& engine) { return engine.template observed<Summary>().to_host; };
+  CHECK(moved(small) == across_layers(TokenBlocks{static_cast<std::int64_t>(small.tiers().store().size())}, layers));
+  using Through = Tried<HiCache>;
+  Through through = engine_of<Through>(40, 1000, with_rate(1e9));
+  run(through, requests);
+  CHECK(moved(small) <= moved(through)); // what is still on the device at the end is not written
+}
+
 TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds what the tier has") {
   std::int64_t loaded = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
@@ -195,7 +372,7 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
                         "growth=uniform(20,90),output=uniform(1,40),user=lognormal(2,1),longest=600";
       E engine =
           engine_of<E>(static_cast<std::int64_t>(45 + random.below(60)), static_cast<std::int64_t>(random.below(300)),
-                       with_rate(1e5 * std::pow(10, random.below(3))));
+                       with_rate(1e5 * std::pow(10, random.below(3))), lower_tiers(random));
       SessionGenerator sessions{*parse_sessions(text), seed}, again{*parse_sessions(text), seed};
       const std::vector<RequestSpec> all = *read_all(sessions);
       REQUIRE(simulate(engine, again));
@@ -208,13 +385,20 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
         CHECK(record.found < record.prompt);
         loaded += record.loaded.count();
       }
-      CHECK(engine.tier().store().size() <= engine.tier().store().capacity());
+      check_capacity(engine);
       CHECK(engine.ledger().device().used() == LayerBlocks{0});
     };
     check(std::type_identity<Tried<HiCache>>{});
     check(std::type_identity<Tried<Lmcache>>{});
     check(std::type_identity<Tried<HiCacheIfFaster>>{});
     check(std::type_identity<Tried<With<HiCache, OneStepAhead>>>{});
+    check(std::type_identity<Tried<VllmOffload>>{});
+    check(std::type_identity<Tried<HiCacheBack>>{});
+    check(std::type_identity<Tried<Kvbm>>{});
+    check(std::type_identity<Tried<MooncakeStore>>{});
+    check(std::type_identity<Tried<Cake>>{});
+    check(std::type_identity<Tried<With<VllmOffload, OneStepAhead>>>{});
+    check(std::type_identity<Tried<With<Cake, OneStepAhead>>>{});
   }
   CHECK(loaded > 1000);
 }

@@ -28,6 +28,11 @@ SLUICE_CONSERVES(VllmPrefixCaching)
 SLUICE_CONSERVES(Lmcache)
 SLUICE_CONSERVES(HiCache)
 SLUICE_CONSERVES(HiCacheIfFaster)
+SLUICE_CONSERVES(VllmOffload)
+SLUICE_CONSERVES(HiCacheBack)
+SLUICE_CONSERVES(Kvbm)
+SLUICE_CONSERVES(MooncakeStore)
+SLUICE_CONSERVES(Cake)
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -81,8 +81,9 @@ void check_forks(int rounds) {
       const Stepped stepped = engine->step();
       REQUIRE(stepped != Stepped::failed);
       if (stepped == Stepped::ran) continue;
-      if (next == trial.requests.size()) break;
-      engine->idle_until(trial.requests[next].arrival);
+      const Seconds until = next_event(*engine, trial, next);
+      if (until == never_due) break;
+      engine->idle_until(until);
     }
     CHECK_MESSAGE(alone == noted, "forking changes nothing that the engine does");
   }
@@ -94,6 +95,7 @@ void check_forks(int rounds) {
 
 TEST_CASE("fork: VllmSwap, steady steps and a swap") { check_forks<VllmSwap>(30); }
 TEST_CASE("fork: HiCache, blocks in a tier and on their way to it") { check_forks<HiCache>(20); }
+TEST_CASE("fork: VllmOffload, loads that requests wait for") { check_forks<VllmOffload>(20); }
 TEST_CASE("fork: VllmPrefixCaching, released blocks that are found again") { check_forks<VllmPrefixCaching>(20); }
 TEST_CASE("fork: OrbitFlow, a search, a decision made ahead, deposits and pauses") { check_forks<OrbitFlow>(20); }
 TEST_CASE("fork: SuperInfer, copies ahead and rotation") { check_forks<SuperInfer>(20); }

@@ -64,8 +64,9 @@ void finish_trial(E& engine, const Trial& trial, std::size_t next) {
     const Stepped stepped = engine.step();
     REQUIRE(stepped != Stepped::failed);
     if (stepped == Stepped::ran) continue;
-    if (next == trial.requests.size()) return;
-    engine.idle_until(trial.requests[next].arrival);
+    const Seconds until = next_event(engine, trial, next);
+    if (until == never_due) return;
+    engine.idle_until(until);
   }
 }
 

@@ -77,6 +77,13 @@ inline Trial deepened(Trial trial, int layers) {
   return trial;
 }
 
+/// When an idle engine has something to do: the next arrival, or the end of a load that a request waits for.
+template <class E>
+Seconds next_event(const E& engine, const Trial& trial, std::size_t next) {
+  const Seconds arrival = next < trial.requests.size() ? trial.requests[next].arrival : never_due;
+  return std::min(arrival, engine.next_load());
+}
+
 /// The engine of a trial. `layer_weights`: bytes of a layer's weights.
 template <class E>
 typename E::Config trial_config(const Trial& trial, const SmallCost& world, Bytes layer_weights = Bytes{1 << 20},
@@ -87,7 +94,12 @@ typename E::Config trial_config(const Trial& trial, const SmallCost& world, Byte
           .host_blocks = trial.host,
           .tier = {.capacity = TokenBlocks{trial.host.count() / trial.layers}},
           .cost = believed,
-          .backend = BasicSimulated<SmallCost>{world}};
+          .backend = BasicSimulated<SmallCost>{world},
+          .lower_tiers = {{.capacity = TokenBlocks{25},
+                           .read_rate = BytesPerSecond{1e6},
+                           .write_rate = BytesPerSecond{5e5},
+                           .latency = Seconds{0.02}},
+                          {.capacity = TokenBlocks{60}, .replacement = Replacement::adaptive}}};
 }
 
 template <class E>
@@ -248,8 +260,9 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
       const Stepped stepped = engine.step();
       if (stepped == Stepped::failed) FAIL(engine.status().error().line());
       if (stepped == Stepped::idle) {
-        if (next == trial.requests.size()) break;
-        engine.idle_until(trial.requests[next].arrival);
+        const Seconds until = next_event(engine, trial, next);
+        if (until == never_due) break;
+        engine.idle_until(until);
       }
       check_ledger(engine);
       if (engine.steps() % 16 == 0) check_sums(engine);

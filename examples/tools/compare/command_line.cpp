@@ -6,6 +6,7 @@
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/seeds.hpp"
 
+#include "compare/lower_tiers_flag.hpp"
 #include "compare/run.hpp"
 #include "compare/why.hpp"
 #include "engines/program.hpp"
@@ -103,6 +104,7 @@ CommandLine::CommandLine()
                 "share of the device's memory for weights and KV (default: 0.9)");
   flags_.size("--host-memory", options.machine.host_memory, 0,
               "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
+  add_lower_tiers(flags_, options.machine.lower_tiers);
   flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");

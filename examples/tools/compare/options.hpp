@@ -28,6 +28,13 @@ struct WorkloadOptions {
   std::optional<std::string> resample; ///< how a seed resamples a trace
 };
 
+/// A memory below the host's, for systems that cache.
+struct LowerTier {
+  std::int64_t bytes = 0;
+  double rate = 0; ///< bytes per second, each way
+  double latency_s = 0;
+};
+
 /// Model, device, link, memories and batch.
 struct MachineOptions {
   std::optional<std::string> model;
@@ -38,6 +45,7 @@ struct MachineOptions {
   double link = 0;                         ///< bytes per second in each direction; 0: the device's own rate
   double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
   std::optional<std::int64_t> host_memory; ///< bytes
+  std::vector<LowerTier> lower_tiers;      ///< below the host, the nearest first
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
   double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it
 };

@@ -320,6 +320,17 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
                                               record->heading().device, record->heading().times));
     c.setup.record = std::make_shared<const IntervalRecord>(*std::move(record));
   }
+  for (const LowerTier& tier : options.machine.lower_tiers) {
+    const Bytes token_block = c.setup.geometry.layer_block_bytes * (shape.layers * world.devices);
+    const BytesPerSecond rate{tier.rate / world.devices}; // a device's part of the group
+    c.setup.lower_tiers.push_back({.capacity = TokenBlocks{Bytes{tier.bytes} / token_block},
+                                   .read_rate = rate,
+                                   .write_rate = rate,
+                                   .latency = Seconds{tier.latency_s}});
+    c.workload.notes.emplace_back(
+        "Tier below the host",
+        fmt::format("{}, {:g} GB/s each way, {:g} us", exact_bytes(tier.bytes), tier.rate / 1e9, tier.latency_s * 1e6));
+  }
   c.setup.host_blocks = LayerBlocks{world.device.host_memory.count() / c.setup.geometry.layer_block_bytes.count()};
   // A number without a unit means bytes, so "64" cannot mean gigabytes: report it.
   if (options.machine.host_memory.value_or(0) > 0 && c.setup.host_blocks.count() == 0)

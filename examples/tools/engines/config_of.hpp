@@ -32,8 +32,11 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
                             .host_blocks = setup.host_blocks,
                             .cost = cost_of<typename E::cost_type>(setup),
                             .backend = std::move(backend)};
-  if constexpr (sluice::Caches<typename E::caching_type>) // the host's memory is the tier's
+  if constexpr (sluice::Caches<typename E::caching_type>) { // the host's memory is the tier's
     config.tier.capacity = sluice::TokenBlocks{std::exchange(config.host_blocks, {}).count() / setup.geometry.layers};
+    config.tier = sluice::reached_by<typename E::caching_type>(config.tier);
+    config.lower_tiers = setup.lower_tiers;
+  }
   // What policies must know of the machine and the workload. A policy gets it by the name that it declares, never by
   // the names of its members.
   if constexpr (sluice::numbers_name<typename E::admission_type>() == "LargestVirtualLagFirst") {

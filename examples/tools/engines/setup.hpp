@@ -4,6 +4,7 @@
 
 #include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include "engines/cost_choice.hpp"
@@ -29,6 +30,7 @@ struct Setup {
   sluice::Geometry geometry;
   sluice::LayerBlocks device_blocks{0};
   sluice::LayerBlocks host_blocks{0};
+  std::vector<sluice::Tier> lower_tiers{};                ///< below the host, for systems that cache
   sluice::TokenBlocks worst_batch{0};                     ///< for FlexGen
   std::vector<NumberSetting> numbers{};                   ///< those that differ from the policies' defaults
   CostChoice cost;                                        ///< for the planner and for the simulated machine

@@ -162,6 +162,20 @@ class Flags {
     });
   }
 
+  /// `take` stores the text's value, or returns the expectation for the error. `kind`: the value's type in --help.
+  template <class Take>
+  CLI::Option* read(const std::string& flag, const std::string& kind, const std::string& help, Take take) {
+    CLI::Option* option = app_.add_option_function<std::string>(
+        flag,
+        [flag, take](const std::string& text) {
+          if (const std::string expected = take(text); !expected.empty())
+            throw CLI::ParseError(flag + ": it is '" + sluice::excerpt(text) + "'; expected " + expected,
+                                  CLI::ExitCodes::ValidationError);
+        },
+        help);
+    return option->type_name(kind);
+  }
+
   /// A flag that names a file of flags, in CLI11's format: lines such as `port = 8080`. The command line takes
   /// precedence.
   void from_file(const std::string& flag) {
@@ -288,20 +302,6 @@ class Flags {
       lists->push_back(std::move(listed));
       return {};
     };
-  }
-
-  /// `take` stores the text's value, or returns the expectation for the error. `kind`: the value's type in --help.
-  template <class Take>
-  CLI::Option* read(const std::string& flag, const std::string& kind, const std::string& help, Take take) {
-    CLI::Option* option = app_.add_option_function<std::string>(
-        flag,
-        [flag, take](const std::string& text) {
-          if (const std::string expected = take(text); !expected.empty())
-            throw CLI::ParseError(flag + ": it is '" + sluice::excerpt(text) + "'; expected " + expected,
-                                  CLI::ExitCodes::ValidationError);
-        },
-        help);
-    return option->type_name(kind);
   }
 
   std::string program_;

@@ -228,8 +228,7 @@ int program(int argc, char** argv) {
   if (const char* flag = read_without_trace(options))
     return wrong({ErrorCode::bad_input, flag, "there is no --trace", "--trace as well"});
   if (!options.trace.empty() && flags.app().count("--seed") > 0)
-    return wrong({ErrorCode::bad_input, "--seed", "a --trace is given, of which nothing is drawn",
-                  "--seed with generated sessions"});
+    return wrong({ErrorCode::bad_input, "--seed", "a trace has no random draws", "--seed with generated sessions"});
   if (flags.app().count("--chunk-tokens") > 0 && flags.app().count("--engines") == 0)
     return wrong({ErrorCode::bad_input, "--chunk-tokens", "no engines share a pool", "--engines as well"});
   if ((options.device > 0) != (options.host > 0))

@@ -57,6 +57,7 @@ class AnyEngine {
   Begun begin() { return engine_->begin(); }
   void finish(const Surroundings& around = {}) { engine_->finish(around); }
   [[nodiscard]] Seconds next_due() const { return engine_->next_due(); }
+  [[nodiscard]] Seconds next_load() const { return engine_->next_load(); }
   void release_due(Seconds until) { engine_->release_due(until); }
   void idle_until(Seconds when) { engine_->idle_until(when); }
   void idle_until(Seconds when, Doorbell& bell) requires is_real_time<Backend> { engine_->idle_until(when, bell); }
@@ -88,6 +89,7 @@ class AnyEngine {
     virtual Begun begin() = 0;
     virtual void finish(const Surroundings& around) = 0;
     [[nodiscard]] virtual Seconds next_due() const = 0;
+    [[nodiscard]] virtual Seconds next_load() const = 0;
     virtual void release_due(Seconds until) = 0;
     virtual void idle_until(Seconds when) = 0;
     virtual void idle_until(Seconds when, Doorbell& bell) = 0;
@@ -118,6 +120,7 @@ class AnyEngine {
     Begun begin() override { return engine.begin(); }
     void finish(const Surroundings& around) override { engine.finish(around); }
     Seconds next_due() const override { return engine.next_due(); }
+    Seconds next_load() const override { return engine.next_load(); }
     void release_due(Seconds until) override { engine.release_due(until); }
     void idle_until(Seconds when) override { engine.idle_until(when); }
     void idle_until(Seconds when, [[maybe_unused]] Doorbell& bell) override {

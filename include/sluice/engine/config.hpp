@@ -9,6 +9,7 @@
 #include "sluice/state/view/view.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -45,7 +46,7 @@ struct EngineConfig {
   /// exceed the device, for engines whose weights can stream.
   LayerBlocks device_blocks{0};
   LayerBlocks host_blocks{0}; ///< host memory for KV of live requests
-  Tier tier{};                ///< host memory for KV that outlives its request, for engines whose Caching caches
+  Tier tier{}; ///< host memory (or a pool) for KV that outlives its request, for engines whose Caching caches
   typename C::cost_type cost; ///< the planner's
   typename C::backend_type backend;
   typename C::admission_type admission{};
@@ -58,6 +59,7 @@ struct EngineConfig {
   typename C::delivery_type delivery{};
   typename C::lookahead_type lookahead{};
   typename C::observer_values observers{};
+  std::vector<Tier> lower_tiers{}; ///< below `tier`, the nearest first: an SSD, a pool
 };
 
 /// The policies of an engine, apart from its backend.

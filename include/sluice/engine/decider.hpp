@@ -109,10 +109,22 @@ class Decider {
     if constexpr (Caches<typename C::caching_type>) let_wait_for_loads();
   }
 
-  /// Of the requests that would load the same blocks only the first joins. The others wait for an iteration, and find
-  /// the blocks on the device: one load serves all.
+  /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no
+  /// claim. Of the requests that would load the same blocks only the first joins. The others wait, and find the blocks
+  /// on the device: one load serves all.
   void let_wait_for_loads() {
     auto& claims = draft_.proposal.claims;
+    std::erase_if(claims, [this](const Claim& claim) {
+      const RequestRow& request = core_.row(claim.slot);
+      return request.waits && request.phase != Phase::running;
+    });
+    for (Claim& claim : claims) {
+      const RequestRow& request = core_.row(claim.slot);
+      const bool will_wait =
+          request.phase != Phase::running && request.loading.count() > 0 && request.load_mode == LoadMode::ahead;
+      claim.tokens = will_wait ? Tokens{0} : std::min(claim.tokens, request.ready());
+      claim.reserve = std::min(claim.reserve, request.pending() - request.awaited());
+    }
     const auto first_of = [this](const Claim& claim) {
       const RequestRow& request = core_.row(claim.slot);
       const bool loads = request.phase != Phase::running && request.loading.count() > 0;

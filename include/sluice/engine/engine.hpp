@@ -111,8 +111,21 @@ class BasicEngine : public C {
   [[nodiscard]] View view() const { return core_.view(now()); }
   [[nodiscard]] const Plan& plan() const { return core_.plan; }
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
-  /// The tier below the device; empty if Caching does not cache.
-  [[nodiscard]] const HostTier& tier() const { return core_.tier; }
+  /// The tiers below the device. Include engine/caching.hpp.
+  [[nodiscard]] const Tiers& tiers() const requires Caches<typename C::caching_type> { return *core_.tiers; }
+  /// For a node: from now on these are the tiers of another engine.
+  void share_tiers(const Tiers& of) requires Caches<typename C::caching_type> { sluice::share_tiers(core_, of); }
+  /// For a node: blocks that are on their way to or from the tiers have moved until now, while no iteration ran.
+  void move_idle_blocks() {
+    if constexpr (Caches<typename C::caching_type>)
+      transfer_.background_blocks = pass_idle_time(core_, now(), transfer_.background_blocks, calls());
+  }
+  /// When the next load ends that a request waits for, if no iteration runs until then; `never_due` if there is none.
+  /// An engine that is idle with live requests waits for it.
+  [[nodiscard]] Seconds next_load() const {
+    if constexpr (Caches<typename C::caching_type>) return sluice::next_load(core_);
+    return never_due;
+  }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }
   [[nodiscard]] std::int64_t steps() const { return core_.step; }
   /// A node's access to the memory that engines share.

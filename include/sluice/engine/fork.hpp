@@ -27,7 +27,7 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
                                      .caching = policies_.caching,
                                      .delivery = policies_.delivery,
                                      .lookahead = policies_.lookahead,
-                                     .observers = std::move(observers)});
+                                     .observers = std::move(observers)}); // its tiers come with the core
   copy.core_ = core_;
   static_cast<PolicyStates<C>&>(copy.policies_) = policies_;
   copy.policies_.placement_state = policies_.placement_state;

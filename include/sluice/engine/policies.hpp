@@ -125,29 +125,6 @@ struct PolicyFunctions {
     else
       return LayerBlocks{0};
   }
-  static std::string caching_name() { return type_name<typename C::caching_type>(); }
-  static Tokens write([[maybe_unused]] const void* policies, [[maybe_unused]] const View& view,
-                      [[maybe_unused]] const RequestRow& request) {
-    if constexpr (Caches<typename C::caching_type>)
-      return asked(caching_name, [&] { return of(policies).caching.write(view, request); });
-    else
-      return Tokens{0};
-  }
-  static Reuse reuse([[maybe_unused]] const void* policies, [[maybe_unused]] const View& view,
-                     [[maybe_unused]] const RequestRow& request, [[maybe_unused]] const FoundPrefix& found) {
-    if constexpr (Caches<typename C::caching_type>)
-      return asked(caching_name,
-                   [&] { return of(policies).caching.reuse(view, request, found, of(policies).predictor()); });
-    else
-      return {};
-  }
-  static double worth([[maybe_unused]] const void* policies, [[maybe_unused]] const View& view,
-                      [[maybe_unused]] const RequestRow& request) {
-    if constexpr (Caches<typename C::caching_type>)
-      return asked(caching_name, [&] { return of(policies).caching.worth(view, request); });
-    else
-      return 0;
-  }
   static double compute_s(const void* policies, const Work& work, int layers) {
     return compute_time(of(policies).predictor(), work, layers).count();
   }
@@ -172,6 +149,23 @@ struct PolicyFunctions {
 
 } // namespace detail
 
+/// What engines of composition `C` that cache need: engine/caching.hpp has it.
+template <class C>
+struct CachingCode {
+  static_assert(!Caches<typename C::caching_type>,
+                "sluice: an engine with a Caching policy needs its tiers: include sluice/engine/caching.hpp");
+};
+
+namespace detail {
+template <class C>
+constexpr const CachingTable* caching_table() {
+  if constexpr (Caches<typename C::caching_type>)
+    return &CachingCode<C>::table;
+  else
+    return nullptr;
+}
+} // namespace detail
+
 /// The table of the policies of composition `C`.
 template <class C>
 inline constexpr PolicyTable policy_table{
@@ -179,8 +173,6 @@ inline constexpr PolicyTable policy_table{
            .copies_ahead = CopiesAhead<typename C::retention_type>,
            .keeps_hidden = KeepsHidden<typename C::retention_type>,
            .finds_released = C::retention_type::finds_released,
-           .caches = Caches<typename C::caching_type>,
-           .waits_for_writes = waits_for_writes<typename C::caching_type>,
            .streams_weights = Policies<C>::streams_weights,
            .lends_weights = LendsWeights<typename C::weights_type>,
            .real_time = is_real_time<typename C::backend_type>,
@@ -196,9 +188,7 @@ inline constexpr PolicyTable policy_table{
     .on_reclaim = &detail::PolicyFunctions<C>::on_reclaim,
     .hidden_layers = &detail::PolicyFunctions<C>::hidden_layers,
     .copy_ahead = &detail::PolicyFunctions<C>::copy_ahead,
-    .write = &detail::PolicyFunctions<C>::write,
-    .reuse = &detail::PolicyFunctions<C>::reuse,
-    .worth = &detail::PolicyFunctions<C>::worth,
+    .caching = detail::caching_table<C>(),
     .compute_s = &detail::PolicyFunctions<C>::compute_s,
     .link = &detail::PolicyFunctions<C>::link,
     .most_lent = &detail::PolicyFunctions<C>::most_lent,

@@ -79,6 +79,7 @@ struct RejectedEngine : detail::RejectedComposition {
   [[nodiscard]] detail::Anything port() const;
   [[nodiscard]] detail::Anything backend() const;
   [[nodiscard]] Seconds next_due() const;
+  [[nodiscard]] Seconds next_load() const;
   void release_due(Seconds until);
   void idle_until(Seconds when);
   void idle_until(Seconds when, const detail::Anything& bell);

@@ -51,7 +51,8 @@ template <class E>
           .device_blocks = across_layers(server.kv_blocks, model.layers),
           .host_blocks =
               Caches<typename E::caching_type> ? LayerBlocks{0} : LayerBlocks{server.device.host_memory / block},
-          .tier = {.capacity = TokenBlocks{server.device.host_memory / block / model.layers}},
+          .tier = reached_by<typename E::caching_type>(
+              {.capacity = TokenBlocks{server.device.host_memory / block / model.layers}}),
           .cost = cost,
           .backend = typename E::backend_type(cost)};
 }

@@ -8,6 +8,7 @@
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/workload/reader.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -54,8 +55,9 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
     for (const Answered& answer : answers) loop.answered(answer);
     if (stepped == Stepped::idle && answers.empty()) {
       const std::optional<Seconds> next = loop.next();
-      if (!next) break;
-      engine.idle_until(*next);
+      const Seconds loaded = engine.next_load();
+      if (!next && loaded == never_due) break;
+      engine.idle_until(next ? std::min(*next, loaded) : loaded);
     }
     if (engine.steps() % tell_every == 0 && !tell(progress())) return {};
   }

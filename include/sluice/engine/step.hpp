@@ -46,8 +46,7 @@ Begun BasicEngine<C>::decide_and_commit() {
       return Begun::under_way;
     }
   core_.carry_over.deciding();
-  if constexpr (Caches<typename C::caching_type>)
-    transfer_.background_blocks = write_while_idle(core_, now(), transfer_.background_blocks, calls());
+  move_idle_blocks();
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
   Seconds planning = source_.take(parts(), repeated);
@@ -69,8 +68,10 @@ Begun BasicEngine<C>::decide_and_commit() {
     transfer_.background_blocks = background;
   }
   gather_work(core_, decision_, commit_.moves, prepared_);
+  if constexpr (Caches<typename C::caching_type>) // every request waits for a load
+    if (prepared_.work.tokens().count() == 0 && commit_.moves.moves_nothing()) return Begun::idle;
   prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
-  if constexpr (Caches<typename C::caching_type>) launch_writes(core_, commit_.moves, prepared_);
+  if constexpr (Caches<typename C::caching_type>) launch_writes(core_, commit_.moves, prepared_, now());
   if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
@@ -107,8 +108,8 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
   else
     accounts_.account(core_, decision_.claims, now(), policies_);
   if constexpr (Caches<typename C::caching_type>) {
-    finish_writes(core_, now(), transfer_.background_blocks);
-    offer_to_tier(core_, decision_.claims, now(), calls());
+    pass_iteration(core_, cost.duration, now(), commit_.moves, prepared_, transfer_.background_blocks, calls());
+    offer_to_tiers(core_, decision_.claims, now(), calls());
   }
   source_.accounted(parts(), start, cost.duration);
   accounts_.end_finished(core_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
@@ -132,7 +133,7 @@ Seconds BasicEngine<C>::next_due() const {
   if constexpr (C::delivery_type::deposits)
     for (const auto* list : {&core_.requests.running, &core_.requests.preempted})
       for (const Slot slot : *list) next = std::min(next, policies_.delivery.next_due(core_.row(slot)));
-  return next;
+  return std::min(next, next_load());
 }
 
 template <class C>

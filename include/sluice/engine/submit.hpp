@@ -11,7 +11,8 @@ namespace sluice {
 
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
-    : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks, config.tier),
+    : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks,
+            TierList{config.tier, std::move(config.lower_tiers)}),
       policies_(config),
       backend_(std::move(config.backend)) {}
 

@@ -6,6 +6,9 @@
 
 namespace engines {
 
+System vllm_offload() {
+  return simulated_entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
+}
 System lmcache() {
   return simulated_entry<sluice::Lmcache>("Lmcache",
                                           "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
@@ -13,8 +16,21 @@ System lmcache() {
 System hicache() {
   return simulated_entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
 }
+System hicache_back() {
+  return simulated_entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
+}
 System hicache_if_faster() {
   return simulated_entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
+}
+System kvbm() {
+  return simulated_entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
+}
+System mooncake_store() {
+  return simulated_entry<sluice::MooncakeStore>("MooncakeStore",
+                                                "Mooncake Store: a pool over RDMA, which evicts to an SSD");
+}
+System cake() {
+  return simulated_entry<sluice::Cake>("Cake", "Cake: computes a prefix's beginning while its end is loaded");
 }
 
 } // namespace engines

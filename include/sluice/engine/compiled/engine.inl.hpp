@@ -15,4 +15,4 @@
 #include "sluice/engine/core/proposal_check.inl.hpp"
 #include "sluice/engine/core/requests.inl.hpp"
 #include "sluice/engine/core/saved_states.inl.hpp"
-#include "sluice/engine/core/tier.inl.hpp"
+#include "sluice/engine/core/tiers.inl.hpp"

@@ -69,13 +69,6 @@ void grow(Core& core, Slot slot, Tokens tokens);
 /// A waiting or preempted request runs from now on.
 void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
 
-// tier.inl.hpp ------------------------------------------------------------------------------------------------------
-
-/// What the request finds on the device and in the tier, if it joined now. Returns whether that changed.
-bool find_below(Core& core, Slot slot, const View& view, const PolicyCalls& policies);
-/// A joining request's blocks come from the tier; the ledger and the block table have their room already.
-void load(Core& core, Slot slot, Moves& moves);
-
 // copies_ahead.inl.hpp ----------------------------------------------------------------------------------------------
 
 /// `target` with the clean copies that the host already has of layers that `target` keeps resident.

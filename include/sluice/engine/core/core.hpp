@@ -4,8 +4,8 @@
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/ids.hpp"
+#include "sluice/engine/core/caching_table.hpp"
 #include "sluice/engine/core/carry_over.hpp"
-#include "sluice/engine/core/host_tier.hpp"
 #include "sluice/engine/core/layout_table.hpp"
 #include "sluice/engine/core/lending.hpp"
 #include "sluice/engine/core/policy_table.hpp"
@@ -45,7 +45,7 @@ struct RequestTable {
 /// itself. All other code takes a `const Core&` (tests/architecture/writers_test.cpp).
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
-       LayerBlocks host, const Tier& below = {});
+       LayerBlocks host, const TierList& below = {});
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
   RequestRow& row(Slot slot) { return requests.row(slot); }
@@ -100,7 +100,7 @@ struct Core {
   std::uint32_t plan_serial = 1;
   Lending lending;
   PrefixReuse prefix; ///< used if Retention finds released blocks
-  HostTier tier;      ///< used if Caching caches
+  OwnedTiers tiers;   ///< used if Caching caches
 
   // State instead of events: that a request has finished survives a discarded decision.
   std::int64_t step = 0;

@@ -11,7 +11,7 @@
 namespace sluice {
 
 SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes,
-                         LayerBlocks device, LayerBlocks host, const Tier& below)
+                         LayerBlocks device, LayerBlocks host, const TierList& below)
     : policies(&table),
       limits(batch_limits),
       geometry(sizes),
@@ -23,7 +23,10 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
   plan.made_at_step = -1;
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
-  if (table.is.caches) tier = HostTier{below};
+  if (table.caching == nullptr) return;
+  const CachingTable& caching = *table.caching;
+  tiers = OwnedTiers(*caching.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);
+  if (caching.writes == Writes::evicted) prefix.note_overwritten();
 }
 
 SLUICE_INLINE const RequestRow* Core::find(RequestId id) const {
@@ -35,9 +38,8 @@ SLUICE_INLINE const RequestRow* Core::find(RequestId id) const {
 SLUICE_INLINE bool Core::finds_the_same(Slot slot) const {
   const RequestRow& request = row(slot);
   if (policies->is.finds_released && !prefix.finds_the_same(slot, request, limits.block_tokens)) return false;
-  if (!policies->is.caches) return true;
-  const std::span<const BlockKey> keys = prefix.loaded_keys(slot, request, limits.block_tokens);
-  return tier.find(keys) == keys.size();
+  if (policies->caching == nullptr) return true;
+  return tiers.calls().holds(*tiers, prefix.loaded_keys(slot, request, limits.block_tokens));
 }
 
 SLUICE_INLINE View Core::view(Seconds now) const {

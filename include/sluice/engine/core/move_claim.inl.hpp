@@ -63,7 +63,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
                                 hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
     moves.to_host += written;
-    if (request.loading.count() > 0) load(core, claim.slot, moves);
+    if (request.loading.count() > 0) core.policies->caching->tiers->load(core, claim.slot, moves, now);
     return;
   }
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);

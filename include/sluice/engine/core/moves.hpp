@@ -42,6 +42,9 @@ struct Moves {
     leaving = arriving = to_device = to_host = from_tier = to_tier = LayerBlocks{0};
     urgent_blocks = first_blocks = written_blocks = 0;
   }
+  [[nodiscard]] bool moves_nothing() const {
+    return streams.empty() && rebuilds.empty() && leaving.count() == 0 && urgent_blocks <= 0 && written_blocks <= 0;
+  }
   /// Names a stream for every slot: in real time everything that moves is a stream, not only the plan's.
   void name_every_stream(std::size_t slots) {
     for (std::size_t slot = stream_slots.size(); slot < slots; ++slot)

@@ -107,7 +107,8 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
       streams; // for a backend that moves real bytes, which cannot run with less room than they need
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
-    if (request.computed.count() == 0 || request.pending().count() != 1) return false; // not part of an iteration yet
+    if (request.computed.count() == 0 || request.pending().count() != 1 || request.waits)
+      return false; // not part of an iteration yet
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;

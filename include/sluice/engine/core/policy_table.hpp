@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/ids.hpp"
-#include "sluice/policy/caching/caching.hpp"
+#include "sluice/engine/core/caching_table.hpp"
 #include "sluice/policy/cost/work.hpp"
 #include "sluice/policy/relief/relief.hpp"
 #include "sluice/policy/retention/retention.hpp"
@@ -22,8 +22,6 @@ struct PolicyFacts {
   bool copies_ahead = false;      ///< Retention: full blocks get clean copies on the host
   bool keeps_hidden = false;      ///< Retention: running requests' hidden states are saved on the host
   bool finds_released = false;    ///< Retention: released blocks are found by their content
-  bool caches = false;            ///< Caching: all but NoCaching
-  bool waits_for_writes = false;  ///< Caching: an iteration ends when its writes to the tier have crossed
   bool streams_weights = false;   ///< Weights: all but ResidentWeights
   bool lends_weights = false;     ///< Weights: other engines of a node may use their memory
   bool real_time = false;         ///< Backend
@@ -47,9 +45,7 @@ struct PolicyTable {
   Kept (*on_reclaim)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerSet (*hidden_layers)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerBlocks (*copy_ahead)(const void* policies, const View& view, LayerBlocks idle) = nullptr;
-  Tokens (*write)(const void* policies, const View& view, const RequestRow& request) = nullptr; ///< Caching
-  Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
-  double (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  const CachingTable* caching = nullptr; ///< null if the engine caches nothing
   /// Seconds that an iteration of `work` computes, and the link, both as the planner predicts.
   double (*compute_s)(const void* policies, const Work& work, int layers) = nullptr;
   LinkCost (*link)(const void* policies) = nullptr;

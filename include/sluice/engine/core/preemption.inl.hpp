@@ -73,12 +73,14 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
 }
 
 SLUICE_INLINE void drop(Core& core, RequestRow& request) {
+  if (request.waits)
+    core.policies->caching->tiers->abandon(core, static_cast<Slot>(&request - core.requests.rows.data()));
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
     core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
   }
-  request.computed = request.slack = Tokens{0};
+  request.computed = request.slack = request.loading = request.meets = Tokens{0};
   request.blocks = TokenBlocks{0};
   request.holding = Holding{};
   request.resident_layers = core.geometry.layers;

@@ -50,14 +50,14 @@ class PrefixReuse {
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
-    const auto found = static_cast<std::size_t>((row.computed - row.loading).count() / block_tokens.count());
+    const auto found = static_cast<std::size_t>(row.found_on_device().count() / block_tokens.count());
     cache_.attach(entry.table, keys_of(slot, found));
   }
   /// The request takes blocks for `tokens` tokens of context.
   void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
-    cache_.extend(entry.table, blocks - entry.table.blocks.size());
+    cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
   }
   /// The request's first `computed` tokens have KV, which others can find from now on.
   void seal(Slot slot, Tokens computed, Tokens block_tokens) {
@@ -72,7 +72,7 @@ class PrefixReuse {
     const std::size_t found = cache_.find(keys.first(std::min(most, keys.size())));
     const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
     const Tokens device{static_cast<std::int64_t>(found) * block_tokens.count()};
-    return device == row.computed - row.loading &&
+    return device == row.found_on_device() &&
            Tokens{(held - static_cast<std::int64_t>(found)) * block_tokens.count()} - row.loading == row.slack;
   }
   /// The keys of the request's full blocks within its first `tokens` tokens.
@@ -81,7 +81,8 @@ class PrefixReuse {
   }
   /// The blocks that the request would load: `look_up` has made their keys.
   [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const {
-    const auto first = static_cast<std::size_t>((row.computed - row.loading).count() / block_tokens.count());
+    const Tokens before = row.meets.count() > 0 ? row.meets : row.computed - row.loading;
+    const auto first = static_cast<std::size_t>(before.count() / block_tokens.count());
     const auto count = static_cast<std::size_t>(row.loading.count() / block_tokens.count());
     return std::span<const BlockKey>(holdings_[index(slot)].keys).subspan(first, count);
   }
@@ -90,6 +91,11 @@ class PrefixReuse {
   /// The request releases its blocks; they can be found until another request overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
+
+  /// From now on it keeps the keys of blocks that could be found and are overwritten, until `forget_overwritten`.
+  void note_overwritten() { notes_overwritten_ = true; }
+  [[nodiscard]] std::span<const BlockKey> overwritten() const { return overwritten_; }
+  void forget_overwritten() { overwritten_.clear(); }
 
  private:
   struct Entry {
@@ -110,6 +116,8 @@ class PrefixReuse {
 
   PrefixCache cache_{TokenBlocks{0}};
   std::vector<Entry> holdings_;
+  std::vector<BlockKey> overwritten_;
+  bool notes_overwritten_ = false;
 };
 
 } // namespace sluice

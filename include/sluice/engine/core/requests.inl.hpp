@@ -5,6 +5,7 @@
 #include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/writers.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -21,7 +22,8 @@ SLUICE_INLINE void grow(Core& core, Slot slot, Tokens tokens) {
   const TokenBlocks blocks = request.blocks_after(tokens, block_tokens);
   request.slack += Tokens{(blocks - request.blocks).count() * block_tokens.count()} - tokens;
   request.blocks = blocks;
-  if (core.policies->is.finds_released) core.prefix.extend(slot, request.computed + tokens, block_tokens);
+  if (core.policies->is.finds_released)
+    core.prefix.extend(slot, request.computed + request.awaited() + tokens, block_tokens);
 }
 
 SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
@@ -30,8 +32,9 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
     if (request.times_preempted == 0) {
-      request.found = request.computed;
+      request.found = request.found_on_device() + request.loading;
       request.loaded = request.loading;
+      request.fetched = std::min(request.fetched, request.loading);
     }
   } else {
     std::erase(core.requests.preempted, slot);
@@ -176,8 +179,8 @@ SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, cons
   for (const Claim& claim : claims) {
     RequestRow& request = core.row(claim.slot);
     if (request.phase == Phase::running) continue;
-    if (core.policies->is.caches)
-      changed = detail::find_below(core, claim.slot, view, policies) || changed;
+    if (core.policies->caching != nullptr)
+      changed = core.policies->caching->tiers->look_up(core, claim.slot, view, policies) || changed;
     else
       changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
   }

@@ -53,17 +53,23 @@ void let_return(Core& core, Slot slot, bool may_return);
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);
 
-// The tier below the device, for engines whose Caching caches -------------------------------------------------------
+// The tiers below the device, for engines whose Caching caches (engine/caching.hpp) ----------------------------------
 
-/// Offers to the tier what Caching wants it to have of these requests, after their iteration.
-void offer_to_tier(Core& core, std::span<const Claim> claims, Seconds now, const PolicyCalls& policies);
-/// Blocks that were offered since the last iteration cross the link with the prepared one.
-void launch_writes(Core& core, Moves& moves, Prepared& prepared);
-/// An iteration has run, and `background_blocks` layer blocks have not crossed the link: the others are in the tier.
-void finish_writes(Core& core, Seconds now, double background_blocks);
-/// No iteration has run for a while: writes have crossed an idle link, first `background_blocks`, then blocks that were
-/// offered. Returns the layer blocks that have not crossed.
-[[nodiscard]] double write_while_idle(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies);
+/// Offers to the first tier what Caching wants it to have of these requests, after their iteration.
+void offer_to_tiers(Core& core, std::span<const Claim> claims, Seconds now, const PolicyCalls& policies);
+/// Blocks that were offered since the last iteration, or overwritten, cross the link with the prepared one.
+void launch_writes(Core& core, Moves& moves, Prepared& prepared, Seconds now);
+/// An iteration of `duration` has run until `now`, and `background_blocks` layer blocks have not crossed the link: the
+/// others are in the first tier. Loads that requests wait for have had the rest of the link.
+void pass_iteration(Core& core, Seconds duration, Seconds now, const Moves& moves, const Prepared& prepared,
+                    double background_blocks, const PolicyCalls& policies);
+/// No iteration has run until `now`: loads have crossed an idle link, and so have first `background_blocks`, then
+/// blocks that were offered. Returns the layer blocks that have not crossed.
+[[nodiscard]] double pass_idle_time(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies);
+/// From now on the engine's tiers are those of another engine of its node.
+void share_tiers(Core& core, const Tiers& of);
+/// When the next load ends that a request waits for, if no iteration runs until then; infinite if there is none.
+[[nodiscard]] Seconds next_load(const Core& core);
 
 // When requests come and go -----------------------------------------------------------------------------------------
 
@@ -112,5 +118,4 @@ void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
 #include "sluice/engine/core/preemption.inl.hpp"   // IWYU pragma: keep
 #include "sluice/engine/core/requests.inl.hpp"     // IWYU pragma: keep
 #include "sluice/engine/core/saved_states.inl.hpp" // IWYU pragma: keep
-#include "sluice/engine/core/tier.inl.hpp"         // IWYU pragma: keep
 #endif

@@ -53,6 +53,9 @@ class BasicNode {
     /// The rate of all lanes to the devices together; infinite: each engine has its own bus.
     BytesPerSecond bus{std::numeric_limits<double>::infinity()};
     std::array<int, count> priorities{}; ///< the lowest lends its memory first
+    /// Engines that cache have one set of tiers, the first one's: host memory or a pool that all of them reach, each
+    /// over its own link.
+    bool shares_tiers = false;
   };
 
   /// Makes a node; the error says what is wrong with the configuration of one of its engines.
@@ -85,6 +88,7 @@ class BasicNode {
       : config_(std::move(config)), engines_(std::move(engines)), bus_(count, config_.bus) {
     now_.has_work.resize(count);
     now_.runs.resize(count);
+    if (config_.shares_tiers) share_tiers();
   }
 
   [[nodiscard]] Seconds now() const { return at_; }
@@ -139,6 +143,12 @@ class BasicNode {
 
   /// Starts every iteration that can start now. Call it after arrivals and after `advance`.
   void launch() {
+    if (config_.shares_tiers)
+      each([&]<std::size_t I>() { // what an idle engine has written, others find
+        if (bus_[I].under_way()) return;
+        std::get<I>(engines_).idle_until(at_);
+        std::get<I>(engines_).move_idle_blocks();
+      });
     for (bool began = true; began;) {
       began = false;
       each([&]<std::size_t I>() {
@@ -147,8 +157,15 @@ class BasicNode {
     }
     divide();
   }
-  /// The next event without an arrival; infinite if no iteration runs.
-  [[nodiscard]] Seconds next_event() const { return bus_.next_change(at_); }
+  /// The next event without an arrival; infinite if no iteration runs and no request waits for a load.
+  [[nodiscard]] Seconds next_event() const {
+    Seconds next = bus_.next_change(at_);
+    each([&]<std::size_t I>() {
+      const Seconds loaded = bus_[I].under_way() ? never_due : std::get<I>(engines_).next_load();
+      if (loaded > at_) next = std::min(next, loaded);
+    });
+    return next;
+  }
   /// Advances the clock to `when`, at most `next_event()`, and finishes the iterations that end by then.
   void advance(Seconds when) {
     at_ = std::max(at_, when);
@@ -176,6 +193,19 @@ class BasicNode {
   static void with(std::size_t engine, Call&& call) {
     each([&]<std::size_t I>() {
       if (I == engine) call.template operator()<I>();
+    });
+  }
+
+  void share_tiers() {
+    const Tiers* first = nullptr;
+    each([&]<std::size_t I>() {
+      if constexpr (Caches<typename engine_type<I>::caching_type>) {
+        auto& engine = std::get<I>(engines_);
+        if (first == nullptr)
+          first = &engine.tiers();
+        else
+          engine.share_tiers(*first);
+      }
     });
   }
 

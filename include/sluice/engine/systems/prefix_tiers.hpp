@@ -1,39 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-// Systems that keep shared prefixes in host memory: LMCache and SGLang's HiCache.
+// Systems that keep shared prefixes below the device: vLLM's offloading connector, LMCache, HiCache, KVBM, Mooncake.
 #pragma once
 
+#include "sluice/engine/caching.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/meet_in_the_middle.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 
 namespace sluice {
+
+/// vLLM's offloading connector (vllm/v1/kv_offload, defaults): full blocks of prompts (`offload_prompt_only`) go to the
+/// host behind the computation, and from there to every lower tier. A request whose prefix is below the device waits
+/// until all of it has arrived; what is on a disk goes to the host first.
+struct VllmOffloadRule : WriteThrough {
+  constexpr VllmOffloadRule() {
+    saves_answers = false;
+    mode = LoadMode::ahead;
+  }
+};
 
 /// LMCache's CPU backend under vLLM (v1 connector, defaults): whole chunks of 256 tokens of prompts
 /// (`save_decode_cache` is false), written and loaded in the step itself (`use_layerwise` is false), so that an
 /// iteration waits for both.
 struct LmcacheRule : BasicWriteThrough<Writes::waited> {
-  constexpr LmcacheRule()
-      : BasicWriteThrough{.chunk = Tokens{256}, .least = Tokens{1}, .saves_answers = false, .layerwise = false} {}
+  constexpr LmcacheRule() {
+    chunk = Tokens{256};
+    saves_answers = false;
+    mode = LoadMode::whole;
+  }
 };
 
-/// SGLang's HiCache with `write_through` (after the first use): pages of prompts and answers go to the host in the
-/// background, and come back from 10 tokens on (`load_back_threshold`), layer by layer beside the computation.
-struct HiCacheRule : WriteThrough {
-  constexpr HiCacheRule()
-      : BasicWriteThrough{.chunk = Tokens{1}, .least = Tokens{10}, .saves_answers = true, .layerwise = true} {}
+/// SGLang's HiCache: pages of prompts and answers come back from 10 tokens on (`load_back_threshold`), layer by layer
+/// beside the computation. From a storage below the host they are prefetched from 256 tokens on, for at most 1 s and
+/// 0.25 s per 1,024 tokens (`timeout`). `Writes::behind` is `write_through` (after the first use), `Writes::evicted`
+/// `write_back`.
+template <Writes W>
+struct BasicHiCacheRule : BasicWriteThrough<W> {
+  constexpr BasicHiCacheRule() {
+    this->least = Tokens{10};
+    this->least_fetched = Tokens{256};
+    this->patience = Seconds{1};
+    this->patience_per_token = Seconds{0.25 / 1024};
+  }
+};
+using HiCacheRule = BasicHiCacheRule<Writes::behind>;
+
+/// NVIDIA Dynamo's KVBM: every block goes to the host, and from there to the disk when it is used a second time.
+/// Requests wait for what they load.
+struct KvbmRule : BasicWriteThrough<Writes::behind, Feed::used_again> {
+  constexpr KvbmRule() { mode = LoadMode::ahead; }
 };
 
-/// vLLM's prefix caching with LMCache's host memory.
+/// Mooncake Store: the first tier is a pool of the hosts' memory, reached over RDMA; what it evicts goes to an SSD.
+struct MooncakeStoreRule : BasicWriteThrough<Writes::behind, Feed::evicted> {
+  constexpr MooncakeStoreRule() { mode = LoadMode::ahead; }
+  /// The host's memory as a pool, behind a network adapter of 200 Gb/s each way, one per device.
+  [[nodiscard]] static Tier pooled(Tier host) {
+    host.read_rate = host.write_rate = BytesPerSecond{25e9};
+    host.latency = Seconds{10e-6};
+    return host;
+  }
+};
+
+/// vLLM's prefix caching with its own offloading connector.
+using VllmOffload = With<VllmPrefixCaching, VllmOffloadRule>;
+/// The same scheduler with LMCache's host memory.
 using Lmcache = With<VllmPrefixCaching, LmcacheRule>;
-/// The same scheduler with HiCache's host memory: the two differ in the host memory only.
+/// The same scheduler with HiCache's host memory: all differ in the tiers only.
 using HiCache = With<VllmPrefixCaching, HiCacheRule>;
+/// HiCache that writes what the device overwrites.
+using HiCacheBack = With<VllmPrefixCaching, BasicHiCacheRule<Writes::evicted>>;
 /// HiCache that loads only what is faster to load than to compute, as proposed for vLLM (vllm#35343).
 using HiCacheIfFaster = With<VllmPrefixCaching, IfFaster<HiCacheRule>>;
+/// The same scheduler with KVBM's tiers.
+using Kvbm = With<VllmPrefixCaching, KvbmRule>;
+/// The same scheduler with Mooncake's pool.
+using MooncakeStore = With<VllmPrefixCaching, MooncakeStoreRule>;
+/// Cake's cut: one part of a found prefix is loaded while the other is computed, so that both take equally long.
+using Cake = With<VllmPrefixCaching, MeetInTheMiddle<WriteThrough>>;
 
 #ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<VllmOffload::composition>;
 extern template class BasicEngine<Lmcache::composition>;
 extern template class BasicEngine<HiCache::composition>;
+extern template class BasicEngine<HiCacheBack::composition>;
 extern template class BasicEngine<HiCacheIfFaster::composition>;
+extern template class BasicEngine<Kvbm::composition>;
+extern template class BasicEngine<MooncakeStore::composition>;
+extern template class BasicEngine<Cake::composition>;
 #endif
 
 } // namespace sluice

@@ -42,7 +42,7 @@ class ClaimBuilder {
 
   /// A running request stays in the batch.
   void keep(Slot slot) {
-    const std::int64_t tokens = take(view_.row(slot).pending().count());
+    const std::int64_t tokens = take(view_.row(slot).ready().count());
     proposal_.claims.push_back({slot, Tokens{tokens}, Tokens{0}, true});
   }
 
@@ -50,6 +50,7 @@ class ClaimBuilder {
   /// then wait too, otherwise the order would have no effect.
   bool join(Slot slot, bool required) {
     if (full()) return false;
+    if (view_.row(slot).waits) return true; // for a tier's blocks: the requests behind it need not wait
     const std::int64_t pending = view_.row(slot).pending().count();
     if constexpr (B == Batching::prefill_first) {
       // Only a prompt longer than any budget is split.

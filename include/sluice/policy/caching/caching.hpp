@@ -4,9 +4,12 @@
 
 #include "sluice/core/contract.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <concepts>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace sluice {
@@ -14,15 +17,35 @@ namespace sluice {
 /// What a request that would join finds of its context.
 struct FoundPrefix {
   Tokens device{0}; ///< whose KV is on the device
-  Tokens below{0};  ///< whose KV only the tier has, directly after those
+  Tokens below{0};  ///< whose KV only the first tier has, directly after those
+  Tokens lower{0};  ///< directly after those: whose KV some tier has, in part only a lower one
 };
 
-/// What a request loads of the tokens that only the tier has.
+/// What a request loads of the tokens that the device does not have.
 struct Reuse {
-  Tokens tokens{0};      ///< how many, from the first on, in whole blocks; the rest is computed. 0: none
-  bool layerwise = true; ///< each layer waits for its own blocks; otherwise the first layer waits for all of them
+  Tokens tokens{0}; ///< how many of `below`, from the first on, in whole blocks; the rest is computed. 0: none
+  LoadMode mode = LoadMode::layerwise;
+  Tokens skipped{0}; ///< with LoadMode::beside: these of `below` are computed, and the load begins behind them
+  /// How many of `lower` are brought to the first tier before that, in whole blocks. The request waits outside the
+  /// batch until they have arrived, and is asked again then; a request does this once.
+  Tokens fetched{0};
+  Seconds patience{std::numeric_limits<double>::infinity()}; ///< for these: then it goes on with what has arrived
 
   friend constexpr bool operator==(const Reuse&, const Reuse&) = default;
+};
+
+/// When the first tier gets blocks of the device.
+enum class Writes : std::uint8_t {
+  behind,  ///< when they are computed; they cross while the link is idle
+  waited,  ///< when they are computed; the iteration ends when they have crossed
+  evicted, ///< when the device overwrites them; the iteration ends when they have crossed
+};
+
+/// Which blocks a lower tier gets from the one above it.
+enum class Feed : std::uint8_t {
+  written,    ///< all, when the tier above has them
+  evicted,    ///< those that the tier above evicts
+  used_again, ///< those that requests use a second time while the tier above has them
 };
 
 /// `P` says whether it ever caches anything.
@@ -33,17 +56,15 @@ concept StatesCaching = requires {
 template <class P>
 concept Caches = StatesCaching<P> && bool(P::caches);
 
-/// `P` says whether an iteration waits for what it writes.
+/// `P` says when tiers get blocks.
 template <class P>
-concept StatesWaiting = requires {
-  typename std::bool_constant<P::waits_for_writes>;
+concept StatesWrites = requires {
+  typename std::integral_constant<Writes, P::writes>;
 };
-
-/// False for policies that cache nothing.
 template <class P>
-inline constexpr bool waits_for_writes = false;
-template <StatesWaiting P>
-inline constexpr bool waits_for_writes<P> = P::waits_for_writes;
+concept StatesFeed = requires {
+  typename std::integral_constant<Feed, P::feed>;
+};
 
 /// `P` says how much of a request the tier gets.
 template <class P>
@@ -73,24 +94,40 @@ concept HasWorth = requires(const P& policy, const View& view, const RequestRow&
   requires std::same_as<decltype(policy.worth(view, row)), double>;
 };
 
-/// Which KV outlives its request in the tier below the device (host memory), and what of it comes back.
+/// `P` reaches the first tier in another way than over the device's link alone: `P::pooled(host)`.
+template <class P>
+concept PoolsHosts = requires(const Tier& host) {
+  requires std::same_as<decltype(P::pooled(host)), Tier>;
+};
+/// The host's memory as `P` reaches it.
+template <class P>
+[[nodiscard]] Tier reached_by(const Tier& host) {
+  if constexpr (PoolsHosts<P>)
+    return P::pooled(host);
+  else
+    return host;
+}
+
+/// Which KV outlives its request in tiers below the device (host memory, an SSD, a pool), and what of it comes back.
 ///
 ///  1. `P::role` is `roles::Caching`.
 ///  2. `P::caches`: false caches nothing, and the engine has no tier. The following are then absent.
-///  3. `P::waits_for_writes`: whether an iteration ends only when its writes have crossed the link. Otherwise they
-///     cross while the link is idle, and a block can be found when it has arrived.
-///  4. `write(view, row)`: how many of the oldest tokens of the request the tier should have, asked after each of its
-///     iterations; the engine writes the full blocks of those with KV that the tier does not have.
-///  5. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
-///     The answer depends on nothing but the arguments. A second request that would load the same blocks in the same
-///     iteration waits for the next one, and finds them on the device: one load serves all.
-///  6. `worth(view, row)`: of the request's blocks when they are stored, for a tier with `Replacement::least_worth`.
+///  3. `P::writes`: when the first tier gets blocks. A block can be found when it has arrived.
+///  4. `P::feed`: which of them the next tier gets, and so on.
+///  5. `write(view, row)`: how many of the oldest tokens of the request the first tier should have, asked after each of
+///     its iterations; the engine writes the full blocks of those with KV that the tier does not have. Not asked with
+///     `Writes::evicted`.
+///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
+///     The answer depends on nothing but the arguments. One load serves all: a second request that would load the same
+///     blocks waits for the first one's load, and finds them on the device.
+///  7. `worth(view, row)`: of the request's blocks when they are stored, for a tier with `Replacement::least_worth`.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
 /// with a tier needs.
 template <class P>
 concept Caching = PlaysRole<P, roles::Caching> && StatesCaching<P> &&
-    (Caches<P> ? HasWrite<P>&& HasReuse<P>&& HasWorth<P>&& StatesWaiting<P> : !NamesWrite<P> && !NamesReuse<P>);
+    (Caches<P> ? HasWrite<P>&& HasReuse<P>&& HasWorth<P>&& StatesWrites<P>&& StatesFeed<P>
+               : !NamesWrite<P> && !NamesReuse<P>);
 
 template <>
 struct Contract<roles::Caching> {
@@ -102,8 +139,11 @@ struct Contract<roles::Caching> {
     static_assert(StatesCaching<P>, "sluice: this Caching policy needs `static constexpr bool caches = true;` (or "
                                     "false, and no hooks)");
     if constexpr (Caches<P>) {
-      static_assert(StatesWaiting<P>,
-                    "sluice: this Caching policy needs `static constexpr bool waits_for_writes = false;` (or true)");
+      static_assert(
+          StatesWrites<P>,
+          "sluice: this Caching policy needs `static constexpr Writes writes = Writes::behind;` (or another)");
+      static_assert(StatesFeed<P>,
+                    "sluice: this Caching policy needs `static constexpr Feed feed = Feed::written;` (or another)");
       static_assert(HasWrite<P>,
                     "sluice: this Caching policy needs `Tokens write(const View&, const RequestRow&) const`");
       static_assert(HasReuse<P>,

@@ -3,12 +3,7 @@
 #pragma once
 
 #include "sluice/policy/caching/caching.hpp"
-#include "sluice/policy/cost/rebuild.hpp"
-#include "sluice/policy/cost/work.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
-
-#include <array>
-#include <span>
+#include "sluice/policy/caching/load_time.hpp"
 
 namespace sluice {
 
@@ -19,16 +14,10 @@ template <Caches Base>
 struct IfFaster : Base {
   template <class Cost>
   Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& cost) const {
-    const Reuse reuse = Base::reuse(view, row, found, cost);
-    if (reuse.tokens.count() == 0) return reuse;
-    const std::array chunk{ChunkWork{reuse.tokens, found.device}};
-    Work work;
-    work.chunks = chunk;
-    const double computed_s = compute_time(cost, work, view.geometry.layers).count();
-    const BlockLink link = block_link(cost.link(), view.geometry);
-    const double blocks = static_cast<double>(blocks_for(reuse.tokens, view.limits.block_tokens).count()) *
-                          static_cast<double>(view.geometry.layers);
-    return blocks / link.blocks_per_s < computed_s ? reuse : Reuse{Tokens{0}, reuse.layerwise};
+    Reuse reuse = Base::reuse(view, row, found, cost);
+    const Seconds computed = compute_time_of(view, cost, reuse.tokens, found.device);
+    if (!(load_time(view, cost, reuse.tokens) < computed)) reuse.tokens = Tokens{0};
+    return reuse;
   }
 };
 

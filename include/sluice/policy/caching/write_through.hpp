@@ -8,26 +8,25 @@
 
 namespace sluice {
 
-/// Whether an iteration waits for its writes.
-enum class Writes : bool {
-  behind, ///< they cross while the link is idle
-  waited, ///< the iteration ends when they have crossed
-};
-
-/// Copies KV to the host as soon as a block is full, and loads everything that the host has. The host then holds all
-/// that the device holds and more, so an eviction from the device moves nothing.
+/// Copies KV to the first tier as soon as a block is full, and loads everything that the tiers have. The first tier
+/// then holds all that the device holds and more, so an eviction from the device moves nothing. With `Writes::evicted`
+/// the same for a tier that gets what the device overwrites (write-back).
 ///
 /// The constants of several systems are its values (engine/systems/prefix_tiers.hpp).
-template <Writes writes>
+template <Writes W, Feed F = Feed::written>
 struct BasicWriteThrough {
   using role = roles::Caching;
   static constexpr bool caches = true;
-  static constexpr bool waits_for_writes = writes == Writes::waited;
+  static constexpr Writes writes = W;
+  static constexpr Feed feed = F;
 
-  Tokens chunk{1};           ///< whole chunks of so many tokens are written and loaded, never less than a block
-  Tokens least{1};           ///< fewer tokens are computed and not loaded
-  bool saves_answers = true; ///< otherwise only prompts are written
-  bool layerwise = true;     ///< as in `Reuse`
+  Tokens chunk{1};                     ///< whole chunks of so many tokens are written and loaded, at least a block
+  Tokens least{1};                     ///< fewer tokens are computed and not loaded
+  bool saves_answers = true;           ///< otherwise only prompts are written
+  LoadMode mode = LoadMode::layerwise; ///< of loads from the first tier
+  Tokens least_fetched{1};             ///< fewer tokens of lower tiers are computed
+  Seconds patience{std::numeric_limits<double>::infinity()}; ///< a fetch from a lower tier takes at most this,
+  Seconds patience_per_token{0};                             ///< and this for each of its tokens
 
   Tokens write(const View& /*view*/, const RequestRow& row) const {
     const Tokens all = saves_answers ? row.context() : row.spec.prompt;
@@ -35,9 +34,15 @@ struct BasicWriteThrough {
   }
   template <class Cost>
   Reuse reuse(const View& /*view*/, const RequestRow& /*row*/, const FoundPrefix& found, const Cost& /*cost*/) const {
-    const Tokens end{(found.device + found.below).count() / chunk.count() * chunk.count()};
-    const Tokens tokens = std::max(Tokens{0}, end - found.device);
-    return {tokens < least ? Tokens{0} : tokens, layerwise};
+    const auto whole = [&](Tokens end, Tokens begin, Tokens at_least) {
+      const Tokens tokens = std::max(Tokens{0}, Tokens{end.count() / chunk.count() * chunk.count()} - begin);
+      return tokens < at_least ? Tokens{0} : tokens;
+    };
+    const Tokens below = found.device + found.below;
+    Reuse reuse{whole(below, found.device, least), mode};
+    reuse.fetched = whole(below + found.lower, below, least_fetched);
+    reuse.patience = patience + static_cast<double>(reuse.fetched.count()) * patience_per_token;
+    return reuse;
   }
   double worth(const View& /*view*/, const RequestRow& /*row*/) const { return 0; }
 };

@@ -145,13 +145,14 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   };
   std::vector<Job> turns;
   std::vector<WeightedSample> first, later, jobs;
-  std::int64_t prompt = 0, found = 0, loaded = 0;
+  std::int64_t prompt = 0, found = 0, loaded = 0, fetched = 0;
   for (const RequestRecord& request : state.requests) {
     if (!request.known) continue;
     if (request.outcome == Outcome::served) {
       prompt += request.prompt.count();
       found += request.found.count();
       loaded += request.loaded.count();
+      fetched += request.fetched;
     }
     if (request.session == 0) continue;
     if (request.started()) (request.turn == 0 ? first : later).push_back({request.ttft().count(), 1});
@@ -160,6 +161,7 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   }
   m.found_share = share(found, prompt);
   m.loaded_share = share(loaded, prompt);
+  m.fetched_share = share(fetched, prompt);
   std::sort(turns.begin(), turns.end(), [](const Job& a, const Job& b) { return a.session < b.session; });
   for (std::size_t i = 0; i < turns.size();) {
     Job job = turns[i];

@@ -44,7 +44,8 @@ struct RequestRecord {
   Tokens found{0};  ///< prompt tokens whose KV was found when the request first joined
   Tokens loaded{0}; ///< the part of them that came from the tier
   Outcome outcome = Outcome::unfinished;
-  bool known = false; ///< false for an id that no event named
+  bool known = false;       ///< false for an id that no event named
+  std::int32_t fetched = 0; ///< tokens of `loaded` that a lower tier had
 
   [[nodiscard]] bool started() const { return delivered.count() > 0; }
   [[nodiscard]] Seconds ttft() const { return first - arrival; }
@@ -150,6 +151,7 @@ struct Summary {
     record.outcome = Outcome::served;
     record.found = row.found;
     record.loaded = row.loaded;
+    record.fetched = static_cast<std::int32_t>(row.fetched.count());
     if (row.generated.count() > 0) record.output = row.generated;
     state.last_event = std::max(state.last_event, event.now);
   }

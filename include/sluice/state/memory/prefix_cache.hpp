@@ -71,12 +71,14 @@ class PrefixCache {
     }
     table.sealed = keys.size();
   }
-  /// Adds `count` free blocks to the table; their old content can no longer be found.
-  void extend(Table& table, std::size_t count) {
+  /// Adds `count` free blocks to the table; their old content can no longer be found. If `overwritten` is not null, the
+  /// keys of blocks that could be found are added to it.
+  void extend(Table& table, std::size_t count, std::vector<BlockKey>* overwritten = nullptr) {
     SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
     for (; count > 0; --count) {
       const std::uint32_t block = blocks_[ends()].after;
       unlink(block);
+      if (overwritten != nullptr && blocks_[block].findable) overwritten->push_back(blocks_[block].key);
       forget(block);
       blocks_[block].holders = 1;
       table.blocks.push_back(block);

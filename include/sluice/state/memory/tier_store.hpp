@@ -5,30 +5,17 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/key_index.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/content.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sluice {
-
-/// Which blocks leave a full tier first.
-enum class Replacement : std::uint8_t {
-  least_recent,   ///< LRU
-  least_frequent, ///< LFU: the least used block; among equals the least recent. Evicted blocks' uses are forgotten
-  adaptive,       ///< ARC (Megiddo and Modha, FAST 2003), as vLLM's offloading manager has it
-  least_worth, ///< the leaf of the prefix tree with the lowest worth that a caller gives; among equals the least recent
-};
-
-constexpr std::string_view name(Replacement replacement) {
-  constexpr std::string_view names[] = {"LRU", "LFU", "ARC", "worth"};
-  return names[static_cast<std::size_t>(replacement)];
-}
 
 /// The keys of blocks in one tier: no data, no time. Simulated tiers and real ones have the same.
 ///

@@ -21,6 +21,14 @@ enum class Phase : std::uint8_t {
   ended,     ///< its last token exists; the row will be reused
 };
 
+/// How the load of a request's KV from a tier and its computation share time.
+enum class LoadMode : std::uint8_t {
+  layerwise, ///< in the request's first iteration: each layer waits for its own blocks
+  whole,     ///< in its first iteration: the first layer waits for all of them
+  ahead,  ///< before its first iteration: it holds its place in the batch and computes nothing until all have arrived
+  beside, ///< while the tokens before the loaded ones are computed, in as many iterations as that takes
+};
+
 /// A live request.
 ///
 /// The *context* is prompt + generated: the tokens that exist. `computed` of them have KV. The others are `pending`:
@@ -30,6 +38,8 @@ struct RequestRow {
   RequestId id{};                   ///< one per submission, never reused
   Phase phase = Phase::waiting;     ///< waiting, running, preempted or ended
   bool may_return = false;          ///< preempted, and Relief lets it return
+  bool waits = false;               ///< until a tier's blocks have arrived: outside the batch, or in it without tokens
+  bool has_fetched = false;         ///< it has waited for a lower tier's blocks
   std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
 
   RequestSpec spec;                 ///< the user's request
@@ -56,15 +66,28 @@ struct RequestRow {
   std::int64_t missed = 0;   ///< TBT deadlines missed by the tokens that have reached the user (docs/metrics.md)
 
   // Of prefix caching, read only when the request joins.
-  Tokens found{0};             ///< prompt tokens whose KV was found when it first joined (prefix caching)
-  Tokens loading{0};           ///< the last of `computed` that it loads from the tier when it joins
-  bool loads_layerwise = true; ///< each layer waits for its own blocks of these
-  Tokens loaded{0};            ///< part of `found` that was loaded from the tier
+  Tokens found{0};   ///< prompt tokens whose KV was found when it first joined (prefix caching)
+  Tokens loading{0}; ///< it loads these from the tier when it joins: the last of `computed`, or those after `meets`
+  Tokens loaded{0};  ///< part of `found` that was loaded from the first tier
+  Tokens fetched{0}; ///< part of `loaded` that a lower tier had
+  LoadMode load_mode = LoadMode::layerwise; ///< of `loading`
+  /// With LoadMode::beside, how many tokens have KV when it needs the loaded ones, which count as `computed` from then
+  /// on; 0 if it needs none.
+  Tokens meets{0};
 
   /// The number of tokens that exist: prompt and generated.
   [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
   /// How many of them have no KV.
   [[nodiscard]] constexpr Tokens pending() const { return context() - computed; }
+  /// How many of these can be computed now: fewer if KV that a tier has must arrive before.
+  [[nodiscard]] constexpr Tokens ready() const {
+    if (meets.count() > 0) return meets - computed;
+    return waits ? Tokens{0} : pending();
+  }
+  /// Tokens that have room on the device, and KV only from a later iteration on.
+  [[nodiscard]] constexpr Tokens awaited() const { return meets.count() > 0 ? loading : Tokens{0}; }
+  /// Of `computed`, what is on the device, for a request that does not run.
+  [[nodiscard]] constexpr Tokens found_on_device() const { return meets.count() > 0 ? computed : computed - loading; }
   /// Generated tokens that the user has not got: they cover a pause.
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
   /// Tokens still to generate. Only an oracle knows it: only policies that say so may use it.

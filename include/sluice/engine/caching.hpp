@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// caching: the tiers of engines whose Caching policy caches. Include it where such an engine is composed.
+#pragma once
+
+#include "sluice/engine/core/tiers.hpp"
+#include "sluice/engine/policies.hpp"
+
+#ifndef SLUICE_COMPILED
+#include "sluice/engine/core/tiers.inl.hpp" // IWYU pragma: keep
+#endif
+
+namespace sluice {
+
+/// Rejected: the tiers in every engine's core, which was a tenth of the templates of a program that caches nothing.
+template <class C>
+  requires Caches<typename C::caching_type>
+struct CachingCode<C> {
+  using Policy = typename C::caching_type;
+  static const Policies<C>& of(const void* policies) { return *static_cast<const Policies<C>*>(policies); }
+  static std::string name() { return type_name<Policy>(); }
+
+  static constexpr CachingTable table{
+      .tiers = &tier_calls,
+      .writes = Policy::writes,
+      .feed = Policy::feed,
+      .write =
+          [](const void* policies, const View& view, const RequestRow& request) {
+            return asked(name, [&] { return of(policies).caching.write(view, request); });
+          },
+      .reuse =
+          [](const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) {
+            return asked(name,
+                         [&] { return of(policies).caching.reuse(view, request, found, of(policies).predictor()); });
+          },
+      .worth =
+          [](const void* policies, const View& view, const RequestRow& request) {
+            return asked(name, [&] { return of(policies).caching.worth(view, request); });
+          }};
+};
+
+} // namespace sluice

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// CachingTable: what the core asks an engine's Caching policy and its tiers. Engines that cache nothing have none, and
+// no code of it.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/policy/caching/caching.hpp"
+#include "sluice/state/memory/tier.hpp"
+#include "sluice/state/view/view.hpp"
+#include "sluice/workload/content.hpp"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+struct Core;
+struct Moves;
+struct PolicyCalls;
+class Tiers; // engine/core/tiers.hpp
+
+/// The tiers of an engine, as its configuration has them.
+struct TierList {
+  Tier first;
+  std::vector<Tier> lower; ///< from the second on
+};
+
+/// The core's calls of the tiers, for code that engines without tiers compile as well.
+struct TierCalls {
+  Tiers* (*make)(const TierList& tiers, Bytes token_block, Feed feed) = nullptr;
+  Tiers* (*copy)(const Tiers& tiers) = nullptr;
+  void (*destroy)(Tiers* tiers) = nullptr;
+  /// What a request finds on the device and in the tiers if it joins now. Returns whether its row changed.
+  bool (*look_up)(Core& core, Slot slot, const View& view, const PolicyCalls& policies) = nullptr;
+  /// A joining request's blocks come from the first tier; the ledger and the block table have their room already.
+  void (*load)(Core& core, Slot slot, Moves& moves, Seconds now) = nullptr;
+  /// A request that waits for a tier's blocks leaves.
+  void (*abandon)(Core& core, Slot slot) = nullptr;
+  /// Whether the first tier has all of these blocks.
+  bool (*holds)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
+  /// Token blocks that were launched to the first tier and have not crossed the link.
+  double (*on_link)(const Tiers& tiers) = nullptr;
+};
+
+/// What a Caching policy says. The functions take `policies`, the engine's `Policies` object, as their first argument.
+struct CachingTable {
+  const TierCalls* tiers = nullptr;
+  Writes writes = Writes::behind;
+  Feed feed = Feed::written;
+  Tokens (*write)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
+  double (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+};
+
+/// Owns the tiers of a core, or nothing. A copy has copies of the tiers, also of those that engines of a node share.
+class OwnedTiers {
+ public:
+  OwnedTiers() = default;
+  OwnedTiers(const TierCalls& calls, const TierList& tiers, Bytes token_block, Feed feed)
+      : calls_(&calls), tiers_(calls.make(tiers, token_block, feed)) {}
+  OwnedTiers(const OwnedTiers& other)
+      : calls_(other.calls_), tiers_(other.tiers_ == nullptr ? nullptr : other.calls_->copy(*other.tiers_)) {}
+  OwnedTiers(OwnedTiers&& other) noexcept : calls_(other.calls_), tiers_(std::exchange(other.tiers_, nullptr)) {}
+  OwnedTiers& operator=(OwnedTiers other) noexcept {
+    std::swap(calls_, other.calls_);
+    std::swap(tiers_, other.tiers_);
+    return *this;
+  }
+  ~OwnedTiers() {
+    if (tiers_ != nullptr) calls_->destroy(tiers_);
+  }
+
+  Tiers& operator*() { return *tiers_; }
+  const Tiers& operator*() const { return *tiers_; }
+  Tiers* operator->() { return tiers_; }
+  const Tiers* operator->() const { return tiers_; }
+  [[nodiscard]] const TierCalls& calls() const { return *calls_; }
+
+ private:
+  const TierCalls* calls_ = nullptr;
+  Tiers* tiers_ = nullptr;
+};
+
+} // namespace sluice

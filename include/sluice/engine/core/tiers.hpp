@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiers: the memories below an engine's device: which blocks they have, and which are on their way to or from them.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/engine/core/caching_table.hpp"
+#include "sluice/state/memory/tier.hpp"
+#include "sluice/state/memory/tier_store.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// One tier's blocks and its channel, which serves one transfer after another in each direction.
+struct TierLevel {
+  /// Blocks that arrive at `end`.
+  struct Coming {
+    Seconds end{0};
+    std::vector<BlockKey> keys;
+    double worth = 0;
+  };
+
+  Tier facts;
+  TierStore store;
+  Seconds reads_until{0}, writes_until{0};
+  std::vector<Coming> coming;                ///< in the order of their ends
+  std::int64_t written = 0, read_blocks = 0; ///< blocks that have used the channel, or will
+};
+
+/// Blocks move in three ways; a block can be found when it has arrived.
+///
+/// - Writes to the first tier cross the link in the order in which they were offered, behind everything else. The tier
+///   takes room for a block when it has crossed, and evicts others.
+/// - Loads from the first tier that requests wait for cross the link in order, while iterations leave its lane to the
+///   device idle.
+/// - Between tiers blocks move on the tiers' own channels; when such a transfer ends is known when it starts. Blocks
+///   that a tier evicts into the next one are in a buffer meanwhile.
+///
+/// Counted in token blocks; the link counts layer blocks and may have crossed a part of one.
+class Tiers {
+ public:
+  /// A request that waits.
+  struct Waiter {
+    Slot slot{};
+    RequestId id{};
+  };
+  /// What the tiers have of a request's blocks.
+  struct Found {
+    std::size_t first = 0; ///< the first tier, from the first block on
+    std::size_t lower = 0; ///< after those, any tier
+  };
+  /// A load that has ended.
+  struct Loaded {
+    Waiter by;
+    std::size_t arrived = 0, missing = 0; ///< blocks; missing ones were evicted meanwhile
+  };
+
+  LayerBlocks moved_idle{0};  ///< launched to the first tier between iterations, for the next iteration's account
+  LayerBlocks loaded_idle{0}; ///< of loads that began since the last iteration, for the same
+
+  Tiers(const TierList& tiers, Bytes token_block, Feed feed) : block_(token_block), feed_(feed) {
+    add(tiers.first);
+    for (const Tier& tier : tiers.lower) add(tier);
+  }
+
+  [[nodiscard]] std::size_t count() const { return levels_.size(); }
+  [[nodiscard]] const TierLevel& level(std::size_t i) const { return levels_[i]; }
+  [[nodiscard]] const TierStore& store() const { return levels_[0].store; }
+  /// From now on these tiers are those of another engine of the same node.
+  void share(const Tiers& other) { levels_.all = other.levels_.all; }
+
+  // Finding -----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] Found find(std::span<const BlockKey> keys) const {
+    Found found{store().find(keys), 0};
+    if (levels_.size() > 1)
+      while (found.first + found.lower < keys.size() && nearest(keys[found.first + found.lower]) < levels_.size())
+        ++found.lower;
+    return found;
+  }
+  void touch(std::span<const BlockKey> keys, Seconds now) {
+    levels_[0].store.touch(keys);
+    used_again(keys, now);
+  }
+
+  // Writes ------------------------------------------------------------------------------------------------------------
+
+  /// Offers a request's blocks `keys`, from its first one on, of which the first `before` were offered before: those
+  /// behind them are written, except for blocks that the tier has or that are on their way. If the tier has lost a
+  /// block that was offered before, nothing is written: what follows it could never be found.
+  void write(std::span<const BlockKey> keys, std::size_t before, double worth, Seconds now) {
+    std::size_t known = store().find(keys);
+    for (const Write& other : waiting_) known = std::max(known, common(keys, other.keys));
+    if (known < before) return;
+    for (std::size_t i = known; i < keys.size(); ++i) offered_ += store().holds(keys[i]) ? 0 : 1;
+    waiting_.push_back({{keys.begin(), keys.end()}, before, known, worth, offered_});
+    crossed(static_cast<double>(launched_) - crossed_, now); // if nothing moves, they are only used once more
+  }
+  /// The device overwrites these blocks, which no request's order says anything about. Returns how many cross the link,
+  /// in the iteration that is launched.
+  std::int64_t write_back(std::span<const BlockKey> keys, Seconds now) {
+    std::int64_t missing = 0;
+    for (const BlockKey key : keys) missing += store().holds(key) ? 0 : 1;
+    arrive(0, keys, 0, now);
+    return missing;
+  }
+  /// How many blocks were offered since the last call; they are on the link from now on.
+  [[nodiscard]] std::int64_t launch() { return offered_ - std::exchange(launched_, offered_); }
+  /// All blocks that were launched have crossed by `now`, except for the last `left`.
+  void crossed(double left, Seconds now) {
+    crossed_ = static_cast<double>(launched_) - left;
+    std::size_t arrived = 0;
+    // A block has crossed if all but a millionth has: the link's time is a sum of doubles.
+    for (; arrived < waiting_.size() && static_cast<double>(waiting_[arrived].end) <= crossed_ + 1e-6; ++arrived) {
+      const Write& write = waiting_[arrived];
+      const std::span<const BlockKey> keys(write.keys);
+      if (store().find(keys.first(write.known)) < write.known) continue; // evicted meanwhile
+      used_again(keys.subspan(write.before, write.known - write.before), now);
+      send(0, keys, write.worth, now);
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(arrived));
+  }
+  /// Blocks that were launched and have not crossed.
+  [[nodiscard]] double on_link() const { return static_cast<double>(launched_) - crossed_; }
+
+  // Loads from the first tier that requests wait for
+  // --------------------------------------------------------------------
+
+  /// Begins a load of `keys`, which the first tier has, for a request that waits for it.
+  void load(Waiter by, std::span<const BlockKey> keys, Seconds now) {
+    const auto count = static_cast<std::int64_t>(keys.size());
+    if (loads_.empty()) run_until_ = std::max(run_until_, now); // the link was idle for it only from now on
+    wanted_ += count;
+    loads_.push_back({by, {keys.begin(), keys.end()}, {}, wanted_, read(levels_[0], count, now)});
+  }
+  /// Whether a load or a fetch under way brings a block; the request then waits for it, too.
+  bool join(BlockKey key, Waiter waiter) {
+    const auto among = [key](std::span<const BlockKey> keys) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    const auto wait_for = [waiter](std::vector<Waiter>& waiters) {
+      waiters.push_back(waiter);
+      return true;
+    };
+    for (Load& load : loads_)
+      if (load.by.id != nobody && among(load.keys)) return wait_for(load.waiters);
+    for (Fetch& fetch : fetches_)
+      if (among(std::span<const BlockKey>(fetch.keys).subspan(fetch.first))) return wait_for(fetch.waiters);
+    return false;
+  }
+  /// The request leaves; what is on the link crosses it in vain.
+  void abandon(Slot slot) {
+    for (Load& load : loads_)
+      if (load.by.slot == slot) load.by.id = nobody;
+  }
+  /// The lane to the device was idle for `blocks` token blocks during an iteration that ended at `now`.
+  void pass(double blocks, Seconds now) {
+    arrived_ = std::min(static_cast<double>(wanted_), arrived_ + blocks);
+    run_until_ = now;
+  }
+  /// Nothing has run until `now`, so that the link was idle, at `blocks_per_s`.
+  void pass_idle(double blocks_per_s, Seconds now) {
+    rate_ = blocks_per_s;
+    double least = arrived_;
+    for (const Load& load : loads_)
+      if (idle_end(load) <= now) least = static_cast<double>(load.end);
+    arrived_ = std::max(least, std::min(static_cast<double>(wanted_), arrived_ + idle_blocks(now)));
+    run_until_ = now;
+  }
+  /// Token blocks that the link's lane to the device could have moved since the last iteration.
+  [[nodiscard]] double idle_blocks(Seconds now) const { return std::max(0.0, (now - run_until_).count()) * rate_; }
+  [[nodiscard]] double loading() const { return static_cast<double>(wanted_) - arrived_; }
+  [[nodiscard]] Seconds run_until() const { return run_until_; }
+  /// Takes the next load that has ended by `now`, and calls `wake(waiter, 0)` for the others that wait for it.
+  template <class Wake>
+  bool take_loaded(Seconds now, Loaded& loaded, Wake&& wake) {
+    if (loads_.empty()) return false;
+    const Load& load = loads_.front();
+    if (static_cast<double>(load.end) > arrived_ + 1e-6 || load.ready > now) return false;
+    loaded.by = load.by;
+    loaded.arrived = store().find(load.keys);
+    loaded.missing = load.keys.size() - loaded.arrived;
+    for (const Waiter& waiter : load.waiters) wake(waiter, 0);
+    loads_.erase(loads_.begin());
+    return true;
+  }
+  /// When the next load or fetch ends, if no iteration runs; infinite if there is none.
+  [[nodiscard]] Seconds next_end() const {
+    Seconds next{std::numeric_limits<double>::infinity()};
+    if (!loads_.empty()) next = idle_end(loads_.front());
+    for (const Fetch& fetch : fetches_) next = std::min(next, fetch.until);
+    return next;
+  }
+
+  // Between tiers -----------------------------------------------------------------------------------------------------
+
+  /// Brings a request's blocks `keys`, from its first one on, to the first tier from position `first` on, for a request
+  /// that waits until they have arrived, but at most for `patience`.
+  void fetch(Waiter by, std::span<const BlockKey> keys, std::size_t first, double worth, Seconds patience,
+             Seconds now) {
+    Fetch fetch{{keys.begin(), keys.end()}, {by}, first, worth, now, now, now};
+    std::vector<std::int64_t> from(levels_.size() + 1);
+    for (const BlockKey key : keys.subspan(first)) ++from[nearest(key)];
+    for (std::size_t i = 1; i < levels_.size(); ++i) {
+      if (from[i] == 0) continue;
+      fetch.begin = std::max(fetch.begin, std::max(now, levels_[i].reads_until) + levels_[i].facts.latency);
+      fetch.end = std::max(fetch.end, read(levels_[i], from[i], now));
+      levels_[i].store.touch(keys.subspan(first));
+    }
+    fetch.until = std::min(fetch.end, now + patience);
+    fetches_.push_back(std::move(fetch));
+  }
+  /// Everything that has arrived by `now` is in its tier; calls `wake(waiter, blocks)` for requests whose fetch is
+  /// over, with what it has brought.
+  template <class Wake>
+  void arrive_by(Seconds now, Wake&& wake) {
+    for (std::size_t i = 0; i < levels_.size(); ++i) {
+      TierLevel& level = levels_[i];
+      std::size_t arrived = 0;
+      for (; arrived < level.coming.size() && level.coming[arrived].end <= now; ++arrived) {
+        const TierLevel::Coming& coming = level.coming[arrived];
+        arrive(i, coming.keys, coming.worth, coming.end);
+      }
+      level.coming.erase(level.coming.begin(), level.coming.begin() + static_cast<std::ptrdiff_t>(arrived));
+    }
+    for (std::size_t i = 0; i < fetches_.size();) {
+      if (fetches_[i].until > now) {
+        ++i;
+        continue;
+      }
+      const Fetch fetch = std::move(fetches_[i]);
+      fetches_.erase(fetches_.begin() + static_cast<std::ptrdiff_t>(i));
+      const std::size_t arrived = fetch.arrived();
+      arrive(0, std::span<const BlockKey>(fetch.keys).first(arrived), fetch.worth, fetch.until);
+      for (const Waiter& waiter : fetch.waiters) wake(waiter, arrived - fetch.first);
+    }
+  }
+
+ private:
+  static constexpr RequestId nobody{std::numeric_limits<std::uint32_t>::max()};
+
+  struct Write {
+    std::vector<BlockKey> keys; ///< of the request, from its first block on
+    std::size_t before = 0;     ///< of them, those that this request has offered before
+    std::size_t known = 0;      ///< of them, those that are in the tier or on their way to it
+    double worth = 0;
+    std::int64_t end = 0; ///< blocks offered up to its last
+  };
+  struct Load {
+    Waiter by;
+    std::vector<BlockKey> keys;
+    std::vector<Waiter> waiters;
+    std::int64_t end = 0; ///< blocks loaded up to its last
+    Seconds ready{0};     ///< when the tier's own channel has delivered them
+  };
+  struct Fetch {
+    std::vector<BlockKey> keys; ///< of the request, from its first block on
+    std::vector<Waiter> waiters;
+    std::size_t first = 0;
+    double worth = 0;
+    Seconds begin{0}, end{0}, until{0}; ///< its bytes move from `begin` to `end`; it is over at `until`
+
+    /// How many of `keys` are in the first tier when it is over.
+    [[nodiscard]] std::size_t arrived() const {
+      if (until >= end) return keys.size();
+      const double share = std::max(0.0, (until - begin) / (end - begin));
+      return first + static_cast<std::size_t>(share * static_cast<double>(keys.size() - first));
+    }
+  };
+
+  /// The tiers, the first one first. Engines of a node may share them; a copy has its own.
+  struct Levels {
+    std::vector<std::shared_ptr<TierLevel>> all;
+
+    Levels() = default;
+    Levels(const Levels& other) : all(other.all) {
+      for (auto& level : all) level = std::make_shared<TierLevel>(*level);
+    }
+    Levels(Levels&&) = default;
+    Levels& operator=(Levels other) noexcept {
+      std::swap(all, other.all);
+      return *this;
+    }
+    ~Levels() = default;
+    [[nodiscard]] std::size_t size() const { return all.size(); }
+    TierLevel& operator[](std::size_t i) { return *all[i]; }
+    const TierLevel& operator[](std::size_t i) const { return *all[i]; }
+  };
+
+  void add(const Tier& tier) {
+    TierLevel level;
+    level.facts = tier;
+    level.store = TierStore(tier.capacity, tier.replacement);
+    levels_.all.push_back(std::make_shared<TierLevel>(std::move(level)));
+  }
+  /// The nearest tier that has a block; `count()` if none has.
+  [[nodiscard]] std::size_t nearest(BlockKey key) const {
+    std::size_t i = 0;
+    while (i < levels_.size() && !levels_[i].store.holds(key)) ++i;
+    return i;
+  }
+  /// Requests use these blocks once more, of which the first tier may have some.
+  void used_again(std::span<const BlockKey> keys, Seconds now) {
+    if (feed_ != Feed::used_again || levels_.size() == 1) return;
+    std::vector<BlockKey> held;
+    for (const BlockKey key : keys)
+      if (store().holds(key)) held.push_back(key);
+    if (!held.empty()) send(1, held, 0, now);
+  }
+  /// When a read of `count` blocks from a tier ends.
+  Seconds read(TierLevel& level, std::int64_t count, Seconds now) const {
+    level.read_blocks += count;
+    return level.reads_until =
+               std::max(now, level.reads_until) + level.facts.latency + block_ * count / level.facts.read_rate;
+  }
+  [[nodiscard]] Seconds idle_end(const Load& load) const {
+    return std::max(load.ready, run_until_ + Seconds{std::max(0.0, static_cast<double>(load.end) - arrived_) / rate_});
+  }
+  /// Blocks go to a tier on its channel.
+  void send(std::size_t to, std::span<const BlockKey> keys, double worth, Seconds now) {
+    TierLevel& level = levels_[to];
+    std::size_t known = level.store.find(keys);
+    for (const TierLevel::Coming& other : level.coming) known = std::max(known, common(keys, other.keys));
+    std::int64_t missing = 0;
+    for (const BlockKey key : keys.subspan(known)) missing += level.store.holds(key) ? 0 : 1;
+    level.written += missing;
+    const Seconds end = std::max(now, level.writes_until) + block_ * missing / level.facts.write_rate;
+    if (missing > 0) level.writes_until = end;
+    if (end <= now)
+      arrive(to, keys, worth, now);
+    else
+      level.coming.push_back({end, {keys.begin(), keys.end()}, worth});
+  }
+  /// Blocks have arrived in a tier; the next one gets what the feed says.
+  void arrive(std::size_t in, std::span<const BlockKey> keys, double worth, Seconds now) {
+    const auto worth_of = [worth](std::size_t) { return worth; };
+    TierStore& store = levels_[in].store;
+    std::vector<BlockKey> evicted;
+    if (in + 1 < levels_.size() && feed_ == Feed::evicted)
+      store.store(
+          keys, [&evicted](BlockKey key) { evicted.push_back(key); }, worth_of);
+    else
+      store.store(keys, TierStore::Forget{}, worth_of);
+    if (in + 1 == levels_.size()) return;
+    if (!evicted.empty()) send(in + 1, evicted, 0, now);
+    if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, keys, worth, now);
+  }
+  /// How many keys two requests have in common: a key says all before it, so equality ends once.
+  static std::size_t common(std::span<const BlockKey> a, std::span<const BlockKey> b) {
+    std::size_t low = 0, high = std::min(a.size(), b.size());
+    while (low < high) {
+      const std::size_t middle = (low + high + 1) / 2;
+      (a[middle - 1] == b[middle - 1] ? low : high) = a[middle - 1] == b[middle - 1] ? middle : middle - 1;
+    }
+    return low;
+  }
+
+  Bytes block_; ///< of all layers
+  Feed feed_;
+  Levels levels_;
+  std::vector<Write> waiting_; ///< in the order of their offers
+  std::int64_t offered_ = 0, launched_ = 0;
+  double crossed_ = 0; ///< blocks
+  std::vector<Load> loads_;
+  std::int64_t wanted_ = 0;                               ///< blocks of all loads so far
+  double arrived_ = 0;                                    ///< of them
+  double rate_ = std::numeric_limits<double>::infinity(); ///< of an idle link, token blocks a second
+  Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
+  std::vector<Fetch> fetches_;
+};
+
+/// Defined in tiers.inl.hpp.
+extern const TierCalls tier_calls;
+
+} // namespace sluice

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiers below the device: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/engine/core/commit_steps.hpp"
+#include "sluice/engine/core/prepared.hpp"
+#include "sluice/engine/core/tiers.hpp"
+#include "sluice/engine/core/writers.hpp"
+#include "sluice/policy/transfer/block_link.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace sluice {
+
+namespace detail {
+
+/// A request that waits for a tier's blocks is asked again.
+SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, std::size_t fetched) {
+  RequestRow& request = core.row(waiter.slot);
+  if (request.id != waiter.id || request.phase == Phase::ended) return;
+  request.waits = false;
+  request.fetched = Tokens{static_cast<std::int64_t>(fetched) * core.limits.block_tokens.count()};
+}
+
+/// If a request that computes beside its load has computed all before the loaded blocks, and these have arrived, it
+/// goes on behind them.
+SLUICE_INLINE void meet(Core& core, Slot slot) {
+  RequestRow& request = core.row(slot);
+  if (request.meets.count() == 0 || request.waits || request.computed < request.meets) return;
+  request.computed += std::exchange(request.loading, Tokens{0});
+  request.meets = Tokens{0};
+  core.prefix.seal(slot, request.computed, core.limits.block_tokens);
+}
+
+/// Blocks of loads that have ended are on the device, where others find them; the rest of what a tier's channel has
+/// brought by `now` is in its tier.
+SLUICE_INLINE void arrive(Core& core, Seconds now) {
+  Tiers& tiers = *core.tiers;
+  const auto awake = [&core](const Tiers::Waiter& waiter, std::size_t fetched) { wake(core, waiter, fetched); };
+  for (Tiers::Loaded loaded; tiers.take_loaded(now, loaded, awake);) {
+    RequestRow& request = core.row(loaded.by.slot);
+    if (request.id != loaded.by.id || request.phase != Phase::running || !request.waits) continue; // it has left
+    request.waits = false;
+    const Tokens missing{static_cast<std::int64_t>(loaded.missing) * core.limits.block_tokens.count()};
+    (request.meets.count() > 0 ? request.loading : request.computed) -= missing;
+    request.slack += missing;
+    if (request.times_preempted == 0) {
+      request.found -= missing;
+      request.loaded -= missing;
+    }
+    if (request.meets.count() > 0)
+      meet(core, loaded.by.slot);
+    else
+      core.prefix.seal(loaded.by.slot, request.computed, core.limits.block_tokens);
+  }
+  tiers.arrive_by(now, awake);
+}
+
+SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  if (request.waits) return false;
+  Tiers& tiers = *core.tiers;
+  const Tokens block_tokens = core.limits.block_tokens;
+  const RequestRow before = request;
+  request.loading = request.meets = Tokens{0};
+  (void)core.prefix.look_up(slot, request, block_tokens);
+  // The last token is always computed, because its output is needed.
+  const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.context() - Tokens{1}, block_tokens);
+  const auto on_device = static_cast<std::size_t>(request.computed.count() / block_tokens.count());
+  const Tiers::Found found = tiers.find(keys.subspan(on_device));
+  const auto tokens_of = [&](std::size_t blocks) {
+    return Tokens{static_cast<std::int64_t>(blocks) * block_tokens.count()};
+  };
+  if (found.first + found.lower > 0) {
+    const FoundPrefix prefix{request.computed, tokens_of(found.first), tokens_of(found.lower)};
+    const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, prefix);
+    const auto blocks_of = [&](Tokens wanted, Tokens most) {
+      return static_cast<std::size_t>(std::clamp(wanted, Tokens{0}, most).count() / block_tokens.count());
+    };
+    const std::size_t fetched = request.has_fetched ? 0 : blocks_of(reuse.fetched, prefix.lower);
+    const bool beside = reuse.mode == LoadMode::beside;
+    const std::size_t skipped = beside ? blocks_of(reuse.skipped, prefix.below) : 0;
+    const std::size_t loaded = blocks_of(reuse.tokens, prefix.below - tokens_of(skipped));
+    const bool waits = reuse.mode == LoadMode::ahead || beside;
+    const Tiers::Waiter self{slot, request.id};
+    if (fetched > 0) {
+      const std::size_t first = on_device + found.first;
+      request.waits = request.has_fetched = true;
+      if (!tiers.join(keys[first], self))
+        tiers.fetch(self, keys.first(first + fetched), first,
+                    policies.table.caching->worth(policies.policies, view, request), reuse.patience, view.now);
+    } else if (loaded > 0 && waits && tiers.join(keys[on_device + skipped], self)) {
+      request.waits = true;
+    } else {
+      request.loading = tokens_of(loaded);
+      request.load_mode = beside && skipped == 0 ? LoadMode::ahead : reuse.mode;
+      if (skipped > 0 && loaded > 0)
+        request.meets = request.computed + tokens_of(skipped);
+      else
+        request.computed += request.loading;
+      request.slack -= request.loading; // its blocks take room like new ones
+    }
+  }
+  return before.computed != request.computed || before.slack != request.slack || before.loading != request.loading ||
+         before.load_mode != request.load_mode || before.meets != request.meets || request.waits;
+}
+
+SLUICE_INLINE void load(Core& core, Slot slot, Moves& moves, Seconds now) {
+  RequestRow& request = core.row(slot);
+  const Tokens block_tokens = core.limits.block_tokens;
+  const TokenBlocks blocks{request.loading.count() / block_tokens.count()};
+  const LayerBlocks all = across_layers(blocks, core.geometry.layers);
+  core.tiers->touch(core.prefix.keys_within(slot, request.computed + request.awaited(), block_tokens), now);
+  if (request.load_mode == LoadMode::ahead || request.load_mode == LoadMode::beside) {
+    core.tiers->load({slot, request.id}, core.prefix.loaded_keys(slot, request, block_tokens), now);
+    core.tiers->loaded_idle += all;
+    request.waits = true;
+    if (request.load_mode == LoadMode::ahead) request.loading = Tokens{0};
+    return;
+  }
+  moves.arriving += all;
+  moves.to_device += all;
+  moves.from_tier += all;
+  if (request.load_mode == LoadMode::layerwise) {
+    moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks.count()), {}});
+  } else {
+    moves.urgent_blocks += static_cast<double>(all.count());
+    moves.first_blocks += static_cast<double>(all.count());
+  }
+  request.loading = Tokens{0};
+}
+
+SLUICE_INLINE void abandon(Core& core, Slot slot) {
+  core.tiers->abandon(slot);
+  core.row(slot).waits = false;
+}
+
+/// The planner's link in token blocks a second, to the device.
+SLUICE_INLINE double token_blocks_per_s(const Core& core, const BlockLink& link) {
+  return link.blocks_per_s / core.geometry.layers;
+}
+
+} // namespace detail
+
+SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Seconds now, const PolicyCalls& policies) {
+  const CachingTable& caching = *policies.table.caching;
+  if (caching.writes == Writes::evicted) {
+    for (const Claim& claim : claims) detail::meet(core, claim.slot);
+    return;
+  }
+  const View view = core.view(now);
+  const Tokens block_tokens = core.limits.block_tokens;
+  for (const Claim& claim : claims) {
+    detail::meet(core, claim.slot);
+    const RequestRow& request = core.row(claim.slot);
+    if (request.waits) continue;
+    const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
+    std::size_t& offered = core.prefix.offered(claim.slot);
+    const std::span<const BlockKey> keys = core.prefix.keys_within(claim.slot, wanted, block_tokens);
+    if (keys.size() <= offered) continue;
+    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request), now);
+    offered = keys.size();
+  }
+}
+
+SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies) {
+  Tiers& tiers = *core.tiers;
+  double idle_s = (now - tiers.run_until()).count();
+  const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
+  const double rate = detail::token_blocks_per_s(core, link);
+  // On one lane the loads, for which requests wait, go first.
+  if (!link.each_way() && idle_s > 0) idle_s -= std::min(idle_s, tiers.loading() / rate);
+  tiers.pass_idle(rate, now);
+  if (idle_s > 0) {
+    const double possible = idle_s * (link.each_way() ? link.out_blocks_per_s : link.blocks_per_s);
+    const LayerBlocks more = across_layers(TokenBlocks{tiers.launch()}, core.geometry.layers);
+    tiers.moved_idle += more;
+    background_blocks = std::max(0.0, background_blocks + static_cast<double>(more.count()) - possible);
+    tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
+  }
+  detail::arrive(core, now);
+  return background_blocks;
+}
+
+SLUICE_INLINE void launch_writes(Core& core, Moves& moves, Prepared& prepared, Seconds now) {
+  Tiers& tiers = *core.tiers;
+  const CachingTable& caching = *core.policies->caching;
+  const bool back = caching.writes == Writes::evicted;
+  const TokenBlocks launched{back ? tiers.write_back(core.prefix.overwritten(), now) : tiers.launch()};
+  if (back) core.prefix.forget_overwritten();
+  const LayerBlocks blocks = across_layers(launched, core.geometry.layers);
+  moves.to_tier = blocks + std::exchange(tiers.moved_idle, LayerBlocks{0});
+  moves.to_host += moves.to_tier;
+  const LayerBlocks loaded = std::exchange(tiers.loaded_idle, LayerBlocks{0});
+  moves.from_tier += loaded;
+  moves.to_device += loaded;
+  if (caching.writes == Writes::behind)
+    prepared.background += static_cast<double>(blocks.count());
+  else
+    moves.written_blocks += static_cast<double>(blocks.count());
+}
+
+SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, const Moves& moves,
+                                  const Prepared& prepared, double background_blocks, const PolicyCalls& policies) {
+  Tiers& tiers = *core.tiers;
+  if (tiers.loading() > 0) {
+    // Loads for which requests wait have what the iteration leaves of the lane to the device.
+    const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
+    double in = moves.urgent_blocks + prepared.weights.blocks * prepared.weights.layers.count();
+    for (const LayerStream& stream : moves.streams) in += stream.blocks * stream.layers.count();
+    const double out = moves.written_blocks + prepared.urgent_out + prepared.background - background_blocks;
+    double idle_s = duration.count() - in / link.blocks_per_s;
+    idle_s -= link.each_way() ? link.mix_loss * std::min(duration.count(), out / link.out_blocks_per_s)
+                              : out / link.blocks_per_s;
+    tiers.pass(std::max(0.0, idle_s) * detail::token_blocks_per_s(core, link), now);
+  } else {
+    tiers.pass(0, now);
+  }
+  tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
+  detail::arrive(core, now);
+}
+
+SLUICE_INLINE void share_tiers(Core& core, const Tiers& of) { core.tiers->share(of); }
+
+SLUICE_INLINE Seconds next_load(const Core& core) { return core.tiers->next_end(); }
+
+SLUICE_INLINE const TierCalls tier_calls{
+    .make = [](const TierList& tiers, Bytes token_block, Feed feed) { return new Tiers(tiers, token_block, feed); },
+    .copy = [](const Tiers& tiers) { return new Tiers(tiers); },
+    .destroy = [](Tiers* tiers) { delete tiers; },
+    .look_up = &detail::find_below,
+    .load = &detail::load,
+    .abandon = &detail::abandon,
+    .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },
+    .on_link = [](const Tiers& tiers) { return tiers.on_link(); }};
+
+} // namespace sluice
