@@ -39,8 +39,14 @@ struct ReturningChats {
     return {found.below < least ? Tokens{0} : found.below, LoadMode::layerwise};
   }
   /// For a tier with Replacement::least_worth: long sessions are worth more.
-  double worth(const View& /*view*/, const RequestRow& row) const { return static_cast<double>(row.spec.turn); }
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& row, const Cost& /*cost*/) const {
+    return {static_cast<double>(row.spec.turn)};
+  }
 };
+}
+}
+;
 
 static_assert(explain<ReturningChats>());
 

@@ -10,7 +10,10 @@ struct Mine {
   static constexpr sluice::Writes writes = sluice::Writes::behind;
   static constexpr sluice::Feed feed = sluice::Feed::written;
   sluice::Tokens write(const sluice::View&, const sluice::RequestRow& row) const { return row.context(); }
-  double worth(const sluice::View&, const sluice::RequestRow&) const { return 0; }
+  template <class Cost>
+  sluice::Worth worth(const sluice::View&, const sluice::RequestRow&, const Cost&) const {
+    return {};
+  }
   template <class Cost>
 #ifdef GOOD
   sluice::Reuse reuse(

@@ -186,7 +186,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
       CHECK_MESSAGE((row.holding.saved & row.holding.away()).empty(), "saved states are those of resident layers");
       if (!E::composition::retention_type::keeps_hidden) CHECK(row.holding.saved.empty());
     }
-  CHECK(counted.device == engine.ledger().device().used());
+  CHECK(counted.device + engine.pinned() == engine.ledger().device().used());
   CHECK(counted.host == engine.ledger().host().used());
   const double states_blocks = view.geometry.hidden_size().blocks(static_cast<double>(states));
   const double with_states = static_cast<double>(on_host) + states_blocks;

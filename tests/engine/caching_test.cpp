@@ -77,7 +77,7 @@ const std::vector<RequestRecord>& run(E& engine, const std::vector<KeyedRequest>
     engine.idle_until(until);
   }
   CHECK(engine.alive() == 0);
-  CHECK(engine.ledger().device().used() == LayerBlocks{0});
+  CHECK(engine.ledger().device().used() == engine.pinned());
   return engine.template observed<Summary>().requests;
 }
 
@@ -363,6 +363,64 @@ TEST_CASE("HiCache with write-back writes what the device overwrites, and the it
   CHECK(moved(small) <= moved(through)); // what is still on the device at the end is not written
 }
 
+TEST_CASE("a request is not refused for room that others' shared blocks took") {
+  using E = Tried<VllmPrefixCaching>;
+  E engine = engine_of<E>(60, 0);
+  std::vector<KeyedRequest> requests{request(0, 0, 1, 480, 20), request(0.1, 1, 1, 480, 20),
+                                     request(0.3, 2, 2, 600, 100)};
+  requests[1].spec.output = Tokens{100}; // it still has the blocks that the first one took
+  CHECK(run(engine, requests).back().outcome == Outcome::served);
+}
+
+TEST_CASE(
+    "a pinned session finds its KV although others fill the device; a pin ends, and running requests come first") {
+  // A session's first turn; then others, of which all together would overwrite it; then its second turn.
+  const auto requests = [](double gap, std::int64_t own_output) {
+    std::vector<KeyedRequest> all{request(0, 0, 1, 300, 20)};
+    all.front().spec.session = 1;
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+      all.push_back(request(0.1 + 0.02 * static_cast<double>(i), i, 1 + i, 200, 20));
+      all.back().spec.output = Tokens{own_output};
+    }
+    all.push_back(request(gap, 9, 1, 300, 60));
+    all.back().spec.session = 1;
+    all.back().spec.turn = 1;
+    return all;
+  };
+  const auto last = [&]<class E>(std::type_identity<E>, double gap, std::int64_t device, std::int64_t output) {
+    E engine = engine_of<E>(device, 0);
+    const RequestRecord record = run(engine, requests(gap, output)).back();
+    CHECK(record.outcome == Outcome::served);
+    return record.found;
+  };
+  using Pinned = std::type_identity<Tried<Continuum>>;
+  const Tokens first{288}; // whole blocks of its 300 tokens
+  CHECK(last(Pinned{}, 1.5, 60, 2) == first);
+  CHECK(last(std::type_identity<Tried<VllmPrefixCaching>>{}, 1.5, 60, 2) == Tokens{0});
+  // Later than 2 s after its answer its blocks are free, and newcomers overwrite them.
+  std::vector<KeyedRequest> late = requests(8, 2);
+  for (std::uint64_t i = 20; i < 28; ++i)
+    late.insert(late.end() - 1, request(4 + 0.02 * static_cast<double>(i), i, i, 200, 20));
+  Tried<Continuum> engine = engine_of<Tried<Continuum>>(60, 0);
+  CHECK(run(engine, late).back().found == Tokens{0});
+  CHECK(engine.pinned().count() > 0); // of the second turn
+  // Where running requests grow beyond the rest of the device, the pin is given up, and nobody is preempted for it.
+  CHECK(last(Pinned{}, 1.5, 45, 300) == Tokens{0});
+}
+
+TEST_CASE("InferCept pins until preserving has wasted as much as to swap or to compute again, whichever is less") {
+  Tried<InferCept> engine = engine_of<Tried<InferCept>>(60, 100);
+  RequestRow row;
+  row.computed = Tokens{480};
+  const double compute_s = layers * (0.001 + 480e-5) + 0.002;
+  for (const double rate : {1e5, 1e9}) {
+    CAPTURE(rate);
+    const double swap_s = 2 * 30 * layers * 4096 / rate;
+    const Seconds pinned = LeastWaste{}.worth(engine.view(), row, with_rate(rate)).pinned;
+    CHECK(pinned.count() == doctest::Approx(std::min(swap_s, compute_s)));
+  }
+}
+
 TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds what the tier has") {
   std::int64_t loaded = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
@@ -386,7 +444,7 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
         loaded += record.loaded.count();
       }
       check_capacity(engine);
-      CHECK(engine.ledger().device().used() == LayerBlocks{0});
+      CHECK(engine.ledger().device().used() == engine.pinned());
     };
     check(std::type_identity<Tried<HiCache>>{});
     check(std::type_identity<Tried<Lmcache>>{});
@@ -397,6 +455,8 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
     check(std::type_identity<Tried<Kvbm>>{});
     check(std::type_identity<Tried<MooncakeStore>>{});
     check(std::type_identity<Tried<Cake>>{});
+    check(std::type_identity<Tried<Continuum>>{});
+    check(std::type_identity<Tried<InferCept>>{});
     check(std::type_identity<Tried<With<VllmOffload, OneStepAhead>>>{});
     check(std::type_identity<Tried<With<Cake, OneStepAhead>>>{});
   }

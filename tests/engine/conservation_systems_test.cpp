@@ -33,6 +33,8 @@ SLUICE_CONSERVES(HiCacheBack)
 SLUICE_CONSERVES(Kvbm)
 SLUICE_CONSERVES(MooncakeStore)
 SLUICE_CONSERVES(Cake)
+SLUICE_CONSERVES(Continuum)
+SLUICE_CONSERVES(InferCept)
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -34,7 +34,7 @@ struct CachingCode<C> {
           },
       .worth =
           [](const void* policies, const View& view, const RequestRow& request) {
-            return asked(name, [&] { return of(policies).caching.worth(view, request); });
+            return asked(name, [&] { return of(policies).caching.worth(view, request, of(policies).predictor()); });
           }};
 };
 

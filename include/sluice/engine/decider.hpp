@@ -32,6 +32,7 @@ class FactsWriter {
   [[nodiscard]] bool look_up(std::span<const Claim> claims, const View& view, const PolicyCalls& policies) const {
     return find_prefixes(core_, claims, view, policies);
   }
+  void give_up_pin() const { sluice::give_up_pin(core_); }
   void advance(Policies<C>& policies, Seconds now) const { TokenAccounts<C>::advance(core_, policies, now); }
 
  private:
@@ -50,6 +51,15 @@ class Decider {
   /// Makes the decision for a snapshot at `now`; it has no claims and is not valid if no request can run. `ahead`: it
   /// will be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
+    if constexpr (Caches<typename C::caching_type>)
+      while (!decide_beside_pins(now, ahead, decision)) facts_.give_up_pin();
+    else
+      decide_beside_pins(now, ahead, decision);
+  }
+
+ private:
+  /// False if a pin must be given up before there can be a decision.
+  bool decide_beside_pins(Seconds now, bool ahead, Decision& decision) {
     decision.clear();
     draft_.made_ahead = ahead;
     const View view = core_.view(now);
@@ -58,16 +68,16 @@ class Decider {
     if (decision.proposal.kind != ProposalMistake::Kind::none) {
       decision.mistake = Decision::Mistake::proposal;
       decision.valid = true; // the commit says what is wrong
-      return;
+      return true;
     }
     decision.claims.swap(draft_.proposal.claims);
     let_leave(view, decision);
-    if (decision.claims.empty()) return;
+    if (decision.claims.empty()) return true;
     decision.valid = true;
     for (const Claim& claim : decision.claims) decision.candidates += candidate_key(core_.row(claim.slot).id);
     offer_weights(view, decision);
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
-    place(view, decision);
+    if (!place(view, decision)) return false;
     if constexpr (streams_weights)
       if (draft_.offer.coordination.node != nullptr) { // other engines must know what runs and what was wanted
         BatchNeeds& needs = draft_.offer.needs;
@@ -75,9 +85,9 @@ class Decider {
         needs.running = std::max(needs.running, needs.demand);
         needs.demand = wanted;
       }
+    return true;
   }
 
- private:
   using All = Policies<C>;
   using functions = detail::PolicyFunctions<C>;
   using Predictor = typename All::predictor_type;
@@ -219,8 +229,8 @@ class Decider {
   }
 
   /// Applies the plan in force if it still fits and no new one is due, otherwise asks for the next one. Preempts
-  /// requests until there is a plan.
-  void place(const View& view, Decision& decision) {
+  /// requests until there is a plan. False if a pin is in the way.
+  bool place(const View& view, Decision& decision) {
     auto& claims = decision.claims;
     std::size_t required = 0;
     while (required < claims.size() && claims[required].required) ++required;
@@ -238,9 +248,10 @@ class Decider {
       }
       if (!keep_joined(claims, required, verdict)) {
         decision.mistake = Decision::Mistake::joined;
-        return;
+        return true;
       }
       if (verdict.feasible && required + verdict.joined > 0) break;
+      if (core_.prefix.pinned().count() > 0) return false;
       stale = true;
       if (!verdict.feasible && required > 0 && claims[required - 1].presses()) {
         settle_pressing(decision, required);
@@ -269,10 +280,11 @@ class Decider {
         claims.resize(required); // otherwise a request would join in a step in which another one is preempted
         if (with_optional && offers_otherwise(view, decision)) continue;
         drop_victim(view, decision, required);
-        if (decision.mistake != Decision::Mistake::none) return;
+        if (decision.mistake != Decision::Mistake::none) return true;
       }
     }
     asked(functions::admission_name, [&] { policies_.admission.settle(view, claims); });
+    return true;
   }
 
   /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.

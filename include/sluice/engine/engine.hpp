@@ -113,6 +113,8 @@ class BasicEngine : public C {
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
   /// The tiers below the device. Include engine/caching.hpp.
   [[nodiscard]] const Tiers& tiers() const requires Caches<typename C::caching_type> { return *core_.tiers; }
+  /// Device memory of ended requests whose blocks are pinned (`Worth::pinned`).
+  [[nodiscard]] LayerBlocks pinned() const { return core_.prefix.pinned(); }
   /// For a node: from now on these are the tiers of another engine.
   void share_tiers(const Tiers& of) requires Caches<typename C::caching_type> { sluice::share_tiers(core_, of); }
   /// For a node: blocks that are on their way to or from the tiers have moved until now, while no iteration ran.

@@ -47,7 +47,8 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     if (!promised) return refused(detail::refusal_of(id, promised.error()));
     lending.freed = *promised;
   }
-  const LayerBlocks growth = core_.capacity_with(lending) - core_.kv_capacity;
+  // The ledger's capacity is smaller while several requests hold a block: each that it can have had counts.
+  const LayerBlocks growth = core_.capacity_with(lending) - core_.ledger.device().capacity();
   if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
 
   const Slot slot = enter_request(core_, id, spec, prompt_keys);

@@ -72,7 +72,7 @@ class TokenAccounts {
       policies.delivery.finish(request, now, Sink{core, request, policies});
       policies.tell(events::Ended{request, now});
       forget(slot);
-      end_request(core, slot, draft, now);
+      end_request(core, slot, draft, now, {policy_table<C>, &policies});
     }
     finished_.clear();
   }

@@ -33,4 +33,12 @@ System cake() {
   return simulated_entry<sluice::Cake>("Cake", "Cake: computes a prefix's beginning while its end is loaded");
 }
 
+System continuum() {
+  return simulated_entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
+}
+
+System infercept() {
+  return simulated_entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
+}
+
 } // namespace engines

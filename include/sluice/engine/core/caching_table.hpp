@@ -10,6 +10,7 @@
 #include "sluice/state/view/view.hpp"
 #include "sluice/workload/content.hpp"
 
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +39,12 @@ struct TierCalls {
   void (*load)(Core& core, Slot slot, Moves& moves, Seconds now) = nullptr;
   /// A request that waits for a tier's blocks leaves.
   void (*abandon)(Core& core, Slot slot) = nullptr;
+  /// A request ends: its blocks may be pinned.
+  void (*ended)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
+  /// A session's request has joined: the session's pins have served.
+  void (*joined)(Core& core, std::uint32_t session) = nullptr;
+  /// Gives up the pin that would end the soonest. There is one.
+  void (*give_up_pin)(Core& core) = nullptr;
   /// Whether the first tier has all of these blocks.
   bool (*holds)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
   /// Token blocks that were launched to the first tier and have not crossed the link.
@@ -51,7 +58,7 @@ struct CachingTable {
   Feed feed = Feed::written;
   Tokens (*write)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
-  double (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  Worth (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
 };
 
 /// Owns the tiers of a core, or nothing. A copy has copies of the tiers, also of those that engines of a node share.

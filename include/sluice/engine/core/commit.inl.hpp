@@ -113,6 +113,11 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     for (const Claim& claim : decision.claims)
       if (core.row(claim.slot).phase != Phase::running)
         core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
+  if (core.prefix.pinned().count() > 0) // a pin whose blocks its session's next request has now
+    for (const Claim& claim : decision.claims)
+      if (const RequestRow& request = core.row(claim.slot);
+          request.phase != Phase::running && request.spec.session != 0)
+        table.caching->tiers->joined(core, request.spec.session);
 
   // Preempted requests give up what is then missing on the device.
   const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;

@@ -40,6 +40,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
       }
   }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
+  budget.device -= core.prefix.pinned();
   budget.host = core.ledger.host().capacity() - preempted_host;
   return budget;
 }
@@ -155,7 +156,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
                                       [slot](const Claim& claim) { return claim.slot == slot; });
       if (!claims && !among(decision.leaving) && !among(decision.victims) && !among(decision.unplaceable)) return false;
     }
-  LayerBlocks device = core.ledger.device().capacity();
+  LayerBlocks device = core.ledger.device().capacity() - core.prefix.pinned();
   if (decision.new_plan) device += core.capacity_with(draft.plan.weights) - core.kv_capacity;
   return all.device + in_flight <= device && all.host <= core.ledger.host().capacity();
 }

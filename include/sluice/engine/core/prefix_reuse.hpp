@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -20,6 +21,14 @@ namespace sluice {
 /// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one and never call it.
 class PrefixReuse {
  public:
+  /// Blocks of a request that has ended, which stay held until a time.
+  struct Pin {
+    PrefixCache::Table table;
+    LayerBlocks room{0}; ///< what the request took of the ledger
+    std::uint32_t session = 0;
+    Seconds until{0};
+  };
+
   PrefixReuse() = default;
   explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
 
@@ -92,6 +101,24 @@ class PrefixReuse {
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
 
+  /// The request ends, and `pin` holds its blocks from now on.
+  void pin(Slot slot, Pin pin) {
+    std::swap(pin.table, holdings_[index(slot)].table);
+    pinned_ += pin.room;
+    pins_.push_back(std::move(pin));
+  }
+  /// Releases the blocks of a pin. Returns the room that it had of the ledger.
+  LayerBlocks unpin(std::size_t i) {
+    const LayerBlocks room = pins_[i].room;
+    cache_.release(pins_[i].table);
+    pinned_ -= room;
+    pins_.erase(pins_.begin() + static_cast<std::ptrdiff_t>(i));
+    return room;
+  }
+  [[nodiscard]] const std::vector<Pin>& pins() const { return pins_; }
+  /// What all pins have of the ledger.
+  [[nodiscard]] LayerBlocks pinned() const { return pinned_; }
+
   /// From now on it keeps the keys of blocks that could be found and are overwritten, until `forget_overwritten`.
   void note_overwritten() { notes_overwritten_ = true; }
   [[nodiscard]] std::span<const BlockKey> overwritten() const { return overwritten_; }
@@ -116,6 +143,8 @@ class PrefixReuse {
 
   PrefixCache cache_{TokenBlocks{0}};
   std::vector<Entry> holdings_;
+  std::vector<Pin> pins_;
+  LayerBlocks pinned_{0};
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
 };

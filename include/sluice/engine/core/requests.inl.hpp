@@ -123,10 +123,11 @@ SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, con
   core.carry_over.request_left(draft.fetches);
 }
 
-SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Seconds now) {
+SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Seconds now, const PolicyCalls& policies) {
   detail::answer(core, core.row(slot), now);
   std::erase(core.requests.running, slot);
   core.lengths.learn(core.row(slot).generated);
+  if (policies.table.caching != nullptr) policies.table.caching->tiers->ended(core, slot, now, policies);
   detail::release(core, slot);
   ++core.finished;
   core.last_finish_step = core.step;
@@ -170,6 +171,8 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
   moves.to_host = states;
   return true;
 }
+
+SLUICE_INLINE void give_up_pin(Core& core) { core.policies->caching->tiers->give_up_pin(core); }
 
 SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
 

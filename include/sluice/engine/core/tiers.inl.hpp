@@ -60,6 +60,38 @@ SLUICE_INLINE void arrive(Core& core, Seconds now) {
   tiers.arrive_by(now, awake);
 }
 
+SLUICE_INLINE void unpin(Core& core, std::size_t pin) {
+  core.ledger.replace({core.prefix.unpin(pin), LayerBlocks{0}}, {});
+  core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+}
+
+SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
+  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
+    if (core.prefix.pins()[i].until <= now) unpin(core, i);
+}
+
+SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  if (request.spec.session == 0) return;
+  const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
+  if (!(worth.pinned.count() > 0)) return;
+  core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
+  request.blocks = TokenBlocks{0};
+  request.slack = Tokens{0};
+}
+
+SLUICE_INLINE void unpin_session(Core& core, std::uint32_t session) {
+  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
+    if (core.prefix.pins()[i].session == session) unpin(core, i);
+}
+
+SLUICE_INLINE void give_up_pin(Core& core) {
+  const auto& pins = core.prefix.pins();
+  const auto first =
+      std::min_element(pins.begin(), pins.end(), [](const auto& a, const auto& b) { return a.until < b.until; });
+  unpin(core, static_cast<std::size_t>(first - pins.begin()));
+}
+
 SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
   if (request.waits) return false;
@@ -92,7 +124,7 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
       request.waits = request.has_fetched = true;
       if (!tiers.join(keys[first], self))
         tiers.fetch(self, keys.first(first + fetched), first,
-                    policies.table.caching->worth(policies.policies, view, request), reuse.patience, view.now);
+                    policies.table.caching->worth(policies.policies, view, request).score, reuse.patience, view.now);
     } else if (loaded > 0 && waits && tiers.join(keys[on_device + skipped], self)) {
       request.waits = true;
     } else {
@@ -162,7 +194,7 @@ SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Sec
     std::size_t& offered = core.prefix.offered(claim.slot);
     const std::span<const BlockKey> keys = core.prefix.keys_within(claim.slot, wanted, block_tokens);
     if (keys.size() <= offered) continue;
-    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request), now);
+    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, now);
     offered = keys.size();
   }
 }
@@ -183,6 +215,7 @@ SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_b
     tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
   }
   detail::arrive(core, now);
+  detail::unpin_expired(core, now);
   return background_blocks;
 }
 
@@ -235,6 +268,9 @@ SLUICE_INLINE const TierCalls tier_calls{
     .look_up = &detail::find_below,
     .load = &detail::load,
     .abandon = &detail::abandon,
+    .ended = &detail::pin_ended,
+    .joined = &detail::unpin_session,
+    .give_up_pin = &detail::give_up_pin,
     .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },
     .on_link = [](const Tiers& tiers) { return tiers.on_link(); }};
 

@@ -53,6 +53,9 @@ void let_return(Core& core, Slot slot, bool may_return);
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);
 
+/// Gives up a pin (`Worth::pinned`), so that requests find room.
+void give_up_pin(Core& core);
+
 // The tiers below the device, for engines whose Caching caches (engine/caching.hpp) ----------------------------------
 
 /// Offers to the first tier what Caching wants it to have of these requests, after their iteration.
@@ -86,7 +89,7 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
 /// Ends a request that its user has given up, in any phase.
 [[gnu::cold]] void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies);
 /// Ends a running request that has all its tokens.
-void end_request(Core& core, Slot slot, const Draft& draft, Seconds now);
+void end_request(Core& core, Slot slot, const Draft& draft, Seconds now, const PolicyCalls& policies);
 /// Moves the answers of sessions since the last call into `answers`. They are kept from the first call on.
 void take_answers(Core& core, std::vector<Answered>& answers);
 

@@ -4,8 +4,11 @@
 
 #include "sluice/engine/caching.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/admission/oldest_session_first.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/least_waste.hpp"
 #include "sluice/policy/caching/meet_in_the_middle.hpp"
+#include "sluice/policy/caching/pin_sessions.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 
 namespace sluice {
@@ -77,8 +80,14 @@ using HiCacheIfFaster = With<VllmPrefixCaching, IfFaster<HiCacheRule>>;
 using Kvbm = With<VllmPrefixCaching, KvbmRule>;
 /// The same scheduler with Mooncake's pool.
 using MooncakeStore = With<VllmPrefixCaching, MooncakeStoreRule>;
-/// Cake's cut: one part of a found prefix is loaded while the other is computed, so that both take equally long.
+/// Cake's cut: the end of a found prefix is loaded while the beginning is computed, so that both take equally long.
 using Cake = With<VllmPrefixCaching, MeetInTheMiddle<WriteThrough>>;
+
+/// Continuum: programs first come, first served; a program's KV stays on the device for 2 s after each answer.
+using Continuum = With<VllmPrefixCaching, OldestSessionFirst, PinSessions>;
+
+/// InferCept: preserve, swap or discard by least waste; what it brings back it loads layer by layer, or computes again.
+using InferCept = With<VllmPrefixCaching, IfFaster<LeastWaste>>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<VllmOffload::composition>;
@@ -89,6 +98,8 @@ extern template class BasicEngine<HiCacheIfFaster::composition>;
 extern template class BasicEngine<Kvbm::composition>;
 extern template class BasicEngine<MooncakeStore::composition>;
 extern template class BasicEngine<Cake::composition>;
+extern template class BasicEngine<Continuum::composition>;
+extern template class BasicEngine<InferCept::composition>;
 #endif
 
 } // namespace sluice

@@ -34,6 +34,12 @@ struct Reuse {
   friend constexpr bool operator==(const Reuse&, const Reuse&) = default;
 };
 
+/// What a request's blocks are worth.
+struct Worth {
+  double score = 0;  ///< in a tier with `Replacement::least_worth`
+  Seconds pinned{0}; ///< how long the device holds the blocks of a session's request that ends now
+};
+
 /// When the first tier gets blocks of the device.
 enum class Writes : std::uint8_t {
   behind,  ///< when they are computed; they cross while the link is idle
@@ -90,8 +96,8 @@ concept NamesReuse = requires(P& policy, const View& view, const RequestRow& row
 
 /// `P` says what a request's blocks are worth in the tier.
 template <class P>
-concept HasWorth = requires(const P& policy, const View& view, const RequestRow& row) {
-  requires std::same_as<decltype(policy.worth(view, row)), double>;
+concept HasWorth = requires(const P& policy, const View& view, const RequestRow& row, const CostArchetype& cost) {
+  requires std::same_as<decltype(policy.worth(view, row, cost)), Worth>;
 };
 
 /// `P` reaches the first tier in another way than over the device's link alone: `P::pooled(host)`.
@@ -120,7 +126,10 @@ template <class P>
 ///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
 ///     The answer depends on nothing but the arguments. One load serves all: a second request that would load the same
 ///     blocks waits for the first one's load, and finds them on the device.
-///  7. `worth(view, row)`: of the request's blocks when they are stored, for a tier with `Replacement::least_worth`.
+///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Blocks
+///  that
+///     are pinned then take room of the device until their time is over, the session's next request joins, or running
+///     requests need the room: pins are given up before a request is preempted, and before nothing could run.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
 /// with a tier needs.
@@ -150,7 +159,8 @@ struct Contract<roles::Caching> {
                     "sluice: this Caching policy needs `template <class Cost> Reuse reuse(const View&, const "
                     "RequestRow&, const FoundPrefix&, const Cost&) const`");
       static_assert(HasWorth<P>,
-                    "sluice: this Caching policy needs `double worth(const View&, const RequestRow&) const`");
+                    "sluice: this Caching policy needs `template <class Cost> Worth worth(const View&, const "
+                    "RequestRow&, const Cost&) const`");
     } else if constexpr (StatesCaching<P>) {
       static_assert(!NamesWrite<P> && !NamesReuse<P>,
                     "sluice: this Caching policy has `write` or `reuse`, but says caches = false: the engine would "

@@ -44,7 +44,10 @@ struct BasicWriteThrough {
     reuse.patience = patience + static_cast<double>(reuse.fetched.count()) * patience_per_token;
     return reuse;
   }
-  double worth(const View& /*view*/, const RequestRow& /*row*/) const { return 0; }
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& /*row*/, const Cost& /*cost*/) const {
+    return {};
+  }
 };
 
 using WriteThrough = BasicWriteThrough<Writes::behind>;
