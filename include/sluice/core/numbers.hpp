@@ -6,7 +6,6 @@
 
 #include <concepts>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -50,6 +49,26 @@ constexpr auto& member(const Of& of, P& policy) {
   else
     return of(policy);
 }
+
+/// Values of several types, in order. Not std::tuple: its constructors' constraints would cost every program 1,400
+/// template instantiations.
+template <class... Each>
+struct Sequence {
+  template <class Visit>
+  constexpr void for_each(Visit&& /*visit*/) const {}
+};
+template <class First, class... Rest>
+struct Sequence<First, Rest...> {
+  First first;
+  Sequence<Rest...> rest;
+
+  constexpr explicit Sequence(const First& value, const Rest&... values) : first(value), rest(values...) {}
+  template <class Visit>
+  constexpr void for_each(Visit&& visit) const {
+    visit(first);
+    rest.for_each(visit);
+  }
+};
 
 } // namespace detail
 
@@ -100,13 +119,13 @@ constexpr auto member_of(Outer C::*outer, Inner Outer::*inner) {
 template <class... Each>
 struct Numbers {
   std::string_view policy;
-  std::tuple<Each...> each;
+  detail::Sequence<Each...> each;
 
   constexpr explicit Numbers(std::string_view name, Each... numbers) : policy(name), each(numbers...) {}
   /// Calls `visit(number)` for each.
   template <class Visit>
   constexpr void for_each(Visit&& visit) const {
-    std::apply([&](const Each&... number) { (visit(number), ...); }, each);
+    each.for_each(visit);
   }
 };
 
