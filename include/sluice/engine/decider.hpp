@@ -298,8 +298,8 @@ class Decider {
     }
     if (!verdict.feasible || considered == 0) return true;
     claims.resize(considered);
-    for (auto skipped = verdict.skipped.rbegin(); skipped != verdict.skipped.rend(); ++skipped)
-      claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(*skipped));
+    for (std::size_t i = verdict.skipped.size(); i > 0; --i)
+      claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(verdict.skipped[i - 1]));
     return true;
   }
 
