@@ -33,8 +33,8 @@ struct MostSlack {
     return most;
   }
 
-  /// Whether a preempted request may return as soon as there is room: always. (Every Relief must return true when
-  /// nothing runs.)
+  /// Returns whether a preempted request may return as soon as there is room: always. (Every Relief must return true
+  /// when nothing runs.)
   bool may_return(const View&, const RequestRow&) const { return true; }
 
  private:

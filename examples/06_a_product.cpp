@@ -59,7 +59,7 @@ void run(std::vector<Row>& rows, Status& status) {
   }
 }
 
-/// The row of combination `I`, or of the combination with the same engine.
+/// Returns the row of combination `I`, or of the combination with the same engine.
 template <std::size_t I>
 const Row* find(const std::vector<Row>& rows) {
   if constexpr (Space::fate<I> == Combined::conflicts) {

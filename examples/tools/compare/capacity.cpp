@@ -339,7 +339,7 @@ class CapacityTable {
   [[nodiscard]] bool scales() const { return scales_; }
   [[nodiscard]] bool seeds() const { return seeds_; }
 
-  /// The rows with or without a deposit; as CSV, all rows.
+  /// Returns the rows with or without a deposit; as CSV, all rows.
   [[nodiscard]] std::string text(bool deposit) const {
     std::vector<std::vector<std::string>> lines;
     for (const CapacityCell& cell : report_.cells)

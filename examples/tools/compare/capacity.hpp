@@ -68,9 +68,9 @@ sluice::Status check_capacity(const CommandLine& asked, const Sweep& sweep);
 /// every seed, and the cells with such rows.
 sluice::Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, sluice::Crew& crew);
 
-/// The rows with one SLO, with or without a deposit, ordered by the rate that at least half of the seeds sustain. This
-/// median also orders rows in which some seeds are beyond an end and which therefore have no mean. Ties are ordered by
-/// the mean, with such seeds at that end; controls come last.
+/// Returns the rows with one SLO, with or without a deposit, ordered by the rate that at least half of the seeds
+/// sustain. This median also orders rows in which some seeds are beyond an end and which therefore have no mean. Ties
+/// are ordered by the mean, with such seeds at that end; controls come last.
 std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLattice& lattice, bool deposit,
                                        double slo_scale);
 

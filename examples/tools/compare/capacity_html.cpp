@@ -23,7 +23,7 @@ using detail::escaped;
 
 namespace {
 
-/// The data that report/pages/capacity.js draws.
+/// Returns the data that report/pages/capacity.js draws.
 std::string page_data(const CapacityReport& report) {
   constexpr int digits = 6;
   std::string text;

@@ -32,18 +32,18 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
   return {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
 }
 
-/// The interval's factor in each direction: 1.3 in "0.22 ×/÷ 1.3".
+/// Returns the interval's factor in each direction: 1.3 in "0.22 ×/÷ 1.3".
 [[nodiscard]] inline double factor_of(const sluice::Interval& geometric) {
   return std::sqrt(geometric.most / geometric.least);
 }
 
-/// The rate that has this logarithm; NaN beyond an end.
+/// Returns the rate that has this logarithm; NaN beyond an end.
 [[nodiscard]] inline double number_of(double log) {
   return std::isfinite(log) ? std::exp2(log) : sluice::Interval::absent;
 }
 
-/// The rate that at least half of the seeds sustain: the median, or for an even number the lower of the two medians. It
-/// is therefore always one of the values.
+/// Returns the rate that at least half of the seeds sustain: the median, or for an even number the lower of the two
+/// medians. It is therefore always one of the values.
 [[nodiscard]] inline double median_of(std::vector<double> logs) {
   if (logs.empty()) return sluice::Interval::absent;
   const auto middle = logs.begin() + static_cast<std::ptrdiff_t>((logs.size() - 1) / 2);
@@ -76,8 +76,8 @@ struct CapacityPairs {
   }
 };
 
-/// The probability that `count` fair coins fall at least as unevenly as `few` against the remaining ones, in either
-/// direction.
+/// Returns the probability that `count` fair coins fall at least as unevenly as `few` against the remaining ones, in
+/// either direction.
 [[nodiscard]] inline double sign_test(std::size_t few, std::size_t count) {
   double sum = 0, term = std::exp2(-static_cast<double>(count));
   for (std::size_t i = 0; i <= few; ++i) {

@@ -22,7 +22,7 @@ struct RateLattice {
   int octaves = 6; ///< from 1/64 to 64 times the rate of the octave that the search is around
   int around = 0;  ///< that octave: 0 is the workload's own rate
 
-  /// The lattice for searches around `rate` (a multiple of the workload's own rate): its nearest octave.
+  /// Returns the lattice for searches around `rate` (a multiple of the workload's own rate): its nearest octave.
   [[nodiscard]] static RateLattice near(double rate) {
     return {.around = static_cast<int>(std::lround(std::log2(rate)))};
   }

@@ -22,7 +22,7 @@ namespace compared {
 
 namespace {
 
-/// The composition in short form: the roles that differ from the defaults.
+/// Returns the composition in short form: the roles that differ from the defaults.
 std::string engine_text(const engines::Composed& engine) {
   std::string text = "Engine<";
   for (const std::string& choice : engine.choices) {

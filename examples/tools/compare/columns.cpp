@@ -49,7 +49,7 @@ struct Column {
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
-  /// The number over the row's seeds; with one seed only the number.
+  /// Returns the number over the row's seeds; with one seed only the number.
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     return spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
   }
@@ -60,7 +60,7 @@ double real(std::int64_t n) { return static_cast<double>(n); }
 
 /// Streamed weights are fetched again in every iteration, so the bytes fetched per iteration are the bytes on the host.
 double weights_on_host(const Of& x) { return per(real(x.m.bytes_of_weights), real(x.m.iterations)); }
-/// A figure of the row's own model; NaN for the row of all tenants, which have several models.
+/// Returns a figure of the row's own model; NaN for the row of all tenants, which have several models.
 template <class Figure>
 double of_model(const Of& x, Figure&& figure) {
   const Setup* setup = setup_of(x.c, x.r);
@@ -224,7 +224,7 @@ Expected<std::vector<Chosen>> chosen_columns(const std::string& list) {
   return chosen;
 }
 
-/// The number of characters in a text: counts only the first byte of a multi-byte character (±).
+/// Returns the number of characters in a text: counts only the first byte of a multi-byte character (±).
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -246,7 +246,7 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
   return left ? cell + space : space + cell;
 }
 
-/// A Markdown table whose source is aligned, too.
+/// Returns a Markdown table whose source is aligned, too.
 std::string table_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   const std::vector<std::size_t> widths = widths_of(heads, rows, 3);
@@ -298,7 +298,7 @@ std::string escaped_tex(std::string_view text) {
   return out;
 }
 
-/// A tabular of the package booktabs.
+/// Returns a tabular of the package booktabs.
 std::string latex_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   const auto line = [](const std::vector<std::string>& cells) {
@@ -336,7 +336,8 @@ std::string plain_of(const std::vector<std::string>& heads, const std::vector<st
 /// attainment.
 constexpr double near_tbt = 0.1;
 
-/// Whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls do not count.
+/// Returns whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls do
+/// not count.
 bool is_near(const Ran& ran, const SystemReport& row) {
   double best = -1;
   for (const SystemReport& other : ran.report.systems)
@@ -411,7 +412,7 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
         {head + "-half", false, [one](const Place& at) { return raw_text(value_at(one, at).half_width()); }});
 }
 
-/// The columns of a table: a grid's axes, then the selected ones.
+/// Returns the columns of a table: a grid's axes, then the selected ones.
 std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw,
                                  const Verdicts& verdicts) {
   std::vector<Shown> shown;
@@ -425,8 +426,8 @@ std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& f
   return shown;
 }
 
-/// The rows of one table: those with, or those without, a deposit. If columns name SLO scales, each row has all scales
-/// of a system. `by_class`: a system's row is followed by rows of each SLO class.
+/// Returns the rows of one table: those with, or those without, a deposit. If columns name SLO scales, each row has all
+/// scales of a system. `by_class`: a system's row is followed by rows of each SLO class.
 std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
                                                bool pivoted, bool by_class) {
   std::vector<std::vector<std::string>> rows;
@@ -450,7 +451,7 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, 
   return rows;
 }
 
-/// The subject of a table in a paper, as LaTeX comments: a caption and the remarks of each comparison.
+/// Returns the subject of a table in a paper, as LaTeX comments: a caption and the remarks of each comparison.
 std::string heads_of(std::span<const Ran> all) {
   std::string text = "% \\usepackage{booktabs}\n";
   for (const Ran& ran : all)
@@ -568,7 +569,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
 
 namespace {
 
-/// The figure in one comparison; NaN if its rows did not run. `base_ran` may be another comparison.
+/// Returns the figure in one comparison; NaN if its rows did not run. `base_ran` may be another comparison.
 double figure_in(const PaperFigure& figure, const Ran& ran, const Ran& base_ran, double scale) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const Column* column = find_column(figure.column);

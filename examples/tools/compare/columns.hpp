@@ -24,7 +24,7 @@ struct Ran {
   std::vector<std::pair<std::string, std::string>> at{}; ///< in a grid: the value on each axis
 };
 
-/// A table with these heads: aligned for a terminal (full), Markdown (md), a tabular of LaTeX (latex) or
+/// Returns a table with these heads: aligned for a terminal (full), Markdown (md), a tabular of LaTeX (latex) or
 /// comma-separated (csv).
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);

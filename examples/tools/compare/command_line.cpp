@@ -236,7 +236,7 @@ std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {
 
 namespace {
 
-/// Whether --mpi is among the words, before they are parsed; accepts the values that CLI11 accepts.
+/// Returns whether --mpi is among the words, before they are parsed; accepts the values that CLI11 accepts.
 std::optional<bool> asks_for_mpi(const std::vector<std::string>& words) {
   std::optional<bool> asks;
   for (const std::string& word : words) {
@@ -290,8 +290,8 @@ void add_file(Hash& hash, const std::filesystem::path& path) {
     hash.add(std::string_view{part.data(), static_cast<std::size_t>(file.gcount())});
 }
 
-/// The hash of a file's bytes, or of a folder's tables and configurations (weights in it are not read). The name of a
-/// model that this program ships is no path: its hash is that of no bytes.
+/// Returns the hash of a file's bytes, or of a folder's tables and configurations (weights in it are not read). The
+/// name of a model that this program ships is no path: its hash is that of no bytes.
 std::string hash_of_path(const std::filesystem::path& path) {
   std::error_code ignored;
   Hash hash;

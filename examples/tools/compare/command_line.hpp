@@ -21,7 +21,7 @@ class CommandLine {
   /// Empty: continue with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
 
-  /// Whether such a flag exists, and whether the words contain it.
+  /// Returns whether such a flag exists, and whether the words contain it.
   [[nodiscard]] bool knows(const std::string& flag) const { return flags_.app().get_option_no_throw(flag) != nullptr; }
   [[nodiscard]] bool given(const std::string& flag) const { return knows(flag) && flags_.app().count(flag) > 0; }
 

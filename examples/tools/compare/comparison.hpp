@@ -41,7 +41,7 @@ struct Comparison {
   bool without_deposit = true, with_deposit = true;
 };
 
-/// The SLO of those requests of a row that have no SLO of their own.
+/// Returns the SLO of those requests of a row that have no SLO of their own.
 inline sluice::Slo slo_at(const Comparison& c, double scale) { return {c.slo_ttft, c.base_slo * scale}; }
 
 /// Reads model, device, profile and workload. `command` repeats the comparison and appears in its report.

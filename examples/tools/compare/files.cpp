@@ -58,7 +58,7 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
   }
 }
 
-/// The workload and the machine of the runs, which a table of numbers does not contain.
+/// Returns the workload and the machine of the runs, which a table of numbers does not contain.
 std::vector<std::pair<std::string, std::string>> facts_of(const ComparisonReport& report) {
   std::vector<std::pair<std::string, std::string>> facts = report.workload.notes;
   if (const std::vector<ReportBlock> blocks = blocks_of(report); !blocks.empty())
@@ -80,8 +80,8 @@ std::string classes_csv(const ComparisonReport& report, std::span<const CsvColum
   return text;
 }
 
-/// The columns of the swept flags, which precede the columns of a run. Flag names are as in report.json. The columns
-/// are views into `axes`.
+/// Returns the columns of the swept flags, which precede the columns of a run. Flag names are as in report.json. The
+/// columns are views into `axes`.
 std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
   std::vector<CsvColumn> columns;
   for (const Axis& axis : axes)
@@ -89,7 +89,7 @@ std::vector<CsvColumn> place_columns(const std::vector<Axis>& axes) {
                        axis.name == "case" ? "of the preset" : "of the flag of that name, which was swept"});
   return columns;
 }
-/// The cells of these columns, each followed by a comma.
+/// Returns the cells of these columns, each followed by a comma.
 std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<std::string, std::string>>& at,
                      const std::string& label) {
   std::string text;
@@ -106,9 +106,9 @@ std::string place_of(const std::vector<Axis>& axes, const std::vector<std::pair<
   return text;
 }
 
-/// The most rows that each run may have: the requested number, otherwise an even share of what one file may have. A
-/// million rows take 140 MB, enough for up to fifteen whole runs of the demo. The limit is known before anything runs,
-/// so that no rows are recorded only to be dropped.
+/// Returns the most rows that each run may have: the requested number, otherwise an even share of what one file may
+/// have. A million rows take 140 MB, enough for up to fifteen whole runs of the demo. The limit is known before
+/// anything runs, so that no rows are recorded only to be dropped.
 std::size_t rows_a_run(const Options& options, const Comparison& comparison) {
   constexpr std::size_t most = 1'000'000, least = 1'000;
   if (options.iteration_rows) return static_cast<std::size_t>(*options.iteration_rows);

@@ -17,8 +17,8 @@ namespace compared {
 struct CapacityReport; ///< compare/capacity.hpp
 struct Grid;           ///< compare/grid.hpp
 
-/// The data that the files need from each run of `system` at this SLO scale, on the workload of the seed with that
-/// index.
+/// Returns the data that the files need from each run of `system` at this SLO scale, on the workload of the seed with
+/// that index.
 Wanted wanted_of(const Options& options, const Comparison& comparison, const System& system, double slo_scale,
                  std::size_t seed);
 

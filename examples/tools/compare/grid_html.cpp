@@ -55,7 +55,7 @@ const std::vector<Figure>& figures() {
   return all;
 }
 
-/// The data that report/pages/grid.js draws.
+/// Returns the data that report/pages/grid.js draws.
 std::string page_data(const Grid& grid) {
   constexpr int digits = 6;
   std::string text;
@@ -92,8 +92,8 @@ std::string page_data(const Grid& grid) {
   return text;
 }
 
-/// The index of a figure among the figures by which rows are judged. `judged_count`: it is not one of them, or there is
-/// only one seed.
+/// Returns the index of a figure among the figures by which rows are judged. `judged_count`: it is not one of them, or
+/// there is only one seed.
 std::size_t judged_by(const Figure& figure, const Verdicts& verdicts) {
   std::size_t i = verdicts.of.empty() ? judged_count : 0;
   while (i < judged_count && judged_figures[i].key != figure.key) ++i;

@@ -102,7 +102,7 @@ struct Options {
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
 };
 
-/// Whether the output is a table for another program; a sentence above the table would break it.
+/// Returns whether the output is a table for another program; a sentence above the table would break it.
 inline bool for_programs(const Options& options) { return options.table == "csv" || options.table == "latex"; }
 
 } // namespace compared

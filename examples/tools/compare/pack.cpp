@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The figures that forget_curves() keeps, and the rows of tables. (Curves stay in their process, which also draws
-/// them.)
+/// Returns the figures that forget_curves() keeps, and the rows of tables. (Curves stay in their process, which also
+/// draws them.)
 json figures_of(const Outcome& outcome) {
   const SystemReport& report = outcome.report;
   json figures{{"name", report.name},         {"deposit", report.deposit},    {"control", report.control},

@@ -112,8 +112,8 @@ Expected<World> world_of(const MachineOptions& machine) {
                            machine.profile, shape->name, prefill.count() / 1e12)};
 }
 
-/// The decode step of one request whose KV fills the budget, with nothing offloaded. It is one SLO in OrbitFlow's
-/// traces, and the unit of time for traces whose arrivals count steps.
+/// Returns the decode step of one request whose KV fills the budget, with nothing offloaded. It is one SLO in
+/// OrbitFlow's traces, and the unit of time for traces whose arrivals count steps.
 Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_tokens) {
   Work work;
   work.decodes = work.samples = 1;
@@ -121,8 +121,8 @@ Seconds full_budget_step(const World& world, TokenBlocks budget, Tokens block_to
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// The decode step of a full batch of the workload's mean lengths, with the prompt and half of the output in KV and
-/// nothing offloaded.
+/// Returns the decode step of a full batch of the workload's mean lengths, with the prompt and half of the output in KV
+/// and nothing offloaded.
 Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch) {
   Work work;
   work.decodes = work.samples =
@@ -202,7 +202,7 @@ Expected<std::vector<NumberSetting>> numbers_by(const TuningOptions& tuning, con
   return numbers;
 }
 
-/// How a seed resamples the trace; empty: the trace is served as recorded.
+/// Returns how a seed resamples the trace; empty: the trace is served as recorded.
 Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workload) {
   if (!workload.resample) {
     if (workload.trace.empty() || (workload.seeds.empty() && !workload.seed_stated)) return std::optional<Resampling>{};
@@ -288,7 +288,7 @@ Limits limits_of(const MachineOptions& machine, const Source& source) {
   return limits;
 }
 
-/// The device's KV budget.
+/// Returns the device's KV budget.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
   if (options.machine.kv_blocks) // the user may give more than fits, for a device that keeps the weights elsewhere
@@ -347,7 +347,7 @@ struct Openers {
   std::function<Expected<Requests>(Slo)> requests; ///< the same, resampled with --resample
 };
 
-/// The same requests at their recorded arrivals: none waits for another's answer.
+/// Returns the same requests at their recorded arrivals: none waits for another's answer.
 Expected<Requests> opened_sessions(Expected<Requests> of) {
   if (!of) return of;
   const auto source = std::make_shared<Requests>(*std::move(of));
@@ -414,8 +414,8 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
                  }};
 }
 
-/// The mean of a distribution of lengths. For a lognormal one it may be slightly too high, since too long draws are
-/// repeated.
+/// Returns the mean of a distribution of lengths. For a lognormal one it may be slightly too high, since too long draws
+/// are repeated.
 double mean_of(const LengthDistribution& lengths) {
   const auto middle = [](const UniformLength& range) {
     return 0.5 * static_cast<double>(range.least.count() + range.most.count());
@@ -453,7 +453,7 @@ Status check_count(const WorkloadOptions& workload) {
                     fmt::format("at most {}, or --limit", most));
 }
 
-/// All requests of a workload, with only the SLOs of their own.
+/// Returns all requests of a workload, with only the SLOs of their own.
 Expected<std::vector<RequestSpec>> read_all(const std::function<Expected<Requests>(Slo)>& open) {
   Expected<Requests> reader = open(Slo{});
   if (!reader) return reader.error();
@@ -513,7 +513,7 @@ Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Co
   return {};
 }
 
-/// The machine's figures that decide a comparison, each with its source.
+/// Returns the machine's figures that decide a comparison, each with its source.
 std::string machine_text(const Options& options, const World& world, Tokens block_tokens) {
   const LinkCost link = world.cost.link();
   const char* const whose = options.machine.profile.empty() ? "the device's" : "the profile's";

@@ -62,7 +62,7 @@ constexpr std::array<Replaces, 9> replaces{{
     {"--slo-base", {"--slo-tbt"}},
 }};
 
-/// The user's flag that overrides a preset's `flag`; empty: none.
+/// Returns the user's flag that overrides a preset's `flag`; empty: none.
 std::string_view given_before(const CommandLine& asked, std::string_view flag) {
   if (asked.given(std::string{flag})) return flag;
   for (const Replaces& rule : replaces)
@@ -83,7 +83,7 @@ std::filesystem::path data_folder(const Options& options) {
   return "shared/data";
 }
 
-/// A preset's value as a word of the command line.
+/// Returns a preset's value as a word of the command line.
 Expected<std::string> word_of(const Preset& preset, std::string_view value, std::string_view flag,
                               const Options& options) {
   constexpr std::string_view mark = "data:";

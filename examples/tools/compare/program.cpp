@@ -110,7 +110,7 @@ int capacity(const Options& options, const compared::Sweep& sweep, const compare
   return 0;
 }
 
-/// A command line whose numbers are lists: all its comparisons, one table, one report.
+/// Executes a command line whose numbers are lists: all its comparisons, one table, one report.
 int sweep(const CommandLine& asked, const std::vector<std::string>& words, Crew& crew) {
   Expected<compared::Sweep> sweep = compared::sweep_of(asked, words);
   if (!sweep) return fail(sweep.error());

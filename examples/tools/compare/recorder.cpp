@@ -25,7 +25,7 @@ Timeline rows_of(const Wanted& wanted) {
   return rows;
 }
 
-/// The request that an event is about; null if it is about the engine.
+/// Returns the request that an event is about; null if it is about the engine.
 const RequestSpec* request_of(const AnyEvent& event) {
   if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
   if (const auto* of = event.get<events::Submitted>()) return &of->row.spec;

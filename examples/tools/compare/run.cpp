@@ -19,7 +19,7 @@ using namespace sluice;
 
 namespace {
 
-/// The description of a livelock. A livelocked run is a result, which its row reports.
+/// Returns the description of a livelock. A livelocked run is a result, which its row reports.
 std::string livelock_of(const Status& status) {
   return !status.ok() && status.error().code == ErrorCode::livelocked ? status.error().what : "";
 }

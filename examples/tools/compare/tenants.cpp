@@ -73,7 +73,7 @@ Status check_with_tenants(const Options& options) {
   return {};
 }
 
-/// The requested systems; all must be able to serve tenants.
+/// Returns the requested systems; all must be able to serve tenants.
 Expected<std::vector<const System*>> systems_for_tenants(const Options& options) {
   Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
   if (!systems) return systems.error();
@@ -130,7 +130,7 @@ Status read_sharing(const Options& options, const std::string& sharing, double s
   return {};
 }
 
-/// The options of tenant `i`, as if it were the only one.
+/// Returns the options of tenant `i`, as if it were the only one.
 Options alone(const Options& options, const std::vector<TenantFlag>& flags, std::size_t i, const std::string& systems,
               double part) {
   Options one = options;

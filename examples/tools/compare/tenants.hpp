@@ -30,7 +30,7 @@ struct Tenants {
   sluice::BytesPerSecond bus{std::numeric_limits<double>::infinity()};
   sluice::RemapController::Order order = sluice::RemapController::Order::most_recent_first;
 
-  /// The SLO of a tenant's users: the tenant's own base, scaled like the first tenant's.
+  /// Returns the SLO of a tenant's users: the tenant's own base, scaled like the first tenant's.
   [[nodiscard]] sluice::Slo slo(const Request& request, std::size_t tenant) const {
     sluice::Slo slo = request.slo;
     slo.tbt = slo.tbt * (each[tenant].base_slo / each.front().base_slo);

@@ -26,13 +26,13 @@ struct Verdicts {
   std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
   std::size_t all = 0; ///< number of judged pairs
 
-  /// The text of a row's figure; "-" for one that is not judged.
+  /// Returns the text of a row's figure; "-" for one that is not judged.
   [[nodiscard]] std::string text(const sluice::SystemReport& row, std::size_t figure) const;
   /// Explains the words in `table`, and the star if it occurs; empty if nothing is judged.
   [[nodiscard]] std::string note(const std::string& baseline, std::string_view table) const;
 };
 
-/// All rows of the comparisons, and the rows of each SLO class; empty for one seed.
+/// Returns all rows of the comparisons, and the rows of each SLO class; empty for one seed.
 [[nodiscard]] Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline);
 
 } // namespace compared

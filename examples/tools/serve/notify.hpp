@@ -19,7 +19,7 @@ class Notify {
   /// Sends "READY=1", "STOPPING=1", "WATCHDOG=1" or "STATUS=…". Never waits: a message that the supervisor does not
   /// accept is lost.
   void say(std::string_view state) const;
-  /// How often "WATCHDOG=1" is due, in seconds: half of the unit's WatchdogSec. Empty: never.
+  /// Returns how often "WATCHDOG=1" is due, in seconds: half of the unit's WatchdogSec. Empty: never.
   [[nodiscard]] std::optional<double> watchdog() const { return watchdog_; }
 
  private:

@@ -56,7 +56,7 @@ ForecastSlo forecast_of(const std::string& gate) {
   return forecast;
 }
 
-/// The same error, with another flag's name.
+/// Returns the same error, with another flag's name.
 Error of_flag(const char* flag, Error error) {
   error.where = flag;
   return error;

@@ -26,7 +26,7 @@ using namespace sluice;
 
 namespace {
 
-/// The requests in order of submission, as the engine received them: with length limits, not with lengths.
+/// Returns the requests in order of submission, as the engine received them: with length limits, not with lengths.
 Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
   Expected<std::vector<VllmRunRecord>> records = read_vllm_run(path);
   if (!records) return running::flag_error("--replay", records.error().line(), "what --record wrote");

@@ -181,8 +181,8 @@ Expected<Served> simulated(const Options& options) {
                 "simulated"};
 }
 
-/// The systems that the command line names, whose policies --set may name. /whatif's default systems are not included:
-/// a number that only they have does not affect serving.
+/// Returns the systems that the command line names, whose policies --set may name. /whatif's default systems are not
+/// included: a number that only they have does not affect serving.
 std::vector<engines::System> named_systems(const Options& options, const engines::System& system) {
   std::vector<engines::System> all{system};
   const auto add = [&all](std::string_view name) {

@@ -43,7 +43,7 @@ class Crew {
   /// interrupt no job starts, and running jobs are dropped: `Jobs::ended` is called only for jobs with a result.
   virtual Status run(const Jobs& jobs) = 0;
   [[nodiscard]] virtual bool leads() const { return true; }
-  /// Whether every process reached this point with the same `what`, a text that identifies the next run.
+  /// Checks that every process reached this point with the same `what`, a text that identifies the next run.
   virtual Status agree(const Status& here, std::string_view /*what*/) { return here; }
 
   /// Number of concurrent jobs in each process; empty: one per processor.

@@ -36,8 +36,8 @@ class Flags {
   CLI::App& app() { return app_; }
   [[nodiscard]] const CLI::App& app() const { return app_; }
 
-  /// An integer from `least` to `most`. `Place`: an integer, or an optional of one. `else_expected`: appended to the
-  /// error's expectation.
+  /// Adds a flag for an integer from `least` to `most`. `Place`: an integer, or an optional of one. `else_expected`:
+  /// appended to the error's expectation.
   template <class Place>
   CLI::Option* whole(const std::string& flag, Place& place, std::int64_t least, std::int64_t most,
                      const std::string& help, const std::string& else_expected = "") {
@@ -52,7 +52,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// A finite number above `least`, or equal to it if `closed`.
+  /// Adds a flag for a finite number above `least`, or equal to it if `closed`.
   template <class Place>
   CLI::Option* number(const std::string& flag, Place& place, double least, bool closed, const std::string& help) {
     const std::string expected = described(least, closed);
@@ -63,7 +63,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// A size with its unit, or in bytes: "64MiB", "1.5GB", "65536". `Place`: for bytes, as in whole().
+  /// Adds a flag for a size with its unit, or in bytes: "64MiB", "1.5GB", "65536". `Place`: for bytes, as in whole().
   template <class Place>
   CLI::Option* size(const std::string& flag, Place& place, std::int64_t least, const std::string& help) {
     const std::string expected =
@@ -75,7 +75,7 @@ class Flags {
                   return {};
                 }));
   }
-  /// Bytes per second, with their unit: "2GB/s". `or_unlimited`: accept that word as 0.
+  /// Adds a flag for bytes per second, with their unit: "2GB/s". `or_unlimited`: accept that word as 0.
   template <class Place>
   CLI::Option* rate(const std::string& flag, Place& place, bool or_unlimited, const std::string& help) {
     const std::string expected =
@@ -98,8 +98,8 @@ class Flags {
   /// each value checked, and a flag's place gets the first value of its list.
   void lists_into(std::vector<Listed>* lists) { lists_ = lists; }
 
-  /// A name or a file, or several separated by commas if lists are enabled. An existing file whose name contains commas
-  /// is a single value.
+  /// Adds a flag for a name or a file, or several separated by commas if lists are enabled. An existing file whose name
+  /// contains commas is a single value.
   template <class Place>
   CLI::Option* name(const std::string& flag, Place& place, const std::string& help) {
     return read(flag, "TEXT", help, [flag, &place, lists = lists_](std::string_view text) -> std::string {
@@ -123,7 +123,7 @@ class Flags {
     });
   }
 
-  /// A list of numbers, separated by commas.
+  /// Adds a flag for a list of numbers, separated by commas.
   CLI::Option* numbers(const std::string& flag, std::vector<double>& place, double least, bool closed,
                        const std::string& help) {
     const std::string expected = described(least, closed) + ", or several with commas";
@@ -142,7 +142,7 @@ class Flags {
     });
   }
 
-  /// A list of integers from `least` to `most`, separated by commas.
+  /// Adds a flag for a list of integers from `least` to `most`, separated by commas.
   CLI::Option* wholes(const std::string& flag, std::vector<std::int64_t>& place, std::int64_t least, std::int64_t most,
                       const std::string& help) {
     const std::string expected =
@@ -190,7 +190,7 @@ class Flags {
     return read(flag, "TEXT", help, take);
   }
 
-  /// A folder to write to: any path except an empty one, which would silently lose everything.
+  /// Adds a flag for a folder to write to: any path except an empty one, which would silently lose everything.
   CLI::Option* folder(const std::string& flag, std::string& place, const std::string& help) {
     return read(flag, "TEXT", help, [&place](std::string_view text) -> std::string {
       place = text;
@@ -234,8 +234,8 @@ class Flags {
   }
 
  private:
-  /// The flag's name, from "--flag" and from "--flag=value"; empty for a word that is not a flag, such as a negative
-  /// number.
+  /// Returns the flag's name, from "--flag" and from "--flag=value"; empty for a word that is not a flag, such as a
+  /// negative number.
   static std::string_view flag_of(std::string_view word) {
     if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
     return word.substr(0, word.find('='));

@@ -33,7 +33,7 @@ inline void heed_interrupts() {
   }
 }
 
-/// The exit code that shells show for a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
+/// Returns the exit code that shells show for a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
 [[nodiscard]] inline int interrupted_code() { return 128 + interrupted(); }
 
 /// The number of requested runs that have finished.

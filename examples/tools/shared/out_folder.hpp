@@ -24,7 +24,8 @@
 /// A file's name and its contents.
 using NamedText = std::pair<std::string_view, std::string>;
 
-/// Whether an earlier run left tables in the folder, according to its datapackage.json; `visit` receives their names.
+/// Returns whether an earlier run left tables in the folder, according to its datapackage.json; `visit` receives their
+/// names.
 template <class Visit>
 bool earlier_tables(const std::filesystem::path& folder, Visit&& visit) {
   std::ifstream file(folder / "datapackage.json");
@@ -44,7 +45,7 @@ inline constexpr std::string_view left_tables[] = {
     "probes.csv",  "compositions.csv", "choices.csv", "classes.csv",    "tokens.csv.gz"};
 inline constexpr std::string_view left_pages[] = {"report.html", "report.json", "explore.html", "explore.json"};
 
-/// Whether a file in `traces` has a trace's name for one of these systems.
+/// Returns whether a file in `traces` has a trace's name for one of these systems.
 template <class Names>
 bool is_trace_of(std::string_view file, const Names& systems) {
   if (!file.ends_with(".json")) return false;

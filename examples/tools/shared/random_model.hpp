@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-/// The decoder for a folder's config.json, or for a name in `named_models`, with its published shape. A published shape
-/// has no position parameters and needs none: rotations have the same cost with any parameters. Contexts have 8,192
-/// tokens; an OPT's table has 2,048.
+/// Returns the decoder for a folder's config.json, or for a name in `named_models`, with its published shape. A
+/// published shape has no position parameters and needs none: rotations have the same cost with any parameters.
+/// Contexts have 8,192 tokens; an OPT's table has 2,048.
 inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std::string& name) {
   using namespace sluice;
   std::error_code ignored;

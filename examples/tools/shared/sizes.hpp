@@ -12,8 +12,8 @@
 #include <string_view>
 #include <system_error>
 
-/// The bytes of "64MiB", "1.5 GB" or "65536", in decimal and binary units. Empty if the text is not a size, is negative
-/// or above 2^62.
+/// Returns the bytes of "64MiB", "1.5 GB" or "65536", in decimal and binary units. Empty if the text is not a size, is
+/// negative or above 2^62.
 [[nodiscard]] inline std::optional<double> read_bytes(std::string_view text) {
   double value = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -33,14 +33,15 @@
   return value;
 }
 
-/// The bytes per second of "2GB/s" or "500 MB/s". "2" is refused, because it could mean bytes per second or GB/s.
+/// Returns the bytes per second of "2GB/s" or "500 MB/s". "2" is refused, because it could mean bytes per second or
+/// GB/s.
 [[nodiscard]] inline std::optional<double> read_rate(std::string_view text) {
   if (!text.ends_with("B/s")) return std::nullopt;
   text.remove_suffix(2);
   return read_bytes(text);
 }
 
-/// The value of a number, a size or a rate in SI units: its position on an axis.
+/// Returns the value of a number, a size or a rate in SI units: its position on an axis.
 [[nodiscard]] inline std::optional<double> read_quantity(std::string_view text) {
   double value = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -48,7 +49,7 @@
   return text.ends_with("/s") ? read_rate(text) : read_bytes(text);
 }
 
-/// The exact count, followed by a readable one: "26542080 bytes (25.3 MiB)".
+/// Returns the exact count, followed by a readable one: "26542080 bytes (25.3 MiB)".
 [[nodiscard]] inline std::string exact_bytes(std::int64_t bytes) {
   std::string text = std::to_string(bytes) + " bytes";
   if (bytes < 1024) return text;

@@ -18,7 +18,7 @@ void add_trace_flags(Flags& flags, Options& options, const std::string& what) {
       "arrivals that are numbers but not seconds (default: arrival, prompt and output; times may be dates)");
 }
 
-/// The flag that describes how to read a trace and was given without a trace, if any.
+/// Returns the flag that describes how to read a trace and was given without a trace, if any.
 template <class Options>
 [[nodiscard]] const char* read_without_trace(const Options& options) {
   if (!options.trace.empty()) return nullptr;

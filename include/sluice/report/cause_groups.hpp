@@ -29,7 +29,7 @@ inline constexpr std::array<CauseGroup, 11> cause_groups{{{"waits to start", '.'
                                                           {"planner, or another's turn", '?'},
                                                           {"refused", ' '}}};
 
-/// The cause's index in `cause_groups`. Decoding together with others' prompts is a separate group: the prompts
+/// Returns the cause's index in `cause_groups`. Decoding together with others' prompts is a separate group: the prompts
 /// determine the length of such a step, and a busy server misses most deadlines in it.
 [[nodiscard]] constexpr std::size_t group_of(TimeCause cause) {
   if (is_stall(cause)) return 6;

@@ -94,7 +94,7 @@ struct CsvColumnOf : CsvColumn {
   void (*write)(CsvRow& row, const Row& of);
 };
 
-/// The columns without their functions, for a file's header and description.
+/// Returns the columns without their functions, for a file's header and description.
 template <class Row, std::size_t count>
 constexpr std::array<CsvColumn, count> csv_columns(const CsvColumnOf<Row> (&columns)[count]) {
   std::array<CsvColumn, count> heads;
@@ -108,7 +108,7 @@ void append_cells(CsvRow& row, const CsvColumnOf<Row> (&columns)[count], const s
   for (const CsvColumnOf<Row>& column : columns) column.write(row, of);
 }
 
-/// The first line of a file with these columns.
+/// Returns the first line of a file with these columns.
 [[nodiscard]] inline std::string csv_head(std::span<const CsvColumn> first, std::span<const CsvColumn> columns) {
   std::string text;
   {

@@ -267,8 +267,8 @@ inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_"
 
 } // namespace detail
 
-/// The columns above, followed by the metrics, which are named as in `for_each_metric`. A metric's name contains its
-/// unit; docs/metrics.md defines it.
+/// Returns the columns above, followed by the metrics, which are named as in `for_each_metric`. A metric's name
+/// contains its unit; docs/metrics.md defines it.
 [[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns() {
   std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
   const Metrics named;

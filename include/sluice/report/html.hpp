@@ -50,7 +50,7 @@ inline std::string html_facts(const ComparisonReport& report) {
 
 } // namespace detail
 
-/// The page: attainment by system, costs, latency distributions, memory and queue over time, the layers of one
+/// Returns the page: attainment by system, costs, latency distributions, memory and queue over time, the layers of one
 /// iteration, and the tables. One file that needs no network; deterministic.
 [[nodiscard]] inline std::string report_html(const ComparisonReport& report,
                                              std::string_view title = "Sluice comparison") {

@@ -20,8 +20,8 @@ namespace sluice::detail {
 inline constexpr int plot_digits = 6; ///< for times within one iteration, so that adjacent slices stay adjacent
 inline constexpr int curve_digits = 4;
 
-/// Whether the metric is a wall time. Wall times differ between equal runs, so the page omits them: equal runs give
-/// equal pages.
+/// Returns whether the metric is a wall time. Wall times differ between equal runs, so the page omits them: equal runs
+/// give equal pages.
 [[nodiscard]] inline bool is_wall_time(std::string_view name) { return name.find("_wall_") != std::string_view::npos; }
 
 inline void write_curve(JsonWriter& json, std::string_view name, const std::vector<CdfPoint>& curve) {
@@ -160,7 +160,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   json.end_object();
 }
 
-/// The text of the page's data element.
+/// Returns the text of the page's data element.
 [[nodiscard]] inline std::string html_data(const ComparisonReport& report) {
   std::string text;
   JsonWriter json(text, true);

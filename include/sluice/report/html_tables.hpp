@@ -94,8 +94,8 @@ inline const std::vector<HtmlColumn>& cost_columns() {
   return columns;
 }
 
-/// The name of a column's number in report.json, which saved tables use too. The function finds it by calling the
-/// column with all other numbers set to 0, so that the two names cannot differ.
+/// Returns the name of a column's number in report.json, which saved tables use too. The function finds it by calling
+/// the column with all other numbers set to 0, so that the two names cannot differ.
 inline std::string html_key(const HtmlColumn& column) {
   std::string key;
   Metrics metrics;
@@ -108,13 +108,13 @@ inline std::string html_key(const HtmlColumn& column) {
   return key;
 }
 
-/// The head of a text column. `key`: the column's name in a saved table, if it differs.
+/// Returns the head of a text column. `key`: the column's name in a saved table, if it differs.
 inline std::string html_words_head(std::string_view name, std::string_view key = {}) {
   return "<th scope=\"col\" class=\"l\"" + (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" +
          escaped(name) + "</th>";
 }
 
-/// The head of a sortable number column. `exact`: the numbers are not means over seeds.
+/// Returns the head of a sortable number column. `exact`: the numbers are not means over seeds.
 inline std::string html_number_head(std::string_view name, std::string_view key, bool exact = false) {
   return "<th scope=\"col\" data-sort tabindex=\"0\"" + std::string{exact ? " data-exact" : ""} +
          (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" + escaped(name) + "</th>";
@@ -141,21 +141,21 @@ inline std::string html_half_width(const Interval& of, std::string (*text)(doubl
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
 }
 
-/// A number in the form that scripts read, with the ends of its interval, if any.
+/// Returns a number in the form that scripts read, with the ends of its interval, if any.
 inline std::string html_number(const Interval& of) {
   std::string out = "data-v=\"" + (std::isfinite(of.mean) ? fixed_text(of.mean, 9) : std::string{}) + "\"";
   if (of.known()) out += " data-least=\"" + fixed_text(of.least, 9) + "\" data-most=\"" + fixed_text(of.most, 9) + "\"";
   return out;
 }
 
-/// A row's mean with its interval.
+/// Returns a row's mean with its interval.
 inline std::string html_mean_cell(const Interval& of, std::string (*text)(double)) {
   return "<td " + html_number(of) + ">" + escaped(text(of.mean)) + html_half_width(of, text) + "</td>";
 }
 
 inline std::string html_words_cell(std::string_view words) { return "<td class=\"l\">" + escaped(words) + "</td>"; }
 
-/// A table without groups of columns.
+/// Returns a table without groups of columns.
 inline std::string html_plain_table(std::string_view caption, std::string_view heads, std::string_view rows) {
   std::string out = "<div class=\"wide\"><table class=\"long\">";
   if (!caption.empty()) out += "<caption>" + std::string{caption} + "</caption>\n";
@@ -236,7 +236,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   return out + (alone ? "<p class=\"sub\">" + escaped(holm_note(held.size())) + "</p>" : std::string{}) + "</div>";
 }
 
-/// The service that each SLO class received, and its verdicts; empty if there is one SLO.
+/// Returns the service that each SLO class received, and its verdicts; empty if there is one SLO.
 inline std::string html_class_tables(const ComparisonReport& report, const ReportBlock& block) {
   std::string out;
   for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {

@@ -47,8 +47,8 @@ namespace sluice {
   return text;
 }
 
-/// A share as a percentage. A share below 1 is never rounded to 100 % (99.97 % does not become 100.0), nor one above 0
-/// to 0 %.
+/// Formats a share as a percentage. A share below 1 is never rounded to 100 % (99.97 % does not become 100.0), nor one
+/// above 0 to 0 %.
 [[nodiscard]] inline std::string percent_text(double share) {
   if (std::isnan(share)) return "-";
   std::string text = fixed_text(100 * share, 1);
@@ -68,7 +68,7 @@ namespace sluice {
   return tidy_text(bytes) + " " + units[unit];
 }
 
-/// A time in a suitable unit: "420 us", "58.9 ms", "7.25 s", "2 h 13 min".
+/// Formats a time in a suitable unit: "420 us", "58.9 ms", "7.25 s", "2 h 13 min".
 [[nodiscard]] inline std::string time_text(double seconds) {
   if (std::isnan(seconds)) return "-";
   if (std::isinf(seconds)) return "none";

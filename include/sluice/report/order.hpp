@@ -24,8 +24,8 @@ struct ReportBlock {
                                          ///< their original
 };
 
-/// Whether two rows agree in every figure except wall times, which no run repeats. Usually they are one engine with two
-/// names.
+/// Returns whether two rows agree in every figure except wall times, which no run repeats. Usually they are one engine
+/// with two names.
 [[nodiscard]] inline bool same_figures(const SystemReport& a, const SystemReport& b) {
   const auto figures = [](const SystemReport& row) {
     std::vector<double> all;
@@ -40,7 +40,7 @@ struct ReportBlock {
          a.refusals == b.refusals && a.livelock == b.livelock;
 }
 
-/// The row of the block that `row` duplicates in every figure; null if there is none, or if `row` is itself the
+/// Returns the row of the block that `row` duplicates in every figure; null if there is none, or if `row` is itself the
 /// original. The original is the row with the shortest name, because variants' names extend their system's name. The
 /// control row is neither a duplicate nor an original.
 [[nodiscard]] inline const SystemReport* original_of(const ReportBlock& block, const SystemReport& row) {
@@ -53,7 +53,7 @@ struct ReportBlock {
   return best == &row ? nullptr : best;
 }
 
-/// The blocks of a report: those without deposit first, then by SLO scale. Pointers into `report`.
+/// Returns the blocks of a report: those without deposit first, then by SLO scale. Pointers into `report`.
 [[nodiscard]] inline std::vector<ReportBlock> blocks_of(const ComparisonReport& report) {
   std::vector<ReportBlock> blocks;
   for (const SystemReport& system : report.systems) {
@@ -86,12 +86,12 @@ struct ReportBlock {
   return blocks;
 }
 
-/// The seeds of a report, one or many.
+/// Returns the seeds of a report, one or many.
 [[nodiscard]] inline std::vector<std::uint64_t> seeds_served(const WorkloadReport& workload) {
   return workload.seeds.empty() ? std::vector{workload.seed} : workload.seeds;
 }
 
-/// Whether the workload is a trace that is not resampled by seed.
+/// Returns whether the workload is a trace that is not resampled by seed.
 [[nodiscard]] inline bool recorded(const WorkloadReport& workload) {
   return workload.seeds.empty() && workload.redrawn.empty() && !workload.format.empty() &&
          workload.format != "generated";
@@ -103,7 +103,7 @@ struct ReportBlock {
   return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
 }
 
-/// The note for a table of one seed: a difference may be due to the seed. Empty for several seeds.
+/// Returns the note for a table of one seed: a difference may be due to the seed. Empty for several seeds.
 [[nodiscard]] inline std::string one_seed_note(const WorkloadReport& workload) {
   return workload.seeds.size() > 1 ? std::string{}
                                    : "one seed: with other seeds a difference may vanish or reverse; try --seeds 1..8";
@@ -145,7 +145,7 @@ struct ReportBlock {
   return text + "; " + slo_text(workload, block);
 }
 
-/// A row's name, with its kind if it is not ranked.
+/// Returns a row's name, with its kind if it is not ranked.
 [[nodiscard]] inline std::string label_of(const SystemReport& row) {
   return row.name + (row.control ? " (control)" : "") + (row.livelock.empty() ? "" : " (livelocked)");
 }
@@ -194,12 +194,13 @@ struct ReportBlock {
   return lines;
 }
 
-/// The transfer rule of a row; empty if the row transferred nothing, because the rule then had no effect.
+/// Returns the transfer rule of a row; empty if the row transferred nothing, because the rule then had no effect.
 [[nodiscard]] inline std::string transfer_text(const SystemReport& row) {
   return row.metrics.bytes_moved > 0 ? row.transfer : std::string{};
 }
 
-/// The common rule of all rows that transfer anything; an empty string if no row does; no value if the rules differ.
+/// Returns the common rule of all rows that transfer anything; an empty string if no row does; no value if the rules
+/// differ.
 [[nodiscard]] inline std::optional<std::string> shared_transfer(const ReportBlock& block) {
   std::string shared;
   for (const SystemReport* row : block.rows) {

@@ -151,7 +151,7 @@ class RefusalGroups {
 
 namespace detail {
 
-/// The value of `of` if all requests have the same; otherwise NaN.
+/// Returns the value of `of` if all requests have the same; otherwise NaN.
 template <class Of>
 [[nodiscard]] double common(const Summary::State& summary, double otherwise, Of&& of) {
   bool any = false;

@@ -89,16 +89,17 @@ template <std::size_t N>
   return table;
 }
 
-/// A number with its sign: "+3.1", "-12".
+/// Formats a number with its sign: "+3.1", "-12".
 [[nodiscard]] inline std::string signed_text(double value) { return (value < 0 ? "" : "+") + short_text(value); }
 
-/// The scale in which people read a difference: points for a share, otherwise per cent of the reference's value.
+/// Returns the scale in which people read a difference: points for a share, otherwise per cent of the reference's
+/// value.
 [[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& reference) {
   return 100 / (figure.share ? 1.0 : std::abs(reference.metrics.*figure.figure));
 }
 
-/// Whether each verdict of a block's table, row by row and figure by figure, holds with all of them considered together
-/// (Holm).
+/// Returns whether each verdict of a block's table, row by row and figure by figure, holds with all of them considered
+/// together (Holm).
 [[nodiscard]] inline std::vector<bool> held_in(const ReportBlock& block, const std::string& baseline) {
   std::vector<double> chances;
   for (const SystemReport* row : block.rows)
@@ -111,7 +112,7 @@ template <std::size_t N>
          " of the table together (Holm): about one in 20 such differs by chance";
 }
 
-/// The systems' differences from the best (or the baseline), seed by seed. Empty if there is no reference.
+/// Returns the systems' differences from the best (or the baseline), seed by seed. Empty if there is no reference.
 [[nodiscard]] inline std::string judgement_text(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || block.rows.size() < 2) return {};

@@ -75,7 +75,7 @@ namespace sluice {
   return row;
 }
 
-/// A figure for every seed; for a single run, that run's figure.
+/// Returns a figure for every seed; for a single run, that run's figure.
 template <class Figure>
 [[nodiscard]] std::vector<double> seed_values(const SystemReport& row, Figure&& figure) {
   std::vector<double> values;
@@ -84,14 +84,14 @@ template <class Figure>
   return values;
 }
 
-/// The mean of a figure over the row's seeds, and its interval.
+/// Returns the mean of a figure over the row's seeds, and its interval.
 template <class Figure>
 [[nodiscard]] Interval spread_of(const SystemReport& row, Figure&& figure) {
   return mean_interval(seed_values(row, figure));
 }
 
-/// The reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is none.
-/// Never the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
+/// Returns the reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is
+/// none. Never the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
 [[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
   for (const SystemReport* row : block.rows)
     if (!baseline.empty() && row->name == baseline) return row;
@@ -100,8 +100,8 @@ template <class Figure>
   return nullptr;
 }
 
-/// The row with which `row` is compared: the reference, or, for a tenant's row, the reference's row of the same tenant.
-/// Null if that is the row itself.
+/// Returns the row with which `row` is compared: the reference, or, for a tenant's row, the reference's row of the same
+/// tenant. Null if that is the row itself.
 [[nodiscard]] inline const SystemReport* rival_of(const ReportBlock& block, const SystemReport& row,
                                                   std::string_view baseline) {
   const SystemReport* reference = reference_of(block, baseline);
@@ -126,7 +126,7 @@ inline constexpr JudgedFigure judged_figures[] = {
     {"mean_e2e_s", "mean E2E", &Metrics::mean_e2e_s, false, true},
 };
 
-/// A row's comparison with the reference, seed by seed: the row's figure minus the reference's.
+/// Returns a row's comparison with the reference, seed by seed: the row's figure minus the reference's.
 [[nodiscard]] inline Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
   const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
   return paired(seed_values(row, figure), seed_values(reference, figure));

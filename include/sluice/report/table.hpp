@@ -83,7 +83,7 @@ inline TextTable cost_table(const ReportBlock& block) {
   return table;
 }
 
-/// A block's table of service figures, and with several seeds its verdicts.
+/// Returns a block's table of service figures, and with several seeds its verdicts.
 inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
   const bool seeds = report.workload.seeds.size() > 1;
   return (seeds ? seeded_table(block, seeded_service) : service_table(block)).text() +

@@ -29,8 +29,8 @@ namespace sluice {
 /// leaves it there.
 class UnfinishedFile {
  public:
-  /// The target of `path`: `path` itself, or the target of its links, which need not exist. Returns a link to itself
-  /// unchanged.
+  /// Returns the target of `path`: `path` itself, or the target of its links, which need not exist. Returns a link to
+  /// itself unchanged.
   [[nodiscard]] static std::string target(const std::string& path) {
     std::filesystem::path at = path;
     std::error_code wrong;

@@ -22,7 +22,7 @@ namespace detail {
 
 inline std::size_t place_of(TimeCause cause) { return static_cast<std::size_t>(cause); }
 
-/// The causes with a visible share of any row's time or missed deadlines, in their usual order.
+/// Returns the causes with a visible share of any row's time or missed deadlines, in their usual order.
 inline std::vector<TimeCause> causes_of(const ReportBlock& block) {
   constexpr double least = 0.0005;
   std::vector<TimeCause> causes;
@@ -46,7 +46,7 @@ inline std::string names_of(const TimeSpell& spell) {
   return text + (spell.by_more ? " and others" : "");
 }
 
-/// Why a row has no data about that request.
+/// Returns why a row has no data about that request.
 inline std::string no_request(const SystemReport& row, std::int64_t id) {
   const std::string name = "request " + std::to_string(id);
   if (row.time.requests.empty() && row.time.seen > 0)
@@ -102,7 +102,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
   return out;
 }
 
-/// The request's time line in `width` letters, and their meanings.
+/// Returns the request's time line in `width` letters, and their meanings.
 [[nodiscard]] inline std::string why_line(const RequestTime& of, std::size_t width = 100) {
   if (of.whole() <= 0 || of.spells.empty()) return {};
   std::string line;
@@ -126,7 +126,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
   return line;
 }
 
-/// The request's time by cause, in sentences.
+/// Returns the request's time by cause, in sentences.
 [[nodiscard]] inline std::string why_sentence(const RequestTime& of) {
   const auto text = [](std::int64_t ticks) { return time_text(seconds_of(ticks)); };
   constexpr std::string_view ends[] = {"it was not finished", "it was served", "it was refused", "its user left"};
@@ -188,7 +188,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
   return out;
 }
 
-/// The request with that id in every row.
+/// Returns the request with that id in every row.
 [[nodiscard]] inline std::string why_request(const ComparisonReport& report, std::int64_t id) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

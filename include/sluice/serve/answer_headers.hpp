@@ -33,7 +33,7 @@ namespace sluice {
   return text;
 }
 
-/// Whether `text` can be a request's id: 1 to 128 visible ASCII characters.
+/// Returns whether `text` can be a request's id: 1 to 128 visible ASCII characters.
 [[nodiscard]] inline bool is_request_id(std::string_view text) {
   constexpr std::size_t longest = 128;
   return !text.empty() && text.size() <= longest &&
@@ -51,7 +51,7 @@ class AnswerHeaders {
     response.headers.add("Date", http_date(now_s_()));
     return response;
   }
-  /// An exchange that adds these headers to its response.
+  /// Returns an exchange that adds these headers to its response.
   [[nodiscard]] std::unique_ptr<Exchange> with(std::unique_ptr<Exchange> exchange, std::string request_id) const {
     return std::make_unique<Headed>(*this, std::move(exchange), std::move(request_id));
   }

@@ -58,10 +58,10 @@ class CompletionJob {
 
   [[nodiscard]] std::size_t answers() const { return answers_.size(); }
   [[nodiscard]] bool over() const { return over_; }
-  /// Whether the head of a stream was sent, after which the HTTP status cannot change.
+  /// Returns whether the head of a stream was sent, after which the HTTP status cannot change.
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const TokenUsage& usage() const { return usage_; }
-  /// Whether a stop string or a stop token has ended answer `at`.
+  /// Returns whether a stop string or a stop token has ended answer `at`.
   [[nodiscard]] bool stopped(std::size_t at) const { return answers_[at].stopped; }
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
 

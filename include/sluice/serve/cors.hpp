@@ -22,7 +22,7 @@ class Cors {
 
   [[nodiscard]] bool allowed() const { return !origin_.empty(); }
 
-  /// The response with the headers added.
+  /// Returns the response with the headers added.
   [[nodiscard]] HttpResponse open(HttpResponse response) const {
     if (!allowed()) return response;
     response.headers.add("Access-Control-Allow-Origin", origin_);
@@ -32,14 +32,14 @@ class Cors {
                          "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     return response;
   }
-  /// An exchange that adds the headers to its response.
+  /// Returns an exchange that adds the headers to its response.
   [[nodiscard]] std::unique_ptr<Exchange> open(std::unique_ptr<Exchange> exchange) const {
     if (!allowed()) return exchange;
     return std::make_unique<Opened>(*this, std::move(exchange));
   }
 
-  /// The response to a browser's preflight request. Allows all headers that the request names: OpenAI's clients send a
-  /// dozen of their own (x-stainless-*), and a list of them here would become outdated.
+  /// Returns the response to a browser's preflight request. Allows all headers that the request names: OpenAI's clients
+  /// send a dozen of their own (x-stainless-*), and a list of them here would become outdated.
   [[nodiscard]] static HttpResponse preflight(const HttpRequest& request) {
     HttpResponse response;
     response.status = 204;
@@ -69,7 +69,8 @@ class Cors {
     std::unique_ptr<Exchange> exchange_;
   };
 
-  /// Whether `text` is a list of header names (RFC 9110: tokens) separated by commas, and short enough to repeat.
+  /// Returns whether `text` is a list of header names (RFC 9110: tokens) separated by commas, and short enough to
+  /// repeat.
   static bool names_headers(std::string_view text) {
     constexpr std::size_t most = 4096;
     const auto may_be = [](char c) {

@@ -106,17 +106,17 @@ class EngineFigures {
   }
   /// Records that a gate that looks ahead had no time for a newcomer.
   void unlooked(bool admitted) { ++(admitted ? state_.unlooked_admitted : state_.unlooked_refused); }
-  /// A live request's attainment so far; null if it arrived before this object was made.
+  /// Returns a live request's attainment so far; null if it arrived before this object was made.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? nullptr : &found->second.attainment;
   }
-  /// The SLO that the engine must keep, so that a live request's client gets the SLO that it requested.
+  /// Returns the SLO that the engine must keep, so that a live request's client gets the SLO that it requested.
   [[nodiscard]] Slo firm(RequestId id) const {
     const auto found = notes_.find(index(id));
     return found == notes_.end() ? Slo{} : found->second.firm;
   }
-  /// Number of requests that have left the engine because they ended or were cancelled.
+  /// Returns the number of requests that have left the engine because they ended or were cancelled.
   [[nodiscard]] std::int64_t have_left() const { return state_.ended + state_.cancelled; }
   void on(const events::Planned& event) {
     const View& view = event.view;

@@ -91,8 +91,8 @@ class EngineThread final : public GenerationEngine {
   [[nodiscard]] bool ready() const override { return ready_.load(std::memory_order_acquire); }
   void metrics(PrometheusWriter& to) override { loop_.figures().metrics(to); }
   [[nodiscard]] std::string live() override { return loop_.figures().live(); }
-  /// The error that ended the run, if any: a policy's impossible answer, or weights that could not be loaded. Call
-  /// after `stop`.
+  /// Returns the error that ended the run, if any: a policy's impossible answer, or weights that could not be loaded.
+  /// Call after `stop`.
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:

@@ -164,11 +164,11 @@ class Forecasting {
   Forecasting(const ForecastSlo& gate, const Generation& newcomer, const Outlook<E>& outlook, double until)
       : gate_(&gate), newcomer_(&newcomer), outlook_(&outlook), until_(until), start_(outlook.engine().now()) {}
 
-  /// The outcome if the newcomer enters now.
+  /// Returns the outcome if the newcomer enters now.
   [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_, pause()), outlook_->arrival()); }
 
-  /// The delay after which the newcomer could enter without any SLO violation. Infinite: never, because its SLO cannot
-  /// be met even in an empty engine. No value: not found.
+  /// Returns the delay after which the newcomer could enter without any SLO violation. Infinite: never, because its SLO
+  /// cannot be met even in an empty engine. No value: not found.
   [[nodiscard]] std::optional<Seconds> keepable_in() {
     const LookAhead<E>& end = without(Until::all_have_ended);
     if (cut_) return std::nullopt;
@@ -197,13 +197,13 @@ class Forecasting {
 
   /// Sets the deadline of later simulations, in seconds of the gate's clock.
   void have_until(double until) { until_ = until; }
-  /// The engine's next iteration without the newcomer, if it was simulated.
+  /// Returns the engine's next iteration without the newcomer, if it was simulated.
   [[nodiscard]] std::optional<ForeseenStep> next_without() const {
     return without_ ? without_->first_step() : std::nullopt;
   }
 
  private:
-  /// How long the engine waits for this forecast, judging by earlier ones.
+  /// Returns how long the engine waits for this forecast, judging by earlier ones.
   [[nodiscard]] Seconds pause() const { return Seconds{outlook_->engine().alive() > 0 ? gate_->budget.usual_s() : 0}; }
   [[nodiscard]] LookBound bounded() const { return {gate_->most_steps, until_, gate_->clock}; }
   [[nodiscard]] bool late() const { return gate_->clock() > until_; }
@@ -249,8 +249,8 @@ class Forecasting {
       std::erase_if(seen.foretold, [&](const Foretold& one) { return one.id != *id; });
     return seen;
   }
-  /// The limits that the newcomer must keep in this copy. An empty engine offers the best service possible, so there
-  /// the errors of forecasts cause no refusal.
+  /// Returns the limits that the newcomer must keep in this copy. An empty engine offers the best service possible, so
+  /// there the errors of forecasts cause no refusal.
   [[nodiscard]] SloReading::Limits limits_in(const LookAhead<E>& copy) const {
     const SloLead& lead = newcomer_->lead;
     const bool with_margin = gate_->mode == ForecastMode::hard && copy.alive() > 0;
@@ -258,7 +258,8 @@ class Forecasting {
   }
 
   enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
-  /// The copy without the newcomer, after it has run until all requests with an SLO, or all requests, have ended.
+  /// Returns the copy without the newcomer, after it has run until all requests with an SLO, or all requests, have
+  /// ended.
   const LookAhead<E>& without(Until until) {
     if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_, pause());
     LookAhead<E>& copy = *without_;
@@ -269,7 +270,8 @@ class Forecasting {
     cut_ = copy.reading().left() > 0;
     return copy;
   }
-  /// Whether the limit is kept without the newcomer. Returns false if unknown, because a refusal must be justified.
+  /// Returns whether the limit is kept without the newcomer. Returns false if unknown, because a refusal must be
+  /// justified.
   [[nodiscard]] bool kept_without(const SloReading::Miss& one) {
     const LookAhead<E>& end = without(Until::slos_are_decided);
     return !cut_ && !end.reading().misses(one);

@@ -37,7 +37,7 @@ struct GateAnswer {
   std::optional<Foresight> foresight; ///< from gates that look ahead
   bool unlooked = false;              ///< the gate had no time to look ahead, or not far enough
 
-  /// A permanent refusal: status 400 with message `why`.
+  /// Makes a permanent refusal: status 400 with message `why`.
   [[nodiscard]] static GateAnswer refused(std::string why) {
     GateAnswer answer;
     answer.admit = false;

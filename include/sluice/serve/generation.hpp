@@ -35,7 +35,7 @@ struct Generation {
   int priority = 0;
 };
 
-/// The engine's request for a generation that arrived at `arrival`. `slo`: the SLO that the engine must keep.
+/// Returns the engine's request for a generation that arrived at `arrival`. `slo`: the SLO that the engine must keep.
 [[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival, const Slo& slo) {
   return {.arrival = arrival,
           .prompt = Tokens{static_cast<std::int64_t>(generation.prompt.size())},
@@ -101,7 +101,7 @@ class GenerationEngine {
   /// arrive. Has no effect on a generation that has ended.
   virtual void cancel(GenerationId id) = 0;
 
-  /// Whether the weights are loaded, so that the engine considers submissions at once.
+  /// Returns whether the weights are loaded, so that the engine considers submissions at once.
   [[nodiscard]] virtual bool ready() const = 0;
   /// Writes the engine's metrics to `to`, which adds its common labels.
   virtual void metrics(PrometheusWriter& to) = 0;

@@ -18,7 +18,7 @@ namespace sluice {
 class HttpHeaders {
  public:
   void add(std::string name, std::string value) { all_.emplace_back(std::move(name), std::move(value)); }
-  /// The value of the first header of that name, or empty.
+  /// Returns the value of the first header of that name, or empty.
   [[nodiscard]] std::string_view find(std::string_view name) const {
     for (const auto& [key, value] : all_)
       if (same_name(key, name)) return value;
@@ -95,9 +95,10 @@ class HttpApp {
   /// Returns the refusal if the head of a request alone justifies one. `head` has no body yet. Called before a body is
   /// read, so that a client without a key uses no memory. Changes no state; `handle` decides again.
   [[nodiscard]] virtual std::optional<HttpResponse> refuse_head(const HttpRequest& /*head*/) { return std::nullopt; }
-  /// Whether the request monitors the server, as a probe does. The transport reserves connections for such requests.
+  /// Returns whether the request monitors the server, as a probe does. The transport reserves connections for such
+  /// requests.
   [[nodiscard]] virtual bool watches(const HttpRequest& /*head*/) const { return false; }
-  /// The response to bytes that are not a valid request; `what` is one sentence for the client.
+  /// Returns the response to bytes that are not a valid request; `what` is one sentence for the client.
   [[nodiscard]] virtual HttpResponse refuse(int status, std::string what) = 0;
 };
 

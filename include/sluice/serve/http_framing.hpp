@@ -12,7 +12,7 @@ namespace sluice {
 
 namespace detail {
 
-/// Whether this is a character of methods and field names (RFC 9110 5.6.2).
+/// Returns whether this is a character of methods and field names (RFC 9110 5.6.2).
 [[nodiscard]] constexpr bool is_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
@@ -20,11 +20,11 @@ namespace detail {
 [[nodiscard]] inline bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
-/// Whether this is a character of field values (RFC 9110 5.5).
+/// Returns whether this is a character of field values (RFC 9110 5.5).
 [[nodiscard]] constexpr bool is_value_char(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
 }
-/// Whether this is a character of a host and its port (RFC 9110 7.2, RFC 3986 3.2.2).
+/// Returns whether this is a character of a host and its port (RFC 9110 7.2, RFC 3986 3.2.2).
 [[nodiscard]] constexpr bool is_host_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view{"-._~%!$&'()*+;=:[]"}.find(c) != std::string_view::npos;
@@ -32,7 +32,7 @@ namespace detail {
 [[nodiscard]] constexpr char lower_case(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
-/// Whether `text` equals `lower`, which is in lower case, apart from case.
+/// Returns whether `text` equals `lower`, which is in lower case, apart from case.
 [[nodiscard]] inline bool is_word(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return lower_case(a) == b; });
@@ -68,9 +68,9 @@ class HttpHead {
     }
     return true;
   }
-  /// Where the head begins in the text, after the ignored empty line.
+  /// Returns where the head begins in the text, after the ignored empty line.
   [[nodiscard]] std::size_t begin() const { return begin_; }
-  /// The position after the head's last byte; 0 if it has not ended yet.
+  /// Returns the position after the head's last byte; 0 if it has not ended yet.
   [[nodiscard]] std::size_t end() const { return end_; }
   [[nodiscard]] const char* wrong() const { return wrong_; }
 

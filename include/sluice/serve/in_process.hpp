@@ -60,7 +60,7 @@ class InProcess final : public HttpTransport {
   void serve(HttpApp& app) { app_ = &app; }
 
   [[nodiscard]] double now() const { return now_; }
-  /// When the next work is due; `never` if there is no work.
+  /// Returns when the next work is due; `never` if there is no work.
   [[nodiscard]] double next_due() const { return work_.empty() ? never : work_.begin()->first.first; }
   /// Runs all work that is due by `when`, including work added during the call, ordered by time and then by submission.
   /// Then sets the clock to `when`.

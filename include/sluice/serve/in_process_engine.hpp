@@ -58,7 +58,7 @@ class InProcessEngine final : public GenerationEngine {
 
   [[nodiscard]] E& engine() { return loop_.engine(); }
   [[nodiscard]] const E& engine() const { return loop_.engine(); }
-  /// The error that ended the run, if any: a policy's impossible answer.
+  /// Returns the error that ended the run, if any: a policy's impossible answer.
   [[nodiscard]] const Status& status() const { return status_; }
 
   void submit(GenerationId id, Generation generation) override {
@@ -85,7 +85,7 @@ class InProcessEngine final : public GenerationEngine {
   [[nodiscard]] double held_until() const {
     return status_.ok() ? loop_.engine().next_due().count() : InProcess::never;
   }
-  /// Whether an iteration has run.
+  /// Runs an iteration if there is work; returns whether it did.
   bool step() {
     if (!status_.ok()) return loop_.tell(Seconds{transport_->now()}), false;
     loop_.engine().idle_until(Seconds{transport_->now()});

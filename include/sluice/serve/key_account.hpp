@@ -75,7 +75,7 @@ class KeyAccount {
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// The refusal of a request that arrives at `now`, if its key has reached a limit. Subtracts nothing.
+  /// Returns the refusal of a request that arrives at `now`, if its key has reached a limit. Subtracts nothing.
   [[nodiscard]] std::optional<ApiError> why_not(double now) {
     for (const bool tokens : {false, true}) {
       MinuteBucket& bucket = tokens ? tokens_ : requests_;

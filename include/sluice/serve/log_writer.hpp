@@ -53,7 +53,7 @@ class LogWriter {
 
   /// Queues one line, without its line end. Never waits for the reader. May be called from any thread.
   void add(std::string_view line) { state_->add(line); }
-  /// Number of lines dropped so far. May be called from any thread.
+  /// Returns the number of lines dropped so far. May be called from any thread.
   [[nodiscard]] std::int64_t dropped() const { return state_->dropped(); }
 
  private:

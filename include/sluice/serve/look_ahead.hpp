@@ -23,7 +23,7 @@ class LookBound {
       : steps_(steps), until_(until), clock_(&clock) {}
 
   [[nodiscard]] bool allows() { return !late() && steps_-- > 0; }
-  /// Whether time ran out, not steps.
+  /// Returns whether time ran out, not steps.
   [[nodiscard]] bool late() {
     late_ = late_ || (*clock_)() > until_;
     return late_;
@@ -61,7 +61,7 @@ class LookAhead {
 
   [[nodiscard]] Seconds now() const { return engine_.now(); }
   [[nodiscard]] std::int64_t alive() const { return engine_.alive(); }
-  /// The first iteration that this copy ran, if any.
+  /// Returns the first iteration that this copy ran, if any.
   [[nodiscard]] std::optional<ForeseenStep> first_step() const {
     std::optional<ForeseenStep> first = reading_.first_step();
     if (first) first->duration = first->duration / outlook_->correction().slowdown;

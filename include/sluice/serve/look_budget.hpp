@@ -46,7 +46,8 @@ class LookBudget {
     seen_ = pace.steps();
     if (steps > 0) left_s_ = std::min(most_s, left_s_ + share * pace.mean_s() * steps);
   }
-  /// Whether a forecast of the usual length fits; a shorter one would be useless. At most all of `most_s` is required.
+  /// Returns whether a forecast of the usual length fits; a shorter one would be useless. At most all of `most_s` is
+  /// required.
   [[nodiscard]] bool allows(double most_s) const { return left_s_ > 0 && left_s_ >= std::min(usual_s_, most_s); }
   /// Records that a forecast took `decision_s` for its decision, and `rest_s` to find a time to retry. `free`: the
   /// engine was empty, so that only the newcomer waited.

@@ -25,7 +25,7 @@ struct ForeseenStep {
 /// Rejected: comparing predicted TTFTs with measured ones. Later requests delay these in ways that no forecast covers.
 class MeasuredPace {
  public:
-  /// The ratio of measured time, including the time between iterations, to the cost model's time.
+  /// Returns the ratio of measured time, including the time between iterations, to the cost model's time.
   [[nodiscard]] double slowdown() const { return slowdown_ * (1 + between_); }
 
   /// Stores the prediction for the next iteration, if there is one.

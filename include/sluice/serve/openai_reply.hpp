@@ -96,7 +96,7 @@ inline void write_bytes(JsonWriter& json, const std::string& text) {
   json.end_array();
 }
 
-/// Number of UTF-8 characters. A character whose bytes are in several tokens counts where it begins.
+/// Returns the number of UTF-8 characters. A character whose bytes are in several tokens counts where it begins.
 [[nodiscard]] inline std::int64_t characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
 }
@@ -167,7 +167,7 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
 
 } // namespace detail
 
-/// The body of a response that is not streamed.
+/// Returns the body of a response that is not streamed.
 [[nodiscard]] inline std::string completion_json(const ReplyHead& head, std::span<const Choice> choices,
                                                  const TokenUsage& usage) {
   std::string text;
@@ -258,7 +258,7 @@ class ChunkWriter {
   std::int64_t offset_ = 0; ///< characters of text so far
 };
 
-/// The event with a stream's usage, which has no choices.
+/// Returns the event with a stream's usage, which has no choices.
 [[nodiscard]] inline std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {
   std::string text = "data: ";
   JsonWriter json(text);

@@ -47,22 +47,22 @@ class Outlook {
         relay_(&relay),
         pace_(&pace) {}
 
-  /// The engine in its current state, without the newcomer.
+  /// Returns the engine in its current state, without the newcomer.
   [[nodiscard]] const E& engine() const { return *engine_; }
-  /// When the newcomer arrived, possibly during the last step.
+  /// Returns when the newcomer arrived, possibly during the last step.
   [[nodiscard]] Seconds arrival() const { return arrival_; }
-  /// A live request's attainment so far, on the engine's clock; null: unknown.
+  /// Returns a live request's attainment so far, on the engine's clock; null: unknown.
   [[nodiscard]] const SloAttainment* attainment(RequestId id) const { return figures_->attainment(id); }
-  /// The SLO that such a request must get so that its client's SLO is met: less the time that delivery needs.
+  /// Returns the SLO that such a request must get so that its client's SLO is met: less the time that delivery needs.
   [[nodiscard]] Slo firm(RequestId id) const { return figures_->firm(id); }
-  /// Number of requests that have left the engine since the server started.
+  /// Returns the number of requests that have left the engine since the server started.
   [[nodiscard]] std::int64_t have_left() const { return figures_->have_left(); }
-  /// The margin that a forecast must keep from the newcomer's SLO, derived from earlier errors.
+  /// Returns the margin that a forecast must keep from the newcomer's SLO, derived from earlier errors.
   [[nodiscard]] const SloLead& margin() const { return margin_; }
 
   [[nodiscard]] const Correction& correction() const { return correction_; }
 
-  /// How long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
+  /// Returns how long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
   [[nodiscard]] const StepPace& pace() const { return *pace_; }
   /// Seconds that all running streams can wait before the next step, assuming that step is slow: until the first of
   /// them would miss a deadline. Infinite if there is no such stream.

@@ -37,7 +37,7 @@ struct CloseFile {
   for (int field = 2; field < number && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
   return at == std::string::npos ? 0 : std::atof(stat.c_str() + at + 1);
 }
-/// Number of open files, excluding the one used for counting.
+/// Returns the number of open files, excluding the one used for counting.
 [[nodiscard]] inline int open_files() {
   const std::unique_ptr<DIR, CloseFile> folder(opendir("/proc/self/fd"));
   if (folder == nullptr) return 0;

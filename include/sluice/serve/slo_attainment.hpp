@@ -31,9 +31,9 @@ struct SloAttainment {
 
   [[nodiscard]] bool started() const { return first.count() >= 0; }
   [[nodiscard]] bool paces() const { return !std::isinf(slo.tbt.count()); }
-  /// Number of deadlines that have passed since the newest token.
+  /// Returns the number of deadlines that have passed since the newest token.
   [[nodiscard]] std::int64_t missing(Seconds now) const { return started() ? deadlines_passed(last, now, slo.tbt) : 0; }
-  /// Whether the first token was late, or has not arrived and its deadline has passed.
+  /// Returns whether the first token was late, or has not arrived and its deadline has passed.
   [[nodiscard]] bool first_is_late(Seconds now) const {
     return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
   }
@@ -42,7 +42,7 @@ struct SloAttainment {
     if (!has_slo()) return Verdict::none;
     return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
   }
-  /// Whether the same deliveries would miss another SLO.
+  /// Returns whether the same deliveries would miss another SLO.
   [[nodiscard]] bool misses(const Slo& by, Seconds now) const {
     const Seconds since = started() ? last : arrival;
     if (!started()) return !sluice::on_time(now - since, by.ttft, now);

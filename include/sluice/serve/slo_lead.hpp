@@ -17,14 +17,14 @@ struct SloLead {
   friend bool operator==(const SloLead&, const SloLead&) = default;
 };
 
-/// The lead while too little has been measured: a fifth of the SLO. An absent SLO has no lead.
+/// Returns the lead while too little has been measured: a fifth of the SLO. An absent SLO has no lead.
 [[nodiscard]] inline SloLead unmeasured_lead(const Slo& slo) {
   const auto part = [](Seconds limit) { return std::isinf(limit.count()) ? Seconds{0} : limit * 0.2; };
   return {part(slo.ttft), part(slo.tbt)};
 }
 
-/// The SLO less the lead, but at least half of the SLO: if delivery needs more than half, a faster engine does not
-/// help. An absent SLO stays absent.
+/// Returns the SLO less the lead, but at least half of the SLO: if delivery needs more than half, a faster engine does
+/// not help. An absent SLO stays absent.
 [[nodiscard]] inline Slo ahead_of(const Slo& slo, const SloLead& lead) {
   const auto less = [](Seconds limit, Seconds by) { return std::max(limit - std::max(by, Seconds{0}), limit * 0.5); };
   return {less(slo.ttft, lead.ttft), less(slo.tbt, lead.tbt)};

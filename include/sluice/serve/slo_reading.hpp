@@ -38,7 +38,7 @@ class SloReading final : public EventListener {
     bool started_before = false;
     bool over = false; ///< the request has ended or was refused
 
-    /// Whether the request has missed the limit. Later deadlines do not count once it is over.
+    /// Returns whether the request has missed the limit. Later deadlines do not count once it is over.
     [[nodiscard]] bool missed(Limit limit, Seconds now) const {
       return attainment.misses(limit == Limit::keep ? limits.keep : limits.firm,
                                over && attainment.started() ? attainment.last : now);
@@ -65,15 +65,15 @@ class SloReading final : public EventListener {
     SLUICE_ASSERT(found != of_.end(), "a request that is followed");
     return found->second;
   }
-  /// Number of followed requests that have not ended.
+  /// Returns the number of followed requests that have not ended.
   [[nodiscard]] std::int64_t left() const { return left_; }
-  /// The limits that requests have missed since then, in order of time.
+  /// Returns the limits that requests have missed since then, in order of time.
   [[nodiscard]] const std::vector<Miss>& missed() const { return missed_; }
   [[nodiscard]] bool misses(const Miss& one) const {
     return std::find(missed_.begin(), missed_.end(), one) != missed_.end();
   }
-  /// The copy's times for the requests that have kept their firm limit so far. The other requests have missed their
-  /// SLO, so the errors of their forecasts are not measured.
+  /// Returns the copy's times for the requests that have kept their firm limit so far. The other requests have missed
+  /// their SLO, so the errors of their forecasts are not measured.
   [[nodiscard]] std::vector<Foretold> foretold(Seconds now) const {
     std::vector<Foretold> all;
     for (const auto& [at, one] : of_)

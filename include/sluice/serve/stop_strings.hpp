@@ -44,7 +44,7 @@ class StopStrings {
   }
   /// Returns the text held back, for an answer that ends without a stop string.
   [[nodiscard]] std::string finish() { return std::exchange(held_, {}); }
-  /// Whether a stop string has ended the answer.
+  /// Returns whether a stop string has ended the answer.
   [[nodiscard]] bool hit() const { return hit_; }
 
  private:

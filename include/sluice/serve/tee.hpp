@@ -253,7 +253,7 @@ class Tee final : public GenerationEngine {
     ahead_ -= at->second.ahead.size();
     pairs_.erase(at);
   }
-  /// Whether the second engine gets the generation.
+  /// Returns whether the second engine gets the generation.
   [[nodiscard]] bool follow(GenerationId id) {
     const std::lock_guard lock{mutex_};
     if (pairs_.size() < limits_.generations) return pairs_.try_emplace(id).second;

@@ -30,7 +30,7 @@ class TokenSource {
   /// The same for the tokens of the prompt except the first, if `Generation::scores_prompt` is set. Complete when the
   /// first token has been generated.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> prompt_chances(RequestId /*id*/) { return {}; }
-  /// Whether the request ended with an end token, and not at its length limit.
+  /// Returns whether the request ended with an end token, and not at its length limit.
   [[nodiscard]] virtual bool stopped(RequestId id) = 0;
   virtual void forget(RequestId id) = 0;
 };

@@ -16,9 +16,9 @@ namespace sluice {
 /// Identifies the content of a block: its tokens and all tokens before them. Equal keys mean equal KV.
 enum class BlockKey : std::uint64_t {};
 
-/// The key of the block with content `content` after the block `before` (0 for the first): splitmix64's finaliser
-/// applied to both. Content that no other request shares, such as an unknown token, is identified by request and
-/// position.
+/// Returns the key of the block with content `content` after the block `before` (0 for the first): splitmix64's
+/// finaliser applied to both. Content that no other request shares, such as an unknown token, is identified by request
+/// and position.
 constexpr BlockKey next_key(BlockKey before, std::uint64_t content) {
   std::uint64_t z = static_cast<std::uint64_t>(before) * 0x9e3779b97f4a7c15u + content + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -177,7 +177,7 @@ class CsvReader {
     return {};
   }
 
-  /// The index of a column in the header; `absent` if an optional column is missing.
+  /// Finds the index of a column in the header; `absent` if an optional column is missing.
   Status find_column(const std::string& name, std::size_t& place, bool needed) const {
     std::size_t found = 0;
     for (const bool exactly : {true, false}) {
@@ -194,7 +194,7 @@ class CsvReader {
                  "--trace-columns with three of the header's names, " + names_of(cells_)};
   }
 
-  /// A request's own SLO, in seconds.
+  /// Parses a request's own SLO, in seconds.
   [[nodiscard]] Expected<Seconds> own_slo(std::string_view cell, bool per_token) const {
     const double value = number(with_point(cell)).value;
     const Seconds most = per_token ? slowest_tbt : Seconds{1e9};

@@ -74,7 +74,7 @@ class CsvRecords {
   /// "trace.csv:17": the line where the last record begins.
   [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
-  /// The fields' separator: comma, semicolon or tab; 0 before the first record.
+  /// Returns the fields' separator: comma, semicolon or tab; 0 before the first record.
   [[nodiscard]] char separator() const { return separator_; }
 
  private:

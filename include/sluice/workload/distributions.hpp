@@ -104,7 +104,7 @@ inline double draw_lognormal(Random& random, double mean, double cv) {
   return mean * std::exp(std::sqrt(variance) * draw_normal(random) - 0.5 * variance);
 }
 
-/// The next gap in seconds.
+/// Returns the next gap in seconds.
 inline double draw_gap(Random& random, const ArrivalProcess& arrivals) {
   const double mean = 1.0 / arrivals.rate;
   switch (arrivals.kind) {
@@ -127,7 +127,7 @@ inline Tokens draw_length(Random& random, const UniformLength& lengths) {
   return lengths.least + Tokens{random.below(choices)};
 }
 
-/// The next length, at most `longest`. The distribution must have passed `check`.
+/// Returns the next length, at most `longest`. The distribution must have passed `check`.
 inline Tokens draw_length(Random& random, const LengthDistribution& lengths, Tokens longest) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) return fixed->tokens;
   if (const auto* uniform = std::get_if<UniformLength>(&lengths)) return draw_length(random, *uniform);

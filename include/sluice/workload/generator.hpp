@@ -108,8 +108,9 @@ inline GeneratorSpec leval_like() {
           .longest = Tokens{262'144}};
 }
 
-/// The demo workload: short, medium and long requests, mixed as in OrbitFlow (Fig. 7), at a rate that keeps four of
-/// them in flight most of the time. With `demo_batch` and `demo_budget` their KV cache exceeds the device's memory.
+/// Returns the demo workload: short, medium and long requests, mixed as in OrbitFlow (Fig. 7), at a rate that keeps
+/// four of them in flight most of the time. With `demo_batch` and `demo_budget` their KV cache exceeds the device's
+/// memory.
 inline GeneratorSpec demo_workload() {
   const BinnedLength lengths{{{0.35, {Tokens{96}, Tokens{608}}},
                               {0.40, {Tokens{1'600}, Tokens{2'448}}},

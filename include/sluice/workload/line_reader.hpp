@@ -34,7 +34,7 @@ class LineReader {
     return LineReader{std::move(*file), path};
   }
 
-  /// The next line, valid until the next call, or nothing at the end.
+  /// Returns the next line, valid until the next call, or nothing at the end.
   Expected<std::optional<std::string_view>> next() {
     for (;;) {
       line_.clear();
@@ -65,7 +65,8 @@ class LineReader {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  /// Whether a character is available. Reads through the stream, whose `read` never throws, not through its buffer.
+  /// Returns whether a character is available. Reads through the stream, whose `read` never throws, not through its
+  /// buffer.
   bool refill() {
     if (begin_ < end_) return true;
     stream_->read(buffer_->data(), static_cast<std::streamsize>(buffer_->size()));

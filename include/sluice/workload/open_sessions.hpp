@@ -19,7 +19,7 @@ namespace sluice {
 /// Stores the requests of the sessions that have started and not ended.
 class OpenSessions {
  public:
-  /// The next request of `source`.
+  /// Returns the next request of `source`.
   template <class Source>
   Expected<std::optional<RequestSpec>> next(Source& source) {
     // The top request is returned when no later request of the source can arrive before it.

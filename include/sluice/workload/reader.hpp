@@ -44,7 +44,7 @@ concept KnowsContent = requires(const Reader& reader) {
   { reader.content() } -> std::same_as<std::span<const ContentPiece>>;
 };
 
-/// The content of the reader's last request; empty for readers that know no content.
+/// Returns the content of the reader's last request; empty for readers that know no content.
 template <class Reader>
 [[nodiscard]] std::span<const ContentPiece> content_of([[maybe_unused]] const Reader& reader) {
   if constexpr (KnowsContent<Reader>)
@@ -125,7 +125,7 @@ class Shaped {
   std::int64_t taken_ = 0;
 };
 
-/// The remaining requests of `reader`, in order, or the first error.
+/// Returns the remaining requests of `reader`, in order, or the first error.
 template <TraceReader Reader>
 Expected<std::vector<RequestSpec>> read_all(Reader& reader) {
   std::vector<RequestSpec> requests;

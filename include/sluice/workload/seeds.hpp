@@ -58,7 +58,7 @@ namespace sluice {
   return seeds;
 }
 
-/// The shortest text for these seeds that can be read back: "1..20", "1,2,5".
+/// Returns the shortest text for these seeds that can be read back: "1..20", "1,2,5".
 [[nodiscard]] inline std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
   std::string text;
   for (std::size_t i = 0; i < seeds.size();) {

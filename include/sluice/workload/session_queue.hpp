@@ -54,7 +54,7 @@ class SessionQueue {
       arrive(of->second, answer.when);
     forget_if_over(answer.session);
   }
-  /// When the next stored request arrives; no value while all wait for answers.
+  /// Returns when the next stored request arrives; no value while all wait for answers.
   [[nodiscard]] std::optional<Seconds> next() const {
     if (due_.empty()) return std::nullopt;
     return due_.front().spec.arrival;
@@ -67,7 +67,7 @@ class SessionQueue {
     --held_;
     return request;
   }
-  /// Number of stored requests.
+  /// Returns the number of stored requests.
   [[nodiscard]] std::size_t held() const { return held_; }
 
  private:

@@ -39,7 +39,7 @@ inline Expected<DelayDistribution> parse_delay(std::string_view key, std::string
 
 } // namespace detail
 
-/// Whether a text of `--generate` describes sessions.
+/// Returns whether a text of `--generate` describes sessions.
 [[nodiscard]] inline bool describes_sessions(std::string_view text) {
   const std::string_view kind = text.substr(0, text.find(':'));
   return kind == "sessions" || kind == "chat" || kind == "agents";

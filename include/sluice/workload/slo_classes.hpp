@@ -146,8 +146,8 @@ class SloDraws {
   Random random_;
 };
 
-/// The classes of requests that have their own SLOs, the most urgent first: by TTFT, then by TBT. Returns none if there
-/// are more than `most_slo_classes`.
+/// Returns the classes of requests that have their own SLOs, the most urgent first: by TTFT, then by TBT. Returns none
+/// if there are more than `most_slo_classes`.
 [[nodiscard]] inline std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests) {
   std::vector<SloClass> classes;
   for (const RequestSpec& request : requests) {

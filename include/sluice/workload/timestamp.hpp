@@ -92,7 +92,7 @@ constexpr std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   return (minutes * 60 + second) * 1'000'000'000 + nanoseconds;
 }
 
-/// Whether the time names its zone; otherwise it is UTC.
+/// Returns whether the time names its zone; otherwise it is UTC.
 constexpr bool names_zone(std::string_view timestamp) {
   constexpr std::size_t date = std::string_view{"2023-11-16"}.size();
   return timestamp.size() > date && timestamp.find_first_of("Z+-", date) != std::string_view::npos;

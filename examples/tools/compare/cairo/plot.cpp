@@ -45,7 +45,7 @@ Interval value_of(const SystemReport& row, std::size_t figure) {
   return value;
 }
 
-/// The end of an axis: 100 for shares, otherwise a round number above all values.
+/// Returns the end of an axis: 100 for shares, otherwise a round number above all values.
 double axis_end(std::size_t figure, double most) {
   if (is_share(figure)) return 100;
   if (!(most > 0)) return 1;
@@ -63,7 +63,7 @@ struct Axes {
     const double within = std::clamp(value, std::min(begin, end), std::max(begin, end));
     return from + (scaled(within) - scaled(begin)) / (scaled(end) - scaled(begin)) * (to - from);
   }
-  /// The numbers to write next to the axis: both ends and the middle, or powers of ten.
+  /// Returns the numbers to write next to the axis: both ends and the middle, or powers of ten.
   [[nodiscard]] std::vector<double> ticks() const {
     if (!log) return {begin, 0.5 * (begin + end), end};
     std::vector<double> powers;
@@ -72,7 +72,7 @@ struct Axes {
   }
 };
 
-/// The axis of a figure between two places. If the E2E of systems differs twentyfold, its axis is logarithmic.
+/// Returns the axis of a figure between two places. If the E2E of systems differs twentyfold, its axis is logarithmic.
 Axes axis_of(std::size_t figure, double from, double to, double least, double most) {
   const bool log = !is_share(figure) && least > 0 && most > 20 * least;
   if (!log) return {from, to, 0, axis_end(figure, most)};
@@ -202,7 +202,7 @@ class Lines {
     if (names.size() > styles.size()) names.resize(styles.size()); // check_plot() has refused more names
     return names;
   }
-  /// A cell's number on the axis; for names their index.
+  /// Returns a cell's number on the axis; for names their index.
   [[nodiscard]] double place_of(const Ran& ran) const {
     const std::string& value = ran.at.front().second;
     if (axis_.numbers) return read_quantity(value).value_or(0);

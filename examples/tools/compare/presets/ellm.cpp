@@ -35,7 +35,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 PaperFigure over(std::string_view what, double paper, std::string_view column, std::string_view base) {
   return {.what = what, .paper = paper, .form = Form::ratio, .column = column, .system = "Ellm", .base = base};
 }
-/// The base's latency divided by eLLM's.
+/// Returns the base's latency divided by eLLM's.
 PaperFigure under(std::string_view what, double paper, std::string_view column, std::string_view base) {
   return {.what = what, .paper = paper, .form = Form::ratio, .column = column, .system = base, .base = "Ellm"};
 }

@@ -24,7 +24,7 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   return flags;
 }
 
-/// The flag for this rate in requests per second.
+/// Returns the flag for this rate in requests per second.
 PresetFlag at(int rate, int requests) {
   // Never freed: presets are views.
   static std::vector<std::string*> kept;

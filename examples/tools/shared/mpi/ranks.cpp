@@ -112,7 +112,7 @@ class MpiCrew final : public Crew {
   Status run(const Jobs& jobs) override { return leads() ? lead(jobs) : follow(jobs); }
 
  private:
-  /// The leader's part: its own threads take jobs from the queue while this thread answers other ranks.
+  /// Runs the leader's part: its own threads take jobs from the queue while this thread answers other ranks.
   Status lead(const Jobs& jobs) {
     JobQueue queue(jobs.count, [&](std::size_t i) { return ranks_ > 1 && jobs.stays && jobs.stays(i); });
     std::mutex mutex;

@@ -40,12 +40,12 @@ struct RecordedIteration {
   Binding binding = Binding::none;
 
   [[nodiscard]] bool empty() const { return step < 0; }
-  /// The request that the transfer is for; null if it moves weights, or blocks of all requests together.
+  /// Returns the request that the transfer is for; null if it moves weights, or blocks of all requests together.
   [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const {
     const auto stream = static_cast<std::size_t>(transfer.stream);
     return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
   }
-  /// Whether the transfer moves only weights.
+  /// Returns whether the transfer moves only weights.
   [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
     return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
   }

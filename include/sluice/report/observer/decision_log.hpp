@@ -29,7 +29,7 @@ struct DecisionLog {
     std::vector<std::string> lines;
     std::int64_t dropped = 0; ///< lines beyond `max_lines`
 
-    /// All lines with their line ends, then a line with the number of missing ones.
+    /// Returns all lines with their line ends, then a line with the number of missing ones.
     [[nodiscard]] std::string text() const {
       std::string all;
       for (const std::string& line : lines) all += line + '\n';

@@ -71,7 +71,7 @@ template <class... Es>
 struct Events {
   template <class E>
   static constexpr bool contains = (std::same_as<E, Es> || ...);
-  /// The place of `E` in the list.
+  /// Returns the place of `E` in the list.
   template <class E>
   static consteval int place() {
     int at = 0;
@@ -94,7 +94,7 @@ class AnyEvent {
   template <Event E>
   AnyEvent(const E& event) : event_(&event), type_(AllEvents::place<E>()) {} // NOLINT(google-explicit-constructor)
 
-  /// The event, if it is an `E`; otherwise null.
+  /// Returns the event, if it is an `E`; otherwise null.
   template <Event E>
   [[nodiscard]] const E* get() const {
     return type_ == AllEvents::place<E>() ? static_cast<const E*>(event_) : nullptr;

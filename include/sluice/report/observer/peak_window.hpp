@@ -54,7 +54,7 @@ class PeakWindow {
   [[nodiscard]] const T& back() const { return kept_.back(); }
   [[nodiscard]] const T& operator[](std::size_t i) const { return kept_[i]; }
   [[nodiscard]] const T& peak() const { return kept_[peak_]; }
-  /// The oldest item that may still be kept at the end.
+  /// Returns the oldest item that may still be kept at the end.
   [[nodiscard]] const T& oldest() const { return kept_.front(); }
 
  private:

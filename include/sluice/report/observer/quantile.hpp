@@ -30,7 +30,7 @@ struct CdfPoint {
   friend constexpr bool operator==(const CdfPoint&, const CdfPoint&) = default;
 };
 
-/// The rank of the p-quantile among n values by nearest rank: ceil(p * n), at least 1, counted from 1.
+/// Returns the rank of the p-quantile among n values by nearest rank: ceil(p * n), at least 1, counted from 1.
 ///
 /// 0.07 * 100 is 7.000000000000001 in double, so a product within four rounding errors of a whole number counts as that
 /// number.
@@ -74,7 +74,7 @@ class Distribution {
   [[nodiscard]] double max() const { return empty() ? absent() : sorted_.back().value; }
   [[nodiscard]] double min() const { return empty() ? absent() : sorted_.front().value; }
 
-  /// The smallest value that is not exceeded by at least a share `p` of all values. NaN without values.
+  /// Returns the smallest value that is not exceeded by at least a share `p` of all values. NaN without values.
   [[nodiscard]] double quantile(double p) const { return empty() ? absent() : at_rank(nearest_rank(p, total_)); }
 
   /// At most about `points` points of the distribution function, each exact. Steps of the fraction are equal, and

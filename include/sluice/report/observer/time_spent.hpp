@@ -62,7 +62,7 @@ struct CauseText {
   }};
   return texts[static_cast<std::size_t>(cause)];
 }
-/// Whether the batch waited for a transfer.
+/// Returns whether the batch waited for a transfer.
 [[nodiscard]] constexpr bool is_stall(TimeCause cause) {
   return cause >= TimeCause::own_kv && cause <= TimeCause::moves;
 }

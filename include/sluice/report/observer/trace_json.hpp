@@ -79,7 +79,7 @@ class TraceWriter {
     double value;
   };
 
-  /// Whether the state has the whole run.
+  /// Returns whether the state has the whole run.
   static bool is_whole(const Timeline::State& state) {
     return state.iterations.seen() == static_cast<std::int64_t>(state.iterations.size());
   }
@@ -210,8 +210,8 @@ class TraceWriter {
     double start_s, end_s;
     std::string what, whose;
   };
-  /// The layers' transfers, and the waits without such a transfer. Whole requests that return, and evictions that free
-  /// room, use the link before any layer's transfer; the evaluator reports only the wait for them.
+  /// Returns the layers' transfers, and the waits without such a transfer. Whole requests that return, and evictions
+  /// that free room, use the link before any layer's transfer; the evaluator reports only the wait for them.
   static std::vector<OnLink> on_link(const RecordedIteration& it) {
     std::vector<OnLink> all;
     for (const TransferSlice& transfer : it.transfers) {
@@ -289,8 +289,8 @@ class TraceWriter {
 
 } // namespace detail
 
-/// The trace as JSON text: tracks for iterations, plans, layers, stalls and transfers, counters for memory and queue,
-/// and one track per request. Deterministic. `made_by`: the program's version in a line (report/made_by.hpp).
+/// Returns the trace as JSON text: tracks for iterations, plans, layers, stalls and transfers, counters for memory and
+/// queue, and one track per request. Deterministic. `made_by`: the program's version in a line (report/made_by.hpp).
 [[nodiscard]] inline std::string trace_json(const Timeline::State& state, std::string_view title,
                                             std::string_view made_by = {}) {
   std::string text;

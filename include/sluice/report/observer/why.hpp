@@ -128,8 +128,8 @@ struct Why {
     state.last_step = record.step;
   }
 
-  /// The requests of a run that ended at `end`, all accounted for until then. For unfinished requests this includes the
-  /// deadlines that passed since their last token (or since their first deadline).
+  /// Returns the requests of a run that ended at `end`, all accounted for until then. For unfinished requests this
+  /// includes the deadlines that passed since their last token (or since their first deadline).
   [[nodiscard]] std::vector<RequestTime> at_end(const State& state, Seconds end) const {
     std::vector<RequestTime> all;
     for (RequestTime of : state.requests) {
@@ -244,7 +244,7 @@ struct Why {
     }
     of.add(doing, end - of.since);
   }
-  /// Whether the request computes more than its next token.
+  /// Returns whether the request computes more than its next token.
   [[nodiscard]] static bool has_prompt(const RequestRow& row) {
     return row.generated.count() == 0 || row.pending().count() > 1;
   }

@@ -23,7 +23,7 @@ struct Interval {
   double mean = absent, least = absent, most = absent;
   std::size_t count = 0; ///< values
 
-  /// Whether there are limits.
+  /// Returns whether there are limits.
   [[nodiscard]] bool known() const { return !std::isnan(least) && !std::isnan(most); }
   [[nodiscard]] bool contains(double value) const { return least <= value && value <= most; }
   /// Half of the distance between the limits; NaN without limits.
@@ -54,8 +54,8 @@ template <class At>
 
 } // namespace detail
 
-/// The mean of `values`, one per seed, with its interval by Student's t. NaN values (a figure that a run lacks) are
-/// left out and not counted.
+/// Returns the mean of `values`, one per seed, with its interval by Student's t. NaN values (a figure that a run lacks)
+/// are left out and not counted.
 ///
 /// Why Student's t: seeds are drawn independently, there are few of them, and a figure of a run is itself a mean over
 /// hundreds of requests, and therefore nearly normal. For five normal values t covers the true mean in 95 % of cases;

@@ -35,9 +35,9 @@ struct Paired {
   double p = Interval::absent;
 
   [[nodiscard]] std::size_t pairs() const { return difference.count; }
-  /// Whether these pairs can distinguish the two; one pair cannot.
+  /// Returns whether these pairs can distinguish the two; one pair cannot.
   [[nodiscard]] bool judged() const { return difference.known(); }
-  /// Whether the pairs leave open which of the two is larger.
+  /// Returns whether the pairs leave open which of the two is larger.
   [[nodiscard]] bool tie() const { return judged() && difference.contains(0); }
 };
 
@@ -47,7 +47,7 @@ namespace detail {
 /// and intervals are 50 % wider than necessary.
 inline constexpr std::size_t least_bootstrapped = 8;
 
-/// The number of different resamples of `n` values, (2n - 1)! / n! / (n - 1)!; `most` if there are more.
+/// Returns the number of different resamples of `n` values, (2n - 1)! / n! / (n - 1)!; `most` if there are more.
 [[nodiscard]] inline std::size_t resamples_of(std::size_t n, std::size_t most) {
   double count = 1;
   for (std::size_t i = 1; i <= n; ++i) count = count * static_cast<double>(n - 1 + i) / static_cast<double>(i);
@@ -84,13 +84,13 @@ class WeightedValues {
     std::sort(all_.begin(), all_.end());
     for (auto& [value, weight] : all_) weight = total_ += weight;
   }
-  /// The smallest value for which at least a share `p` of the weight is at or below it.
+  /// Returns the smallest value for which at least a share `p` of the weight is at or below it.
   [[nodiscard]] double quantile(double p) const {
     const auto reaches = [&](const auto& one) { return one.second >= p * total_; };
     const auto found = std::find_if(all_.begin(), all_.end(), reaches);
     return found == all_.end() ? all_.back().first : found->first;
   }
-  /// The shares of the weight below `value`, and at or below it.
+  /// Returns the shares of the weight below `value`, and at or below it.
   [[nodiscard]] double below(double value) const {
     return share(std::partition_point(all_.begin(), all_.end(), [&](const auto& one) { return one.first < value; }));
   }
@@ -112,7 +112,7 @@ struct Bootstrapped {
   double p = Interval::absent;
 };
 
-/// The studentized bootstrap of the mean of `values`.
+/// Returns the studentized bootstrap of the mean of `values`.
 [[nodiscard]] inline Bootstrapped bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
   const std::size_t n = values.size();
   const MeanError of = mean_error(n, [&](std::size_t i) { return values[i]; });

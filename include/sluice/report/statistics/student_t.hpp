@@ -28,7 +28,7 @@ namespace detail {
 
 } // namespace detail
 
-/// The t that |T| exceeds with probability 1 - `confidence`: 2.776 for 0.95 and four degrees of freedom.
+/// Returns the t that |T| exceeds with probability 1 - `confidence`: 2.776 for 0.95 and four degrees of freedom.
 ///
 /// Rejected: Boost.Math. Its quantile supports any real degrees of freedom, which needs an incomplete beta function,
 /// and it would be the only library that the core headers need. The number of seeds is an integer, for which the

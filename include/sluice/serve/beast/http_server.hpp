@@ -46,7 +46,8 @@ struct HttpFigures {
 
 namespace detail {
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: one client may own all addresses of such a network.
+/// Returns an IPv4 address, or the first 64 bits of an IPv6 address: one client may own all addresses of such a
+/// network.
 [[nodiscard]] inline std::string client_address(const boost::asio::ip::tcp::socket& socket) {
   boost::system::error_code error;
   const auto remote = socket.remote_endpoint(error);

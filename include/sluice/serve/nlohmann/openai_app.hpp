@@ -158,7 +158,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       setup_.log(std::move(line));
     });
   }
-  /// Why the engine stopped; empty while it runs.
+  /// Returns why the engine stopped; empty while it runs.
   [[nodiscard]] const std::string& stopped_by() const { return stopped_; }
 
   /// Refuses later requests with status 503.
@@ -183,9 +183,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       settle(found);
     }
   }
-  /// Whether new requests are served.
+  /// Returns whether new requests are served.
   [[nodiscard]] bool ready() const { return !draining_ && engine_->ready(); }
-  /// Number of running requests.
+  /// Returns the number of running requests.
   [[nodiscard]] std::size_t under_way() const { return jobs_.size(); }
   [[nodiscard]] const ServeMetrics& metrics() const { return metrics_; }
 
@@ -455,13 +455,13 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] static bool needs_key(std::string_view path) {
     return path.starts_with("/v1/") || path == "/tokenize" || path == "/detokenize";
   }
-  /// The account of the request's key; null if the request needs none.
+  /// Returns the account of the request's key; null if the request needs none.
   [[nodiscard]] std::shared_ptr<KeyAccount> account_of(const HttpRequest& request) const {
     if (setup_.keys->empty() || !needs_key(request.path())) return nullptr;
     return setup_.keys->find(request.headers);
   }
-  /// The refusal of a request without a valid key, or whose key has used up its limits. Subtracts nothing from the
-  /// limits.
+  /// Returns the refusal of a request without a valid key, or whose key has used up its limits. Subtracts nothing from
+  /// the limits.
   [[nodiscard]] std::optional<HttpResponse> check_key(const HttpRequest& request) {
     if (setup_.keys->empty() || !needs_key(request.path())) return std::nullopt;
     if (request.method == "OPTIONS" && cors_.allowed()) return std::nullopt;

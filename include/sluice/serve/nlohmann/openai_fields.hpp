@@ -136,12 +136,12 @@ inline constexpr std::string_view text_read[]{"prompt", "echo"};
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};
 inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats", "false"}};
 
-/// Whether a list of names contains a name.
+/// Returns whether a list of names contains a name.
 [[nodiscard]] inline bool lists(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The error for an unknown field. `where`: the object that contains it ("/v1/completions", "slo").
+/// Returns the error for an unknown field. `where`: the object that contains it ("/v1/completions", "slo").
 [[nodiscard]] inline ApiError unknown_field(const std::string& param, std::string_view where,
                                             std::span<const std::string_view> known) {
   const std::string name = without_controls(excerpt(param));

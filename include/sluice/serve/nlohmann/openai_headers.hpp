@@ -16,9 +16,9 @@
 
 namespace sluice {
 
-/// Whether the content type is JSON, or is absent in a request that does not come from a web page. A page of any origin
-/// can make a browser post plain text or a body without a type, without a CORS preflight, and so use a server that the
-/// page's reader can reach.
+/// Returns whether the content type is JSON, or is absent in a request that does not come from a web page. A page of
+/// any origin can make a browser post plain text or a body without a type, without a CORS preflight, and so use a
+/// server that the page's reader can reach.
 [[nodiscard]] inline bool says_json(const HttpHeaders& headers) {
   std::string_view type = headers.find("Content-Type");
   if (type.empty()) return headers.find("Origin").empty();

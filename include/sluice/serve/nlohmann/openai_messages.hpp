@@ -27,7 +27,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
                                                         {"function_call", "null"},     {"reasoning", "null"},
                                                         {"reasoning_content", "null"}, {"annotations", "[]"}};
 
-/// A message's text: a string, or a list of parts of type "text".
+/// Returns a message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return std::nullopt;
@@ -42,7 +42,7 @@ inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},    
   return text;
 }
 
-/// Whether `name` can be a function's name: it is written into the prompt's JSON.
+/// Returns whether `name` can be a function's name: it is written into the prompt's JSON.
 [[nodiscard]] inline bool is_function_name(std::string_view name) {
   constexpr std::size_t longest = 128;
   return !name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), [](char c) {

@@ -93,7 +93,8 @@ inline void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
-/// Whether arrays and objects in the text are nested more than `deepest` levels deep. The text need not be valid JSON.
+/// Returns whether arrays and objects in the text are nested more than `deepest` levels deep. The text need not be
+/// valid JSON.
 [[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
   std::size_t depth = 0;
   bool quoted = false;

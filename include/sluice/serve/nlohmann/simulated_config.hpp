@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-/// The configuration of a LiveServer `S` whose engine is simulated on `machine`, as `configure` sets it up, at the wall
-/// clock's pace, with random letters as tokens. Everything else has S::Config's default. `tokenizer` must outlive the
-/// server.
+/// Returns the configuration of a LiveServer `S` whose engine is simulated on `machine`, as `configure` sets it up, at
+/// the wall clock's pace, with random letters as tokens. Everything else has S::Config's default. `tokenizer` must
+/// outlive the server.
 template <class S>
 [[nodiscard]] typename S::Config simulated_config(const Server& machine, const Tokenizer& tokenizer) {
   if constexpr (requires { typename S::engine_type; }) { // a rejected server has no engine type; its static assertions

@@ -62,7 +62,7 @@ class JsonMembers {
     return true;
   }
 
-  /// The current member's value, parsed.
+  /// Returns the current member's value, parsed.
   Expected<nlohmann::json> value() {
     std::string text;
     if (Status status = copy_value(&text); !status) return status.error();
@@ -76,7 +76,7 @@ class JsonMembers {
   /// Skips the current member's value, which may exceed `longest_value`.
   Status skip() { return copy_value(nullptr); }
 
-  /// Whether the rest of the stream is blank.
+  /// Returns an error unless the rest of the stream is blank.
   Status end() {
     if (skip_blanks() == eof) return {};
     return broken("there is text behind the object", "the end of the file");

@@ -85,7 +85,7 @@ class LoadRequests {
   std::optional<Error> wrong_;
 };
 
-/// The number at a path of members; NaN if there is none.
+/// Returns the number at a path of members; NaN if there is none.
 inline double number_at(const nlohmann::json& object, std::initializer_list<const char*> path) {
   const nlohmann::json* at = &object;
   for (const char* name : path) {
@@ -95,7 +95,7 @@ inline double number_at(const nlohmann::json& object, std::initializer_list<cons
   }
   return at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
-/// The first of several numbers that exists.
+/// Returns the first of several numbers that exists.
 inline double first_of(std::initializer_list<double> numbers) {
   for (const double number : numbers)
     if (!std::isnan(number)) return number;

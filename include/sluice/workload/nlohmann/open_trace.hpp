@@ -87,9 +87,9 @@ inline std::optional<std::vector<std::string>> csv_header(const std::string& pat
   return columns;
 }
 
-/// The format that a file's first line reveals by a column or a field that only this format has. The values may be
-/// wrong: a program without `--format` can then report that format's error. No value if the line reveals no format (an
-/// OrbitFlow trace of several lines) or cannot be read.
+/// Returns the format that a file's first line reveals by a column or a field that only this format has. The values may
+/// be wrong: a program without `--format` can then report that format's error. No value if the line reveals no format
+/// (an OrbitFlow trace of several lines) or cannot be read.
 inline std::optional<TraceFormat> told_format(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     // `increment`, because the iterator's ++ throws if the folder cannot be read to its end.

@@ -97,9 +97,9 @@ class LiveServer<E, Gates...> {
   void stop() { http_.stop(); }
 
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
-  /// The address it listens on: `http://127.0.0.1:8080`.
+  /// Returns the address it listens on: `http://127.0.0.1:8080`.
   [[nodiscard]] std::string url() const { return http_.url(); }
-  /// Whether the weights are loaded, so that requests are served.
+  /// Returns whether the weights are loaded, so that requests are served.
   [[nodiscard]] bool ready() const { return thread_.ready(); }
 
  private:

@@ -73,7 +73,7 @@ class OpenAiServer {
       if (Status listening = http_.listen_admin(*config_.admin); !listening) return listening;
     return http_.listen(config_.address);
   }
-  /// The engine's listener: holds tokens until they are due, and then passes them to clients.
+  /// Returns the engine's listener: holds tokens until they are due, and then passes them to clients.
   [[nodiscard]] GenerationListener& listener() { return pacer_; }
   /// Collects finished requests for /whatif; null if there is no /whatif.
   [[nodiscard]] ServedListener* served() { return what_if_ ? &served_ : nullptr; }
@@ -104,13 +104,13 @@ class OpenAiServer {
   }
 
   [[nodiscard]] std::uint16_t port() const { return http_.port(); }
-  /// The address it listens on: `http://127.0.0.1:8080`.
+  /// Returns the address it listens on: `http://127.0.0.1:8080`.
   [[nodiscard]] std::string url() const { return url_of(http_.scheme(), config_.address.host, port()); }
-  /// The address of the admin port; empty if there is none.
+  /// Returns the address of the admin port; empty if there is none.
   [[nodiscard]] std::string admin_url() const {
     return config_.admin ? url_of("http", config_.admin->host, http_.admin_port()) : std::string{};
   }
-  /// Why the engine stopped; empty while it runs. Call after `run`.
+  /// Returns why the engine stopped; empty while it runs. Call after `run`.
   [[nodiscard]] const std::string& stopped_by() const { return app_->stopped_by(); }
 
  private:

@@ -51,7 +51,7 @@ class Tls {
   [[nodiscard]] Stream wrap(boost::asio::ip::tcp::socket socket) const {
     return {boost::beast::tcp_stream(std::move(socket)), *files_->context}; // the stream keeps the data it needs
   }
-  /// The handshake. A client that sends plain HTTP gets an error in plain HTTP.
+  /// Does the handshake. A client that sends plain HTTP gets an error in plain HTTP.
   [[nodiscard]] boost::asio::awaitable<bool> greet(Stream& stream) const {
     auto [error] = co_await stream.async_handshake(boost::asio::ssl::stream_base::server, detail::as_tuple_awaitable);
     if (error.category() == boost::asio::error::get_ssl_category() &&
