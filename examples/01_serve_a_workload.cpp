@@ -18,7 +18,7 @@ using namespace sluice;
 /// preempted and recomputes its tokens later. This is vLLM's composition, and each part is the default of its role.
 using Plain = Engine<>;
 
-/// Short questions, with answers of some hundred tokens.
+/// Generates short questions, with answers of some hundred tokens.
 GeneratorSpec chats(double per_second) {
   return {.name = "chats",
           .arrivals = {ArrivalKind::poisson, per_second, 1.0},

@@ -26,7 +26,7 @@ Server server_with(TokenBlocks kv_blocks) {
           .limits = {.batch = demo_batch, .batch_tokens = Tokens{32'768}}};
 }
 
-/// One row. Two calls differ only in the engine's type.
+/// Serves and prints one row. Two calls differ only in the engine's type.
 template <class System>
 bool row(const char* name, const Server& server) {
   Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};

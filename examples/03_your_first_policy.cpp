@@ -62,8 +62,8 @@ static_assert(explain<LargestGives>());
 
 using MyEngine = Engine<LargestGives, FcfsPrefillFirst, OnBatchChange>;
 
-/// One row: the same requests and the same machine for every engine. All use one transfer rule and no deposit, so that
-/// only the policies differ.
+/// Serves and prints one row: the same requests and the same machine for every engine. All use one transfer rule and no
+/// deposit, so that only the policies differ.
 template <class E>
 bool row(const char* name, const Server& server, Slo slo) {
   Shaped<Generator> requests{Generator{demo_workload(), /*seed=*/1}, {.slo = slo}};

@@ -38,8 +38,8 @@ struct MostSlack {
   bool may_return(const View&, const RequestRow&) const { return true; }
 
  private:
-  /// Time until the next token is due: the first token a TTFT after arrival, every other token a TBT after the previous
-  /// one.
+  /// Returns the time until the next token is due: the first token a TTFT after arrival, every other token a TBT after
+  /// the previous one.
   static Seconds slack(const View& view, const Claim& claim) {
     const RequestRow& row = view.row(claim.slot);
     const Slo& slo = row.spec.slo;

@@ -60,8 +60,8 @@ double decode_step_ms(const auto& model) {
   return 1e3 * model.step(work).total(server.model.layers).count();
 }
 
-/// One row: the planner uses `cost`, the world always uses the roofline. `serve` gives both the same model, so this
-/// function configures a planner with another one, using the same lines as serve.
+/// Serves and prints one row: the planner uses `cost`, the world always uses the roofline. `serve` gives both the same
+/// model, so this function configures a planner with another one, using the same lines as serve.
 template <class Cost>
 bool row(const char* name, Cost cost) {
   using E = With<OrbitFlow, Cost, BasicSimulated<Roofline>, Summary>;

@@ -39,7 +39,7 @@ struct Ran {
   CopyTotals moved;
 };
 
-/// One run, from an empty machine to the last token; the device has `kv` bytes for KV.
+/// Makes one run, from an empty machine to the last token; the device has `kv` bytes for KV.
 Expected<Ran> run(const LocalModel& model, const std::vector<std::string>& prompts, Bytes kv) {
   constexpr int threads = 1;
   constexpr Tokens output{64};

@@ -26,7 +26,7 @@ bool within_slo(const RequestRecord& request) {
          on_time(request.tpot(), request.slo_tbt, request.last);
 }
 
-/// One row: the same requests, with the same classes, for every engine.
+/// Serves and prints one row: the same requests, with the same classes, for every engine.
 template <class E>
 bool row(const char* name, const Server& server) {
   using Observed = With<E, Summary>;

@@ -426,7 +426,7 @@ class CapacityTable {
            : median == lies_above ? "above all"
                                   : short_text(number_of(median));
   }
-  /// The comparison of the row with its best rival, seed by seed.
+  /// Adds the comparison of the row with its best rival, seed by seed.
   void add_rival(Line& line, const CapacityRow& row, const CapacityRow* rival) const {
     if (rival == nullptr) {
       line.emplace_back(raw_ ? "" : "-");

@@ -34,8 +34,8 @@ struct CapacityRow {
   /// Seeds whose capacity is below, within or above the rates of the lattice.
   [[nodiscard]] std::size_t count(Found found) const;
   [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the required share more than once
-  /// Each seed's capacity in requests per second, as a base-2 logarithm. A capacity beyond an end of the lattice is
-  /// that end (capacity_pairs.hpp).
+  /// Returns each seed's capacity in requests per second, as a base-2 logarithm. A capacity beyond an end of the
+  /// lattice is that end (capacity_pairs.hpp).
   [[nodiscard]] std::vector<double> rates(const RateLattice& lattice) const;
   [[nodiscard]] std::vector<double>
   scales(const RateLattice& lattice) const;        ///< the same, relative to the workload's own rate
@@ -74,11 +74,11 @@ sluice::Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid&
 std::vector<const CapacityRow*> ranked(const CapacityCell& cell, const RateLattice& lattice, bool deposit,
                                        double slo_scale);
 
-/// The row that `row` is compared with: the baseline, otherwise the best of its block. Null if that is `row` itself, or
-/// if no row sustains any rate.
+/// Returns the row that `row` is compared with: the baseline, otherwise the best of its block. Null if that is `row`
+/// itself, or if no row sustains any rate.
 const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice, const CapacityRow& row);
 
-/// Why a row has no capacity or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
+/// Returns why a row has no capacity or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
 std::string remark_of(const CapacityReport& report, const CapacityRow& row);
 
 /// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval.

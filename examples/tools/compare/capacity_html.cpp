@@ -123,7 +123,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   return out + "<td class=\"words\">" + escaped(remark_of(report, row)) + "</td></tr>\n";
 }
 
-/// Every capacity with a deposit, or without: ordered by comparison, then by SLO, the highest first.
+/// Writes every capacity with a deposit, or without: ordered by comparison, then by SLO, the highest first.
 std::string number_table(const CapacityReport& report, bool deposit) {
   const Varied what = varied(report);
   std::string rows;

@@ -24,8 +24,8 @@ namespace compared {
 inline constexpr double lies_below = -std::numeric_limits<double>::infinity();
 inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 
-/// Geometric mean and its interval, in base-2 logarithms. Empty if one value has no number: leaving that seed out would
-/// bias the mean.
+/// Returns the geometric mean and its interval, in base-2 logarithms. Empty if one value has no number: leaving that
+/// seed out would bias the mean.
 [[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs) {
   if (!std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); })) return {};
   const sluice::Interval of = sluice::mean_interval(logs);

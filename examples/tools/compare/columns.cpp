@@ -229,7 +229,7 @@ std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Each column's width, which is at least `least`.
+/// Returns each column's width, which is at least `least`.
 std::vector<std::size_t> widths_of(const std::vector<std::string>& heads,
                                    const std::vector<std::vector<std::string>>& rows, std::size_t least) {
   std::vector<std::size_t> widths;
@@ -274,7 +274,7 @@ std::string csv_of(const std::vector<std::string>& heads, const std::vector<std:
   return text;
 }
 
-/// Text for LaTeX.
+/// Escapes a text for LaTeX.
 std::string escaped_tex(std::string_view text) {
   constexpr std::pair<std::string_view, std::string_view> replaced[] = {{"±", "$\\pm$"},
                                                                         {"\\", "\\textbackslash{}"},
@@ -314,7 +314,7 @@ std::string latex_of(const std::vector<std::string>& heads, const std::vector<st
   return text + "  \\bottomrule\n\\end{tabular}\n";
 }
 
-/// Text aligned for a terminal.
+/// Returns a table aligned for a terminal.
 std::string plain_of(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows,
                      const std::vector<bool>& left) {
   const std::vector<std::size_t> widths = widths_of(heads, rows, 0);

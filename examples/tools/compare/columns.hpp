@@ -35,10 +35,10 @@ std::string drawn_table(std::string_view style, const std::vector<std::string>& 
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 
-/// A preset's figures: the paper's value, ours, and the ratio. Empty if none of their rows ran.
+/// Returns a table of a preset's figures: the paper's value, ours, and the ratio. Empty if none of their rows ran.
 std::string figures_table(std::span<const PaperFigure> figures, std::span<const Ran> all);
 
-/// Whether a preset's figures name existing columns, systems and cases: figures with a wrong name would silently be
+/// Checks that a preset's figures name existing columns, systems and cases: figures with a wrong name would silently be
 /// omitted.
 sluice::Status check_figures(const Preset& preset);
 

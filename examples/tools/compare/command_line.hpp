@@ -18,7 +18,7 @@ class CommandLine {
  public:
   CommandLine();
 
-  /// Empty: continue with `options`; otherwise the program's exit status.
+  /// Parses the words. Returns nothing to continue with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
 
   /// Returns whether such a flag exists, and whether the words contain it.
@@ -35,18 +35,18 @@ class CommandLine {
 /// Adds --seed, --seeds and --resample, which are the same in every program that compares systems.
 void add_seed_flags(Flags& flags, Options& options);
 
-/// The processes of --mpi if the words contain it, otherwise only this one. Called before any output, because only one
-/// of several processes prints. Returns an error if mpirun (or srun) started several processes and the words do not
-/// contain --mpi: each process would run everything and write the same files. `--mpi=false` allows that.
-/// --mpi: each would run everything and write the same files. `--mpi=false` allows that.
+/// Returns the processes of --mpi if the words contain it, otherwise only this one. Called before any output, because
+/// only one of several processes prints. Returns an error if mpirun (or srun) started several processes and the words
+/// do not contain --mpi: each process would run everything and write the same files. `--mpi=false` allows that.
 sluice::Expected<std::unique_ptr<sluice::Crew>> crew_of(const std::vector<std::string>& words);
 inline constexpr const char* mpi_help = "runs are spread over the ranks that mpirun started (docs/sweeps.md)";
 
-/// A text that identifies what a comparison serves: its figures, a hash of every request of every seed, and a hash of
-/// every file that the flags name. Comparisons that serve something different have different texts.
+/// Returns a text that identifies what a comparison serves: its figures, a hash of every request of every seed, and a
+/// hash of every file that the flags name. Comparisons that serve something different have different texts.
 std::string told(const Options& options, const Comparison& comparison);
 
-/// The words after the program's name, as a shell reads them; excludes --mpi and --threads, which change no result.
+/// Returns the words after the program's name, as a shell reads them; excludes --mpi and --threads, which change no
+/// result.
 std::string shell_line(const std::vector<std::string>& words);
 
 } // namespace compared

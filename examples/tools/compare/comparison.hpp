@@ -47,8 +47,8 @@ inline sluice::Slo slo_at(const Comparison& c, double scale) { return {c.slo_ttf
 /// Reads model, device, profile and workload. `command` repeats the comparison and appears in its report.
 sluice::Expected<Comparison> prepare(const Options& options, const std::string& command);
 
-/// The same for all seeds in `--seeds`. Seeds differ in the workload, not in the SLO. Each seed is prepared exactly as
-/// `--seed` prepares it, so that it can be run again alone.
+/// Does the same for all seeds in `--seeds`. Seeds differ in the workload, not in the SLO. Each seed is prepared
+/// exactly as `--seed` prepares it, so that it can be run again alone.
 sluice::Expected<Comparison> prepare_seeds(const Options& options, const std::string& command);
 
 /// A comparison to make, and the flags from which it was made.
@@ -68,7 +68,7 @@ struct Compared {
 /// interrupt it writes none.
 sluice::Expected<Compared> compare_all(std::span<const Asked> all, sluice::Crew& crew, sluice::Status& files);
 
-/// The folder of `--out`.
+/// Makes the folder of `--out`.
 sluice::Status make_folder(const std::string& path);
 
 /// The main function: parses the command line, executes it and prints. Returns the exit status.

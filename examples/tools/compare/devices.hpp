@@ -7,7 +7,7 @@
 
 namespace compared {
 
-/// Two Markdown tables, which docs/devices.md quotes.
+/// Returns two Markdown tables, which docs/devices.md quotes.
 [[nodiscard]] std::string devices_table();
 
 } // namespace compared

@@ -22,7 +22,7 @@ struct Grid;           ///< compare/grid.hpp
 Wanted wanted_of(const Options& options, const Comparison& comparison, const System& system, double slo_scale,
                  std::size_t seed);
 
-/// The rows of all runs, in order.
+/// Returns the rows of all runs, in order.
 CsvRows take_rows(std::span<Outcome> outcomes);
 
 /// Writes systems.csv, requests.csv, series.csv and iterations.csv, the datapackage.json that describes them, both

@@ -108,7 +108,7 @@ Expected<bool> run_grid(const Sweep& sweep, Grid& grid, Crew& crew, Status& file
 
 namespace {
 
-/// A number in SI units, whatever unit the command line uses.
+/// Writes a number in SI units, whatever unit the command line uses.
 void write_place(JsonWriter& json, const std::string& value, bool number) {
   if (const std::optional<double> read = number ? read_quantity(value) : std::nullopt)
     json.value(*read);

@@ -35,7 +35,7 @@ sluice::Expected<Grid> prepare_grid(Sweep& sweep, const std::string& command);
 /// complete row.
 sluice::Expected<bool> run_grid(const Sweep& sweep, Grid& grid, sluice::Crew& crew, sluice::Status& files);
 
-/// report.json and report.html of a grid. Equal grids give equal bytes.
+/// Returns report.json and report.html of a grid. Equal grids give equal bytes.
 std::string grid_json(const Grid& grid, const sluice::JsonOptions& options = {});
 std::string grid_html(const Grid& grid);
 /// Writes an axis, and a cell's position on the axes; used by the grid and by capacities.
@@ -51,7 +51,7 @@ struct Varied {
 std::string place_heads(const std::vector<std::pair<std::string, std::string>>& at, const Varied& what);
 std::string place_cells(const std::vector<std::pair<std::string, std::string>>& at, const std::string& label,
                         double slo_scale, const Varied& what);
-/// The axes, for the list of a page's facts.
+/// Returns the axes, for the list of a page's facts.
 std::string axis_facts(const std::vector<Axis>& axes);
 
 } // namespace compared

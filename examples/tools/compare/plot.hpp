@@ -23,7 +23,7 @@ sluice::Status check_plot(const Options& options, std::size_t comparisons, const
 /// readable without colours.
 sluice::Status write_plot(const std::string& path, std::span<const Ran> all, const std::vector<Axis>& axes);
 
-/// Whether this build has cairo, which draws the figures.
+/// Returns whether this build has cairo, which draws the figures.
 bool can_plot();
 
 } // namespace compared

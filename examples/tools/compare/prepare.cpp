@@ -133,8 +133,8 @@ Seconds full_batch_step(const World& world, const WorkloadTotals& sum, int batch
   return world.cost.step(work).total(world.shape.layers);
 }
 
-/// Token blocks that fit into `share` of the device in addition to the weights. `larger`: the model may be larger than
-/// the device, and the result may be negative.
+/// Returns the token blocks that fit into `share` of the device in addition to the weights. `larger`: the model may be
+/// larger than the device, and the result may be negative.
 Expected<TokenBlocks> budget_of(const World& world, Tokens block_tokens, bool larger, double share) {
   const TokenBlocks blocks = kv_blocks_beside_weights(world.shape, world.device, block_tokens, share);
   if (blocks < TokenBlocks{1} && !larger) {

@@ -61,7 +61,7 @@ struct Preset {
   std::vector<PaperFigure> figures{};
 };
 
-/// All presets, by paper.
+/// Returns all presets, by paper.
 std::span<const Preset> presets();
 
 /// Finds a preset by its name; the error lists the names.

@@ -93,7 +93,7 @@ int tell_interrupted(const RunCount& runs, const char* what, bool rows, std::str
 }
 constexpr std::string_view no_files = "; no file is written: the folder of --out is unchanged";
 
-/// --capacity: one search for each system of each comparison, one table, one report.
+/// Executes --capacity: one search for each system of each comparison, one table, one report.
 int capacity(const Options& options, const compared::Sweep& sweep, const compared::Grid& grid, Crew& crew) {
   const Expected<compared::CapacityReport> found = find_capacities(sweep, grid, crew);
   if (!found) return fail(found.error());

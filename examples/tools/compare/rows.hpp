@@ -20,23 +20,23 @@ struct Row {
   bool deposit = false;
 };
 
-/// The rows in the report's order; never empty.
+/// Returns the rows in the report's order; never empty.
 sluice::Expected<std::vector<Row>> rows_of(const Comparison& comparison);
 
-/// The number of the comparison's workloads: one per seed.
+/// Returns the number of the comparison's workloads: one per seed.
 std::size_t seeds_in(const Comparison& comparison);
 
 /// "VllmSwap + deposit at SLO x1.5, seed 2": a label for progress lines.
 std::string name_of_run(const Options& options, const Comparison& comparison, const Row& row, std::size_t seed);
 
-/// One run of a row. `setup`: the setup of this seed.
+/// Makes one run of a row. `setup`: the setup of this seed.
 sluice::Status run_row(const Options& options, const Comparison& comparison, const Row& row, const Setup& setup,
                        std::size_t seed, bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome);
 
 /// Keeps only a run's figures: pages show nothing else of seeds after the first.
 void forget_curves(Outcome& outcome);
 
-/// A run's figures as bytes for another process, and back (CBOR, which keeps every double, including NaN and
+/// Returns a run's figures as bytes for another process, and back (CBOR, which keeps every double, including NaN and
 /// infinities).
 std::string packed(const Outcome& outcome);
 sluice::Status unpack(std::string_view bytes, Outcome& outcome);

@@ -32,7 +32,7 @@ struct Sweep {
   std::vector<Cell> cells;
 };
 
-/// All comparisons of a command line with lists. `words`: the words from which it was parsed.
+/// Returns all comparisons of a command line with lists. `words`: the words from which it was parsed.
 sluice::Expected<Sweep> sweep_of(const CommandLine& asked, const std::vector<std::string>& words);
 
 } // namespace compared

@@ -44,7 +44,7 @@ sluice::Expected<Comparison> prepare_tenants(const Options& options, const std::
 /// Checks that no tenant flag was given without --tenants.
 sluice::Status check_without_tenants(const Options& options);
 
-/// The setup of a row's model: its tenant's, or the only one. Null if the row covers all tenants.
+/// Returns the setup of a row's model: its tenant's, or the only one. Null if the row covers all tenants.
 const Setup* setup_of(const Comparison& comparison, const sluice::SystemReport& row);
 
 } // namespace compared

@@ -18,7 +18,7 @@ void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why);
 /// Checks that the request exists and that --table allows this output.
 sluice::Status check_why(const Options& options, std::int64_t requests);
 
-/// The explanation, for every row.
+/// Returns the explanation, for every row.
 std::string why_text(WhyAsked why, const sluice::ComparisonReport& report);
 
 } // namespace compared

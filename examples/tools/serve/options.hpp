@@ -43,17 +43,18 @@ struct Options {
   bool list = false, quiet = false;
 };
 
-/// Empty: continue; otherwise the program's exit status.
+/// Parses the flags. Returns nothing to continue; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);
 
-/// How many connections the server accepts: --max-connections, or as many as the limit of open files allows, up to
-/// 4,096. Raises that limit as far as possible. Errors: --max-connections exceeds it.
+/// Returns how many connections the server accepts: --max-connections, or as many as the limit of open files allows, up
+/// to 4,096. Raises that limit as far as possible. Errors: --max-connections exceeds it.
 sluice::Expected<int> allow_connections(const Options& options, int reserved);
 
 /// Reads the address in --admin. Errors: it is neither a port nor an address and a port.
 sluice::Expected<std::optional<sluice::HttpAddress>> admin_address(const Options& options);
 
-/// The keys from --api-key and from --api-key-file, which is read now. Errors: the file does not exist or is malformed.
+/// Returns the keys from --api-key and from --api-key-file, which is read now. Errors: the file does not exist or is
+/// malformed.
 sluice::Expected<std::vector<sluice::ApiKey>> read_keys(const Options& options);
 
 /// Checks the flags against each other.

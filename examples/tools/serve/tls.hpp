@@ -16,7 +16,8 @@ struct ServedConnection {
   std::function<sluice::Status()> renew; ///< reads the certificate and its key again; empty: there is no certificate
 };
 
-/// Errors: --tls-cert and --tls-key are not a certificate and its key, or this program was built without OpenSSL.
+/// Makes the connections' configuration. Errors: --tls-cert and --tls-key are not a certificate and its key, or this
+/// program was built without OpenSSL.
 [[nodiscard]] sluice::Expected<ServedConnection> connection(const Options& options);
 
 } // namespace serving

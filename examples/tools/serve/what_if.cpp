@@ -34,7 +34,7 @@ class Replayed final : public running::Arrivals {
   std::size_t next_ = 0;
 };
 
-/// The engine type with which this program was compiled, in a world where time passes instantly.
+/// Returns the engine type with which this program was compiled, in a world where time passes instantly.
 WhatIfSystem replay_of(const engines::System& system, const Served& served, Slo slo) {
   return {std::string{system.name}, [&system, &served, slo](std::span<const RequestSpec> requests, EventListener& judge,
                                                             const std::function<bool()>& enough) {

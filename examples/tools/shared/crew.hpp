@@ -46,7 +46,7 @@ class Crew {
   /// Checks that every process reached this point with the same `what`, a text that identifies the next run.
   virtual Status agree(const Status& here, std::string_view /*what*/) { return here; }
 
-  /// Number of concurrent jobs in each process; empty: one per processor.
+  /// Sets the number of concurrent jobs in each process; empty: one per processor.
   void threads(std::optional<std::int64_t> count) { threads_ = count; }
 
  protected:
@@ -64,7 +64,7 @@ class Crew {
       return std::nullopt;
     }
   }
-  /// The same for the leader's own threads, which report the end immediately.
+  /// Does the same for the leader's own threads, which report the end immediately.
   static std::optional<Status> finish(const Jobs& jobs, std::size_t job) {
     std::optional<Status> ran = attempt(jobs, job);
     if (ran && jobs.ended) jobs.ended(job);

@@ -176,7 +176,7 @@ class Flags {
     return option->type_name(kind);
   }
 
-  /// A flag that names a file of flags, in CLI11's format: lines such as `port = 8080`. The command line takes
+  /// Adds a flag that names a file of flags, in CLI11's format: lines such as `port = 8080`. The command line takes
   /// precedence.
   void from_file(const std::string& flag) {
     app_.set_config(flag, "", "a file of further flags, a line each as 'port = 8080'; the command line overrides it")
@@ -184,7 +184,7 @@ class Flags {
     app_.allow_config_extras(CLI::config_extras_mode::error);
   }
 
-  /// Any other value: `take` stores the text's value, or returns the expectation for the error.
+  /// Adds a flag for any other value: `take` stores the text's value, or returns the expectation for the error.
   template <class Take>
   CLI::Option* other(const std::string& flag, const std::string& help, Take take) {
     return read(flag, "TEXT", help, take);

@@ -61,7 +61,7 @@ class Progress {
     std::fflush(to_);
   }
 
-  /// One state as text: "[#####.....]  50 %  OrbitFlow  12.0 s, 12.0 s left". `update` draws it.
+  /// Returns one state as text: "[#####.....]  50 %  OrbitFlow  12.0 s, 12.0 s left". `update` draws it.
   [[nodiscard]] static std::string text(double done, double total, double elapsed_s, std::string_view label,
                                         int width) {
     const double share = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;

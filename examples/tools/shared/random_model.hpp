@@ -41,8 +41,8 @@ inline sluice::Expected<sluice::DecoderConfig> decoder_without_weights(const std
   return decoder;
 }
 
-/// That decoder with random weights from `seed`, in its shape's element type (among the two-byte types: bf16), drawn by
-/// all threads of this machine. Errors: `where` is no such model, or this machine has too little memory.
+/// Makes that decoder with random weights from `seed`, in its shape's element type (among the two-byte types: bf16),
+/// drawn by all threads of this machine. Errors: `where` is no such model, or this machine has too little memory.
 inline sluice::Expected<sluice::ModelWeights> random_model(const std::string& name, std::uint64_t seed) {
   using namespace sluice;
   const Expected<DecoderConfig> decoder = decoder_without_weights(name);

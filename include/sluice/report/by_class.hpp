@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// Every system's row of the requests of class `number`, as a separate report, so that all code that orders, judges and
-/// draws rows works on it. Its workload has that class's mean number of requests.
+/// Returns every system's row of the requests of class `number`, as a separate report, so that all code that orders,
+/// judges and draws rows works on it. Its workload has that class's mean number of requests.
 [[nodiscard]] inline ComparisonReport class_report(const ComparisonReport& report, std::size_t number) {
   ComparisonReport part{report.workload, {}, report.baseline, report.made_by};
   part.workload.slo_classes.clear();

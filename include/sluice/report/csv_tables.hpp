@@ -102,8 +102,8 @@ inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
 };
 inline constexpr auto csv_request_columns = csv_columns(csv_request_cells);
 
-/// A row for each request. The same code computes a run's figures (report/observer/measure.hpp), so sums over a run's
-/// rows equal its figures.
+/// Appends a row for each request. The same code computes a run's figures (report/observer/measure.hpp), so sums over a
+/// run's rows equal its figures.
 inline void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end) {
   for (std::size_t id = 0; id < state.requests.size(); ++id) {
     const RequestRecord& request = state.requests[id];
@@ -173,7 +173,7 @@ inline constexpr CsvColumnOf<CsvIteration> csv_iteration_cells[] = {
 };
 inline constexpr auto csv_iteration_columns = csv_columns(csv_iteration_cells);
 
-/// A row for each iteration that the timeline keeps.
+/// Appends a row for each iteration that the timeline keeps.
 inline void append_iterations(std::string& out, const CsvRun& run, const Timeline::State& state) {
   for (const Timeline::Iteration& it : state.iterations) {
     CsvRow row(out);
@@ -231,7 +231,7 @@ inline constexpr CsvColumnOf<CsvStretch> csv_series_cells[] = {
 };
 inline constexpr auto csv_series_columns = csv_columns(csv_series_cells);
 
-/// A row for each stretch of time, up to the last one with iterations.
+/// Appends a row for each stretch of time, up to the last one with iterations.
 inline void append_series(std::string& out, const CsvRun& run, const Series::State& state) {
   std::size_t last = state.buckets.size();
   while (last > 0 && state.buckets[last - 1].empty()) --last;
@@ -284,7 +284,7 @@ inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_"
   return columns;
 }
 
-/// The cells of a run's figures, the metrics last.
+/// Appends the cells of a run's figures, the metrics last.
 inline void append_figures(CsvRow& row, const CsvFigures& of, const Metrics& metrics) {
   append_cells(row, csv_system_cells, of);
   for_each_metric(metrics, [&](std::string_view name, auto number) {
@@ -292,7 +292,7 @@ inline void append_figures(CsvRow& row, const CsvFigures& of, const Metrics& met
   });
 }
 
-/// One run's figures.
+/// Appends one run's figures.
 inline void append_system(std::string& out, const CsvRun& run, const CsvFigures& of, const Metrics& metrics) {
   CsvRow row(out);
   append_cells(row, csv_run_cells, run);

@@ -106,8 +106,8 @@ inline void write_iteration(JsonWriter& json, const RecordedIteration& it) {
   json.end_array().end_object();
 }
 
-/// Every number of a row that the page draws, with its interval over several seeds. Means of counts are not rounded
-/// (3.67 preemptions).
+/// Returns every number of a row that the page draws, with its interval over several seeds. Means of counts are not
+/// rounded (3.67 preemptions).
 inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const SystemReport& row) {
   std::vector<std::string_view> names;
   std::vector<std::vector<double>> columns;
@@ -126,8 +126,8 @@ inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const Sy
   return numbers;
 }
 
-/// For several seeds: each seed's figures, the intervals of their means, and the row's differences from its block's
-/// reference row.
+/// Writes for several seeds: each seed's figures, the intervals of their means, and the row's differences from its
+/// block's reference row.
 inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
                             const std::string& baseline) {
   const auto numbers = [&](std::string_view name, const std::vector<double>& all) {

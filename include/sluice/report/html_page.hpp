@@ -15,7 +15,7 @@
 
 namespace sluice::detail {
 
-/// One cell of a page's facts; empty if the text is empty.
+/// Returns one cell of a page's facts; empty if the text is empty.
 [[nodiscard]] inline std::string html_fact(std::string_view label, std::string_view text) {
   if (text.empty()) return {};
   const bool wide = text.size() > 40; // over two columns, since a sentence in one column makes the whole row high

@@ -15,7 +15,7 @@
 
 namespace sluice::detail {
 
-/// Text for HTML.
+/// Escapes a text for HTML.
 [[nodiscard]] inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -135,7 +135,7 @@ inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::strin
   return out + "</tr></thead>\n";
 }
 
-/// Half of a mean's interval; empty for one seed, or if all seeds agree.
+/// Returns half of a mean's interval; empty for one seed, or if all seeds agree.
 inline std::string html_half_width(const Interval& of, std::string (*text)(double)) {
   const std::string half = half_width_text(of, text);
   return half.empty() ? half : "<small> &plusmn;" + escaped(half) + "</small>";
@@ -187,7 +187,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
   return out + "</tbody></table></div>\n";
 }
 
-/// Each system's difference from the best (or the baseline), seed by seed; empty for one seed.
+/// Returns each system's difference from the best (or the baseline), seed by seed; empty for one seed.
 inline std::string html_judgement(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
@@ -251,7 +251,7 @@ inline std::string html_class_tables(const ComparisonReport& report, const Repor
   return out;
 }
 
-/// Two tables for each block, more tables for each SLO class, then the block's refusals and remarks.
+/// Returns two tables for each block, more tables for each SLO class, then the block's refusals and remarks.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -267,7 +267,7 @@ inline std::string html_number_tables(const ComparisonReport& report) {
   return out;
 }
 
-/// Each system's engine type, once for each name and deposit.
+/// Returns each system's engine type, once for each name and deposit.
 inline std::string html_type_table(const ComparisonReport& report) {
   std::string rows;
   std::vector<const SystemReport*> told;

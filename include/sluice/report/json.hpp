@@ -68,7 +68,7 @@ inline void write_workload(JsonWriter& json, const WorkloadReport& workload) {
   json.end_object().end_object();
 }
 
-/// For several seeds: writes every number's mean under its own name, its values in the order of the seeds under
+/// Writes for several seeds: every number's mean under its own name, its values in the order of the seeds under
 /// "per_seed", and its mean's 95 % interval under "interval". Omits names that `wanted` refuses.
 template <class Wanted>
 void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wanted) {
@@ -96,7 +96,7 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
   json.end_object();
 }
 
-/// A row's comparison with its reference row: "pairs", by figure.
+/// Writes a row's comparison with its reference row: "pairs", by figure.
 inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference) {
   json.key("pairs").begin_object().field("against", reference.name);
   for (const JudgedFigure& figure : judged_figures) {
@@ -127,7 +127,7 @@ inline void write_distributions(JsonWriter& json, const std::vector<Distribution
   json.end_object();
 }
 
-/// The requests' time and their missed deadlines, both by cause (docs/metrics.md).
+/// Writes the requests' time and their missed deadlines, both by cause (docs/metrics.md).
 inline void write_time_spent(JsonWriter& json, const TimeReport& time) {
   const auto each = [&](std::string_view name, auto&& number) {
     json.key(name).begin_object();
@@ -142,7 +142,7 @@ inline void write_time_spent(JsonWriter& json, const TimeReport& time) {
   json.field("refused", time.turned_away).end_object().end_object();
 }
 
-/// A row's identification and numbers: the members of an object that the caller opens and closes.
+/// Writes a row's identification and numbers: the members of an object that the caller opens and closes.
 inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOptions& options) {
   json.field("name", system.name).field("deposit", system.deposit).field("slo_scale", system.slo_scale);
   json.field("slo_tbt_s", system.slo_tbt_s).field("slo_ttft_s", system.slo_ttft_s);
@@ -165,7 +165,7 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   if (system.time.seen > 0) write_time_spent(json, system.time);
 }
 
-/// The row's comparison with its reference row in the blocks, if it has several seeds.
+/// Writes the row's comparison with its reference row in the blocks, if it has several seeds.
 inline void write_judgement(JsonWriter& json, const SystemReport& row, const std::vector<ReportBlock>& blocks,
                             const std::string& baseline) {
   for (const ReportBlock& block : blocks)
@@ -173,7 +173,7 @@ inline void write_judgement(JsonWriter& json, const SystemReport& row, const std
       if (const SystemReport* rival = rival_of(block, row, baseline)) write_pairs(json, row, *rival);
 }
 
-/// The members "workload" and "systems" of an object that the caller opens and closes, indented by `indent`.
+/// Writes the members "workload" and "systems" of an object that the caller opens and closes, indented by `indent`.
 inline void write_report_members(JsonWriter& json, const ComparisonReport& report, const JsonOptions& options,
                                  int indent) {
   json.line(indent).key("workload");

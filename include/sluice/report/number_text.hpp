@@ -18,7 +18,8 @@ namespace sluice {
   return text;
 }
 
-/// Three significant digits without an exponent: 0.0421, 3.14, 27.5, 1234. Whole numbers keep all their digits.
+/// Formats a number with three significant digits, without an exponent: 0.0421, 3.14, 27.5, 1234. Whole numbers keep
+/// all their digits.
 [[nodiscard]] inline std::string short_text(double value) {
   const double size = std::abs(value);
   if (!(size > 0)) return std::isnan(value) ? "-" : "0";
@@ -32,13 +33,13 @@ namespace sluice {
   return text;
 }
 
-/// Seconds as milliseconds, for a column that spans microseconds to minutes. Never uses an exponent, which looks like a
-/// large value among plain numbers.
+/// Formats seconds as milliseconds, for a column that spans microseconds to minutes. Never uses an exponent, which
+/// looks like a large value among plain numbers.
 [[nodiscard]] inline std::string milliseconds_text(double seconds) {
   return seconds > 0 && seconds < 5e-7 ? "<0.0005" : short_text(1e3 * seconds);
 }
 
-/// The same without trailing zeros, for a sentence: "8", not "8.00".
+/// Formats a number without trailing zeros, for a sentence: "8", not "8.00".
 [[nodiscard]] inline std::string tidy_text(double value) {
   std::string text = short_text(value);
   if (text.find('.') == std::string::npos || text.find('e') != std::string::npos) return text;
@@ -57,7 +58,7 @@ namespace sluice {
   return text;
 }
 
-/// Bytes in the largest decimal unit that leaves a number of at least 1: "1.28 GB".
+/// Formats bytes in the largest decimal unit that leaves a number of at least 1: "1.28 GB".
 [[nodiscard]] inline std::string bytes_text(double bytes) {
   static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   int unit = 0;

@@ -135,7 +135,7 @@ struct ReportBlock {
          tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
 }
 
-/// Trace, seed, model, device, link, budget and SLO of a block, which every table must name.
+/// Returns trace, seed, model, device, link, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   std::string text = workload.trace + (workload.redrawn.empty() ? "" : " resampled " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +

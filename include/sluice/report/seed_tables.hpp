@@ -51,8 +51,8 @@ inline constexpr SeededColumn seeded_costs[] = {
   return ": means of " + std::to_string(workload.seeds.size()) + " seeds +- half of the 95 % interval";
 }
 
-/// Half of an interval's width, with as many decimals as its mean: "0.4" for "23.1". Empty without an interval or
-/// width.
+/// Returns half of an interval's width, with as many decimals as its mean: "0.4" for "23.1". Empty without an interval
+/// or width.
 template <class Text>
 [[nodiscard]] std::string half_width_text(const Interval& of, Text&& text) {
   if (!of.known() || of.least == of.most) return {};

@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// Every number's mean over the runs that have it; counts are rounded.
+/// Returns every number's mean over the runs that have it; counts are rounded.
 [[nodiscard]] inline Metrics mean_metrics(std::span<const Metrics> each) {
   std::vector<std::vector<double>> values;
   for (const Metrics& metrics : each) {

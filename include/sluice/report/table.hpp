@@ -90,7 +90,7 @@ inline std::string service_text(const ComparisonReport& report, const ReportBloc
          (seeds ? judgement_text(block, report.baseline) : std::string{});
 }
 
-/// The same tables for each SLO class; empty if there is one SLO.
+/// Returns the same tables for each SLO class; empty if there is one SLO.
 inline std::string classes_text(const ComparisonReport& report, const ReportBlock& block) {
   std::string out;
   for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) {
@@ -105,9 +105,9 @@ inline std::string classes_text(const ComparisonReport& report, const ReportBloc
 
 } // namespace detail
 
-/// Every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters. With
-/// several seeds there are three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes, each
-/// class's service tables follow.
+/// Returns every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters.
+/// With several seeds there are three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes,
+/// each class's service tables follow.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

@@ -61,8 +61,8 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
 
 } // namespace detail
 
-/// Two tables per block: the shares of all requests' time from arrival to end by cause, and the missed deadlines,
-/// counted as TBT attainment does, by the same causes.
+/// Returns two tables per block: the shares of all requests' time from arrival to end by cause, and the missed
+/// deadlines, counted as TBT attainment does, by the same causes.
 [[nodiscard]] inline std::string why_table(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {

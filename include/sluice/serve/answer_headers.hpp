@@ -19,7 +19,6 @@ namespace sluice {
 
 /// Formats a time as HTTP headers do (RFC 9110, 5.6.7): "Sun, 06 Nov 1994 08:49:37 GMT". Returns an empty string for
 /// years above 9999.
-/// 9999.
 [[nodiscard]] inline std::string http_date(std::int64_t seconds_since_1970) {
   static constexpr const char* days[]{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* months[]{"Jan", "Feb", "Mar", "Apr", "May", "Jun",

@@ -144,7 +144,7 @@ class EngineFigures {
     shown.wall = event.wall_time;
     state_.recent_plans.add(shown);
   }
-  /// The errors of forecasts. A copy is published when there are new errors.
+  /// Stores the errors of forecasts. A copy is published when there are new errors.
   void forecast_errors(const ForecastErrors& errors) {
     if (errors.measured() == state_.forecast_errors_measured) return;
     state_.forecast_errors_measured = errors.measured();
@@ -305,7 +305,7 @@ class EngineFigures {
     if (waits(id)) std::erase_if(queue_, [&](const LiveWaiting& waiting) { return waiting.id == id; });
     notes_.erase(id);
   }
-  /// Whether the request runs for the first time.
+  /// Shows a request; returns whether it runs for the first time.
   bool show(const RequestRow& row, bool preempted) {
     LiveRequest shown;
     shown.id = index(row.id);

@@ -46,7 +46,7 @@ class MinuteBucket {
     fill(now);
     return static_cast<std::int64_t>(std::floor(std::max(left_, 0.0) + 1e-9));
   }
-  /// Seconds until at least `amount` is available.
+  /// Returns the seconds until at least `amount` is available.
   [[nodiscard]] double wait(double amount, double now) {
     fill(now);
     return limited() ? std::max(0.0, (amount - left_) * 60 / static_cast<double>(per_minute_)) : 0.0;

@@ -13,7 +13,7 @@ inline constexpr const char* live_page_policy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// One file that needs nothing from the network except `live/state` and `whatif`. The same for every server.
+/// Returns one file that needs nothing from the network except `live/state` and `whatif`. The same for every server.
 [[nodiscard]] inline std::string live_page() {
   return pages::filled(pages::live_html, {{"style", std::string{pages::base_css} + std::string{pages::live_css}},
                                           {"script", pages::joined(pages::live_script)}});

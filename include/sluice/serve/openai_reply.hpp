@@ -269,7 +269,7 @@ class ChunkWriter {
   json.end_object();
   return text + "\n\n";
 }
-/// An error in the middle of a stream, whose HTTP status has been sent.
+/// Returns the event of an error in the middle of a stream, whose HTTP status has been sent.
 [[nodiscard]] inline std::string error_event(const ApiError& error) {
   return "data: " + error_response(error).body + "\n\n";
 }

@@ -64,8 +64,8 @@ class Outlook {
 
   /// Returns how long the engine's steps take. While a gate answers, no step runs and no stream gets a token.
   [[nodiscard]] const StepPace& pace() const { return *pace_; }
-  /// Seconds that all running streams can wait before the next step, assuming that step is slow: until the first of
-  /// them would miss a deadline. Infinite if there is no such stream.
+  /// Returns the seconds that all running streams can wait before the next step, assuming that step is slow: until the
+  /// first of them would miss a deadline. Infinite if there is no such stream.
   [[nodiscard]] double spare_s() const {
     const View view = engine_->view();
     double spare = std::numeric_limits<double>::infinity();

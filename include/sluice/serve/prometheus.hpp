@@ -50,7 +50,7 @@ class PrometheusWriter {
     for (const auto& [name, value] : common) append_label(common_, name, value);
   }
 
-  /// A value that only grows; the format requires a name that ends in `_total`.
+  /// Writes a value that only grows; the format requires a name that ends in `_total`.
   void counter(std::string_view name, std::string_view help, double value, Labels labels = {}) {
     describe(name, help, "counter");
     sample(name, "", labels, "", value);

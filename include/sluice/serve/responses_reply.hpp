@@ -113,7 +113,7 @@ class ResponseEvents {
       detail::write_response(json, head_, &text_, reason, usage);
     });
   }
-  /// An error in the middle of the stream.
+  /// Writes an error in the middle of the stream.
   void fail(std::string& out, const ApiError& error) {
     event(out, "error", [&error](JsonWriter& json) {
       json.key("code").value(error.code.empty() ? error.type : error.code).key("message").value(error.message);

@@ -65,7 +65,7 @@ class SloClassTable {
     SloClassName name;
     Value value;
   };
-  /// Position of the class, or where it would be added.
+  /// Returns the position of the class, or where it would be added.
   [[nodiscard]] std::size_t place(const SloClassName& name) const {
     std::size_t at = 0;
     while (at < std::min(all_.size(), most) && all_[at].name != name) ++at;

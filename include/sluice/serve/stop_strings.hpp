@@ -48,7 +48,7 @@ class StopStrings {
   [[nodiscard]] bool hit() const { return hit_; }
 
  private:
-  /// Length of the longest suffix of the held text with which `stop` begins.
+  /// Returns the length of the longest suffix of the held text with which `stop` begins.
   [[nodiscard]] std::size_t begun(const std::string& stop) const {
     for (std::size_t bytes = std::min(stop.size() - 1, held_.size()); bytes > 0; --bytes)
       if (std::string_view(held_).substr(held_.size() - bytes) == std::string_view(stop).substr(0, bytes)) return bytes;

@@ -27,8 +27,8 @@ class TokenSource {
   [[nodiscard]] virtual std::span<const std::int32_t> generated(RequestId id, std::size_t count) = 0;
   /// Returns for each of these tokens, if requested: its own log-probability, then those of the likeliest alternatives.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> chances(RequestId id) = 0;
-  /// The same for the tokens of the prompt except the first, if `Generation::scores_prompt` is set. Complete when the
-  /// first token has been generated.
+  /// Returns the same for the tokens of the prompt except the first, if `Generation::scores_prompt` is set. Complete
+  /// when the first token has been generated.
   [[nodiscard]] virtual std::span<const std::vector<TokenChance>> prompt_chances(RequestId /*id*/) { return {}; }
   /// Returns whether the request ended with an end token, and not at its length limit.
   [[nodiscard]] virtual bool stopped(RequestId id) = 0;

@@ -78,7 +78,7 @@ class CsvRecords {
   [[nodiscard]] char separator() const { return separator_; }
 
  private:
-  /// Comma, semicolon or tab: the most frequent one outside quotes in the line.
+  /// Returns comma, semicolon or tab: the most frequent one outside quotes in the line.
   static char separator_of(std::string_view line) {
     constexpr std::array<char, 3> known{',', ';', '\t'};
     std::array<std::size_t, 3> count{};

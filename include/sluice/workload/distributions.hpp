@@ -63,11 +63,11 @@ using LengthDistribution = std::variant<FixedLength, UniformLength, LognormalLen
 
 // The standard library's distributions are not specified to the bit, so Sluice implements its own transforms.
 
-/// Standard exponential.
+/// Draws from the standard exponential distribution.
 inline double draw_exponential(Random& random) { return -std::log1p(-random.uniform()); }
 
-/// Standard normal by Marsaglia's polar method. The pair's second value is dropped: storing it as state would cost more
-/// than a new draw.
+/// Draws from the standard normal distribution by Marsaglia's polar method. The pair's second value is dropped: storing
+/// it as state would cost more than a new draw.
 inline double draw_normal(Random& random) {
   for (;;) {
     const double x = 2.0 * random.uniform() - 1.0;
@@ -77,8 +77,9 @@ inline double draw_normal(Random& random) {
   }
 }
 
-/// Gamma with this shape and scale 1 (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000;
-/// below shape 1 by their boost: a draw with shape + 1, times a uniform number to the power 1 / shape).
+/// Draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, "A simple method for generating
+/// gamma variables", 2000; below shape 1 by their boost: a draw with shape + 1, times a uniform number to the power 1 /
+/// shape).
 inline double draw_gamma(Random& random, double shape) {
   SLUICE_ASSERT(shape > 0.0, "a positive shape");
   double boost = 1.0;
@@ -98,7 +99,8 @@ inline double draw_gamma(Random& random, double shape) {
   }
 }
 
-/// Lognormal by its own mean and coefficient of variation, not by those of its logarithm.
+/// Draws from the lognormal distribution given by its own mean and coefficient of variation, not by those of its
+/// logarithm.
 inline double draw_lognormal(Random& random, double mean, double cv) {
   const double variance = std::log1p(cv * cv); // of the logarithm
   return mean * std::exp(std::sqrt(variance) * draw_normal(random) - 0.5 * variance);

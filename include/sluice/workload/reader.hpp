@@ -141,7 +141,7 @@ Expected<std::vector<RequestSpec>> read_all(Reader&& reader) {
   return read_all(reader);
 }
 
-/// The same, with each request's content; `contents` stays empty if no request's content is known.
+/// Reads the same, with each request's content; `contents` stays empty if no request's content is known.
 template <TraceReader Reader>
 Status read_all_with_content(Reader& reader, std::vector<RequestSpec>& requests,
                              std::vector<std::vector<ContentPiece>>& contents) {

@@ -61,7 +61,7 @@ class Resampled {
     copies_.resize(units_.size());
   }
 
-  /// Requests (or sessions) per block for a trace of `requests`: 27 for 20,000.
+  /// Returns the requests (or sessions) per block for a trace of `requests`: 27 for 20,000.
   [[nodiscard]] static std::int64_t block_of(Resampling how, std::size_t requests) {
     return how.block > 0 ? how.block : std::max(1LL, std::llround(std::cbrt(static_cast<double>(requests))));
   }

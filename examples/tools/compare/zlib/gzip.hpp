@@ -13,7 +13,7 @@
 
 namespace compared {
 
-/// One gzip member (RFC 1952). Concatenated members form one file, which gzip, Python and pandas read as the
+/// Returns one gzip member (RFC 1952). Concatenated members form one file, which gzip, Python and pandas read as the
 /// concatenated texts, so several threads can each compress their own runs. At most 4 GiB.
 [[nodiscard]] inline std::string gzipped(std::string_view text) {
   constexpr int gzip = 15 + 16; // the largest window, and gzip's header

@@ -64,7 +64,7 @@ class MpiCrew final : public Crew {
     if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr) return;
   }
 
-  /// All ranks end together; otherwise a rank could wait forever for one that has ended.
+  /// Ends all ranks together; otherwise a rank could wait forever for one that has ended.
   ~MpiCrew() override {
     if (leads()) {
       for (int i = 1; i < ranks_; ++i)
@@ -162,7 +162,7 @@ class MpiCrew final : public Crew {
     return status;
   }
 
-  /// Another rank's part: runs as many jobs at once as it has threads, and requests each one separately.
+  /// Does another rank's part: runs as many jobs at once as it has threads, and requests each one separately.
   Status follow(const Jobs& jobs) {
     std::mutex mutex;
     std::condition_variable wake;

@@ -69,8 +69,8 @@ struct DecisionLog {
              std::to_string(row.deposit().count()) + " not delivered";
     });
   }
-  /// The planner's time on the engine's clock, if it is computed from the search effort. A measured time differs in
-  /// every run, so logs could not be compared.
+  /// Logs the planner's time on the engine's clock, if it is computed from the search effort. A measured time differs
+  /// in every run, so logs could not be compared.
   void on(State& state, const events::Planned& event) const {
     const View& view = event.view;
     add(state, view.now, [&] {

@@ -66,7 +66,8 @@ class JsonWriter {
     out_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
     return *this;
   }
-  /// Rounded to `digits` significant digits. Used for plots, where six digits exceed a screen's precision.
+  /// Writes a number rounded to `digits` significant digits. Used for plots, where six digits exceed a screen's
+  /// precision.
   JsonWriter& rounded(double number, int digits) {
     if (!std::isfinite(number)) return null();
     separate();
@@ -93,7 +94,7 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const Value& content) {
     return key(name).value(content);
   }
-  /// The next element starts on a new line, for people and for diff.
+  /// Makes the next element start on a new line, for people and for diff.
   JsonWriter& line(int indent = 0) {
     line_break_ = indent;
     return *this;

@@ -69,7 +69,7 @@ class Distribution {
 
   [[nodiscard]] bool empty() const { return total_ == 0; }
   [[nodiscard]] std::int64_t count() const { return total_; }
-  /// NaN without values: absent, which reports write as null.
+  /// Returns NaN without values: absent, which reports write as null.
   [[nodiscard]] double mean() const { return empty() ? absent() : sum_ / static_cast<double>(total_); }
   [[nodiscard]] double max() const { return empty() ? absent() : sorted_.back().value; }
   [[nodiscard]] double min() const { return empty() ? absent() : sorted_.front().value; }
@@ -77,8 +77,8 @@ class Distribution {
   /// Returns the smallest value that is not exceeded by at least a share `p` of all values. NaN without values.
   [[nodiscard]] double quantile(double p) const { return empty() ? absent() : at_rank(nearest_rank(p, total_)); }
 
-  /// At most about `points` points of the distribution function, each exact. Steps of the fraction are equal, and
-  /// smaller in the tail (99 % and above), so that a plot resolves the values that matter for an SLO.
+  /// Returns at most about `points` points of the distribution function, each exact. Steps of the fraction are equal,
+  /// and smaller in the tail (99 % and above), so that a plot resolves the values that matter for an SLO.
   [[nodiscard]] std::vector<CdfPoint> cdf(int points) const {
     std::vector<CdfPoint> curve;
     if (empty()) return curve;
@@ -94,7 +94,7 @@ class Distribution {
     return curve;
   }
 
-  /// Share of all values that are at most `value`.
+  /// Returns the share of all values that are at most `value`.
   [[nodiscard]] double share_up_to(double value) const {
     const auto after = std::upper_bound(sorted_.begin(), sorted_.end(), value,
                                         [](double v, const WeightedSample& sample) { return v < sample.value; });

@@ -148,7 +148,7 @@ struct RequestTime {
       if (is_stall(static_cast<TimeCause>(i))) sum += spent[i];
     return sum;
   }
-  /// This request's missed deadlines for TBT attainment (report/observer/measure.hpp), once the run is over.
+  /// Returns this request's missed deadlines for TBT attainment (report/observer/measure.hpp), once the run is over.
   [[nodiscard]] double all_missed() const { return std::accumulate(missed.begin(), missed.end(), turned_away); }
 
   void add(TimeCause cause, std::int64_t ticks) {
@@ -183,8 +183,8 @@ struct RequestTime {
     if (!spells.empty()) spells.back().end = std::min(spells.back().end, since);
     open.end = std::min(open.end, since);
   }
-  /// A token reached the user. With a deposit this may be before `since`: later activity belongs to the gap that begins
-  /// here.
+  /// Handles a token that reached the user. With a deposit this may be before `since`: later activity belongs to the
+  /// gap that begins here.
   void deliver(std::int64_t when) {
     gap_begin = when;
     older.fill(0);

@@ -50,7 +50,7 @@ struct Timeline {
   std::size_t max_slices = 20'000; ///< of requests
   std::size_t max_plans = 10'000;
 
-  /// The Timeline for --trace-at. An iteration in full takes a few kilobytes.
+  /// Makes the Timeline for --trace-at. An iteration in full takes a few kilobytes.
   [[nodiscard]] static Timeline of(TraceAt at) {
     Timeline timeline;
     timeline.at = at;

@@ -67,7 +67,7 @@ class TraceWriter {
     event("M", "thread_sort_index", process, track).key("args").begin_object();
     json_.field("sort_index", track).end_object().end_object();
   }
-  /// One counter of several series, which viewers stack.
+  /// Writes one counter of several series, which viewers stack.
   template <class... Fields>
   void counter(std::string_view name, std::int64_t at_ns, const Fields&... fields) {
     event("C", name, engine, 0).key("ts").thousandths(at_ns).key("args").begin_object();
@@ -89,7 +89,7 @@ class TraceWriter {
     return to >= state.iterations.front().start && from <= last.start + last.duration;
   }
 
-  /// The numbers of items that the file contains and omits.
+  /// Writes the numbers of items that the file contains and omits.
   void write_extent(const Timeline::State& state) {
     const auto count = [&](std::string_view name, std::size_t shown, std::int64_t all) {
       json_.key(name).begin_object().field("shown", shown).field("of", all).end_object();
@@ -108,7 +108,7 @@ class TraceWriter {
     json_.field("dropped_events", state.dropped);
   }
 
-  /// The same information as a track above the others, which marks the recorded stretches.
+  /// Writes the same information as a track above the others, which marks the recorded stretches.
   void mark_extent(const Timeline::State& state) {
     if (state.detailed.empty()) return;
     name_track(engine, extent, "what is shown");

@@ -191,7 +191,7 @@ struct Why {
     state.requests[index(state.kept.back())].spells = {};
     state.kept.pop_back();
   }
-  /// The time until which the deposit has tokens for the user, who receives one per SLO.
+  /// Computes the time until which the deposit has tokens for the user, who receives one per SLO.
   static void cover(RequestTime& of, const RequestRow& row) {
     const std::int64_t held = row.deposit().count();
     of.covered_until = held > 0 && row.delivered.count() > 0 && std::isfinite(row.spec.slo.tbt.count())

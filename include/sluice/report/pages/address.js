@@ -7,14 +7,14 @@ import {headOf} from './tables.js';
 /// which applies an address's value (null: none). Invalid values and values of other pages change nothing.
 export const addressed = [];
 export const oneOf = (list, said, otherwise) => list.find(value => String(value) === said) ?? otherwise;
-/// The choice of `view[key]` among some values; the page opens with `opening`.
+/// Makes the choice of `view[key]` among some values; the page opens with `opening`.
 export const choiceOf = (name, view, key, values, opening) => ({
   name,
   say: () => (view[key] ?? opening) === opening ? null : view[key],
   take: said => { view[key] = oneOf(values, said, opening);},
 });
 
-/// The choices of `systemControls`.
+/// Returns the choices of `systemControls`.
 export function addressSystems() {
   const opening = chosen.deposit;
   const deposit = {

@@ -28,9 +28,9 @@ const scaleHatches = ['', 'diagonal', 'dots', 'lines', 'grid', 'back'];
 const scaleBar = (i, x, y, w, h) => hatched(scaleHatches[i % 6], x, y, w, h, colour(i % 6));
 const shortRow = 11; // a row that repeats another
 
-/// The name of the system that a system duplicates at every scale, or ''.
+/// Returns the name of the system that a system duplicates at every scale, or ''.
 const repeated = group => group.every(s => s.same === group[0].same) ? group[0].same : '';
-/// The rows of each system, the best first, each followed by its duplicates.
+/// Returns the rows of each system, the best first, each followed by its duplicates.
 function attainmentGroups(deposit) {
   const rows = systems.filter(s => s.deposit === deposit);
   const groups =
@@ -91,7 +91,7 @@ function attainmentChart(groups, deposit, {width, label, bar, gap, heightOf}) {
   }
   return svg;
 }
-/// One bar with its diamond, its seeds and its numbers.
+/// Draws one bar with its diamond, its seeds and its numbers.
 function attainmentRow(s, x, y, bar, label, right, width) {
   const attained = s.m.tbt_attainment, perToken = s.m.per_token_attainment, middle = y + bar / 2;
   const row = tipped(el('g'), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})`,

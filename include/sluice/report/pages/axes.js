@@ -10,7 +10,7 @@ export const logarithmic = (d0, d1, r0, r1) => {
   return v => r0 + (Math.log(Math.max(v, d0)) - a) / (b - a || 1) * (r1 - r0);
 };
 
-/// The multiples of a step from one number to another.
+/// Returns the multiples of a step from one number to another.
 export function multiples(step, from, end) {
   const ticks = [];
   for (let i = Math.ceil(from / step - 1e-9) || 0; i * step <= end; ++i) ticks.push(i * step);
@@ -22,7 +22,7 @@ export function linearTicks(max, wanted = 4) {
   const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= raw * 0.999);
   return multiples(step, 0, max * 1.0001);
 }
-/// Ticks at whole minutes or hours if times are that long.
+/// Returns ticks at whole minutes or hours if times are that long.
 export function timeTicks(max, wanted) {
   const unit = max >= 7200 ? 3600 : max >= 600 ? 60 : 1;
   return linearTicks(max / unit, wanted).map(t => t * unit);
@@ -45,7 +45,7 @@ export function logTicks(min, max, room) {
   return tens.filter((_, i) => i % every === 0);
 }
 
-/// A vertical grid with labels below it, except those that would touch the previous one.
+/// Draws a vertical grid with labels below it, except those that would touch the previous one.
 export function axisX(svg, ticks, place, label, top, bottom) {
   let last = -1e9;
   for (const t of ticks) {
@@ -60,5 +60,5 @@ export function axisY(svg, ticks, place, label, left, right) {
   for (const t of ticks)
     svg.append(rule(left, place(t), right, place(t)), text(left - 7, place(t) + 4, label(t), 'm', 'end'));
 }
-/// The axis's name at its right end, below a picture.
+/// Draws the axis's name at its right end, below a picture.
 export const axisName = (name, x, y) => text(x, y, name, 'm s', 'end');

@@ -48,15 +48,15 @@ function controls() {
   controlRow('cells', cells.map((c, i) => button(cellText(c), i === view.cell, () => { view.cell = i; })));
   systemControls();
 }
-/// The end of an axis: the largest end of an interval, but at most three times the highest capacity. With few seeds an
-/// interval can be so wide that all capacities would coincide. Such a bar has no end in the picture, but its text gives
-/// the end.
+/// Returns the end of an axis: the largest end of an interval, but at most three times the highest capacity. With few
+/// seeds an interval can be so wide that all capacities would coincide. Such a bar has no end in the picture, but its
+/// text gives the end.
 function farthest(list) {
   const most = Math.max(...list.map(s => s.capacity ?? 0)), ends = list.map(s => s.interval?.[1] ?? 0);
   return Math.min(Math.max(most, ...ends), most * 3) || 1;
 }
 
-/// A dot and its interval for each system; a text if it has no capacity.
+/// Draws a dot and its interval for each system; a text if it has no capacity.
 function ranking(host) {
   const rows = byRank(inCell(view.cell)), width = widthOf(host), top = 8, rowHeight = paper ? 16 : 20;
   const label = labelWidth(rows.map(s => s.name)) + 16, right = width - 170,
@@ -88,7 +88,7 @@ function ranking(host) {
   host.append(figure('', svg));
 }
 
-/// One system's lines, one per seed; with markers if there is one seed and the system is in colour.
+/// Draws one system's lines, one per seed; with markers if there is one seed and the system is in colour.
 function drawProbes(svg, s, x, y) {
   const slot = slotOf(s.name), width = slot < 0 ? 0.8 : manySeeds ? 1 : 2;
   const look = {...dashOf(slot), 'stroke-opacity': slot >= 0 && manySeeds ? 0.55 : null};
@@ -102,7 +102,7 @@ function drawProbes(svg, s, x, y) {
                         `SLO attainment ${percent(attained)} %`, livelocked ? 'livelocked' : ''));
   }
 }
-/// Attainment over the rate, and its crossing of the share.
+/// Draws attainment over the rate, and its crossing of the share.
 function curves(host) {
   const rows = inCell(view.cell), rates = rows.flatMap(s => s.seeds.flatMap(seed => seed.probes.map(p => p[0])));
   const least = Math.min(...rates), most = Math.max(...rates), width = widthOf(host), height = paper ? 300 : 400;
@@ -132,7 +132,7 @@ function curves(host) {
 }
 
 const swept = axes.filter(a => a.numbers && a.values.length > 1);
-/// Each name's points along an axis, at the chosen cell's position on all other axes.
+/// Returns each name's points along an axis, at the chosen cell's position on all other axes.
 function linesAlong(axis) {
   const here = cells[view.cell], isAlong = c => axes.every(a => a === axis || c[a.name] === here[a.name]);
   const along = cells.map((c, i) => [c, i]).filter(([c]) => isAlong(c));
@@ -140,7 +140,7 @@ function linesAlong(axis) {
   const lines = names.map(name => [name, pointsOf(name).filter(p => p[1]).sort((a, b) => a[0] - b[0])]);
   return lines.filter(([, points]) => points.length);
 }
-/// An arrow for a missing capacity: at the bottom if no rate meets the share, at the top if every rate does.
+/// Draws an arrow for a missing capacity: at the bottom if no rate meets the share, at the top if every rate does.
 function arrow(px, isUp, top, bottom, fill, paint) {
   const py = isUp ? top + 5 : bottom - 5, tip = isUp ? -5 : 5;
   return el('path', {d: `M${px - 4} ${py - tip}H${px + 4}L${px} ${py + tip}Z`, fill, stroke: paint});
@@ -165,7 +165,7 @@ function drawLine(svg, axis, name, points, {x, y, top, bottom, most}) {
                          : marker(slot, x(v), y(s.capacity), 3.8, paint));
   }
 }
-/// The capacity over each swept number.
+/// Draws the capacity over each swept number.
 function against(host) {
   for (const axis of swept) {
     const lines = linesAlong(axis), width = widthOf(host), height = paper ? 240 : 320;

@@ -44,7 +44,7 @@ function chooseNames() {
 
 const fill = (className, text) =>
     document.querySelectorAll(`.${className}`).forEach(place => { place.textContent = text; });
-/// The systems of a section, as text.
+/// Returns the systems of a section, as text.
 function partText() {
   const scale = scales.length > 1 ? `SLO ${scaleName(chosen.scale)}, ` : '';
   const deposit = chosen.deposit ? ', with token deposit' : ', without deposit';

@@ -5,7 +5,7 @@ import {button} from './page.js';
 import {sample, stroke, swatch} from './svg.js';
 import {chosen, deposits, maxHighlighted, names, scaleName, scales, slotOf} from './systems.js';
 
-/// A row of the controls, hidden if it has fewer than `least` buttons.
+/// Makes a row of the controls, hidden if it has fewer than `least` buttons.
 export function controlRow(id, buttons, least = 2) {
   at(id).replaceChildren(...buttons);
   at(id).parentElement.style.display = buttons.length < least ? 'none' : '';
@@ -17,7 +17,7 @@ function toggleName(name) {
   const others = chosen.names.filter(n => n !== name);
   chosen.names = slotOf(name) >= 0 ? others : [...others, name].slice(-maxHighlighted);
 }
-/// The rows 'scales', 'deposits' and 'names': the systems that are shown, and those in colour.
+/// Makes the rows 'scales', 'deposits' and 'names': the systems that are shown, and those in colour.
 export function systemControls(scaleText = scaleName) {
   controlRow('scales', scales.map(x => button(scaleText(x), x === chosen.scale, () => { chosen.scale = x; })));
   const depositText = d => d ? 'with deposit' : 'without deposit';
@@ -28,7 +28,7 @@ export function systemControls(scaleText = scaleName) {
 }
 
 export const grey = () => [swatch(stroke('M0 6h22', 'var(--other)', 1.2)), 'all others'];
-/// Legend entries of the systems of `list` that are in colour, and of the others.
+/// Returns legend entries of the systems of `list` that are in colour, and of the others.
 export function systemEntries(list) {
   const isControl = name => list.some(s => s.name === name && s.control);
   const entries = chosen.names.filter(n => list.some(s => s.name === n))

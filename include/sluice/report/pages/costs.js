@@ -42,7 +42,7 @@ export function costCharts(host) {
   for (let first = 0; first < costs.length; first += columns)
     host.append(figure('', costChart(costs.slice(first, first + columns), rows, width, label)));
 }
-/// Some figures side by side, behind one column of names.
+/// Draws some figures side by side, behind one column of names.
 function costChart(part, rows, width, label) {
   const rowHeight = paper ? 14 : 17, head = 34, height = head + rows.length * rowHeight + 6;
   const cell = (width - label) / part.length;

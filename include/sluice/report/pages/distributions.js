@@ -15,7 +15,7 @@ const latencies = [
   {key: 'e2e', name: 'arrival to last token (E2E)', slo: () => 0},
 ];
 
-/// The time axis ends at P99.9 at most, since one gap of an hour would squeeze all others.
+/// Ends the time axis at P99.9 at most, since one gap of an hour would squeeze all others.
 function rangeOf(curves) {
   const positive = curves.flat().map(p => p[0]).filter(v => v > 0).sort((a, b) => a - b);
   const lasts = curves.filter(c => c.length).map(c => (c.find(p => p[1] >= 0.999) || c.at(-1))[0]);

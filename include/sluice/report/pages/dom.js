@@ -11,7 +11,7 @@ function withAttributes(made, attributes, children) {
   return made;
 }
 
-/// An HTML node.
+/// Makes an HTML node.
 export const node = (tag, attributes = {}, ...children) =>
     withAttributes(document.createElement(tag), attributes, children);
 

@@ -74,7 +74,7 @@ function controls() {
 // The ranking: attainment upwards, cost to the right
 const isDrawn = r => !absent(measures[view.x].of(r)) && !absent(attained(r));
 const drawnRows = () => (view.all ? systems : best).filter(isDrawn);
-/// The Pareto front: the rows for which no drawn row is better in both.
+/// Returns the Pareto front: the rows for which no drawn row is better in both.
 function frontOf(drawn) {
   const {of, more} = measures[view.x], order = more ? (a, b) => of(b) - of(a) : (a, b) => of(a) - of(b);
   const sorted = drawn.filter(r => !r.control).sort((a, b) => order(a, b) || attained(b) - attained(a));
@@ -184,7 +184,7 @@ function modelRow(svg, role, model, m, {x, y, row, label, columns}) {
   const cells = [percent(m.best), percent(m.mean), gainText(m, model), judged];
   for (const [i, right] of columns) svg.append(text(right, base, cells[i], 'num', 'end'));
 }
-/// The columns of numbers: [which, where]. With little room, only the gains.
+/// Returns the columns of numbers: [which, where]. With little room, only the gains.
 function numberColumns(width, numbers) {
   if (width < 520) return [[2, width]];
   const halves = data.marginals.some(g => g.models.some(m => !absent(m.half)));

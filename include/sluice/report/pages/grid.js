@@ -64,12 +64,12 @@ function controls() {
   systemControls();
 }
 
-/// A value's number on the axis to the right: the value itself, or for names their index.
+/// Returns a value's number on the axis to the right: the value itself, or for names their index.
 function placeIn(value) {
   const axis = axisNamed(view.x);
   return axis.numbers ? value : axis.values.indexOf(value);
 }
-/// The points of one system in one panel, along the axis.
+/// Returns the points of one system in one panel, along the axis.
 function pointsOf(name, panel) {
   const isHere = s => {
     const place = cells[s.cell];
@@ -81,7 +81,7 @@ function pointsOf(name, panel) {
           .map(s => ({x: cells[s.cell][view.x], v: s.m[view.figure], s, interval: s.interval?.[view.figure]}));
   return points.map(p => ({...p, at: placeIn(p.x)})).sort((a, b) => a.at - b.at);
 }
-/// A common vertical scale for all panels.
+/// Returns a common vertical scale for all panels.
 function rangeOf(points) {
   const tops = points.flatMap(p => slotOf(p.s.name) >= 0 && isKnown(p.interval) ? [p.v, p.interval[1]] : [p.v]);
   const positive = points.map(p => p.v).filter(v => v > 0), isShare = figureShown().unit === 'share';
@@ -149,7 +149,7 @@ function draw() {
   const {name, hint} = figureShown(), scale = '; both scales of a panel are those of all, upwards logarithmic';
   at('what').textContent = `${name}${hint ? ', ' + hint : ''}, against ${view.x}${range.log ? scale : ''}.`;
 }
-/// The data of a panel's picture.
+/// Returns the data of a panel's picture.
 function panelCsv(drawn, i) {
   const key = view.figure, rows = names.flatMap(n => pointsOf(n, panels()[i])).map(p => p.s);
   return [

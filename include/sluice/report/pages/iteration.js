@@ -37,20 +37,20 @@ export const iterationAddress = {
 
 const mostRows = 24;
 const layerName = layer => `layer ${layer + 1}`;
-/// The step between layers with a written number, by the room per layer.
+/// Returns the step between layers with a written number, by the room per layer.
 const numberedEvery = room => [1, 2, 5, 10, 20, 50, 100].find(k => k * room >= textWidth('88') + 4) ?? 100;
 const isNumbered = (layer, every) => layer === 0 || (layer + 1) % every === 0;
 const isRequest = owner => typeof owner === 'number';
 const ownerName = owner => isRequest(owner) ? 'r' + owner : owner === 'all' ? 'all together' : owner;
 const waitOf = cause => cause === 'room' ? {kind: 'grid', paint: 'var(--c3)'} : {kind: 'diagonal', paint: 'var(--c1)'};
 
-/// A request's mark: the same colour and shape wherever it is in the picture.
+/// Returns a request's mark: the same colour and shape wherever it is in the picture.
 function markOf(it, owner) {
   if (!isRequest(owner)) return {paint: 'var(--mute)', kind: null};
   const i = it.placed.findIndex(p => p[0] === owner);
   return {paint: colour([0, 4, 5, 2, 3, 1][i % 6]), kind: (i + Math.floor(i / 6)) % 6};
 }
-/// The link's rows, grouped by the transfers' owner: first each request's, then those without a request.
+/// Returns the link's rows, grouped by the transfers' owner: first each request's, then those without a request.
 function linkRows(it) {
   const rows = [];
   for (const owner of distinct([...it.placed.map(p => p[0]), 'weights', 'all'])) {
@@ -67,7 +67,7 @@ function linkRows(it) {
   return rows;
 }
 
-/// The positions of the picture's parts.
+/// Returns the positions of the picture's parts.
 function placesOf(it, width) {
   const rows = linkRows(it), lanes = rows.slice(0, mostRows), placed = it.placed.slice(0, mostRows);
   const left = 104, right = width - 12, top = 20, laneHeight = lanes.length > 8 ? 13 : 17, layerHeight = 30;
@@ -91,8 +91,8 @@ function placesOf(it, width) {
     x: linear(0, it.duration, left, right)
   };
 }
-/// Whether a box of this width has room for its layer's number. The number may cross the box's edges only if the
-/// neighbours have no number.
+/// Returns whether a box of this width has room for its layer's number. The number may cross the box's edges only if
+/// the neighbours have no number.
 function hasNumber(layer, width, every) {
   const needed = textWidth(String(layer + 1));
   return width > needed + 2 || (width > 7 && isNumbered(layer, every) && width * every > needed + 4);
@@ -199,7 +199,7 @@ function iterationChart(host, s) {
   ];
   host.append(figure(caption.join('; '), svg), iterationLegend(it, places));
 }
-/// A legend with only the items in the picture.
+/// Draws a legend with only the items in the picture.
 function iterationLegend(it, {lanes, placed}) {
   const sign = (fill, edge, more = {}) => swatch(box(1, 1, 20, 10, fill, {stroke: edge, ...more}));
   const waitSign = cause => swatch(hatched(waitOf(cause).kind, 1, 1, 20, 10, waitOf(cause).paint));
@@ -226,7 +226,7 @@ function iterationLegend(it, {lanes, placed}) {
   return legendOf(entries);
 }
 
-/// The system with which the page opens: an instructive one that is in colour and has a row for each request.
+/// Returns the system with which the page opens: an instructive one that is in colour and has a row for each request.
 function instructive(able) {
   const longest = list => [...list].sort((a, b) => b.iteration.stall - a.iteration.stall)[0];
   const coloured = able.filter(s => slotOf(s.name) >= 0 && s.iteration.transfers.length > 0);

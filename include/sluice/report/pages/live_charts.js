@@ -8,8 +8,8 @@ const shownSeconds = 300;
 /// A state lasts until the next one: spans [from, to, value].
 const statesOf = (history, values, now) =>
     history.time_s.map((t, i) => [t, i + 1 < history.time_s.length ? history.time_s[i + 1] : now, values[i]]);
-/// A counter's difference divided by that of `per` (default: the time). A sample that closely follows another is merged
-/// with it, since a rate over ten milliseconds fluctuates.
+/// Returns a counter's difference divided by that of `per` (default: the time). A sample that closely follows another
+/// is merged with it, since a rate over ten milliseconds fluctuates.
 function ratesOf(history, values, now, per = history.time_s) {
   const t = history.time_s, close = 0.5 * history.every_s, spans = [];
   let from = 0;
@@ -25,7 +25,7 @@ function ratesOf(history, values, now, per = history.time_s) {
                                                   // then
   return spans;
 }
-/// The end of an axis: a round number whose half is round too.
+/// Returns the end of an axis: a round number whose half is round too.
 function ceiling(most, least) {
   const top = Math.max(most, least), power = 10 ** Math.floor(Math.log10(top));
   return [1, 2, 3, 4, 5, 6, 8, 10].map(m => m * power).find(m => m >= top * 0.999);

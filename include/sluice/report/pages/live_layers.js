@@ -41,7 +41,7 @@ export function placesText(layers) {
   const counts = places.map(([place, name]) => [[...layers].filter(l => l === place).length, name]);
   return counts.filter(([n]) => n).map(([n, name]) => `${n} ${name}`).join(', ');
 }
-/// The layers that are in a place: 3, 7, 11–13.
+/// Returns the layers that are in a place: 3, 7, 11–13.
 export function whichLayers(layers, place) {
   const runs = runsOf(layers).filter(run => run[0] === place);
   return runs.map(([, from, length]) => length === 1 ? `${from}` : `${from}–${from + length - 1}`).join(', ');

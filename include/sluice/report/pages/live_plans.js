@@ -12,7 +12,7 @@ const reasons = {
   search: 'the time to search was over: the best plan found, perhaps not the best there is',
   layout: 'the layout or the rule allows no other plan',
 };
-/// The text of the decision log.
+/// Returns the text of the decision log.
 function planText(p) {
   const more = p.offload > p.away.length ? ', …' : '';
   const away = p.away.map(([id, layers]) => `r${id}: ${many(layers, 'layer')}`).join(', ') + more;
@@ -62,7 +62,7 @@ function eventText(v) {
 }
 
 const logs = new Map();
-/// A list of events, the newest first; redrawn only when there is a newer one.
+/// Shows a list of events, the newest first; redrawn only when there is a newer one.
 function showLog(name, events, text, none) {
   if (!logs.has(name)) {
     const id = 'l' + logs.size, list = node('ol', {tabindex: 0, 'aria-labelledby': id});

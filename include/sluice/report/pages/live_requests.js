@@ -16,7 +16,7 @@ const phases = {
   preempted: '‖ preempted',
   waiting: '○ waiting'
 };
-/// Whether the request's SLO is met, in a word and a reason.
+/// Returns whether the request's SLO is met, in a word and a reason.
 function sloOf(r, now) {
   if (r.slo === 'none') return ['none', 'no SLO'];
   if (r.slo === 'met') return ['met', '✓ met'];
@@ -25,7 +25,7 @@ function sloOf(r, now) {
   return ['missed', '✕ ' + (r.missed > 0 ? grouped(r.missed) + ' missed' : isLate ? 'first late' : 'missed')];
 }
 
-/// A row's nodes. A number's label is visible on narrow screens, which have no column heads.
+/// Makes a row's nodes. A number's label is visible on narrow screens, which have no column heads.
 function newRow(r) {
   const cell = name => node('span', {class: name});
   const numbers = {

@@ -5,7 +5,7 @@ import {absent, digits, percentText, time} from './numbers.js';
 /// Durations and ages. An age has no more digits than a reader can follow.
 export const duration = v => !absent(v) && Math.abs(v) < 1e-9 ? '0 s' : time(v);
 export const age = v => v < 10 ? Math.max(0, v).toFixed(1) + ' s' : v < 120 ? v.toFixed(0) + ' s' : duration(v);
-/// A count with grouped thousands.
+/// Formats a count with grouped thousands.
 export const grouped = v => absent(v) ? '–' : v.toLocaleString('en');
 export const many = (n, one, more = one + 's') => `${grouped(n)} ${n === 1 ? one : more}`;
 export const shareText = (part, whole) => percentText(whole > 0 ? part / whole : null);

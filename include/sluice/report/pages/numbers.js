@@ -3,7 +3,7 @@
 
 export const absent = v => v === null || v === undefined || Number.isNaN(v);
 
-/// Three significant digits, without an exponent if possible.
+/// Formats with three significant digits, without an exponent if possible.
 export function digits(v) {
   const a = Math.abs(v);
   if (a === 0) return '0';
@@ -14,7 +14,7 @@ export function digits(v) {
   return a >= 0.0005 ? v.toFixed(4) : v.toExponential(1);
 }
 
-/// Seconds in a suitable unit.
+/// Formats seconds in a suitable unit.
 export function time(v) {
   if (absent(v)) return '–';
   const a = Math.abs(v);
@@ -25,7 +25,7 @@ export function time(v) {
   return a < 7200 ? digits(v / 60) + ' min' : digits(v / 3600) + ' h';
 }
 
-/// A share in percent, without the sign. Only a share of exactly 1 is 100.
+/// Formats a share in percent, without the sign. Only a share of exactly 1 is 100.
 export function percent(v) {
   if (absent(v)) return '–';
   const text = (100 * v).toFixed(1);
@@ -45,13 +45,13 @@ export function bytes(v) {
   return (unit === 0 ? v.toFixed(0) : digits(v)) + ' ' + units[unit];
 }
 
-/// A number without a unit.
+/// Formats a number without a unit.
 export const plain = v => absent(v) ? '–' : Math.abs(v) >= 1e5 ? digits(v / 1e3) + 'k' : digits(v);
 
 export const count = v => absent(v) ? '–' : v >= 1e6 ? digits(v / 1e6) + 'M' : String(Math.round(v));
 
-/// With its sign: a difference.
+/// Formats a difference with its sign.
 export const signed = v => (v < 0 ? '−' : '+') + digits(Math.abs(v));
 
-/// The result of `show` without trailing zeros, for labels of an axis.
+/// Returns the result of `show` without trailing zeros, for labels of an axis.
 export const tidy = show => v => show(v).replace(/(\.\d*?)0+(?!\d)/, '$1').replace(/\.(?!\d)/, '');

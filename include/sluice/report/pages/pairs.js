@@ -14,7 +14,7 @@ const judgedFigures = {
   slo_attainment: {name: 'SLO attainment', unit: 'points'},
 };
 
-/// The verdict; with little room, only the counts of seeds.
+/// Returns the verdict; with little room, only the counts of seeds.
 function verdictOf(pair, narrow) {
   if (!narrow) return pair.judged;
   const known = pair.each.filter(v => !absent(v)), wins = known.filter(v => v > 0).length;

@@ -26,9 +26,9 @@ export const eachHead = key => manySeeds ? data.seeds.map(seed => `${key}_seed_$
 export const eachOf = values => manySeeds ? data.seeds.map((_, i) => values ? values[i] : null) : [];
 export const meansHead = manySeeds ? ['seeds'] : [], means = manySeeds ? [data.seeds.length] : [];
 
-/// A table's numbers, unrounded. Its heads have the columns' names (`data-key`). A column that repeats another's
-/// numbers as text (`data-told`) is omitted; a column that is not a mean over seeds (`data-exact`) has no interval. A
-/// cell may have another text for the file (`data-text`).
+/// Returns a table's numbers, unrounded. Its heads have the columns' names (`data-key`). A column that repeats
+/// another's numbers as text (`data-told`) is omitted; a column that is not a mean over seeds (`data-exact`) has no
+/// interval. A cell may have another text for the file (`data-text`).
 export function tableRows(table) {
   const heads = [...headOf(table).cells], rows = [...table.tBodies[0].rows];
   const groups = [...table.tHead.rows[0].cells].flatMap(cell => Array(cell.colSpan).fill(cell.textContent.trim()));
@@ -51,7 +51,7 @@ export function tableRows(table) {
   return [[...head, ...(ofSeeds ? meansHead : [])], ...body];
 }
 
-// A picture as a separate file, with the page's colours and fonts.
+// Returns a picture as a separate file, with the page's colours and fonts.
 export function svgOf(svg) {
   const style = getComputedStyle(document.documentElement), size = svg.viewBox.baseVal;
   const valueOf = (_, name) => style.getPropertyValue(name).trim();
@@ -92,8 +92,8 @@ const svgButton = (name, svg) => saveButton('SVG', name, 'image/svg+xml', () => 
 const csvButton = (name, rows) => saveButton('CSV', name, 'text/csv', () => csvOf(rows()));
 const saveButtons = (...buttons) => node('span', {class: 'save no-print'}, ...buttons);
 
-/// Two buttons on each picture that has none yet: in its caption, or on a line above it, since a picture has text up to
-/// its edges. `csv`: see `openPage`.
+/// Puts two buttons on each picture that has none yet: in its caption, or on a line above it, since a picture has text
+/// up to its edges. `csv`: see `openPage`.
 export function dressFigures(csv) {
   for (const [id, rows] of Object.entries(csv)) {
     const figures = [...at(id).querySelectorAll('figure')].filter(f => f.querySelector('svg[role=img]'));
@@ -109,7 +109,7 @@ export function dressFigures(csv) {
     });
   }
 }
-/// One button on each table, next to its name: the right end of a wide table is out of sight.
+/// Puts one button on each table, next to its name: the right end of a wide table is out of sight.
 export function dressTables() {
   document.querySelectorAll('caption').forEach(
       ({firstElementChild: name,

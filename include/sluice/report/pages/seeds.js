@@ -15,7 +15,7 @@ export const intervalText = () => `95 % interval of the mean over ${data.seeds.l
 
 const ring = (x, y, r, width) =>
     el('circle', {cx: x, cy: y, r, fill: 'var(--card)', stroke: 'var(--fg)', 'stroke-width': width});
-/// A 95 % interval as a bar with ends, and a ring for each seed on it. On white, since the area below is hatched.
+/// Draws a 95 % interval as a bar with ends, and a ring for each seed on it. On white, since the area below is hatched.
 export function seedMarks(values, interval, x, y, height) {
   const marks = el('g');
   if (isKnown(interval)) {

@@ -9,7 +9,7 @@ export const dashes = ['', '7 3', '2 3', '10 3 2 3', '14 4', '5 2 1 2'];
 let pictures = 0;
 /// Pictures are numbered within one drawing of the page.
 export function restartPictures() { pictures = 0; }
-/// A picture with a name and a description for screen readers.
+/// Makes a picture with a name and a description for screen readers.
 export function picture(width, height, title, description) {
   const id = 'p' + ++pictures;
   return el('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-labelledby': `${id}t ${id}d`},
@@ -19,13 +19,13 @@ export function picture(width, height, title, description) {
 export const text = (x, y, content, kind = '', anchor = 'start') =>
     el('text', {x, y, class: kind || null, 'text-anchor': anchor}, content);
 export const rule = (x1, y1, x2, y2, kind = 'g') => el('line', {x1, y1, x2, y2, class: kind});
-/// A path that is not filled. `more`: further attributes.
+/// Makes a path that is not filled. `more`: further attributes.
 export const stroke = (d, paint, width = 1, more = {}) =>
     el('path', {d, fill: 'none', stroke: paint, 'stroke-width': width, ...more});
 export const box = (x, y, width, height, fill, more = {}) => el('rect', {x, y, width, height, fill, ...more});
-/// An invisible area for the pointer.
+/// Makes an invisible area for the pointer.
 export const target = (x, y, width, height) => box(x, y, width, height, 'transparent');
-/// A line with markers at each point.
+/// Makes a line with markers at each point.
 export const polyline = points => points.map(([x, y], i) => `${i ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`).join('');
 
 const fontFamily = 'system-ui, -apple-system, "Segoe UI", Roboto, Arial, "DejaVu Sans", sans-serif';
@@ -35,7 +35,7 @@ export function textWidth(content, bold = false) {
   return ruler.measureText(content).width;
 }
 export const labelWidth = list => Math.min(230, Math.ceil(Math.max(0, ...list.map(n => textWidth(n, true)))) + 12);
-/// A name, shortened to the available room.
+/// Returns a name, shortened to the available room.
 export function shortened(name, room) {
   if (textWidth(name, true) <= room) return name;
   let end = name.length - 1;
@@ -43,7 +43,7 @@ export function shortened(name, room) {
   return name.slice(0, end) + '…';
 }
 
-/// Strokes from the left or lower edge to the right or upper one ("diagonal"), or mirrored ("back").
+/// Makes strokes from the left or lower edge to the right or upper one ("diagonal"), or mirrored ("back").
 function slanted(kind, x, y, w, h, step) {
   let d = '';
   for (let c = step; c < w + h; c += step) {
@@ -53,8 +53,8 @@ function slanted(kind, x, y, w, h, step) {
   }
   return d;
 }
-/// A rectangle with a hatch, which distinguishes bars in greyscale prints. It is one path of plain strokes, clipped at
-/// the edges here, since SVG patterns and clip paths become megabytes in a PDF.
+/// Makes a rectangle with a hatch, which distinguishes bars in greyscale prints. It is one path of plain strokes,
+/// clipped at the edges here, since SVG patterns and clip paths become megabytes in a PDF.
 export function hatched(kind, x, y, w, h, paint) {
   const made = el('g', {}, box(x, y, w, h, kind === '' ? paint : 'var(--card)', {stroke: paint, 'stroke-width': 1}));
   const step = 5, short = v => v.toFixed(1);
@@ -72,7 +72,7 @@ export function hatched(kind, x, y, w, h, paint) {
   return made;
 }
 
-/// A circle, square, triangle, diamond, inverted triangle, or cross.
+/// Makes a circle, square, triangle, diamond, inverted triangle, or cross.
 export function marker(kind, x, y, r, paint, hollow = false) {
   const style = {fill: hollow ? 'var(--card)' : paint, stroke: paint, 'stroke-width': hollow ? 1.6 : 1};
   const across = 2 * r, half = 1.2 * r, tall = 2.1 * r, wide = 2.4 * r, edge = 1.3 * r;
@@ -89,13 +89,13 @@ export function marker(kind, x, y, r, paint, hollow = false) {
 }
 export const cross = (x, y, r, width) => stroke(`M${x - r} ${y}h${2 * r}M${x} ${y - r}v${2 * r}`, 'var(--fg)', width);
 
-/// The line, dash and marker of a highlighted system.
+/// Draws the line, dash and marker of a highlighted system.
 export function sample(slot, width = 30) {
   const dash = {'stroke-dasharray': dashes[slot] || null};
   return el('svg', {width, height: 12, viewBox: `0 0 ${width} 12`, 'aria-hidden': 'true'},
             stroke(`M0 6h${width}`, colour(slot), 2.2, dash), marker(slot, width / 2, 6, 3.4, colour(slot)));
 }
-/// A legend's symbol for anything else.
+/// Draws a legend's symbol for anything else.
 export const swatch = (...shapes) =>
     el('svg', {width: 22, height: 12, viewBox: '0 0 22 12', 'aria-hidden': 'true'}, ...shapes);
 /// `entries`: pairs of a symbol and its label.

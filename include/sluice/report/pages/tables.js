@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables that sort by any column; a second click reverses the order. Controls stay below.
 
-/// The row of heads that name columns.
+/// Returns the row of heads that name columns.
 export const headOf = table => [...table?.tHead?.rows ?? []].at(-1);
 
-/// A row's sort key: the cell's number if it has one, else its text.
+/// Returns a row's sort key: the cell's number if it has one, else its text.
 function sortKey(cell) {
   const value = cell.dataset.v;
   return value === undefined ? cell.textContent : value === '' ? -Infinity : Number(value);

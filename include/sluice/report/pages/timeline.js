@@ -26,12 +26,12 @@ export const stretchAddress = {
 
 const timeRows = () => highlighted().filter(s => s.series.t.length > 0);
 const wholeTime = rows => [Math.min(...rows.map(s => s.series.start)), Math.max(...rows.map(s => s.series.end))];
-/// The ranked systems among the rows, whose time axis all cards share; if there are none, all rows.
+/// Returns the ranked systems among the rows, whose time axis all cards share; if there are none, all rows.
 const ofOneAxis = rows => rows.some(s => !s.control) ? rows.filter(s => !s.control) : rows;
-/// The end of a card's time axis. A control serves one request at a time and may take ten times as long: on a common
-/// axis all other systems would shrink to a sliver.
+/// Returns the end of a card's time axis. A control serves one request at a time and may take ten times as long: on a
+/// common axis all other systems would shrink to a sliver.
 const endOf = (s, shared) => s.series.end > 2 * shared ? s.series.end : shared;
-/// The columns of a series within the stretch.
+/// Returns the columns of a series within the stretch.
 function columnsWithin(series) {
   if (!stretch) return series;
   const isInside = i => series.t[i] < stretch[1] && series.t[i] + series.width > stretch[0];
@@ -53,7 +53,7 @@ const card = {
   height: 268
 };
 
-/// A series as steps: pieces without a hole.
+/// Returns a series as steps: pieces without a hole.
 function piecesOf(times, values, step) {
   const pieces = [];
   let piece = null;

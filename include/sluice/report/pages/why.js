@@ -94,7 +94,7 @@ function causeBars(host, key, title, show) {
   host.append(figure('', svg));
 }
 
-/// A request's spells on its line; the stalled part of each is below it.
+/// Draws a request's spells on its line; the stalled part of each is below it.
 function spellBoxes(request, x, y, rowHeight) {
   return request.spells.map(([cause, begin, end, stalled]) => {
     const from = x(begin), width = x(end) - x(begin);

@@ -26,7 +26,7 @@ struct Interval {
   /// Returns whether there are limits.
   [[nodiscard]] bool known() const { return !std::isnan(least) && !std::isnan(most); }
   [[nodiscard]] bool contains(double value) const { return least <= value && value <= most; }
-  /// Half of the distance between the limits; NaN without limits.
+  /// Returns half of the distance between the limits; NaN without limits.
   [[nodiscard]] double half_width() const { return (most - least) / 2; }
 
   friend bool operator==(const Interval&, const Interval&) = default;

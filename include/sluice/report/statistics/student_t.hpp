@@ -12,8 +12,8 @@ namespace sluice {
 
 namespace detail {
 
-/// P(|T| <= t) of Student's t with an integer number of degrees of freedom, by the finite sums of Abramowitz and
-/// Stegun, 26.7.3 and 26.7.4.
+/// Returns P(|T| <= t) of Student's t with an integer number of degrees of freedom, by the finite sums of Abramowitz
+/// and Stegun, 26.7.3 and 26.7.4.
 [[nodiscard]] inline double student_t_within(double t, std::int64_t freedom) {
   const double angle = std::atan(t / std::sqrt(static_cast<double>(freedom)));
   const double sine = std::sin(angle), cosine = std::cos(angle);

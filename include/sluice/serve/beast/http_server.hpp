@@ -91,7 +91,7 @@ class HttpServer final : public HttpTransport {
   explicit HttpServer(HttpLimits limits = {}, HttpConnection connection = {})
       : limits_(limits), connection_(std::move(connection)) {}
 
-  /// Errors: the address does not exist, or the port is in use or not allowed.
+  /// Listens on the address. Errors: the address does not exist, or the port is in use or not allowed.
   [[nodiscard]] Status listen(const HttpAddress& address) { return open(acceptor_, address, "--host", "--port"); }
   /// Listens on a second port, in plain HTTP, where `run` serves another application. Its connections count towards no
   /// client limit, and a drain leaves it open.

@@ -66,7 +66,7 @@ struct HttpReply {
     waiting = false;
     wake.cancel();
   }
-  /// The client has disconnected or was dropped.
+  /// Records that the client has disconnected or was dropped.
   void leave() {
     if (gone || sent) return;
     gone = true;

@@ -213,7 +213,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       return path.ends_with('/') ? asked.starts_with(path) && asked != path : asked == path;
     }
   };
-  /// Every endpoint; docs/serving.md lists them.
+  /// Returns every endpoint; docs/serving.md lists them.
   [[nodiscard]] static std::span<const Route> routes() {
     static constexpr Route all[]{{"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
                                  {"POST", "/v1/completions", &OpenAiApp::completions},
@@ -280,10 +280,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] static std::string unescaped(std::string_view path);
   void prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   void live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
-  /// The data that the live page polls: the server's counters as in /metrics, and the engine's state.
+  /// Sends the data that the live page polls: the server's counters as in /metrics, and the engine's state.
   void live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
-  /// The SLO attainment that other systems would have reached with the last requests.
+  /// Sends the SLO attainment that other systems would have reached with the last requests.
   void what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
 
   void tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
@@ -408,7 +408,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     metrics_.ended(reason, now - job.begun, job.lengths[at]);
     note_end(job, reason == FinishReason::stop ? "stop" : "length", 200);
   }
-  /// The reasons for the log. A request with several answers may end for several reasons.
+  /// Stores the reasons for the log. A request with several answers may end for several reasons.
   static void note_end(Job& job, std::string_view reason, int status) {
     if (job.reason.find(reason) == std::string::npos) job.reason.append(job.reason.empty() ? "" : ",").append(reason);
     job.status = status;

@@ -50,7 +50,7 @@ class AgentSessionsReader {
     return reader;
   }
 
-  /// One session, from its file's text.
+  /// Reads one session, from its file's text.
   static Expected<AgentSessionsReader> from_text(const std::string& text, const std::string& name) {
     const Expected<nlohmann::json> file = parse_json_object(text, name);
     if (!file) return file.error();

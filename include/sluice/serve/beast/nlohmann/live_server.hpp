@@ -56,7 +56,7 @@ class LiveServer<E, Gates...> {
     WorldAhead<E> ahead = EngineLoop<E>::copied_world();
   };
 
-  /// Errors: the address cannot be listened on, or the engine's configuration is invalid.
+  /// Makes a server. Errors: the address cannot be listened on, or the engine's configuration is invalid.
   [[nodiscard]] static Expected<std::unique_ptr<LiveServer>> make(Config config) {
     if (config.tokens == nullptr)
       return Error{ErrorCode::bad_input, "tokens", "there is no source of tokens",

@@ -67,7 +67,7 @@ class OpenAiServer {
   OpenAiServer(const OpenAiServer&) = delete;
   OpenAiServer& operator=(const OpenAiServer&) = delete;
 
-  /// Errors: the address does not exist, or the port is in use or not allowed.
+  /// Listens on the configured addresses. Errors: an address does not exist, or the port is in use or not allowed.
   [[nodiscard]] Status listen() {
     if (config_.admin)
       if (Status listening = http_.listen_admin(*config_.admin); !listening) return listening;
