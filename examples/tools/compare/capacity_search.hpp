@@ -15,8 +15,8 @@
 namespace compared {
 
 /// The rates that are tried: 2^(step / steps) times a workload's own rate, for integer steps. All systems and seeds use
-/// one lattice, whatever rate a search is around. Each pair of systems is therefore measured at the same rates, and any
-/// reported rate can be run again.
+/// one lattice, which does not depend on the rate around which a search starts. Each pair of systems is therefore
+/// measured at the same rates, and any reported rate can be run again.
 struct RateLattice {
   int steps = 32;  ///< per doubling of the rate: each is 2.2 %
   int octaves = 6; ///< from 1/64 to 64 times the rate of the octave that the search is around

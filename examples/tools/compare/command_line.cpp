@@ -290,8 +290,8 @@ void add_file(Hash& hash, const std::filesystem::path& path) {
     hash.add(std::string_view{part.data(), static_cast<std::size_t>(file.gcount())});
 }
 
-/// Returns the hash of a file's bytes, or of a folder's tables and configurations (weights in it are not read). The
-/// name of a model that this program ships is no path: its hash is that of no bytes.
+/// Returns the hash of a file's bytes, or of a folder's tables and configurations (not of its weights). The name of a
+/// model that this program ships is no path: it gets the hash of an empty text.
 std::string hash_of_path(const std::filesystem::path& path) {
   std::error_code ignored;
   Hash hash;

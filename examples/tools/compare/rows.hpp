@@ -33,7 +33,7 @@ std::string name_of_run(const Options& options, const Comparison& comparison, co
 sluice::Status run_row(const Options& options, const Comparison& comparison, const Row& row, const Setup& setup,
                        std::size_t seed, bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome);
 
-/// Keeps only a run's figures: pages show nothing else of seeds after the first.
+/// Keeps only a run's figures, because pages show only these of seeds after the first.
 void forget_curves(Outcome& outcome);
 
 /// Returns a run's figures as bytes for another process, and back (CBOR, which keeps every double, including NaN and

@@ -32,7 +32,7 @@ namespace detail {
 [[nodiscard]] constexpr char lower_case(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
-/// Returns whether `text` equals `lower`, which is in lower case, apart from case.
+/// Compares `text` with `lower`, which is in lower case, and ignores case.
 [[nodiscard]] inline bool is_word(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return lower_case(a) == b; });

@@ -20,7 +20,7 @@ struct ForeseenStep {
 /// Compares a predicted iteration with the one that ran, if both had the same requests and tokens; averages about the
 /// last twenty. Adds the time between iterations, in which the engine makes forecasts and the server does its own work;
 /// copies of the engine do not simulate it. Without this correction, a cost model with an error of 10 % makes the gate
-/// admit requests half of which then miss their SLO.
+/// admit requests of which half then miss their SLO.
 ///
 /// Rejected: comparing predicted TTFTs with measured ones. Later requests delay these in ways that no forecast covers.
 class MeasuredPace {
