@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The searches of --capacity: each system on each seed, with the results as a table and as JSON.
+// Runs the searches of --capacity, each system on each seed, and writes the results as a table and as JSON.
 //
 // All searches of a seed use one workload: the same requests in the same order, with arrivals closer together or
 // further apart, as with --rate-scale. Systems are therefore compared in pairs, and any rate that was tried can be run

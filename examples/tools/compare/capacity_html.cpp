@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTML page of capacities: its data, its tables and its facts.
+// Makes the HTML page of capacities: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/capacity.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The available columns, and tables of them.
+// Defines the available columns, and makes tables of them.
 #include "compare/columns.hpp"
 
 #include "sluice/core/nearest.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of sluice-compare.
+// Defines the flags of sluice-compare.
 #include "compare/command_line.hpp"
 
 #include "sluice/report/json.hpp"

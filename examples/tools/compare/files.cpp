@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that --out writes.
+// Writes the files of --out.
 #include "compare/files.hpp"
 
 #include "sluice/report/by_class.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTML page of a grid: its data, its tables and its facts.
+// Makes the HTML page of a grid: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
 
 #include "compare/grid.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The observers of sluice-compare.
+// Defines the observers of sluice-compare.
 #include "compare/recorder.hpp"
 
 #include "compare/wanted.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --why of sluice-compare.
+// Implements --why of sluice-compare.
 #include "compare/why.hpp"
 
 #include "sluice/report/why_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes decisions.
+// Writes a server's decision log.
 #include "serve/decisions.hpp"
 
 #include "sluice/core/text.hpp"

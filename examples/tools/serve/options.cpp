@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of sluice-serve.
+// Defines the flags of sluice-serve.
 #include "serve/options.hpp"
 
 #include "sluice/core/text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a server writes while it runs.
+// Records a server's requests as they end, and its clock.
 #include "serve/record.hpp"
 
 #include "sluice/serve/request_record.hpp"

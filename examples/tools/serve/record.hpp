@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a server writes while it runs: its requests as they end, and its clock.
+// Records: the files in which a server records its requests as they end, and its clock.
 #pragma once
 
 #include "sluice/core/expected.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections in plain HTTP, or with TLS if this build has OpenSSL.
+// Makes connections in plain HTTP, or with TLS if this build has OpenSSL.
 #include "serve/tls.hpp"
 #if defined(SLUICE_HAS_OPENSSL)
 #include "sluice/serve/beast/openssl/tls.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The systems with which a server replays its requests.
+// Selects the systems with which a server replays its requests.
 #include "serve/what_if.hpp"
 
 #include "sluice/world/machine/world_of.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The systems with which a server replays its requests.
+// Selects the systems with which a server replays its requests.
 #pragma once
 
 #include "sluice/core/expected.hpp"

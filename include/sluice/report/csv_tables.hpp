@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a comparison as CSV, with a row per request, iteration, stretch of time or run (docs/results.md).
+// Writes the tables of a comparison as CSV, with a row per request, iteration, stretch of time or run
+// (docs/results.md).
 #pragma once
 
 #include "sluice/report/csv.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of report.html's plots, as JSON, rounded to a screen's precision.
+// Writes the data of report.html's plots, as JSON, rounded to a screen's precision.
 #pragma once
 
 #include "sluice/report/html_page.hpp"

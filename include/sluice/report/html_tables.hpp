@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of report.html: every number of every row, readable without a script.
+// Writes the tables of report.html: every number of every row, readable without a script.
 #pragma once
 
 #include "sluice/report/by_class.hpp"

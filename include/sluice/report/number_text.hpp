@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for people: few digits, one unit per column, a dash for a missing number.
+// Formats numbers for people: few digits, one unit per column, a dash for a missing number.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of several seeds for a terminal: means with intervals, and paired comparisons.
+// Writes tables of several seeds for a terminal: means with intervals, and paired comparisons.
 #pragma once
 
 #include "sluice/report/seeds.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables for a terminal: service and costs.
+// Writes tables for a terminal: service and costs.
 #pragma once
 
 #include "sluice/report/by_class.hpp"

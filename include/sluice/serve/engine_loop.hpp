@@ -69,7 +69,7 @@ class EngineLoop final : private EventListener {
   }
   [[nodiscard]] E& engine() { return *engine_; }
   [[nodiscard]] const E& engine() const { return *engine_; }
-  /// Corrections of forecasts. The loop updates them; other threads may read them.
+  /// Returns the counters and state, which the loop updates and which other threads may read.
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
   /// Submits a generation that arrived at `arrival`, first to the gates and then to the engine.

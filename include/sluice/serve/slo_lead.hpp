@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloLead: how much earlier than its SLO requires a request must be served.
+// SloLead: the time by which a request must be served earlier than its SLO requires.
 #pragma once
 
 #include "sluice/workload/request.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --mpi in a build without MPI.
+// Replaces --mpi in a build without MPI by an error.
 #include "shared/mpi/ranks.hpp"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A crew of MPI ranks.
+// Runs jobs on a crew of MPI ranks.
 //
 // Every rank reads the same command line and prepares the same comparisons, so a job is just its number. Rank 0 has the
 // queue: it runs jobs on its own threads and sends other jobs to ranks that request them; these return results as
