@@ -8,12 +8,13 @@
 
 namespace sluice {
 
-/// The actions that a browser allows to the page: its own style and script, and requests to its own server.
+/// Restricts the page in the browser to its own style and script, and to requests to its own server.
 inline constexpr const char* live_page_policy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// Returns one file that needs nothing from the network except `live/state` and `whatif`. The same for every server.
+/// Returns the page as one file that needs nothing from the network except `live/state` and `whatif`. It is the same
+/// for every server.
 [[nodiscard]] inline std::string live_page() {
   return pages::filled(pages::live_html, {{"style", std::string{pages::base_css} + std::string{pages::live_css}},
                                           {"script", pages::joined(pages::live_script)}});

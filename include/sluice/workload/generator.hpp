@@ -86,8 +86,9 @@ class Generator {
 
 static_assert(TraceReader<Generator>);
 
-/// ShareGPT-like: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The papers do not state the spread:
-/// CV 1 is an assumption, and so is the longest length of 32,384 (OrbitFlow's limit for a batch, section 4).
+/// Returns a ShareGPT-like workload: mean prompt 222 and mean output 1,346 tokens (eLLM, section 6.1). The papers do
+/// not state the spread: CV 1 is an assumption, and so is the longest length of 32,384 (OrbitFlow's limit for a batch,
+/// section 4).
 inline GeneratorSpec sharegpt_like() {
   return {.name = "sharegpt",
           .arrivals = {ArrivalKind::poisson, 1.0, 1.0},
@@ -97,8 +98,8 @@ inline GeneratorSpec sharegpt_like() {
           .longest = Tokens{32'384}};
 }
 
-/// L-Eval-like (L-Eval's paper assistant): mean prompt 35,956 and mean output 5,189 tokens (eLLM, section 6.1). The
-/// spread is an assumption, as above: CV 0.5, since long documents have similar lengths.
+/// Returns a workload like L-Eval (L-Eval's paper assistant): mean prompt 35,956 and mean output 5,189 tokens (eLLM,
+/// section 6.1). The spread is an assumption, as above: CV 0.5, since long documents have similar lengths.
 inline GeneratorSpec leval_like() {
   return {.name = "leval",
           .arrivals = {ArrivalKind::poisson, 0.1, 1.0},
@@ -123,7 +124,7 @@ inline GeneratorSpec demo_workload() {
           .longest = Tokens{131'072}};
 }
 
-/// The demo's server: OrbitFlow's batch of 4, and a budget of similar size as its traces'.
+/// The demo's server: OrbitFlow's batch of 4, and a budget similar to its traces'.
 inline constexpr std::int64_t demo_batch = 4;
 inline constexpr TokenBlocks demo_budget{600};
 

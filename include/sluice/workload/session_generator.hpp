@@ -185,9 +185,9 @@ class SessionGenerator {
 
 static_assert(TraceReader<SessionGenerator> && KnowsContent<SessionGenerator>);
 
-/// Chats with the shape of Mooncake's conversation trace (FAST 2025), fitted as lognormals to its median and P90: first
-/// prompt 5,933 and 26,284 tokens, growth per turn 474 and 4,701, answer 350 and 597, gap 126 and 480 s; three of four
-/// sessions have one turn. All share 512 tokens. The rate, and the CV 3 of the arrivals, suit one server.
+/// Returns chats with the shape of Mooncake's conversation trace (FAST 2025), fitted as lognormals to its median and
+/// P90: first prompt 5,933 and 26,284 tokens, growth per turn 474 and 4,701, answer 350 and 597, gap 126 and 480 s;
+/// three of four sessions have one turn. All share 512 tokens. The rate, and the CV 3 of the arrivals, suit one server.
 inline SessionSpec chat_sessions() {
   return {.name = "chat",
           .arrivals = {ArrivalKind::gamma, 0.5, 3.0},
@@ -207,10 +207,10 @@ inline SessionSpec chat_sessions() {
           .longest = Tokens{131'072}};
 }
 
-/// Coding agents with the shape of kv-cache-tester's sessions, fitted in the same way: 45 and 156 turns; first prompt
-/// 24,500 and 259,000 tokens, of which 14,900 are tools and system prompt; growth per turn 655 and 3,541; answer 216
-/// and 899. After 86 % of the answers a tool runs for 9 and 74 s, otherwise a user takes 121 and 1,506 s. 0.9 % of the
-/// prompts are compacted. The four system prompts and the rate are assumptions.
+/// Returns coding agents with the shape of kv-cache-tester's sessions, fitted in the same way: 45 and 156 turns; first
+/// prompt 24,500 and 259,000 tokens, of which 14,900 are tools and system prompt; growth per turn 655 and 3,541; answer
+/// 216 and 899. After 86 % of the answers a tool runs for 9 and 74 s, otherwise a user takes 121 and 1,506 s. 0.9 % of
+/// the prompts are compacted. The four system prompts and the rate are assumptions.
 inline SessionSpec agent_sessions() {
   return {.name = "agents",
           .arrivals = {ArrivalKind::gamma, 0.02, 3.0},

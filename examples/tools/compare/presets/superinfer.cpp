@@ -14,8 +14,8 @@ namespace {
 /// Qwen2.5-32B on a GH200 of 144 GB, 5 s to the first token, 100 ms per token, ShareGPT at 5 to 20 requests per second
 /// (Fig. 16, 21). Assumed: ShareGPT's mean lengths from vLLM's paper (161 and 338), lognormal with CV 1; at most 1,024
 /// requests in a batch, so that memory is the limit.
-/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: at such batches `--systems all`
-/// would spend minutes in its planner alone.
+/// OrbitFlow, which these papers do not compare with, evaluates one placement per plan: with such batches, `--systems
+/// all` would spend minutes in its planner.
 std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--model", "qwen2.5-32b"}, {"--device", "gh200-144"}, {"--batch", "1024"},
                                 {"--plan-nodes", "1"},      {"--slo-tbt", "0.1"},      {"--slo-scale", "1"},
