@@ -20,7 +20,7 @@ using namespace sluice;
 const std::vector<SloClass> classes{{"chat", 0.5, {.ttft = Seconds{10}, .tbt = Seconds{0.05}}},
                                     {"batch", 0.5, {.ttft = Seconds{600}, .tbt = Seconds{0.2}}}};
 
-/// Returns whether a user got the first token in time, and the others at the pace of the SLO.
+/// Returns whether a user got the first token in time and the later tokens at the pace of the SLO.
 bool within_slo(const RequestRecord& request) {
   return request.outcome == Outcome::served && on_time(request.ttft(), request.slo_ttft, request.first) &&
          on_time(request.tpot(), request.slo_tbt, request.last);

@@ -126,8 +126,8 @@ inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const Sy
   return numbers;
 }
 
-/// Writes for several seeds: each seed's figures, the intervals of their means, and the row's differences from its
-/// block's reference row.
+/// If there are several seeds, writes each seed's figures, the intervals of their means, and the row's differences from
+/// its block's reference row.
 inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const ReportBlock& block,
                             const std::string& baseline) {
   const auto numbers = [&](std::string_view name, const std::vector<double>& all) {

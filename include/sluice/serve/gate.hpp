@@ -35,7 +35,7 @@ struct GateAnswer {
   double retry_after_s = 0;           ///< of a refusal: when to retry; 0: unknown
   std::string forecast;               ///< for a response header, for admitted requests too; may be empty
   std::optional<Foresight> foresight; ///< from gates that look ahead
-  bool unlooked = false;              ///< the gate had no time to look ahead, or not far enough
+  bool unlooked = false;              ///< the gate had too little time to look ahead to the end
 
   /// Makes a permanent refusal: status 400 with message `why`.
   [[nodiscard]] static GateAnswer refused(std::string why) {

@@ -33,7 +33,7 @@ struct SloAttainment {
   [[nodiscard]] bool paces() const { return !std::isinf(slo.tbt.count()); }
   /// Returns the number of deadlines that have passed since the newest token.
   [[nodiscard]] std::int64_t missing(Seconds now) const { return started() ? deadlines_passed(last, now, slo.tbt) : 0; }
-  /// Returns whether the first token was late, or has not arrived and its deadline has passed.
+  /// Returns whether the first token was late, or is still missing after its deadline.
   [[nodiscard]] bool first_is_late(Seconds now) const {
     return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
   }

@@ -101,8 +101,8 @@ std::string seeds_note(const WorkloadReport& workload) {
                                    : std::string{"one seed"};
 }
 
-/// Draws one comparison: a row for each system, with the figures next to each other. A row's other delivery is hollow,
-/// below it.
+/// Draws one comparison: a row for each system, with the figures next to each other. The same system with the other
+/// delivery has a hollow marker below its row.
 class Rows {
  public:
   Rows(const std::string& path, const ComparisonReport& report)
@@ -163,8 +163,8 @@ class Rows {
   Canvas canvas_;
 };
 
-/// Draws a grid over one flag: the figures below each other, with a line for each system; only markers where the flag's
-/// values are names.
+/// Draws a grid over one flag: the figures below each other, with a line for each system. If the flag's values are
+/// names, it draws only markers.
 class Lines {
  public:
   Lines(const std::string& path, std::span<const Ran> all, const Axis& axis)

@@ -53,8 +53,8 @@ struct RecordedIteration {
 
 namespace detail {
 
-/// Overwrites `into` with the iteration and reuses its vectors' memory. The evaluator's clock starts after the wait for
-/// the planner, the record's before it.
+/// Overwrites `into` with the iteration and reuses its vectors' memory. The record's clock starts before the wait for
+/// the planner, the evaluator's clock starts after it.
 inline void record_iteration(const IterationRecord& record, const TimelineReplay& replay, RecordedIteration& into) {
   into.layer_slices.clear();
   into.transfers.clear();
