@@ -87,6 +87,34 @@ TEST_CASE("GuideLLM, AIPerf and BLIS TraceV2 are told apart by their content") {
   check_client(traced.requests[1], 1.5, 4000, 4000.5, 4000.75, 7, 2);
 }
 
+TEST_CASE("GuideLLM: a request is due when its scheduler targeted it, which may be before it was sent") {
+  const LoadResult result = read_result(
+      R"({"benchmarks": [{"requests": {"errored": [], "incomplete": [], "successful": [
+        {"info": {"timings": {"targeted_start": 49.5, "request_start": 50.0}}, "prompt_tokens": 7, "output_tokens": 2,
+         "time_to_first_token_ms": 500.0, "request_latency": 0.75},
+        {"info": {"timings": {"targeted_start": null, "request_start": 49.0}}, "prompt_tokens": 8, "output_tokens": 2,
+         "time_to_first_token_ms": 500.0, "request_latency": 0.75}]}}]})");
+  REQUIRE(result.requests.size() == 2);
+  check_client(result.requests[0], 49, 49, 49.5, 49.75, 8, 2);
+  check_client(result.requests[1], 49.5, 50, 50.5, 50.75, 7, 2);
+}
+
+TEST_CASE("AIPerf's first versions had other names for a request's start and its TTFT") {
+  const LoadResult perf = read_result(
+      R"({"metadata": {"x_request_id": "a", "turn_index": 0, "timestamp_ns": 1000000000, "credit_phase": "profiling"}, )"
+      R"("metrics": {"error_request_count": {"value": 1, "unit": "requests"}}, "error": {"code": 499}})"
+      "\n"
+      R"({"metadata": {"x_request_id": "b", "turn_index": 0, "timestamp_ns": 3000000000, "credit_phase": "profiling"}, )"
+      R"("metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"}, "ttft": {"value": 1500, "unit": "ms"}, )"
+      R"("request_latency": {"value": 8000, "unit": "ms"}, "output_token_count": {"value": 61, "unit": "tokens"}, )"
+      R"("reasoning_token_count": {"value": 132, "unit": "tokens"}, )"
+      R"("output_sequence_length": {"value": 193, "unit": "tokens"}}, "error": null})"
+      "\n");
+  CHECK(perf.kind == "AIPerf");
+  CHECK(perf.failed == 1);
+  check_client(perf.requests.at(0), 3, 3, 4.5, 11, 550, 193);
+}
+
 TEST_CASE("programs that read a trace find the format themselves") {
   for (const std::string& text : {vllm_bench, guidellm, aiperf, blis}) {
     const ResultFile file(text);

@@ -160,14 +160,17 @@ inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const st
     const double sent = first_of({number_at(one, {"info", "timings", "request_start"}),
                                   number_at(one, {"scheduler_info", "request_timings", "request_start"}),
                                   number_at(one, {"request_start_time"}), number_at(one, {"start_time"})});
-    requests.add(path + ": request " + std::to_string(number++), sent, sent,
+    // When its scheduler wanted to send the request, on the same clock.
+    const double due = first_of({number_at(one, {"info", "timings", "targeted_start"}), sent});
+    requests.add(path + ": request " + std::to_string(number++), due, sent,
                  sent + number_at(one, {"time_to_first_token_ms"}) * 1e-3, sent + number_at(one, {"request_latency"}),
                  number_at(one, {"prompt_tokens"}), number_at(one, {"output_tokens"}));
   }
   return requests.take(path);
 }
 
-/// AIPerf's profile_export.jsonl: an object per line with `metadata` and `metrics`.
+/// AIPerf's profile_export.jsonl: an object per line with `metadata` and `metrics`. Its first versions (October 2025)
+/// had `timestamp_ns` and `ttft`.
 inline Expected<LoadResult> read_aiperf(LineReader lines) {
   LoadRequests requests("AIPerf");
   for (;;) {
@@ -193,8 +196,11 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
         if (unit == name) return value * factor;
       return std::numeric_limits<double>::quiet_NaN();
     };
-    const double sent = number_at(*one, {"metadata", "request_start_ns"}) * 1e-9;
-    requests.add(lines.where(), sent, sent, sent + seconds("time_to_first_token"), sent + seconds("request_latency"),
+    const double sent =
+        first_of({number_at(*one, {"metadata", "request_start_ns"}), number_at(*one, {"metadata", "timestamp_ns"})}) *
+        1e-9;
+    const double ttft = first_of({seconds("time_to_first_token"), seconds("ttft")});
+    requests.add(lines.where(), sent, sent, sent + ttft, sent + seconds("request_latency"),
                  number_at(*one, {"metrics", "input_sequence_length", "value"}),
                  number_at(*one, {"metrics", "output_sequence_length", "value"}));
   }
