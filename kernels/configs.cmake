@@ -20,16 +20,13 @@ foreach(element IN ITEMS f32 f16 bf16)
   sluice_kernel(experts/scatter_rows.hpp ScatterRows "${of}")
 
   # Attention: one warp for decoding, four for prompts. Query groups, block sizes and lengths are parameters at run time.
-  # The project's own small models have heads of 32 and rebuild nothing.
+  # The project's own small models have heads of 32.
   foreach(head_dim IN ITEMS 32 64 80 96 128)
     set(of_heads "${of}, .head_dim = ${head_dim}")
     sluice_kernel(rows/rope_and_store.hpp RopeAndStore "${of_heads}")
     sluice_kernel(attention/paged_attention.hpp PagedAttention "${of_heads}, .warps = 1, .stages = 2")
     sluice_kernel(attention/paged_attention.hpp PagedAttention "${of_heads}, .warps = 4, .stages = 2")
     sluice_kernel(attention/merge_segments.hpp MergeSegments "${of_heads}")
-    if(NOT head_dim EQUAL 32)
-      sluice_kernel(attention/rebuild_and_decode.hpp RebuildAndDecode "${of_heads}")
-    endif()
   endforeach()
 
   # Products, by rows per tile: few for decoding, many for prompts.
@@ -41,5 +38,4 @@ endforeach()
 
 # Kernels on bytes and integers, without an element.
 sluice_kernel(experts/place.hpp Place "")
-sluice_kernel(copy/copy_segments.hpp CopySegments ".bulk = false")
-sluice_kernel(copy/copy_segments.hpp CopySegments ".bulk = true")
+sluice_kernel(copy/copy_segments.hpp CopySegments "")

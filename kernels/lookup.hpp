@@ -76,7 +76,7 @@ struct KernelEntry : Way::template Calls<typename KernelFamily<Config>::Params> 
   int threads;     ///< of a block
   int ctas_per_sm; ///< blocks per SM for which the kernel's registers are limited
   /// Of a block. Compute capabilities 8.6, 8.9 and 12.0 have at most 99 KiB (101,376 bytes) per block. PagedAttention
-  /// with four warps and RebuildAndDecode, both with f32 heads of 128, need more, so `prepare` returns an error there.
+  /// with four warps and f32 heads of 128 needs more, so `prepare` returns an error there.
   std::size_t shared_bytes;
   Grid (*grid)(const Params& params);
 };
@@ -106,8 +106,7 @@ template <class Config, class Way = OnGpu>
 }
 
 /// The kernel of a configuration, or an error with the missing configuration and the line to add to
-/// kernels/configs.cmake. It returns any compiled kernel, even one that does not suit the GPU: below compute capability
-/// 9.0, CopySegments with `bulk` copies by packets, with 64 KiB of unused shared memory.
+/// kernels/configs.cmake.
 /// `find_kernel(NormConfig{.element = ElementType::f16})`, with `kernels/families.hpp` included.
 template <class Way = OnGpu, ListedConfig Config>
 [[nodiscard]] Expected<KernelEntry<Config, Way>> find_kernel(const Config& config) {

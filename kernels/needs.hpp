@@ -35,7 +35,6 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   for (const int warps : {1, 4}) // decoding; prompts
     visit(PagedAttentionConfig{.element = element, .head_dim = head_dim, .warps = warps});
   visit(MergeSegmentsConfig{.element = element, .head_dim = head_dim});
-  visit(RebuildAndDecodeConfig{.element = element, .head_dim = head_dim});
   for (const int rows : {16, 64, 128}) visit(TileProductConfig{.element = element, .tile_rows = rows});
   if (decoder.mlp == MlpKind::experts) {
     visit(RouteConfig{.element = ElementType::f32}); // a router's logits, like the head's, are not rounded
@@ -49,7 +48,7 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   else
     visit(ActivationConfig{.element = element, .kind = ActivationKind::silu, .gated = true});
   visit(SampleConfig{.element = ElementType::f32});
-  for (const bool bulk : {false, true}) visit(CopySegmentsConfig{.bulk = bulk});
+  visit(CopySegmentsConfig{});
 }
 
 /// The same as text, with a flag for those that are compiled.

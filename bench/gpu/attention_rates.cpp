@@ -200,101 +200,6 @@ void attention(Bench& bench, const std::string& name, AttentionSize size) {
   });
 }
 
-/// One launch of both, in microseconds: rebuilds a prefix's K and V from its hidden states while other rows decode.
-void rebuild_and_decode(Bench& bench) {
-  constexpr ElementType element = ElementType::bf16;
-  constexpr int dim = 128;
-  constexpr RebuildAndDecodeConfig config{element, dim};
-  using Kernel = RebuildAndDecode<config>;
-  using T = ElementOf<element>;
-  const int rows = bench.size(512, 21), inputs = bench.size(4096, 72), heads = bench.size(32, 4),
-            kv_heads = bench.size(8, 2), block_tokens = 16, ctas = bench.size(132, 3);
-  const AttentionSize decoded = bench.tiny ? AttentionSize{2, 40, 1} : AttentionSize{8, 4096, 1};
-  const std::string text = std::to_string(rows) + " tokens from " + std::to_string(inputs) + " numbers each, beside " +
-                           std::to_string(decoded.sequences) + " rows of " + std::to_string(decoded.tokens) +
-                           " tokens, " + std::to_string(ctas) + " blocks each, heads of 128, bf16";
-  bench.row("rebuild and decode", text, [&](Row& row) {
-    Attention<element, dim, Kernel::tile_rows / 16> attending(bench, decoded);
-    const auto wide = static_cast<std::uint64_t>(inputs);
-    const Numbers hidden{61}, weights{62, 0.05F};
-    const Memory hiddens = filled<T>(bench.device, hidden, static_cast<std::uint64_t>(rows) * wide);
-    const Memory matrix =
-        filled<T>(bench.device, weights, static_cast<std::uint64_t>((heads + 2 * kv_heads) * dim) * wide);
-    DecoderConfig decoder;
-    decoder.shape.head_dim = dim;
-    const Memory turns = uploaded(bench.device, rope_turns(decoder));
-    std::vector<int> places(static_cast<std::size_t>(rows));
-    std::iota(places.begin(), places.end(), 0);
-    const Memory positions = uploaded(bench.device, places);
-    const Memory sequences = uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(rows), 0));
-    const Memory first_block = uploaded(bench.device, std::vector<int>{0});
-    const auto block_numbers = static_cast<std::uint64_t>(2 * kv_heads * block_tokens * dim);
-    const auto blocks = static_cast<std::uint64_t>((rows + block_tokens - 1) / block_tokens);
-    const Memory pool = poisoned(bench.device, blocks * block_numbers * sizeof(T));
-    std::vector<void*> table;
-    for (std::uint64_t b = 0; b < blocks; ++b) table.push_back(pool.data() + b * block_numbers * sizeof(T));
-    const Memory blocks_of_all = uploaded(bench.device, table);
-    const Memory workspace =
-        poisoned(bench.device,
-                 static_cast<std::uint64_t>(ctas) * static_cast<std::uint64_t>(Kernel::Rebuild::workspace) * sizeof(T));
-    RebuildAndDecodeParams params;
-    params.attention = attending.params();
-    params.rebuild_ctas = params.decode_ctas = ctas;
-    RebuildParams& rebuild = params.rebuild;
-    rebuild.hidden = hiddens.data();
-    rebuild.hidden_stride = inputs;
-    rebuild.qkv = ProductWeights::whole(matrix.data(), (heads + 2 * kv_heads) * dim);
-    rebuild.turns = reinterpret_cast<const double*>(turns.data());
-    rebuild.positions = reinterpret_cast<const int*>(positions.data());
-    rebuild.sequences = reinterpret_cast<const int*>(sequences.data());
-    rebuild.first_block = reinterpret_cast<const int*>(first_block.data());
-    rebuild.blocks = reinterpret_cast<void* const*>(blocks_of_all.data());
-    rebuild.block_tokens = Divisor{block_tokens};
-    rebuild.workspace = workspace.data();
-    rebuild.rows = rows;
-    rebuild.inputs = inputs;
-    rebuild.heads = heads;
-    rebuild.kv_heads = kv_heads;
-    const auto enqueue = [&] {
-      bench.device.launch<config>(params);
-      attending.enqueue_merge();
-    };
-    enqueue();
-    bench.device.finish();
-    const Refcheck attended = attending.check();
-    RelativeError error;
-    for (const int token : {0, rows / 2, rows - 1}) {
-      for (const int head : {0, kv_heads, 2 * kv_heads - 1}) { // the first of K, and the first and the last of V
-        std::vector<double> exact(dim);
-        for (std::size_t d = 0; d < dim; ++d) {
-          const auto output = static_cast<std::uint64_t>((heads + head) * dim) + d;
-          for (std::uint64_t i = 0; i < wide; ++i)
-            exact[d] += hidden.at<T>(static_cast<std::uint64_t>(token) * wide + i) * weights.at<T>(output * wide + i);
-        }
-        if (head < kv_heads) {
-          for (std::size_t d = 0; d < dim / 2; ++d) {
-            const auto angle = static_cast<long double>(token) * rotary_frequency(decoder, static_cast<int>(d));
-            const auto cosine = static_cast<double>(std::cos(angle)), sine = static_cast<double>(std::sin(angle));
-            const double low = exact[d], high = exact[d + dim / 2];
-            exact[d] = low * cosine - high * sine;
-            exact[d + dim / 2] = high * cosine + low * sine;
-          }
-        }
-        const std::uint64_t at = static_cast<std::uint64_t>(token / block_tokens) * block_numbers +
-                                 static_cast<std::uint64_t>((head * block_tokens + token % block_tokens) * dim);
-        const std::vector<T> got = downloaded<T>(bench.device, pool, at, dim);
-        for (std::size_t d = 0; d < dim; ++d) error.add(static_cast<double>(widen(got[d])), exact[d]);
-      }
-    }
-    row.checks = true;
-    row.check = {std::max(error.value(), attended.error), error_limit<T>, error.count() + attended.cases};
-    if (std::isnan(error.value())) row.check.error = error.value(); // which max would ignore
-    row.samples = bench.device.time(bench.repetitions, 1, [&](int) { enqueue(); });
-    row.unit = "us";
-    for (double& one : row.samples) one *= 1e6;
-  });
-}
-
 } // namespace
 
 void attention_rates(Bench& bench) {
@@ -305,7 +210,6 @@ void attention_rates(Bench& bench) {
   attention<1>(bench, "attention, 8 decode at 16k", size({8, 16384, 1}, {1, 600, 1}));
   attention<4>(bench, "attention, a prompt of 4k", size({1, 4096, 4096}, {1, 40, 40}));
   attention<4>(bench, "attention, a chunk of 512 at 16k", size({1, 16384, 512}, {1, 530, 9}));
-  rebuild_and_decode(bench);
   attention<1>(bench, "attention, 8 decode at 1k", size({8, 1024, 1}, {2, 33, 1}));
   attention<1>(bench, "attention, 8 decode at 2k", size({8, 2048, 1}, {2, 70, 1}));
 }

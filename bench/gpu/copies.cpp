@@ -13,7 +13,7 @@ namespace {
 using namespace sluice::kernels;
 using Memory = Device::Memory;
 
-enum class Way { single, batch, machine, kernel, bulk };
+enum class Way { single, batch, machine, kernel };
 constexpr const char* name_of(Way way) {
   switch (way) {
   case Way::single:
@@ -22,10 +22,8 @@ constexpr const char* name_of(Way way) {
     return "cudaMemcpyBatchAsync";
   case Way::machine:
     return "as the machine does";
-  case Way::kernel:
-    return "CopySegments";
   default:
-    return "CopySegments, bulk";
+    return "CopySegments";
   }
 }
 
@@ -74,20 +72,17 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
               std::vector<void*> to;
               std::vector<const void*> from;
               std::vector<std::size_t> bytes(blocks.count, blocks.bytes);
-              std::vector<int> from_index, to_index;
+              std::vector<CopySegment> segments;
               for (std::size_t i = 0; i < blocks.count; ++i) {
-                from_index.push_back(static_cast<int>(blocks.from(i)));
-                to_index.push_back(static_cast<int>(blocks.to(i)));
                 from.push_back(source + blocks.from(i) * blocks.bytes);
                 to.push_back(target + blocks.to(i) * blocks.bytes);
               }
-              const Memory from_table = uploaded(device, from_index), to_table = uploaded(device, to_index);
+              for (std::size_t i = 0; i < blocks.count; ++i)
+                segments.push_back({from[i], to[i], static_cast<std::int64_t>(blocks.bytes)});
+              const Memory list = uploaded(device, segments);
               CopySegmentsParams params;
-              params.from = source;
-              params.to = target;
-              params.from_index = reinterpret_cast<const int*>(from_table.data());
-              params.to_index = reinterpret_cast<const int*>(to_table.data());
-              params.from_stride = params.to_stride = params.bytes = static_cast<std::int64_t>(blocks.bytes);
+              params.segments = reinterpret_cast<const CopySegment*>(list.data());
+              params.longest = static_cast<std::int64_t>(blocks.bytes);
               params.count = static_cast<int>(blocks.count);
               params.ctas = bench.size(32, 3);
               const auto enqueue = [&] {
@@ -101,10 +96,7 @@ void copy_blocks(Bench& bench, Way way, const Blocks& blocks, bool up) {
                 case Way::machine:
                   break;
                 case Way::kernel:
-                  device.launch<CopySegmentsConfig{.bulk = false}>(params);
-                  break;
-                case Way::bulk:
-                  device.launch<CopySegmentsConfig{.bulk = true}>(params);
+                  device.launch<CopySegmentsConfig{}>(params);
                   break;
                 }
               };
@@ -153,8 +145,7 @@ void copies(Bench& bench) {
       for (const bool up : {true, false}) copy_blocks(bench, way, {bytes, count}, up);
     }
   };
-  // Bulk copies are last, so that an error of theirs that ends the device's context costs no other row.
-  for (const Way way : {Way::single, Way::batch, Way::machine, Way::kernel, Way::bulk}) with(way);
+  for (const Way way : {Way::single, Way::batch, Way::machine, Way::kernel}) with(way);
 }
 
 } // namespace gpu_bench

@@ -15,39 +15,30 @@
 namespace sluice::kernels {
 
 struct CopySegmentsConfig {
-  /// Uses bulk copies through shared memory if the architecture has them (9.0). On 8.x it makes plain copies of the
-  /// same bytes, but each block still takes the 64 KiB of buffers, so fewer fit an SM: look up `false` there.
-  bool bulk = false;
   friend bool operator==(const CopySegmentsConfig&, const CopySegmentsConfig&) = default;
 };
 
-/// One run of bytes. Both ends 16-byte aligned, the length a multiple of 16.
+/// `rows` runs of `bytes` each, whose starts are a stride apart. Addresses, bytes and strides are multiples of 16. A
+/// segment of several rows has less than 2 GiB.
 struct CopySegment {
   const void* from = nullptr;
   void* to = nullptr;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0; ///< of a row
+  std::int64_t rows = 1;
+  std::int64_t from_stride = 0, to_stride = 0; ///< without meaning if there is one row
 };
 
-/// The segments: a list in memory; or, without one, a table of blocks of one size: then segment i is `bytes` from
-/// `from` + from_index[i] * from_stride to `to` + to_index[i] * to_stride. Without its index a side is contiguous: a
-/// gather has `from_index` alone, a scatter `to_index` alone, and a swap between two pools both. Without `from` as
-/// well, the list is `launched`: it is passed with the launch, in the device's constant memory.
+/// The segments: a list in memory; or, without one, `launched`, a short list that is passed with the launch, in the
+/// device's constant memory, so that the host may free its own at once.
 ///
 /// Memory is the device's, or mapped host memory (by its device address). No segment overlaps another one's target, and
-/// no other work writes the sources while the kernel runs. List and indices should be in device memory, since a thread
-/// block waits for an entry before it can read the segment. A short list is best `launched`: then the host may free it
-/// at once.
+/// no other work writes the sources while the kernel runs. A list in memory should be in the device's, since a thread
+/// block waits for an entry before it can read the segment.
 struct CopySegmentsParams {
-  static constexpr int most_launched = 64; ///< 1.5 KiB of the 4 KiB of a launch's parameters
+  static constexpr int most_launched = 64; ///< 3 KiB of the 4 KiB of a launch's parameters
 
-  const CopySegment* segments = nullptr; ///< [count], or nothing: the table
-  const void* from = nullptr;
-  void* to = nullptr;
-  const int* from_index = nullptr; ///< [count], or nothing: 0, 1, 2, ...
-  const int* to_index = nullptr;   ///< [count], or nothing: 0, 1, 2, ...
-  std::int64_t from_stride = 0;    ///< bytes, a multiple of 16
-  std::int64_t to_stride = 0;      ///< bytes, a multiple of 16
-  std::int64_t bytes = 0;          ///< of a segment of the table; of a list the longest, or 0 if unknown
+  const CopySegment* segments = nullptr; ///< [count], or nothing
+  std::int64_t longest = 0;              ///< bytes of the longest segment, all rows together; 0: unknown
   int count = 0;
   int ctas = 1; ///< blocks that share the work: a few saturate a link and leave the other SMs to the model
   CopySegment launched[static_cast<std::size_t>(most_launched)]; ///< the first `count`
@@ -58,146 +49,64 @@ struct CopySegmentsParams {
 /// engines remain better for a few long runs, and use no SM.
 ///
 /// Block x takes segments x, x + blocks, ...; with fewer segments than blocks, blocks y share a segment, and each takes
-/// every blocks_y-th piece of it.
-///
-/// - Plain: each thread has `in_flight` loads of 16 bytes under way before it stores.
-/// - Bulk: one thread moves pieces through `stages` buffers of shared memory; `ahead` + 1 loads are under way while
-///   earlier pieces are stored. Registers and the other threads are free, and each copy is one instruction. Only the
-///   async proxy accesses the buffers, so no fence is needed: a store is issued after the thread has seen its piece
-///   arrive.
-template <CopySegmentsConfig config>
+/// every blocks_y-th piece of it. Each thread has `in_flight` loads of 16 bytes under way before it stores. Rejected:
+/// bulk copies through shared memory (compute capability 9.0). They save registers, but no time where the link is the
+/// bottleneck, and not every architecture has them for host memory.
+template <CopySegmentsConfig config = CopySegmentsConfig{}>
 struct CopySegments {
   using Params = CopySegmentsParams;
   using Word = Packet<std::uint32_t>;
-  static constexpr int threads = config.bulk ? 128 : 256; // without bulk copies all 128 are needed
-  static constexpr int ctas_per_sm = config.bulk ? 3 : 4;
+  static constexpr int threads = 256, ctas_per_sm = 4;
   static constexpr int in_flight = 8;
-  static constexpr int stages = 4;
-  static constexpr int ahead = 2;
   /// Bytes of one segment that a block moves at once.
   static constexpr int piece_bytes = threads * in_flight * static_cast<int>(sizeof(Word));
 
-  struct Buffers {
-    SharedArray<SharedArray<Word, piece_bytes / 16>, stages> pieces;
-    SharedArray<Mbarrier, stages> arrived;
-  };
-  struct None {};
-  using Shared = std::conditional_t<config.bulk, Buffers, None>;
+  struct Shared {};
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.count >= 0 && params.ctas > 0, "segments, and at least one block to copy them");
-    SLUICE_ASSERT(params.bytes % 16 == 0 && params.from_stride % 16 == 0 && params.to_stride % 16 == 0 &&
-                      aligned(params.from, params.to),
-                  "segments of whole packets of 16 bytes, aligned");
-    SLUICE_ASSERT(params.segments != nullptr || params.from != nullptr || params.count <= Params::most_launched,
+    SLUICE_ASSERT(params.segments != nullptr || params.count <= Params::most_launched,
                   "a launch has room for no more segments");
     const int x = std::min(params.count, params.ctas);
     if (x == 0) return {0, 1};
-    const std::int64_t most = params.bytes > 0 ? (params.bytes + piece_bytes - 1) / piece_bytes : params.ctas;
+    const std::int64_t most = params.longest > 0 ? (params.longest + piece_bytes - 1) / piece_bytes : params.ctas;
     return {x, static_cast<int>(std::clamp<std::int64_t>(params.ctas / x, 1, std::min<std::int64_t>(most, 65535)))};
   }
 
   template <Cta C>
-  SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
-    if constexpr (config.bulk && HopperCta<C>)
-      by_bulk_copies(cta, shared, params);
-    else
-      by_packets(cta, params);
+  SLUICE_DEVICE static void run(const C& cta, Shared& /*shared*/, const Params& params) {
+    for (int i = cta.block_x(); i < params.count; i += cta.blocks_x()) {
+      const CopySegment segment = params.segments != nullptr ? params.segments[i] : params.launched[i];
+      const std::int64_t all = segment.rows * segment.bytes, step = std::int64_t{cta.blocks_y()} * piece_bytes;
+      for (std::int64_t at = std::int64_t{cta.block_y()} * piece_bytes; at < all; at += step)
+        copy(cta, segment, at, all);
+    }
   }
 
  private:
-  struct Piece {
-    const std::byte* from;
-    std::byte* to;
-    int bytes;
-  };
-  /// A block's position in its segments.
-  struct Walk {
-    CopySegment now;
-    std::int64_t at;
-    int next;
-  };
-
+  /// A piece, from byte `at` on of the `all` bytes of the segment's rows, one behind the other.
   template <Cta C>
-  SLUICE_DEVICE static Walk start(const C& cta) {
-    return {{nullptr, nullptr, 0}, 0, cta.block_x()};
+  SLUICE_DEVICE static void copy(const C& cta, const CopySegment& segment, std::int64_t at, std::int64_t all) {
+    Word held[static_cast<std::size_t>(in_flight)];
+    SLUICE_UNROLL
+    for (int i = 0; i < in_flight; ++i)
+      if (const std::int64_t byte = byte_of(cta, at, i); byte < all)
+        held[i] = load_packet(packet(static_cast<const std::byte*>(segment.from), segment, segment.from_stride, byte));
+    SLUICE_UNROLL
+    for (int i = 0; i < in_flight; ++i)
+      if (const std::int64_t byte = byte_of(cta, at, i); byte < all)
+        store_packet(packet(static_cast<std::byte*>(segment.to), segment, segment.to_stride, byte), held[i]);
   }
-  /// The next piece of this block, if there is one.
   template <Cta C>
-  SLUICE_DEVICE static bool advance(const C& cta, const Params& params, Walk& walk, Piece& piece) {
-    while (walk.at >= walk.now.bytes) {
-      if (walk.next >= params.count) return false;
-      walk.now = segment(params, walk.next);
-      walk.next += cta.blocks_x();
-      walk.at = static_cast<std::int64_t>(cta.block_y()) * piece_bytes;
-    }
-    const std::int64_t left = walk.now.bytes - walk.at;
-    piece = {static_cast<const std::byte*>(walk.now.from) + walk.at, static_cast<std::byte*>(walk.now.to) + walk.at,
-             left < piece_bytes ? static_cast<int>(left) : piece_bytes};
-    walk.at += static_cast<std::int64_t>(cta.blocks_y()) * piece_bytes;
-    return true;
+  SLUICE_DEVICE static std::int64_t byte_of(const C& cta, std::int64_t at, int i) {
+    return at + (i * threads + cta.thread()) * static_cast<int>(sizeof(Word));
   }
-  SLUICE_DEVICE static CopySegment segment(const Params& params, int i) {
-    if (params.segments != nullptr) return params.segments[i];
-    if (params.from == nullptr) return params.launched[i];
-    const std::int64_t from = params.from_index != nullptr ? params.from_index[i] : i;
-    const std::int64_t to = params.to_index != nullptr ? params.to_index[i] : i;
-    return {static_cast<const std::byte*>(params.from) + from * params.from_stride,
-            static_cast<std::byte*>(params.to) + to * params.to_stride, params.bytes};
-  }
-
-  template <Cta C>
-  SLUICE_DEVICE static void by_packets(const C& cta, const Params& params) {
-    Walk walk = start(cta);
-    Piece piece{};
-    while (advance(cta, params, walk, piece)) {
-      const auto* const from = reinterpret_cast<const std::uint32_t*>(piece.from);
-      auto* const to = reinterpret_cast<std::uint32_t*>(piece.to);
-      const int packets = piece.bytes / static_cast<int>(sizeof(Word));
-      Word held[static_cast<std::size_t>(in_flight)];
-      SLUICE_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        const int at = i * threads + cta.thread();
-        if (at < packets) held[i] = load_packet(from + at * Word::size);
-      }
-      SLUICE_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        const int at = i * threads + cta.thread();
-        if (at < packets) store_packet(to + at * Word::size, held[i]);
-      }
-    }
-  }
-
-  template <HopperCta C>
-  SLUICE_DEVICE static void by_bulk_copies(const C& cta, Shared& shared, const Params& params) {
-    if (cta.thread() == 0) {
-      for (int stage = 0; stage < stages; ++stage) cta.barrier_init(shared.arrived[stage], 1);
-      cta.fence_barrier_init();
-    }
-    cta.sync();
-    if (cta.thread() != 0) return;
-
-    const auto load = [&](int number, const Piece& piece) {
-      Mbarrier& arrived = shared.arrived[number % stages];
-      cta.barrier_expect(arrived, piece.bytes);
-      cta.bulk_load(&shared.pieces[number % stages], piece.from, piece.bytes, arrived);
-    };
-    Walk loads = start(cta);
-    Walk stores = loads;
-    Piece piece{};
-    for (int number = 0; number < ahead && advance(cta, params, loads, piece); ++number) load(number, piece);
-    for (int number = 0; advance(cta, params, stores, piece); ++number) {
-      if (Piece later{}; advance(cta, params, loads, later)) {
-        // Piece number + ahead - stages was the last to be stored from its buffer, stages - ahead pieces before this
-        // one.
-        cta.template bulk_wait_read<stages - ahead - 1>();
-        load(number + ahead, later);
-      }
-      cta.barrier_wait(shared.arrived[number % stages], number / stages % 2);
-      cta.bulk_store(piece.to, &shared.pieces[number % stages], piece.bytes);
-      cta.bulk_commit();
-    }
-    cta.template bulk_wait<0>();
+  template <class Byte>
+  SLUICE_DEVICE static auto packet(Byte* start, const CopySegment& segment, std::int64_t stride, std::int64_t byte) {
+    using Number = std::conditional_t<std::is_const_v<Byte>, const std::uint32_t, std::uint32_t>;
+    if (segment.rows == 1) return reinterpret_cast<Number*>(start + byte);
+    const int row = static_cast<int>(byte) / static_cast<int>(segment.bytes); // 32 bits divide much faster than 64
+    return reinterpret_cast<Number*>(start + row * stride + (byte - row * segment.bytes));
   }
 };
 

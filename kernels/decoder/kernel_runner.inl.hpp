@@ -42,7 +42,7 @@ void KernelRunner<Queue, config_>::copy_states(std::span<const HiddenRows> rows,
   copy.segments = segments.device;
   copy.count = static_cast<int>(rows.size());
   copy.ctas = 128; // about as many as a GPU has SMs
-  queue_.template launch<CopySegmentsConfig{.bulk = false}>(copy);
+  queue_.template launch<CopySegmentsConfig{}>(copy);
 }
 
 template <KernelQueue Queue, KernelRunnerConfig config_>
@@ -184,7 +184,7 @@ void KernelRunner<Queue, config_>::project_heads(const LayerWeights& weights, in
   multiply(pieces, call(x, shape().hidden, all, rows == all ? heads : heads + queries(), stride));
 }
 
-/// RopeAndStore adds biases after the product is rounded, as RebuildTile does; it takes them as one vector.
+/// RopeAndStore adds biases after the product is rounded; it takes them as one vector.
 template <KernelQueue Queue, KernelRunnerConfig config_>
 const void* KernelRunner<Queue, config_>::head_biases(const LayerWeights& weights) {
   if (weights.query_bias.empty()) return nullptr;

@@ -29,12 +29,11 @@ struct Staged {
 template <KernelQueue Queue>
 void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes) {
   CopySegmentsParams copy;
-  copy.from = from;
-  copy.to = to;
-  copy.bytes = static_cast<std::int64_t>(bytes);
+  copy.launched[0] = {from, to, static_cast<std::int64_t>(bytes)};
+  copy.longest = copy.launched[0].bytes;
   copy.count = 1;
   copy.ctas = 8;
-  queue.template launch<CopySegmentsConfig{.bulk = false}>(copy);
+  queue.template launch<CopySegmentsConfig{}>(copy);
 }
 
 /// Arrays that one launch uploads: the host's bytes and their destination. It has room for `bytes`.

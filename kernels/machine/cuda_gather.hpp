@@ -17,9 +17,7 @@ struct CUstream_st;
 
 namespace sluice::kernels {
 
-/// Copies by packets. Rejected: bulk copies, which save registers but no time when the link is the bottleneck, and
-/// which may not support host memory on every architecture. (bench/gpu measures both.)
-using GatherSegments = CopySegments<CopySegmentsConfig{.bulk = false}>;
+using GatherSegments = CopySegments<CopySegmentsConfig{}>;
 
 /// A launch carries its list (`CopySegmentsParams::launched`). Rejected: a list in pinned memory, from which each
 /// thread block would read an entry across the link before it could request the segment, and which the host could not
@@ -27,13 +25,13 @@ using GatherSegments = CopySegments<CopySegmentsConfig{.bulk = false}>;
 ///
 /// Eight blocks: each has 32 KiB in flight half of the time, and a link of 64 GB/s with a round trip of two
 /// microseconds needs 128 KiB in flight. More blocks would take SMs from the model and move nothing sooner.
-[[nodiscard]] inline CopySegmentsParams gather_params(std::span<const GatheredCopy> copies) {
+[[nodiscard]] inline CopySegmentsParams gather_params(std::span<const Copy> copies) {
   static_assert(GatherKernel::most <= CopySegmentsParams::most_launched);
   SLUICE_ASSERT(copies.size() <= GatherKernel::most, "a launch's list");
   CopySegmentsParams params;
-  for (const GatheredCopy& copy : copies) {
-    params.launched[params.count++] = {copy.from, copy.to, copy.bytes};
-    params.bytes = std::max(params.bytes, copy.bytes);
+  for (const Copy& copy : copies) {
+    params.launched[params.count++] = {copy.from, copy.to, copy.bytes, copy.rows, copy.from_stride, copy.to_stride};
+    params.longest = std::max(params.longest, copy.total());
   }
   params.ctas = 8;
   return params;
@@ -41,7 +39,7 @@ using GatherSegments = CopySegments<CopySegmentsConfig{.bulk = false}>;
 
 /// For this GPU; call `prepare_cuda_gather` once before. A refusal by the driver is returned as an error.
 [[nodiscard]] inline GatherKernel cuda_gather() {
-  return {[](std::span<const GatheredCopy> copies, CUstream_st* stream) {
+  return {[](std::span<const Copy> copies, CUstream_st* stream) {
     return OnGpu::launch<GatherSegments>(gather_params(copies), stream);
   }};
 }

@@ -43,13 +43,9 @@ Status kernels::check_model(const DecoderConfig& config, ElementType element) {
 Status kernels::prepare_kernels(const DecoderConfig& config, ElementType element) {
   Status first;
   kernels::each_needed_kernel(config, element, [&]<class Config>(const Config& wanted) {
-    constexpr bool launched = !std::is_same_v<Config, kernels::RebuildAndDecodeConfig> &&
-                              !std::is_same_v<Config, kernels::CopySegmentsConfig>;
-    if constexpr (launched) {
-      if (!first) return;
-      const auto kernel = kernels::find_kernel(wanted);
-      first = kernel ? kernel->prepare() : Status{kernel.error()};
-    }
+    if (!first) return;
+    const auto kernel = kernels::find_kernel(wanted);
+    first = kernel ? kernel->prepare() : Status{kernel.error()};
   });
   return first;
 }

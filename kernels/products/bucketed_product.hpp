@@ -77,7 +77,7 @@ class BucketedProduct {
   }
 
   [[nodiscard]] Expected<Algorithm> ask(const ProductCall& call, const Alignments& aligned) const {
-    Expected<std::vector<Algorithm>> found = library_.algorithms(call, aligned, false);
+    Expected<std::vector<Algorithm>> found = library_.algorithms(call, aligned);
     if (!found) return found.error();
     return found->front();
   }

@@ -79,7 +79,7 @@ class LtMatmul {
     const auto size = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = call.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    const std::array<cublasStatus_t, 7> said{
+    const std::array<cublasStatus_t, 6> said{
         cublasLtMatmulDescInit(&made.operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
         cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
@@ -94,18 +94,16 @@ class LtMatmul {
   }
 
   /// Algorithms for it, the fastest by the library's estimate first. `aligned`: alignments of the pointers of W, x and
-  /// y. `one_sum`: only algorithms that neither split a sum among blocks nor reduce one.
+  /// y.
   [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(cublasLtHandle_t handle, Bytes workspace,
-                                                              const Alignments& aligned, bool one_sum) const {
+                                                              const Alignments& aligned) const {
     cublasLtMatmulPreferenceOpaque_t wanted;
     const auto most = static_cast<std::uint64_t>(workspace.count());
-    const std::uint32_t schemes = one_sum ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_MASK;
     const auto set = [&wanted](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       return cublasLtMatmulPreferenceSetAttribute(&wanted, attribute, &value, sizeof value);
     };
-    const std::array<cublasStatus_t, 7> said{cublasLtMatmulPreferenceInit(&wanted),
+    const std::array<cublasStatus_t, 6> said{cublasLtMatmulPreferenceInit(&wanted),
                                              set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most),
-                                             set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes),
                                              set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned[0]),
                                              set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned[1]),
                                              set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned[2]),
@@ -124,11 +122,10 @@ class LtMatmul {
     std::vector<LtAlgorithm> algorithms;
     for (int i = 0; i < count; ++i) {
       const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
-      if (one.state == CUBLAS_STATUS_SUCCESS && (!one_sum || sums_once(one.algo))) algorithms.push_back({one.algo});
+      if (one.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back({one.algo});
     }
     if (algorithms.empty()) {
-      return Error{ErrorCode::unsupported, name_of(call_),
-                   one_sum ? "no algorithm that splits no sum" : "no algorithm within the workspace",
+      return Error{ErrorCode::unsupported, name_of(call_), "no algorithm within the workspace",
                    "a workspace of more than " + std::to_string(workspace.count()) + " bytes, or own tiles"};
     }
     return algorithms;
@@ -145,17 +142,6 @@ class LtMatmul {
 
  private:
   LtMatmul() = default;
-
-  static bool sums_once(const cublasLtMatmulAlgo_t& algorithm) {
-    std::int32_t split = 0;
-    std::uint32_t scheme = 0;
-    std::size_t written = 0;
-    return cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof split,
-                                                &written) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
-                                                sizeof scheme, &written) == CUBLAS_STATUS_SUCCESS &&
-           (split == 0 || split == 1) && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
-  }
 
   ProductCall call_;
   // The library takes descriptors by non-const pointers although it only reads them.
@@ -175,11 +161,11 @@ class CublasLtLibrary {
     return CublasLtLibrary{*std::move(handle), workspace};
   }
 
-  [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(const ProductCall& call, const Alignments& aligned,
-                                                              bool one_sum) const {
+  [[nodiscard]] Expected<std::vector<LtAlgorithm>> algorithms(const ProductCall& call,
+                                                              const Alignments& aligned) const {
     Expected<LtMatmul> matmul = LtMatmul::of(call);
     if (!matmul) return matmul.error();
-    return matmul->algorithms(handle_.get(), workspace_.bytes, aligned, one_sum);
+    return matmul->algorithms(handle_.get(), workspace_.bytes, aligned);
   }
   [[nodiscard]] LibraryAnswer run(const ProductCall& call, const LtAlgorithm& algorithm, cudaStream_t stream) const {
     Expected<LtMatmul> matmul = LtMatmul::of(call);

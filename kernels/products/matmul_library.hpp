@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatmulLibrary: the operations of cuBLASLt that BucketedProduct and PinnedProduct use. Tests replace it without a GPU.
+// MatmulLibrary: the operations of cuBLASLt that BucketedProduct uses. Tests replace it without a GPU.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -88,15 +88,15 @@ struct LibraryAnswer {
 /// A library that multiplies by one of many algorithms, each good for some calls. Calls have their weights in one
 /// place.
 ///
-/// - `algorithms(call, aligned, one_sum)`: at least one algorithm for the call with these alignments, the fastest by
-///   the library's estimate first. `one_sum`: only those that neither split a sum among blocks nor reduce one.
+/// - `algorithms(call, aligned)`: at least one algorithm for the call with these alignments, the fastest by the
+///   library's estimate first.
 /// - `run(call, algorithm, stream)`: enqueues the call.
 /// - `workspace()`: device memory that calls use, constant.
 template <class L>
 concept MatmulLibrary = requires(const L library, const ProductCall& call, const Alignments& aligned,
                                  const typename L::Algorithm& algorithm, typename L::Stream stream) {
   requires std::copyable<typename L::Algorithm>;
-  { library.algorithms(call, aligned, true) } -> std::same_as<Expected<std::vector<typename L::Algorithm>>>;
+  { library.algorithms(call, aligned) } -> std::same_as<Expected<std::vector<typename L::Algorithm>>>;
   { library.run(call, algorithm, stream) } -> std::same_as<LibraryAnswer>;
   { library.workspace() } -> std::same_as<Bytes>;
 };

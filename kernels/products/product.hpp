@@ -41,8 +41,7 @@ concept SaysItsWorkspace = requires(const P& product) {
 /// Not checked: the caller keeps a call's pointers valid until the stream has done it; calls one product from one
 /// thread at a time; and, if the product has a workspace, uses streams that are ordered among each other.
 ///
-/// Models: `CublasLt` (fast), `Invariant` (our own tiles, or a pinned algorithm that a GPU has shown to be invariant),
-/// and in tests `EmulatedProduct`.
+/// Models: `CublasLt` (fast), and in tests `EmulatedProduct` (our own tiles, invariant).
 template <class P>
 concept Product = NamesItsStream<P> && SaysWhetherInvariant<P> && SaysItsWorkspace<P> &&
     requires(P& product, typename P::Stream stream, const ProductCall& call) {

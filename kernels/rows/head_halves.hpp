@@ -11,8 +11,8 @@
 namespace sluice::kernels {
 
 /// One lane's part of a head that a group of lanes shares: a packet of the first half, and the packet of the second
-/// half that rotation pairs with it (RoFormer, Su et al., 2021, in Hugging Face's order). RopeAndStore, which stores a
-/// projected row, and RebuildTile, which rebuilds it later, both use these functions and so get the same bits.
+/// half that rotation pairs with it (RoFormer, Su et al., 2021, in Hugging Face's order). RopeAndStore
+/// stores a projected row with these functions, whether it is new or rebuilt, and so gets the same bits.
 template <Element T, int head_dim>
 struct HeadHalves {
   using Floats = RowFloats<T>;

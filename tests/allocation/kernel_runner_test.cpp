@@ -26,7 +26,7 @@ namespace {
 struct IdleLibrary {
   using Stream = int*;
   using Algorithm = int;
-  [[nodiscard]] Expected<std::vector<int>> algorithms(const ProductCall&, const Alignments&, bool) const {
+  [[nodiscard]] Expected<std::vector<int>> algorithms(const ProductCall&, const Alignments&) const {
     return std::vector<int>{1};
   }
   [[nodiscard]] LibraryAnswer run(const ProductCall& call, int, int* calls) const {

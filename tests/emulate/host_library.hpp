@@ -35,8 +35,8 @@ class HostLibrary {
   explicit HostLibrary(std::span<std::byte> room) : room_(room) {}
 
   [[nodiscard]] Expected<std::vector<Algorithm>> algorithms(const kernels::ProductCall& call,
-                                                            const kernels::Alignments& aligned, bool one_sum) const {
-    return std::vector<Algorithm>{{call.rows, one_sum || call.rows > 8 ? 1 : 4, aligned}};
+                                                            const kernels::Alignments& aligned) const {
+    return std::vector<Algorithm>{{call.rows, call.rows > 8 ? 1 : 4, aligned}};
   }
   /// Refuses calls that the algorithm was not selected for, as a library may.
   [[nodiscard]] kernels::LibraryAnswer run(const kernels::ProductCall& call, const Algorithm& algorithm,

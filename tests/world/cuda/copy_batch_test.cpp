@@ -18,29 +18,31 @@ namespace {
 
 using Memory = std::vector<std::byte>;
 
+void copy_rows(const Copy& copy) {
+  for (std::int64_t row = 0; row < copy.rows; ++row)
+    std::memcpy(copy.to + row * copy.to_stride, copy.from + row * copy.from_stride,
+                static_cast<std::size_t>(copy.bytes));
+}
+
 /// Makes the batch's copies in random order, sometimes after taking some out, and empties it.
 void give(CopyBatch& batch, Random& random) {
-  std::vector<std::size_t> order(batch.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
-  const auto some = [&](const void* /*to*/, const void* from, std::size_t bytes) {
-    return bytes < 4 && reinterpret_cast<std::uintptr_t>(from) % 2 == 0;
-  };
   if (random.below(2) == 0) {
-    const std::size_t all = batch.size(), wanted = batch.count(some);
+    const auto some = [](const Copy& copy) {
+      return copy.bytes < 4 && reinterpret_cast<std::uintptr_t>(copy.from) % 2 == 0;
+    };
+    const std::size_t all = batch.copies().size();
     std::size_t taken = 0;
-    batch.take_out(some, [&](void* to, const void* from, std::size_t bytes) {
-      CHECK(some(to, from, bytes));
-      std::memcpy(to, from, bytes);
+    batch.take_out(some, [&](const Copy& copy) {
+      CHECK(some(copy));
+      copy_rows(copy);
       ++taken;
     });
-    CHECK(taken == wanted);
-    CHECK(batch.count(some) == 0);
-    CHECK(batch.size() + taken == all);
-    order.clear();
-    for (std::size_t i = 0; i < batch.size(); ++i) order.push_back(i);
+    CHECK(std::none_of(batch.copies().begin(), batch.copies().end(), some));
+    CHECK(batch.copies().size() + taken == all);
   }
-  for (const std::size_t i : order) std::memcpy(batch.to()[i], batch.from()[i], batch.bytes()[i]);
+  std::vector<Copy> order(batch.copies().begin(), batch.copies().end());
+  for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
+  for (const Copy& copy : order) copy_rows(copy);
   batch.clear();
 }
 
@@ -63,17 +65,25 @@ TEST_CASE("a batch's copies have the same result in any order") {
         from = static_cast<std::int64_t>(random.below(500));
         to = static_cast<std::int64_t>(random.below(500));
       }
-      if (from < to + bytes && to < from + bytes) continue; // a copy onto itself is not allowed
       Copy copy;
+      copy.bytes = bytes;
+      copy.rows = 1 + static_cast<std::int64_t>(random.below(3));
+      copy.from_stride = bytes + static_cast<std::int64_t>(random.below(3));
+      copy.to_stride = bytes + static_cast<std::int64_t>(random.below(3));
+      const std::int64_t from_end = from + (copy.rows - 1) * copy.from_stride + bytes,
+                         to_end = to + (copy.rows - 1) * copy.to_stride + bytes;
+      // A copy onto itself is not allowed.
+      if ((from < to_end && to < from_end) || from_end > 512 || to_end > 512) continue;
+      copy.from = plain.data() + from;
+      copy.to = plain.data() + to;
+      copy_rows(copy);
       copy.from = batched.data() + from;
       copy.to = batched.data() + to;
-      copy.bytes = bytes;
-      std::memcpy(plain.data() + to, plain.data() + from, static_cast<std::size_t>(bytes));
       if (!batch.take(copy)) {
         give(batch, random);
         REQUIRE(batch.take(copy));
       }
-      largest = std::max(largest, batch.size());
+      largest = std::max(largest, batch.copies().size());
       from += bytes;
       to += bytes;
     }
@@ -95,5 +105,5 @@ TEST_CASE("a batch has a limit") {
     taken += batch.take(copy) ? 1U : 0U;
   }
   CHECK(taken == CopyBatch::most);
-  CHECK(batch.size() == CopyBatch::most);
+  CHECK(batch.copies().size() == CopyBatch::most);
 }

@@ -5,85 +5,65 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/world/machine/copy.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace sluice {
 
-/// Only copies of one row can be batched. Adjacent copies are not merged: neighbours may lie in two allocations, and a
-/// CUDA copy may not span two.
+/// Adjacent copies are not merged: neighbours may lie in two allocations, and a CUDA copy may not span two.
 ///
 /// A driver orders nothing within a batch, while a stream orders everything it is given. So a batch takes no copy that
-/// writes what another one reads or writes, or reads what another one writes. (Example: a block that is fetched,
-/// dropped as clean, and taken for the next fetch.)
+/// writes what another one reads or writes, or reads what another one writes; of a copy of several rows, the bytes
+/// between the rows count too. (Example: a block that is fetched, dropped as clean, and taken for the next fetch.)
 class CopyBatch {
  public:
   static constexpr std::size_t most = 64; ///< copies: the number of comparisons grows quadratically
 
-  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::span<const Copy> copies() const { return {copies_.data(), size_}; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   void clear() { size_ = 0; }
 
   /// Returns false, and leaves the batch unchanged, if the copy has to come after one in the batch.
   [[nodiscard]] bool take(const Copy& copy) {
-    SLUICE_ASSERT(copy.rows == 1 && copy.bytes > 0, "a row");
-    const auto bytes = static_cast<std::size_t>(copy.bytes);
-    for (std::size_t i = 0; i < size_; ++i)
-      if (overlap(to_[i], bytes_[i], copy.to, bytes) || overlap(to_[i], bytes_[i], copy.from, bytes) ||
-          overlap(from_[i], bytes_[i], copy.to, bytes))
+    SLUICE_ASSERT(copy.rows > 0 && copy.bytes > 0, "something to copy");
+    for (const Copy& one : copies())
+      if (overlap(one.to, to_bytes(one), copy.to, to_bytes(copy)) ||
+          overlap(one.to, to_bytes(one), copy.from, from_bytes(copy)) ||
+          overlap(one.from, from_bytes(one), copy.to, to_bytes(copy)))
         return false;
     if (size_ == most) return false;
-    to_[size_] = copy.to;
-    from_[size_] = copy.from;
-    bytes_[size_] = bytes;
-    ++size_;
+    copies_[size_++] = copy;
     return true;
   }
-
-  /// The number of copies for which `wanted(to, from, bytes)` is true.
-  template <class Wanted>
-  [[nodiscard]] std::size_t count(const Wanted& wanted) const {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < size_; ++i) count += wanted(to_[i], from_[i], bytes_[i]) ? 1U : 0U;
-    return count;
-  }
-  /// Removes these copies, and passes each to `give`.
+  /// Removes the copies for which `wanted(copy)` is true, and passes each to `give`.
   template <class Wanted, class Give>
   void take_out(const Wanted& wanted, const Give& give) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < size_; ++i) {
-      if (wanted(to_[i], from_[i], bytes_[i])) {
-        give(to_[i], from_[i], bytes_[i]);
-        continue;
-      }
-      to_[kept] = to_[i];
-      from_[kept] = from_[i];
-      bytes_[kept] = bytes_[i];
-      ++kept;
+      if (wanted(copies_[i]))
+        give(copies_[i]);
+      else
+        copies_[kept++] = copies_[i];
     }
     size_ = kept;
   }
 
-  // In the form that cudaMemcpyBatchAsync takes.
-  [[nodiscard]] void* const* to() const { return to_.data(); }
-  [[nodiscard]] const void* const* from() const { return from_.data(); }
-  [[nodiscard]] const std::size_t* bytes() const { return bytes_.data(); }
-
  private:
-  [[nodiscard]] static bool overlap(const void* one, std::size_t one_bytes, const void* other,
-                                    std::size_t other_bytes) {
-    const auto* const a = static_cast<const std::byte*>(one);
-    const auto* const b = static_cast<const std::byte*>(other);
+  /// From the first byte to the last.
+  [[nodiscard]] static std::int64_t to_bytes(const Copy& copy) { return (copy.rows - 1) * copy.to_stride + copy.bytes; }
+  [[nodiscard]] static std::int64_t from_bytes(const Copy& copy) {
+    return (copy.rows - 1) * copy.from_stride + copy.bytes;
+  }
+  [[nodiscard]] static bool overlap(const std::byte* one, std::int64_t one_bytes, const std::byte* other,
+                                    std::int64_t other_bytes) {
     const std::less<> less; // for pointers into different memories
-    return less(a, b + other_bytes) && less(b, a + one_bytes);
+    return less(one, other + other_bytes) && less(other, one + one_bytes);
   }
 
-  std::array<void*, most> to_{};
-  std::array<const void*, most> from_{};
-  std::array<std::size_t, most> bytes_{};
+  std::array<Copy, most> copies_{};
   std::size_t size_ = 0;
 };
 

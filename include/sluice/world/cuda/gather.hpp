@@ -6,6 +6,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/world/machine/copy.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,23 +19,16 @@ struct CUstream_st; // a cudaStream_t points to one
 
 namespace sluice {
 
-/// One run of bytes. Both addresses and the length are multiples of 16 bytes.
-struct GatheredCopy {
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::int64_t bytes = 0;
-};
-
 /// A kernel that makes many copies in one launch; the caller provides it, because world/cuda has no kernels. The copies
-/// go from device memory to pinned host memory or the other way, and may run in any order; `launch` has read the list
-/// when it returns.
+/// go from device memory to pinned host memory or the other way, and may run in any order; addresses, bytes of a row
+/// and strides are multiples of 16. `launch` has read the list when it returns.
 struct GatherKernel {
   static constexpr std::size_t most = 64; ///< copies per launch
   /// With fewer copies, the launch would cost as much as the copies; smaller batches are not measured
   /// (cudart/measure_gather.hpp).
   static constexpr std::size_t least = 4;
 
-  Status (*launch)(std::span<const GatheredCopy> copies, CUstream_st* stream) = nullptr;
+  Status (*launch)(std::span<const Copy> copies, CUstream_st* stream) = nullptr;
 
   explicit operator bool() const { return launch != nullptr; }
 };

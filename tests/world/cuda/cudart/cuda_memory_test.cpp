@@ -33,7 +33,7 @@ using Lane = StreamLane<CudaMemory, EveryWait>;
 constexpr std::int64_t block_bytes = 64, blocks = 24;
 
 /// CopySegments on the emulator, launched as `cuda_gather` does on a GPU.
-Status gather(std::span<const GatheredCopy> copies, CUstream_st* stream) {
+Status gather(std::span<const Copy> copies, CUstream_st* stream) {
   using Kernel = kernels::GatherSegments;
   if (testing::runtime_lost()) return status_of(cudaErrorIllegalAddress, "cuda: a kernel that copies");
   const kernels::CopySegmentsParams params = kernels::gather_params(copies);
@@ -94,10 +94,11 @@ class Copied {
     copy.from = lane.reads({a, 1}, from);
     copy.to = lane.writes({b, 1}, to);
     copy.bytes = block_bytes;
-    if (random_.below(4) == 0) { // a part of each row
-      copy.rows = 4;
-      copy.from_stride = copy.to_stride = block_bytes / 4;
-      copy.bytes = 5;
+    if (random_.below(4) == 0) { // a part of each row, of whole packets or not
+      const bool packets = random_.below(2) == 0;
+      copy.rows = packets ? 2 : 4;
+      copy.from_stride = copy.to_stride = block_bytes / copy.rows;
+      copy.bytes = packets ? 16 : 5;
     } else if (random_.below(2) == 0) { // a part of the block, of whole packets or not
       copy.bytes = random_.below(4) == 0 ? 37 : static_cast<std::int64_t>(16 + 16 * random_.below(3));
     }

@@ -15,6 +15,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -32,9 +33,10 @@ namespace sluice {
 ///   compute stream; otherwise the few blocks of a gathering kernel would wait until a layer leaves them an SM.
 /// - **A ticket** is an event with timing. A stream remembers the times of its last 65,536 tickets, and has events for
 ///   1,024 of them: an older ticket is done (the host waits for it if necessary), and another ticket uses its event.
-/// - **Copies of one row** that follow each other in a stream are given to the driver in one call, before the stream is
-///   given a ticket, a wait or anything else (CopyBatch says which cannot share a call). Small copies between the two
-///   arenas become one kernel launch instead, if there is a kernel (`gather_by`).
+/// - **Copies** that follow each other in a stream are given to the driver in one call, before the stream is given a
+///   ticket, a wait or anything else (CopyBatch says which cannot share a call). Small copies between the two arenas,
+///   such as the newest tokens of many sequences' last blocks, become one kernel launch instead, if there is a kernel
+///   (`gather_by`). Without it a copy of several rows is a call of its own.
 /// - **The first error stays.** After an error the device is given nothing more, every ticket counts as done, and the
 ///   host waits only for work that is still running on the device, so callers always terminate; `status()` has the
 ///   driver's message. Nothing computed or copied since the last successful check can be trusted.
@@ -112,14 +114,6 @@ class CudaMemory {
   void copy_async(StreamId stream, const Copy& copy) {
     if (!status_ || copy.bytes <= 0 || copy.rows <= 0) return;
     Stream& to = of(stream);
-    if (copy.rows > 1) {
-      flush(to);
-      const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
-      (void)succeeds(cudaMemcpy2DAsync(copy.to, bytes(copy.to_stride), copy.from, bytes(copy.from_stride),
-                                       bytes(copy.bytes), bytes(copy.rows), cudaMemcpyDefault, to.handle),
-                     "cuda: a copy of rows");
-      return;
-    }
     if (to.batch.take(copy)) return;
     flush(to);
     [[maybe_unused]] const bool taken = to.batch.take(copy);
@@ -260,33 +254,41 @@ class CudaMemory {
     CopyBatch& batch = stream.batch;
     if (batch.empty()) return;
     if (status_ && gather_kernel_) gather(stream); // any copy of a batch may be the first
-    if (status_ && !(batches_ && batch.size() > 1 && give_at_once(stream))) {
-      for (std::size_t i = 0; i < batch.size(); ++i)
-        if (!succeeds(
-                cudaMemcpyAsync(batch.to()[i], batch.from()[i], batch.bytes()[i], cudaMemcpyDefault, stream.handle),
-                "cuda: a copy"))
-          break;
-    }
+    if (status_)
+      batch.take_out([](const Copy& copy) { return copy.rows > 1; }, [&](const Copy& copy) { give(stream, copy); });
+    if (status_ && !(batches_ && batch.copies().size() > 1 && give_at_once(stream)))
+      for (const Copy& copy : batch.copies()) give(stream, copy);
     batch.clear();
+  }
+  void give(Stream& stream, const Copy& copy) {
+    if (!status_) return;
+    const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    if (copy.rows == 1)
+      (void)succeeds(cudaMemcpyAsync(copy.to, copy.from, bytes(copy.bytes), cudaMemcpyDefault, stream.handle),
+                     "cuda: a copy");
+    else
+      (void)succeeds(cudaMemcpy2DAsync(copy.to, bytes(copy.to_stride), copy.from, bytes(copy.from_stride),
+                                       bytes(copy.bytes), bytes(copy.rows), cudaMemcpyDefault, stream.handle),
+                     "cuda: a copy of rows");
   }
   /// Gives the small copies of the batch to the kernel, and leaves the rest. Pinned memory has one address for both
   /// processors (CUDA's unified addressing, which every system with this driver has).
   void gather(Stream& stream) {
-    const auto small = [this](const void* to, const void* from, std::size_t bytes) {
+    const auto small = [this](const Copy& copy) {
+      const std::int64_t strides = copy.rows == 1 ? 0 : copy.from_stride | copy.to_stride;
       const bool whole =
-          (reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes) % 16 == 0;
-      const bool fetch = host_arena_.holds(from) && device_arena_.holds(to);
-      const bool send = device_arena_.holds(from) && host_arena_.holds(to);
-      return whole && (fetch || send) &&
-             static_cast<std::int64_t>(bytes) < (fetch ? gather_below_.to_device : gather_below_.to_host);
+          ((reinterpret_cast<std::uintptr_t>(copy.to) | reinterpret_cast<std::uintptr_t>(copy.from)) % 16 |
+           static_cast<std::uintptr_t>(copy.bytes | strides) % 16) == 0;
+      const bool fetch = host_arena_.holds(copy.from) && device_arena_.holds(copy.to);
+      const bool send = device_arena_.holds(copy.from) && host_arena_.holds(copy.to);
+      return whole && (fetch || send) && copy.total() < (fetch ? gather_below_.to_device : gather_below_.to_host);
     };
     CopyBatch& batch = stream.batch;
-    if (batch.count(small) < GatherKernel::least) return;
-    std::array<GatheredCopy, CopyBatch::most> copies;
+    const auto all = batch.copies();
+    if (static_cast<std::size_t>(std::count_if(all.begin(), all.end(), small)) < GatherKernel::least) return;
+    std::array<Copy, CopyBatch::most> copies;
     std::size_t count = 0;
-    batch.take_out(small, [&](void* to, const void* from, std::size_t bytes) {
-      copies[count++] = {from, to, static_cast<std::int64_t>(bytes)};
-    });
+    batch.take_out(small, [&](const Copy& copy) { copies[count++] = copy; });
     (void)succeeds(gather_kernel_.launch({copies.data(), count}, stream.handle));
   }
   /// The driver reads sources in stream order. Rejected: cudaMemcpySrcAccessOrderAny, with which a source may be read
@@ -297,10 +299,17 @@ class CudaMemory {
     cudaMemcpyAttributes attributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
     attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-    std::size_t first = 0;
-    const CopyBatch& batch = stream.batch;
-    const cudaError_t error = cudaMemcpyBatchAsync(batch.to(), batch.from(), batch.bytes(), batch.size(), &attributes,
-                                                   &first, 1, stream.handle);
+    std::size_t first = 0, count = 0;
+    std::array<void*, CopyBatch::most> to;
+    std::array<const void*, CopyBatch::most> from;
+    std::array<std::size_t, CopyBatch::most> bytes;
+    for (const Copy& copy : stream.batch.copies()) {
+      to[count] = copy.to;
+      from[count] = copy.from;
+      bytes[count++] = static_cast<std::size_t>(copy.bytes);
+    }
+    const cudaError_t error =
+        cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), count, &attributes, &first, 1, stream.handle);
     if (error == cudaSuccess) return true;
     batches_ = false;
     if (!ends_context(error)) (void)cudaGetLastError(); // clears the refusal
