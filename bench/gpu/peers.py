@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the work of beside_peers.py with other projects, a line of JSON for each row: transformers with its default and its
-offloaded cache, accelerate's weight hooks, torch's attention. Missing libraries are skipped and named. bench/gpu/run
-calls it.
+"""Measures the work of beside_peers.py with other projects, a line of JSON for each row: transformers with its default, its
+offloaded and its compiled static cache, accelerate's weight hooks, torch's attention as it chooses and by cuDNN, and
+FlashInfer's. Missing libraries are skipped and named. bench/gpu/run calls it.
 
 usage: peers.py [--tiny] [--after ROWS]"""
 import argparse
@@ -14,7 +14,7 @@ import time
 
 sys.dont_write_bytecode = True
 from rows import compared, generation, row, skipped  # noqa: E402
-from workload import LLAMA3_8B, PEERS, TINY, of_layers, prompts  # noqa: E402
+from workload import CUDNN, FLASHINFER, LLAMA3_8B, PEERS, TINY, of_layers, prompts  # noqa: E402
 
 STAGE = "peers"
 REPETITIONS = 3  # behind one that warms up
@@ -132,6 +132,12 @@ class Peers:
             raise Missing("its streams are a GPU's")
         return self.generation(name, asked, self.of_layers, cache_implementation="offloaded")
 
+    def compiled_cache(self, name, asked):
+        """The fastest that transformers offers: a static cache, with the model compiled. The first round compiles."""
+        if self.device().type == "cpu":
+            raise Missing("compiling takes a GPU")
+        return self.generation(name, asked, self.of_layers, cache_implementation="static")
+
     def weight_hooks(self, name, asked):
         accelerate = module("accelerate")
 
@@ -143,12 +149,50 @@ class Peers:
         return self.generation(name, asked, hooked)
 
     def attention(self, name, asked):
-        """One layer of the shape: bytes of K and V per second if rows decode, else operations per second."""
-        begin = time.monotonic()
+        """torch's attention, by the kernel that it chooses."""
+        return self.attended(name, asked, self.torch_attends)
+
+    def cudnn_attention(self, name, asked):
+        """The same by cuDNN's kernel and no other."""
+        if self.device().type == "cpu":
+            raise Missing("cuDNN takes a GPU")
+        attention = getattr(module("torch").nn, "attention", None)
+        backend = getattr(getattr(attention, "SDPBackend", None), "CUDNN_ATTENTION", None)
+        if backend is None:
+            raise Missing(f"torch {module('torch').__version__} cannot choose cuDNN")
+        with attention.sdpa_kernel(backend):
+            return self.attended(name, asked, self.torch_attends)
+
+    def flashinfer(self, name, asked):
+        """FlashInfer's kernels for one sequence, called for each: K and V as [tokens, heads, size]."""
+        flashinfer = module("flashinfer")
+        if self.device().type == "cpu":
+            raise Missing("it takes a GPU")
+
+        def attends(q, k, v, causal):
+            out = []
+            for query, key, value in zip(q, k, v):
+                key, value = key.transpose(0, 1), value.transpose(0, 1)
+                if causal:
+                    one = flashinfer.single_prefill_with_kv_cache(query.transpose(0, 1), key, value, causal=True)
+                    out.append(one.transpose(0, 1))
+                else:
+                    out.append(flashinfer.single_decode_with_kv_cache(query[:, 0], key, value)[:, None])
+            return out
+
+        return self.attended(name, asked, attends)
+
+    def torch_attends(self, q, k, v, causal):
         torch = module("torch")
         call = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
         if call is None:
             raise Missing(f"torch {torch.__version__} has no scaled_dot_product_attention")
+        return call(q, k, v, is_causal=causal, enable_gqa=True)
+
+    def attended(self, name, asked, attends):
+        """One layer of the shape: bytes of K and V per second if rows decode, else operations per second."""
+        begin = time.monotonic()
+        torch = module("torch")
         shape, device = self.config(1), self.device()
         tokens = asked.prompt + asked.generated
         if self.tiny:
@@ -168,7 +212,7 @@ class Peers:
             for _ in range(1 if self.tiny or not decodes else 4)
         ]
         causal = not decodes
-        attend = lambda q, k, v: call(q, k, v, is_causal=causal, enable_gqa=True)
+        attend = lambda q, k, v: attends(q, k, v, causal)
         error, cases = self.off(attend, *sets[0], causal)
         samples = []
         for _ in range(3 if self.tiny else 20):
@@ -244,6 +288,11 @@ def main():
         "transformers, offloaded cache": peers.offloaded_cache,
         "torch, attention, 8 decode at 4k": peers.attention,
         "torch, attention, a prompt of 4k": peers.attention,
+        f"{CUDNN}, 8 decode at 4k": peers.cudnn_attention,
+        f"{CUDNN}, a prompt of 4k": peers.cudnn_attention,
+        f"{FLASHINFER}, 8 decode at 4k": peers.flashinfer,
+        f"{FLASHINFER}, a prompt of 4k": peers.flashinfer,
+        "transformers, compiled static cache": peers.compiled_cache,
         "accelerate, weight hooks": peers.weight_hooks,
     }
     failed = False

@@ -172,6 +172,23 @@ def steps(timeline):
     return [(event["args"]["tokens"], event["args"]["decodes"], event["dur"] * 1e-6) for event in of]
 
 
+def outside_layers(timeline, decodes):
+    """For each iteration in which this many rows decode and whose layers the timeline has: the seconds outside of its
+    layers, from the first one's begin to the last one's end."""
+    events = json.loads(Path(timeline).read_text(encoding="utf-8"))["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    layers = sorted((one["ts"], one["ts"] + one["dur"]) for one in slices if one["name"].startswith("layer "))
+    outside = []
+    for step in slices:
+        if step.get("args", {}).get("decodes") != decodes:
+            continue
+        end = step["ts"] + step["dur"]
+        of = [(begun, ended) for begun, ended in layers if step["ts"] <= begun and ended <= end]
+        if of:
+            outside.append(1e-6 * (step["dur"] - (max(ended for _, ended in of) - of[0][0])))
+    return outside
+
+
 def logits(path):
     """The rows of a file that sluice-run --logits wrote: NumPy's format with float32, read without NumPy."""
     data = Path(path).read_bytes()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rows import StageCut, StageFailed, StageSkipped, compared, row, skipped
-from schema import OVERLAPS, SYSTEMS
+from schema import OFFLOADS, OVERLAPS, SYSTEMS
 from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
@@ -37,6 +37,7 @@ class Size:
     seconds: int = 8  # of profiling
     systems: tuple = tuple(SYSTEMS)
     trace: tuple = ()  # seconds, prompt, output
+    long: tuple = (32, 4096, 64)  # requests, prompt, output: long contexts in a large batch
 
 
 def trace(requests, prompt, output):
@@ -57,6 +58,7 @@ REHEARSED = Size(
     seconds=1,
     systems=("VllmSwap", "DeepSpeedInference", "OrbitFlow"),
     trace=trace(6, 64, 8),
+    long=(6, 64, 8),
 )
 LINKS = {"KV": "20MB/s", "weights": "100MB/s"}  # of a rehearsal, slow enough to be the bottleneck
 GATHERING = "what copies without the gathering kernel cost, KV"
@@ -87,7 +89,51 @@ def shape(run):
             run.add(skipped(STAGE, GATHERING, str(why)))
         except Refused as why:
             run.add(row(STAGE, GATHERING, "", "failed", n=0, reason=str(why)))
+        try:
+            run.add(offloads(served, folder, size))
+        except StageSkipped as why:
+            run.add(skipped(STAGE, OFFLOADS, str(why)))
+        except Refused as why:
+            run.add(row(STAGE, OFFLOADS, "", "failed", n=0, reason=str(why)))
         table(run, served, folder, size)
+
+
+# --- offloading beside none, in the same memory
+
+
+def offloads(served, folder, size):
+    """Tokens per second of OrbitFlow over those of vLLM's recompute, which offloads nothing. Both have the memory of a
+    third of the requests' KV, and all requests arrive at once."""
+    begin = time.monotonic()
+    requests, prompt, output = size.long
+    model = served.shape(size.table_layers, size.table_vocabulary)
+    memory = kv_bytes(model, requests, prompt + output) // 3
+    link = ["--link", "500MB/s"] if served.emulated else []
+    rates, said = {}, []
+    for system in ("OrbitFlow", "VllmRecompute"):
+        served.wants(system)
+        flags = ["--system", system, *served.model("sluice-run", folder, size.table_layers, size.table_vocabulary)]
+        flags += [*served.on_device("sluice-run"), *served.products("fast"), "--kv-memory", memory, *link]
+        flags += [*ids(prompts(model, requests, prompt)), "--max-tokens", output, "--ignore-end"]
+        flags += ["--batch", requests, "--max-batch-tokens", max(size.batch_tokens, prompt)]
+        told = served.told(*flags)
+        if owed := missing(told, requests, output):
+            raise Refused(f"{system} owes {owed} tokens")
+        rates[system] = requests * output / max(one["e2e_s"] for one in told["requests"])
+        said.append(f"{system} {rates[system]:.1f} tokens/s, {told['preemptions']} preemptions")
+    tokens = 2 * requests * output
+    return row(
+        STAGE,
+        OFFLOADS,
+        f"{requests} x {prompt} tokens and {output} more on {model['_name_or_path']}, {model['num_hidden_layers']} "
+        f"layers, {memory / 2**20:.4g} MiB for KV: {'; '.join(said)}",
+        value=rates["OrbitFlow"] / rates["VllmRecompute"],
+        unit="x",
+        n=tokens,
+        repro=repro(flags, folder),
+        seconds=round(time.monotonic() - begin, 3),
+        refcheck=compared(0, 0, tokens),
+    )
 
 
 # --- an iteration compared with only computing and only copying

@@ -51,6 +51,15 @@ def prompts(model, count, length, seed=1):
     return [[draw.randrange(model["vocab_size"]) for _ in range(length)] for _ in range(count)]
 
 
+def weight_bytes(model):
+    """Bytes of all weights of a Llama's shape."""
+    hidden, heads = model["hidden_size"], model["num_attention_heads"] * model["head_dim"]
+    keys = 2 * model["num_key_value_heads"] * model["head_dim"]
+    layer = hidden * (2 * heads + keys + 3 * model["intermediate_size"] + 2)
+    numbers = model["num_hidden_layers"] * layer + hidden * (2 * model["vocab_size"] + 1)
+    return numbers * {"bfloat16": 2, "float32": 4}[model["torch_dtype"]]
+
+
 def layer_block_bytes(model):
     """Bytes of K and V of a block of tokens in one layer."""
     numbers = 2 * model["num_key_value_heads"] * model["head_dim"] * BLOCK_TOKENS
@@ -86,6 +95,7 @@ class Asked:
 # 16 layers on both sides: each program draws its weights, and 16 more layers would take the time of four rows.
 # Hooks copy all weights for every token, as ours does; with 8 layers this takes seconds per row.
 FITS, KV, WEIGHTS = Asked(16, 8, 1024, 64), Asked(16, 8, 1024, 16), Asked(8, 8, 256, 6)
+CUDNN, FLASHINFER = "torch, cuDNN's attention", "FlashInfer, attention"
 PEERS = {
     "ours, everything fits": replace(FITS, against="peers/transformers, default cache"),
     "ours, KV offloaded": replace(KV, against="peers/transformers, offloaded cache"),
@@ -95,4 +105,9 @@ PEERS = {
     "accelerate, weight hooks": WEIGHTS,
     "torch, attention, 8 decode at 4k": Asked(1, 8, 4095, 1, against="rates/attention, 8 decode at 4k"),
     "torch, attention, a prompt of 4k": Asked(1, 1, 4096, 0, against="rates/attention, a prompt of 4k"),
+    f"{CUDNN}, 8 decode at 4k": Asked(1, 8, 4095, 1, against="rates/attention, 8 decode at 4k"),
+    f"{CUDNN}, a prompt of 4k": Asked(1, 1, 4096, 0, against="rates/attention, a prompt of 4k"),
+    f"{FLASHINFER}, 8 decode at 4k": Asked(1, 8, 4095, 1, against="rates/attention, 8 decode at 4k"),
+    f"{FLASHINFER}, a prompt of 4k": Asked(1, 1, 4096, 0, against="rates/attention, a prompt of 4k"),
+    "transformers, compiled static cache": FITS,
 }

@@ -25,7 +25,7 @@ import run_test  # noqa: E402
 import served  # noqa: E402
 import shape  # noqa: E402
 from check import check  # noqa: E402
-from schema import STAGES, SYSTEMS  # noqa: E402
+from schema import HOST_BATCHES, OFFLOADS, STAGES, SYSTEMS  # noqa: E402
 from workload import BLOCK_TOKENS, LLAMA3_8B, PEERS, TINY, kv_bytes, layer_block_bytes, prompts  # noqa: E402
 
 # sluice-run, as far as the stages use it. PLANT names a system's misbehaviour: "other" tokens, "fewer", "die", "hang".
@@ -40,7 +40,7 @@ if "--version" in flags:
     print("sluice 0.1.0 (commit 0123456, release build)")
     sys.exit(0)
 if "--list" in flags:
-    print("\\n".join(f"{{one}}  what it is" for one in plant.get("list", ["AllResident", "VllmSwap", "OrbitFlow", "DeepSpeedInference",
+    print("\\n".join(f"{{one}}  what it is" for one in plant.get("list", ["AllResident", "VllmSwap", "OrbitFlow", "VllmRecompute", "DeepSpeedInference",
                                                                    "DeepSpeedWeights"])))
     print("\\nmodels")
     sys.exit(0)
@@ -72,7 +72,9 @@ for i in range(most * -(-len(lengths) // batch)):  # a batch ends before the nex
     decodes = min(batch, len(lengths)) if i % most else 0
     args = dict(step=i, tokens=9, decodes=decodes)
     # Iterations that capture graphs are slow, and are in no median.
-    events.append(dict(ph="X", name="x", ts=i * 1e6 * step, dur=1e6 * step * (50 if i == 1 else 1), args=args))
+    took = 1e6 * step
+    events.append(dict(ph="X", name="x", ts=i * took, dur=took * (50 if i == 1 else 1), args=args))
+    events += [dict(ph="X", name="layer 1", ts=(i + begin) * took, dur=0.4 * took) for begin in (0.1, 0.5)]
 if of("--timeline"):
     json.dump(dict(traceEvents=events), open(of("--timeline"), "w"))
 if of("--logits"):
@@ -147,7 +149,7 @@ class Stages(Rehearsal):
         rows, stages, status = self.run_with({}, "--stages", "identity,shape,peers")
         self.assertEqual(status, 0)
         self.assertEqual(self.of(rows, "identity", "passed"), ["logits beside the CPU", "tokens of all systems"])
-        self.assertEqual(len(self.of(rows, "shape", "passed")), 3 + 2 * len(shape.REHEARSED.systems))
+        self.assertEqual(len(self.of(rows, "shape", "passed")), 4 + 2 * len(shape.REHEARSED.systems))
         step = rows["shape", "simulated step time, OrbitFlow"]
         self.assertAlmostEqual(step["value"], 2, places=6)
         self.assertAlmostEqual(rows["shape", "simulated attainment, OrbitFlow"]["value"], -2, places=6)
@@ -167,6 +169,15 @@ class Stages(Rehearsal):
             self.assertIn(said, row["reason"])
             self.assertEqual(rows["identity", "logits beside the CPU"]["status"], "passed")
 
+    def test_host_time_is_a_step_outside_of_its_layers(self):
+        rows, _, status = self.run_with({}, "--stages", "host")
+        self.assertEqual(status, 0)
+        for batch in HOST_BATCHES:  # the layers take four fifths of each step, of 10 ms
+            self.assertAlmostEqual(rows["host", f"host time per step, {batch}"]["value"], 2000, places=3)
+        rows, stages, _ = self.run_with({"AllResident": "fewer"}, "--stages", "host")
+        self.assertEqual(len(self.of(rows, "host", "failed")), len(HOST_BATCHES))
+        self.assertEqual(stages["host"]["status"], "done")
+
     def test_wrong_logits_fail(self):
         for off, status in ((0.01, "passed"), (0.05, "failed"), (float("nan"), "failed")):
             rows, _, _ = self.run_with({"off": off}, "--stages", "identity")
@@ -177,9 +188,9 @@ class Stages(Rehearsal):
         for does, said in (("die", "planted"), ("fewer", "are missing"), ("hang", "ran past 6 s")):
             rows, stages, status = self.run_with({"OrbitFlow": does}, "--stages", "shape", "--row-limit", "3")
             self.assertEqual(status, 1)
-            failed = ["simulated step time, OrbitFlow", "simulated attainment, OrbitFlow"]
+            failed = [OFFLOADS, "simulated step time, OrbitFlow", "simulated attainment, OrbitFlow"]
             self.assertEqual(self.of(rows, "shape", "failed"), failed)
-            self.assertIn(said, rows["shape", failed[0]]["reason"])
+            self.assertIn(said, rows["shape", failed[1]]["reason"])
             self.assertEqual(stages["shape"]["status"], "done")
 
     def test_tokens_left_uncompared_by_a_cut_do_not_pass(self):
@@ -295,7 +306,7 @@ class Stages(Rehearsal):
         self.assertAlmostEqual(launches["value"], 20, places=6)
         self.assertIn("300 layers replayed by 8 graphs, 24 launched", launches["config"])
         self.assertAlmostEqual(rows["shape", shape.GATHERING]["value"], 10, places=6)
-        there = {"VllmSwap", "OrbitFlow", "DeepSpeedInference", "DeepSpeedWeights"}
+        there = {"VllmSwap", "OrbitFlow", "VllmRecompute", "DeepSpeedInference", "DeepSpeedWeights"}
         for system in SYSTEMS:
             row = rows["shape", f"simulated step time, {system}"]
             self.assertEqual(row["status"], "passed" if system in there else "skipped", row["reason"])
