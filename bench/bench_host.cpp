@@ -13,7 +13,8 @@
 //              long as their transfers: `x_ideal` is the step / max(compute, link), in virtual time that the host's own
 //              processor time advances too
 //
-// A block is 64 KiB, as Llama-3-8B's in bf16. Times are processor time of the one thread. Counters, per step:
+// A block is 64 KiB, as Llama-3-8B's in bf16, which has 32 layers. (`modelled` runs for 40 steps, so that blocks which
+// sequences append on the way count.) Times are processor time of the one thread. Counters, per step:
 //
 //   step_us        the step
 //   before_us      host time before the first layer's launch
@@ -251,11 +252,11 @@ class ByHand {
 /// A machine in which `requests` x `context` tokens decode.
 template <class System, class Memory>
 struct Scene {
-  static constexpr int layers = 32;
   static constexpr std::int64_t most_steps = 4096;
   using E = With<System, Roofline, Cpu>;
 
   std::int64_t requests, context;
+  int layers;
   std::shared_ptr<Memory> memory = std::make_shared<Memory>();
   std::shared_ptr<Machine<StreamDevice<Memory>>> machine;
   NullRunner* runner = nullptr;
@@ -263,7 +264,8 @@ struct Scene {
 
   /// `on_host`: of how many layers' KV, one in so many, is on the host; 0: none. `room`: device blocks in addition to
   /// those of the resident layers, in layers of KV.
-  Scene(std::int64_t how_many, std::int64_t tokens, int on_host, int room) : requests(how_many), context(tokens) {
+  Scene(std::int64_t how_many, std::int64_t tokens, int of_layers, int on_host, int room)
+      : requests(how_many), context(tokens), layers(of_layers) {
     const ModelWeights weights = random_weights(llama_blocks(layers), 1, ElementType::bf16);
     MachineSetup setup;
     setup.limits.batch = static_cast<int>(requests);
@@ -314,7 +316,7 @@ struct Scene {
 
 template <class System>
 void decode(benchmark::State& state, int on_host, int room) {
-  Scene<System, NullMemory> scene(state.range(0), state.range(1), on_host, room);
+  Scene<System, NullMemory> scene(state.range(0), state.range(1), static_cast<int>(state.range(2)), on_host, room);
   const std::int64_t copies = scene.memory->copies, bytes = scene.memory->bytes;
   const ScheduleLooks looks = scene.machine->schedule_looks();
   double before = 0, took = 0;
@@ -348,7 +350,7 @@ using Offloads = Engine<FcfsPrefillFirst, FixedDistance<distance>, NextLayer, On
 
 /// All KV crosses a modelled link while layers compute as long as it takes.
 void modelled(benchmark::State& state) {
-  Scene<Offloads<1>, ModelledMemory> scene(state.range(0), state.range(1), 1, 4);
+  Scene<Offloads<1>, ModelledMemory> scene(state.range(0), state.range(1), static_cast<int>(state.range(2)), 1, 4);
   const auto step_bytes = static_cast<double>(scene.requests * scene.blocks() * scene.layers * block_bytes);
   scene.runner->device = scene.memory.get();
   scene.runner->layer_s = step_bytes / ModelledMemory::bytes_per_s / scene.layers;
@@ -371,31 +373,36 @@ void streamed(benchmark::State& state) { decode<Offloads<1>>(state, 1, 4); }
 } // namespace
 
 BENCHMARK(resident)
-    ->ArgNames({"requests", "context"})
-    ->Args({8, 1024})
-    ->Args({32, 4096})
-    ->Args({64, 8192})
+    ->ArgNames({"requests", "context", "layers"})
+    ->Args({8, 1024, 32})
+    ->Args({32, 4096, 32})
+    ->Args({64, 8192, 8})
+    ->Args({64, 8192, 32})
+    ->Args({64, 8192, 80})
     ->Iterations(200)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(fourth)
-    ->ArgNames({"requests", "context"})
-    ->Args({8, 1024})
-    ->Args({64, 8192})
+    ->ArgNames({"requests", "context", "layers"})
+    ->Args({8, 1024, 32})
+    ->Args({64, 8192, 8})
+    ->Args({64, 8192, 32})
     ->Iterations(20)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(streamed)
-    ->ArgNames({"requests", "context"})
-    ->Args({4, 1024})
-    ->Args({16, 1024})
-    ->Args({64, 1024})
-    ->Args({256, 1024})
+    ->ArgNames({"requests", "context", "layers"})
+    ->Args({4, 1024, 32})
+    ->Args({16, 1024, 32})
+    ->Args({64, 1024, 32})
+    ->Args({256, 1024, 32})
+    ->Args({16, 1024, 8})
+    ->Args({16, 1024, 80})
     ->Iterations(5)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(modelled)
-    ->ArgNames({"requests", "context"})
-    ->Args({8, 1024})
-    ->Args({32, 4096})
-    ->Iterations(5)
+    ->ArgNames({"requests", "context", "layers"})
+    ->Args({8, 1024, 32})
+    ->Args({32, 4096, 32})
+    ->Iterations(40)
     ->Unit(benchmark::kMicrosecond);
 
 BENCHMARK_MAIN();

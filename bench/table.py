@@ -68,10 +68,10 @@ def copy_rows(folder):
 
 
 HOST = {  # benchmark of bench_host: what its step does, and the counter that is its result
-    "resident/requests:64/context:8192/iterations:200": ("host of a decode step, 64 x 8,192 tokens resident", "step_us", "us"),
-    "fourth/requests:64/context:8192/iterations:20": ("the same, every fourth layer on the host", "step_us", "us"),
-    "streamed/requests:4/context:1024/iterations:5": ("host of a 64 KiB block over the link, 4 requests", "ns_per_block", "ns"),
-    "streamed/requests:256/context:1024/iterations:5": ("the same, 256 requests", "ns_per_block", "ns"),
+    "resident/requests:64/context:8192/layers:32/iterations:200": ("host of a decode step, 64 x 8,192 tokens resident", "step_us", "us"),
+    "fourth/requests:64/context:8192/layers:32/iterations:20": ("the same, every fourth layer on the host", "step_us", "us"),
+    "streamed/requests:4/context:1024/layers:32/iterations:5": ("host of a 64 KiB block over the link, 4 requests", "ns_per_block", "ns"),
+    "streamed/requests:256/context:1024/layers:32/iterations:5": ("the same, 256 requests", "ns_per_block", "ns"),
 }
 
 
