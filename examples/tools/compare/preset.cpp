@@ -23,7 +23,8 @@ using namespace sluice;
 std::span<const Preset> presets() {
   static const std::vector<Preset> all = [] {
     std::vector<Preset> table;
-    for (const auto of_paper : {orbitflow_presets, select_n_presets, ellm_presets, superinfer_presets, mirage_presets})
+    for (const auto of_paper :
+         {orbitflow_presets, select_n_presets, ellm_presets, superinfer_presets, mirage_presets, tiers_presets})
       for (Preset& preset : of_paper()) table.push_back(std::move(preset));
     return table;
   }();

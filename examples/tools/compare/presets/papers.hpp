@@ -14,5 +14,6 @@ std::vector<Preset> select_n_presets();
 std::vector<Preset> ellm_presets();
 std::vector<Preset> superinfer_presets();
 std::vector<Preset> mirage_presets();
+std::vector<Preset> tiers_presets();
 
 } // namespace compared

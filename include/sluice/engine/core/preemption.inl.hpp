@@ -80,7 +80,8 @@ SLUICE_INLINE void drop(Core& core, RequestRow& request) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
     core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
   }
-  request.computed = request.slack = request.loading = request.meets = Tokens{0};
+  request.computed = request.slack = request.loading = Tokens{0};
+  request.meets = 0;
   request.blocks = TokenBlocks{0};
   request.holding = Holding{};
   request.resident_layers = core.geometry.layers;

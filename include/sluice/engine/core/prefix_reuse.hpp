@@ -90,7 +90,7 @@ class PrefixReuse {
   }
   /// The blocks that the request would load: `look_up` has made their keys.
   [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const {
-    const Tokens before = row.meets.count() > 0 ? row.meets : row.computed - row.loading;
+    const Tokens before = row.meets > 0 ? Tokens{row.meets} : row.computed - row.loading;
     const auto first = static_cast<std::size_t>(before.count() / block_tokens.count());
     const auto count = static_cast<std::size_t>(row.loading.count() / block_tokens.count());
     return std::span<const BlockKey>(holdings_[index(slot)].keys).subspan(first, count);

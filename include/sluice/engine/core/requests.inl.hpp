@@ -34,7 +34,7 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
     if (request.times_preempted == 0) {
       request.found = request.found_on_device() + request.loading;
       request.loaded = request.loading;
-      request.fetched = std::min(request.fetched, request.loading);
+      request.fetched = std::min(request.fetched, static_cast<std::int32_t>(request.loading.count()));
     }
   } else {
     std::erase(core.requests.preempted, slot);

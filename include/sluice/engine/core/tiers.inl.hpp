@@ -23,16 +23,16 @@ SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, std::size_t fet
   RequestRow& request = core.row(waiter.slot);
   if (request.id != waiter.id || request.phase == Phase::ended) return;
   request.waits = false;
-  request.fetched = Tokens{static_cast<std::int64_t>(fetched) * core.limits.block_tokens.count()};
+  request.fetched = static_cast<std::int32_t>(static_cast<std::int64_t>(fetched) * core.limits.block_tokens.count());
 }
 
 /// If a request that computes beside its load has computed all before the loaded blocks, and these have arrived, it
 /// goes on behind them.
 SLUICE_INLINE void meet(Core& core, Slot slot) {
   RequestRow& request = core.row(slot);
-  if (request.meets.count() == 0 || request.waits || request.computed < request.meets) return;
+  if (request.meets == 0 || request.waits || request.computed < Tokens{request.meets}) return;
   request.computed += std::exchange(request.loading, Tokens{0});
-  request.meets = Tokens{0};
+  request.meets = 0;
   core.prefix.seal(slot, request.computed, core.limits.block_tokens);
 }
 
@@ -46,13 +46,13 @@ SLUICE_INLINE void arrive(Core& core, Seconds now) {
     if (request.id != loaded.by.id || request.phase != Phase::running || !request.waits) continue; // it has left
     request.waits = false;
     const Tokens missing{static_cast<std::int64_t>(loaded.missing) * core.limits.block_tokens.count()};
-    (request.meets.count() > 0 ? request.loading : request.computed) -= missing;
+    (request.meets > 0 ? request.loading : request.computed) -= missing;
     request.slack += missing;
     if (request.times_preempted == 0) {
       request.found -= missing;
       request.loaded -= missing;
     }
-    if (request.meets.count() > 0)
+    if (request.meets > 0)
       meet(core, loaded.by.slot);
     else
       core.prefix.seal(loaded.by.slot, request.computed, core.limits.block_tokens);
@@ -98,7 +98,8 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
   Tiers& tiers = *core.tiers;
   const Tokens block_tokens = core.limits.block_tokens;
   const RequestRow before = request;
-  request.loading = request.meets = Tokens{0};
+  request.loading = Tokens{0};
+  request.meets = 0;
   (void)core.prefix.look_up(slot, request, block_tokens);
   // The last token is always computed, because its output is needed.
   const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.context() - Tokens{1}, block_tokens);
@@ -131,7 +132,7 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
       request.loading = tokens_of(loaded);
       request.load_mode = beside && skipped == 0 ? LoadMode::ahead : reuse.mode;
       if (skipped > 0 && loaded > 0)
-        request.meets = request.computed + tokens_of(skipped);
+        request.meets = static_cast<std::int32_t>((request.computed + tokens_of(skipped)).count());
       else
         request.computed += request.loading;
       request.slack -= request.loading; // its blocks take room like new ones

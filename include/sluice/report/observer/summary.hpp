@@ -151,7 +151,7 @@ struct Summary {
     record.outcome = Outcome::served;
     record.found = row.found;
     record.loaded = row.loaded;
-    record.fetched = static_cast<std::int32_t>(row.fetched.count());
+    record.fetched = row.fetched;
     if (row.generated.count() > 0) record.output = row.generated;
     state.last_event = std::max(state.last_event, event.now);
   }

@@ -41,6 +41,9 @@ struct RequestRow {
   bool waits = false;               ///< until a tier's blocks have arrived: outside the batch, or in it without tokens
   bool has_fetched = false;         ///< it has waited for a lower tier's blocks
   std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
+  /// With LoadMode::beside, how many tokens have KV when it needs the loaded ones, which count as `computed` from then
+  /// on; 0 if it needs none.
+  std::int32_t meets = 0;
 
   RequestSpec spec;                 ///< the user's request
   Tokens computed{0};               ///< how many of its oldest context tokens have KV
@@ -69,11 +72,8 @@ struct RequestRow {
   Tokens found{0};   ///< prompt tokens whose KV was found when it first joined (prefix caching)
   Tokens loading{0}; ///< it loads these from the tier when it joins: the last of `computed`, or those after `meets`
   Tokens loaded{0};  ///< part of `found` that was loaded from the first tier
-  Tokens fetched{0}; ///< part of `loaded` that a lower tier had
+  std::int32_t fetched = 0;                 ///< tokens of `loaded` that a lower tier had
   LoadMode load_mode = LoadMode::layerwise; ///< of `loading`
-  /// With LoadMode::beside, how many tokens have KV when it needs the loaded ones, which count as `computed` from then
-  /// on; 0 if it needs none.
-  Tokens meets{0};
 
   /// The number of tokens that exist: prompt and generated.
   [[nodiscard]] constexpr Tokens context() const { return spec.prompt + generated; }
@@ -81,13 +81,13 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens pending() const { return context() - computed; }
   /// How many of these can be computed now: fewer if KV that a tier has must arrive before.
   [[nodiscard]] constexpr Tokens ready() const {
-    if (meets.count() > 0) return meets - computed;
+    if (meets > 0) return Tokens{meets} - computed;
     return waits ? Tokens{0} : pending();
   }
   /// Tokens that have room on the device, and KV only from a later iteration on.
-  [[nodiscard]] constexpr Tokens awaited() const { return meets.count() > 0 ? loading : Tokens{0}; }
+  [[nodiscard]] constexpr Tokens awaited() const { return meets > 0 ? loading : Tokens{0}; }
   /// Of `computed`, what is on the device, for a request that does not run.
-  [[nodiscard]] constexpr Tokens found_on_device() const { return meets.count() > 0 ? computed : computed - loading; }
+  [[nodiscard]] constexpr Tokens found_on_device() const { return meets > 0 ? computed : computed - loading; }
   /// Generated tokens that the user has not got: they cover a pause.
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
   /// Tokens still to generate. Only an oracle knows it: only policies that say so may use it.
