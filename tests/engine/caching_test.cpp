@@ -27,13 +27,22 @@ constexpr int layers = 4;
 template <class E>
 using Tried = With<E, SmallCost, BasicSimulated<SmallCost>, Summary>;
 
+/// The first tier: host memory, or a pool behind a slow adapter.
+template <class E>
+Tier pool_of(std::int64_t blocks) {
+  const Tier host{.capacity = TokenBlocks{blocks}};
+  Tier tier = reached_by<typename E::caching_type>(host);
+  if (!(tier == host)) tier.read_rate = tier.write_rate = BytesPerSecond{2e5};
+  return tier;
+}
+
 /// A small engine with `device` and `host` token blocks.
 template <class E>
 E engine_of(std::int64_t device, std::int64_t host, const SmallCost& cost = {}, std::vector<Tier> lower = {}) {
   Expected<E> engine = E::make({.limits = {.batch = 64, .batch_tokens = Tokens{256}, .max_context = Tokens{2048}},
                                 .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
                                 .device_blocks = LayerBlocks{device * layers},
-                                .tier = {.capacity = TokenBlocks{host}},
+                                .tier = pool_of<E>(host),
                                 .cost = cost,
                                 .backend = BasicSimulated<SmallCost>{cost},
                                 .lower_tiers = std::move(lower)});
@@ -169,6 +178,7 @@ TEST_CASE("every full block is written once, and all that is written crosses the
     for (const BlockKey key : different) CHECK(engine.tiers().store().holds(key));
   };
   check(std::type_identity<Tried<HiCache>>{});
+  check(std::type_identity<Tried<MooncakeStore>>{});
   check(std::type_identity<Tried<With<HiCache, BasicWriteThrough<Writes::waited>>>>{});
   check(std::type_identity<Tried<With<HiCache, OneStepAhead>>>{});
 }
@@ -326,7 +336,9 @@ TEST_CASE("which blocks a lower tier gets: all, those used again, those that the
   }();
   const auto check = [&]<class E>(std::type_identity<E>, std::int64_t host, auto&& expected) {
     E engine = engine_of<E>(40, host, with_rate(1e9), {large});
-    run(engine, requests);
+    std::vector<KeyedRequest> all = requests;
+    all.push_back(request(2000, 99, 99, 1, 1)); // by then all has arrived
+    run(engine, all);
     const TierStore& first = engine.tiers().store();
     const TierStore& second = engine.tiers().level(1).store;
     for (const BlockKey key : different) CHECK(second.holds(key) == expected(key, first));

@@ -13,7 +13,8 @@ namespace {
 
 /// Llama-3.1-8B on an H200, agents of eight turns (54,685 prompt tokens of which 13,200 are new: 332 and 1,838 more a
 /// turn; 20 tokens out a turn; tool 0.5 s), 868,000 KV tokens on the device, 400 GB of host memory. The mean times of
-/// FCFS grow with the rate as those of runs of 300 s do. Assumed: 8,192 tokens a step (vLLM's default on this device).
+/// FCFS grow with the rate as those of arrivals that last a fixed time do. Assumed: 45 s, which fits FCFS best, and
+/// 8,192 tokens a step (vLLM's default on this device).
 constexpr std::string_view agents = ",turns=8,first=332,growth=1838,output=20,tool=0.5,tools=1";
 
 PresetCase at(int rate) {
@@ -24,7 +25,7 @@ PresetCase at(int rate) {
     return *kept.back();
   };
   return {keep(std::to_string(rate) + "/s"),
-          {{"--generate", keep("sessions:rate=" + std::to_string(rate) + ",sessions=" + std::to_string(300 * rate) +
+          {{"--generate", keep("sessions:rate=" + std::to_string(rate) + ",sessions=" + std::to_string(45 * rate) +
                                std::string{agents})}}};
 }
 

@@ -97,7 +97,7 @@ class Tiers {
   /// behind them are written, except for blocks that the tier has or that are on their way. If the tier has lost a
   /// block that was offered before, nothing is written: what follows it could never be found.
   void write(std::span<const BlockKey> keys, std::size_t before, double worth, Seconds now) {
-    std::size_t known = store().find(keys);
+    std::size_t known = expected(0, keys);
     for (const Write& other : waiting_) known = std::max(known, common(keys, other.keys));
     if (known < before) return;
     for (std::size_t i = known; i < keys.size(); ++i) offered_ += store().holds(keys[i]) ? 0 : 1;
@@ -122,7 +122,7 @@ class Tiers {
     for (; arrived < waiting_.size() && static_cast<double>(waiting_[arrived].end) <= crossed_ + 1e-6; ++arrived) {
       const Write& write = waiting_[arrived];
       const std::span<const BlockKey> keys(write.keys);
-      if (store().find(keys.first(write.known)) < write.known) continue; // evicted meanwhile
+      if (expected(0, keys.first(write.known)) < write.known) continue; // evicted meanwhile
       used_again(keys.subspan(write.before, write.known - write.before), now);
       send(0, keys, write.worth, now);
     }
@@ -324,11 +324,16 @@ class Tiers {
   [[nodiscard]] Seconds idle_end(const Load& load) const {
     return std::max(load.ready, run_until_ + Seconds{std::max(0.0, static_cast<double>(load.end) - arrived_) / rate_});
   }
+  /// How many of `keys`, from the first on, a tier has or will have.
+  [[nodiscard]] std::size_t expected(std::size_t in, std::span<const BlockKey> keys) const {
+    std::size_t known = levels_[in].store.find(keys);
+    for (const TierLevel::Coming& other : levels_[in].coming) known = std::max(known, common(keys, other.keys));
+    return known;
+  }
   /// Blocks go to a tier on its channel.
   void send(std::size_t to, std::span<const BlockKey> keys, double worth, Seconds now) {
     TierLevel& level = levels_[to];
-    std::size_t known = level.store.find(keys);
-    for (const TierLevel::Coming& other : level.coming) known = std::max(known, common(keys, other.keys));
+    const std::size_t known = expected(to, keys);
     std::int64_t missing = 0;
     for (const BlockKey key : keys.subspan(known)) missing += level.store.holds(key) ? 0 : 1;
     level.written += missing;

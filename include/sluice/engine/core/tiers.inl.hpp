@@ -202,7 +202,8 @@ SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Sec
 
 SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
-  double idle_s = (now - tiers.run_until()).count();
+  const Seconds since = tiers.run_until();
+  double idle_s = (now - since).count();
   const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
   const double rate = detail::token_blocks_per_s(core, link);
   // On one lane the loads, for which requests wait, go first.
@@ -212,8 +213,11 @@ SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_b
     const double possible = idle_s * (link.each_way() ? link.out_blocks_per_s : link.blocks_per_s);
     const LayerBlocks more = across_layers(TokenBlocks{tiers.launch()}, core.geometry.layers);
     tiers.moved_idle += more;
-    background_blocks = std::max(0.0, background_blocks + static_cast<double>(more.count()) - possible);
-    tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
+    const double wanted = background_blocks + static_cast<double>(more.count());
+    background_blocks = std::max(0.0, wanted - possible);
+    // They have crossed at the beginning of that time.
+    const Seconds crossed = now - Seconds{idle_s * std::clamp(1 - wanted / possible, 0.0, 1.0)};
+    tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), crossed);
   }
   detail::arrive(core, now);
   detail::unpin_expired(core, now);
