@@ -24,17 +24,23 @@ struct NumberRow {
   bool whole = false;
 };
 
+/// Appends a policy's numbers and those of its parts.
+template <class P>
+void append_numbers(std::vector<NumberRow>& rows, const P& policy) {
+  if constexpr (sluice::HasNumbers<P>)
+    P::numbers.for_each([&](const auto& number) {
+      rows.push_back({P::numbers.policy, number.name, number.what, number.get(policy), number.least, number.most,
+                      number.template whole<P>});
+    });
+  if constexpr (sluice::HasNumberedParts<P>)
+    P::parts.for_each(policy, [&rows](const auto& part) { append_numbers(rows, part); });
+}
+
 /// The numbers of the policies of engine type `E`.
 template <class E>
 std::vector<NumberRow> numbers_of() {
   std::vector<NumberRow> rows;
-  const auto add = [&rows]<class P>(const P& policy) {
-    if constexpr (sluice::HasNumbers<P>)
-      P::numbers.for_each([&](const auto& number) {
-        rows.push_back({P::numbers.policy, number.name, number.what, number.get(policy), number.least, number.most,
-                        number.template whole<P>});
-      });
-  };
+  const auto add = [&rows](const auto& policy) { append_numbers(rows, policy); };
   add(typename E::admission_type{});
   add(typename E::placement_type{});
   add(typename E::weights_type{});
@@ -44,8 +50,8 @@ std::vector<NumberRow> numbers_of() {
   return rows;
 }
 
-/// Sets the numbers of one policy that `settings` names, in the order of the command line. Values are within bounds:
-/// `read_setting` checks them.
+/// Sets the numbers of one policy, and of its parts, that `settings` names, in the order of the command line. Values
+/// are within bounds: `read_setting` checks them.
 template <class P>
 void set_numbers(P& policy, std::span<const NumberSetting> settings) {
   if constexpr (sluice::HasNumbers<P>)
@@ -54,6 +60,8 @@ void set_numbers(P& policy, std::span<const NumberSetting> settings) {
         P::numbers.for_each([&](const auto& number) {
           if (number.name == setting.name) number.set(policy, setting.value);
         });
+  if constexpr (sluice::HasNumberedParts<P>)
+    P::parts.for_each(policy, [settings](auto& part) { set_numbers(part, settings); });
 }
 
 /// All numbers of `systems`, each policy's once, by policy name.

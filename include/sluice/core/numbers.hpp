@@ -129,6 +129,27 @@ struct Numbers {
   }
 };
 
+/// Policies that a policy consists of: their numbers are set and listed under their own names.
+///
+///     static constexpr auto parts = NumberedParts{&WorthJoining::few, &WorthJoining::many};
+template <class... Each>
+struct NumberedParts {
+  std::tuple<Each...> each;
+
+  constexpr explicit NumberedParts(Each... parts) : each(parts...) {}
+  /// Calls `visit(part)` for each part of `policy`.
+  template <class P, class Visit>
+  constexpr void for_each(P& policy, Visit&& visit) const {
+    std::apply([&](const Each&... part) { (visit(policy.*part), ...); }, each);
+  }
+};
+
+/// `P` consists of parts that may have numbers.
+template <class P>
+concept HasNumberedParts = requires {
+  P::parts.each;
+};
+
 /// `P` declares parameters.
 template <class P>
 concept HasNumbers = requires {

@@ -32,6 +32,15 @@ std::vector<Slot> enter_waiting(HandMade& made, Random& random, std::int64_t cou
   return waiting;
 }
 
+/// One request that decodes and has an SLO between its tokens alone.
+HandMade one_decoding() {
+  HandMade made;
+  made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+  const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
+  made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+  return made;
+}
+
 } // namespace
 
 TEST_CASE("newcomers join in time first, the smallest first, then late ones, the smallest first") {
@@ -194,10 +203,7 @@ TEST_CASE("chunks follow the SLO of those that decode, whatever a prompt token c
 }
 
 TEST_CASE("a first token that would otherwise be late raises the budget beyond the SLO's chunk") {
-  HandMade made;
-  made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
-  const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
-  made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+  HandMade made = one_decoding();
   PromptChunk chunk;
   PromptChunk::State state;
   state.step_s = 0.1;
@@ -215,10 +221,7 @@ TEST_CASE("a first token that would otherwise be late raises the budget beyond t
 TEST_CASE("a waiting request without a TTFT SLO does not hide the deadline of another") {
   for (const bool with_other : {false, true}) {
     CAPTURE(with_other);
-    HandMade made;
-    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
-    const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
-    made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+    HandMade made = one_decoding();
     SlackFirst policy;
     SlackFirst::State state;
     state.chunk.step_s = 0.1;
@@ -239,10 +242,7 @@ TEST_CASE("a waiting request without a TTFT SLO does not hide the deadline of an
 }
 
 TEST_CASE("a deadline that is all but over asks for a whole budget") {
-  HandMade made;
-  made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
-  const Slot decodes = made.decoding(Tokens{10}, Tokens{5}, Tokens{1000});
-  made.rows[index(decodes)].spec.slo = {.ttft = Seconds{1e9}, .tbt = Seconds{0.1}};
+  HandMade made = one_decoding();
   PromptChunk chunk;
   PromptChunk::State state;
   state.step_s = 0.1;

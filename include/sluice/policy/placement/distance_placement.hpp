@@ -7,7 +7,6 @@
 #include "sluice/policy/placement/solver/planner.hpp"
 #include "sluice/state/plan/space.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -42,15 +41,8 @@ struct BasicDistancePlacement {
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
-    plan.effort = 0;
-    Binding binding = Binding::none;
-    // `plan` keeps the last feasible answer: the last call of `longest_prefix` is for the prefix that it returns.
-    const auto feasible = [&](std::size_t count) { return plan_for(task, state, count, plan, binding); };
-    if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
-    if (task.claims.size() == task.required) return Verdict::infeasible(binding);
-    if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
-    const std::size_t joined = longest_prefix(task.required, task.claims.size() - 1, feasible);
-    return {true, joined, task.required + joined > 0 ? plan.binding : binding};
+    return join_searched_prefix(
+        task, plan, [&](std::size_t count, Binding& binding) { return plan_for(task, state, count, plan, binding); });
   }
 
  private:
@@ -60,26 +52,8 @@ struct BasicDistancePlacement {
     state.hint.clear();
     for (const Claim& claim : task.claims.first(count)) state.hint.push_back(task.view.row(claim.slot).holding.host);
     const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
-    plan.effort += solution.nodes;
-    if (!solution.feasible) {
-      binding = solution.binding;
-      return false;
-    }
-    const auto holding_of = [&](std::size_t i) { return Holding{all_tokens, solution.offloaded[i], {}}; };
-    if (host_blocks(task, count, holding_of) > task.host_budget) {
-      binding = Binding::host_memory;
-      return false;
-    }
-    plan.requests.clear();
-    plan.covers_unseen = false;
-    for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
-    plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
-    plan.predicted_step = Seconds{solution.step_s};
-    plan.lower_bound = Seconds{solution.lower_bound_s};
-    plan.proven_optimal = solution.proven_optimal;
-    plan.binding = solution.binding;
-    plan.expires_at_step = task.view.step + solution.window;
-    return true;
+    return take_solution(
+        task, count, solution, [&](std::size_t i) { return solution.offloaded[i]; }, plan, binding);
   }
 };
 

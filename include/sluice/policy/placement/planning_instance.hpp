@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// planning_instance: a placement task in the solvers' form.
+// planning_instance: a placement task in the solvers' form, and their solutions as plans.
 #pragma once
 
 #include "sluice/policy/placement/placement.hpp"
 #include "sluice/state/plan/instance.hpp"
+#include "sluice/state/plan/plan.hpp"
+#include "sluice/state/plan/solution.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -71,6 +74,48 @@ template <class Task, class HoldingOf>
   for (std::size_t i = 0; i < count; ++i)
     host += task.footprint_of(holding_of(i), task.blocks(task.claims[i], task.window.min)).host;
   return host;
+}
+
+/// Makes `plan` what a solver found for the first `count` claims, each with the set `set_of(i)`. False, with `binding`,
+/// if it found nothing or the host has no room; `plan` then keeps an earlier answer.
+template <class Task, class SetOf>
+bool take_solution(const Task& task, std::size_t count, const Solution& solution, SetOf&& set_of, Plan& plan,
+                   Binding& binding) {
+  plan.effort += solution.nodes;
+  if (!solution.feasible) {
+    binding = solution.binding;
+    return false;
+  }
+  const auto holding_of = [&](std::size_t i) { return Holding{all_tokens, set_of(i), {}}; };
+  if (host_blocks(task, count, holding_of) > task.host_budget) {
+    binding = Binding::host_memory;
+    return false;
+  }
+  plan.requests.clear();
+  plan.covers_unseen = false;
+  for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
+  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
+  plan.predicted_step = Seconds{solution.step_s};
+  plan.lower_bound = Seconds{solution.lower_bound_s};
+  plan.proven_optimal = solution.proven_optimal;
+  plan.binding = solution.binding;
+  plan.expires_at_step = task.view.step + solution.window;
+  return true;
+}
+
+/// The verdict of a policy whose `plan_for(count, binding)` is `take_solution` of a search. Unlike
+/// `join_longest_prefix` it tries all claims first, and searches no count twice: `plan` keeps the last feasible answer,
+/// which is the one for the prefix that joins.
+template <class Task, class PlanFor>
+[[nodiscard]] Verdict join_searched_prefix(const Task& task, Plan& plan, PlanFor&& plan_for) {
+  plan.effort = 0;
+  Binding binding = Binding::none;
+  const auto feasible = [&](std::size_t count) { return plan_for(count, binding); };
+  if (feasible(task.claims.size())) return {true, task.claims.size() - task.required, plan.binding};
+  if (task.claims.size() == task.required) return Verdict::infeasible(binding);
+  if (task.required > 0 && !feasible(task.required)) return Verdict::infeasible(binding);
+  const std::size_t joined = longest_prefix(task.required, task.claims.size() - 1, feasible);
+  return {true, joined, task.required + joined > 0 ? plan.binding : binding};
 }
 
 } // namespace sluice

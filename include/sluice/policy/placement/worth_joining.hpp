@@ -31,15 +31,16 @@ template <class Few = GroupedDistance, class Many = BasicSwappedLayers<SwappedOu
 struct BasicWorthJoining {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
-  /// A request's KV now, and how many tokens are expected to come.
+  /// A request's KV now, how many tokens are expected to come, and the place of its claim.
   struct Future {
     double context = 0, remaining = 0;
+    std::size_t claim = 0;
   };
   template <class Transfer>
   struct State {
     typename Few::template State<Transfer> few;
     typename Many::template State<Transfer> many;
-    std::vector<Future> future; ///< scratch: the longest remaining first
+    std::vector<Future> future; ///< scratch: of all claims, the longest remaining first
   };
 
   Few few = exact();
@@ -48,6 +49,7 @@ struct BasicWorthJoining {
   double worth = 2;
   Tokens soon{16};
   double quantile = 0.5; ///< of the longer lengths, on average over the requests
+  static constexpr auto parts = NumberedParts{&BasicWorthJoining::few, &BasicWorthJoining::many};
   static constexpr auto numbers = Numbers{
       "WorthJoining",
       Number{"few_at_most", &BasicWorthJoining::few_at_most, 0, 1e6, "requests that the exact search places"},
@@ -60,22 +62,8 @@ struct BasicWorthJoining {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.effort = 0; // counted by `few` and `many`
-    state.future.clear();
-    double held = 0;
-    std::size_t count = 0;
-    for (; count < task.claims.size(); ++count) {
-      const RequestRow& row = task.view.row(task.claims[count].slot);
-      add(state.future, task, row);
-      held += context_of(row);
-      if (count == 0 || row.phase == Phase::running || !task.enforce_slo) continue;
-      const double limit = slo(task, count + 1), n = static_cast<double>(count + 1);
-      const bool late = row.phase == Phase::waiting && task.view.now > row.spec.arrival + row.spec.slo.ttft;
-      if (late ? stays_worth_it(task, state.future, limit)
-               : is_worth_it(task, count + 1, held + n * static_cast<double>(soon.count()), limit))
-        continue;
-      if (count < task.required) return Verdict::infeasible(Binding::device_memory); // the claim presses
-      break;
-    }
+    const std::size_t count = worth_joining(task, state);
+    if (count < task.required) return Verdict::infeasible(Binding::device_memory); // the claim presses
     Task within = task;
     within.claims = task.claims.first(count);
     const Verdict verdict = count > static_cast<std::size_t>(few_at_most) && task.required > 1
@@ -97,16 +85,60 @@ struct BasicWorthJoining {
   }
   static double context_of(const RequestRow& row) { return static_cast<double>(row.context().count()) + 8; }
 
-  /// Inserts a request. Its share of `quantile` is drawn by its id: on average 1, at most 2.
+  /// How many of the claims, in their order, are worth it. Newcomers that are late anyway follow one another in the
+  /// order of SlackFirst; of such a stretch the longest worthy prefix is found by bisection, since one more request
+  /// adds more to the link's time than to what its computation allows. Judged one by one, 256 running requests and as
+  /// many newcomers took a millisecond.
+  template <class Task, class S>
+  [[nodiscard]] std::size_t worth_joining(const Task& task, S& state) const {
+    foresee(task, state.future);
+    const auto row = [&](std::size_t claim) -> const RequestRow& { return task.view.row(task.claims[claim].slot); };
+    const auto joins = [&](std::size_t claim) {
+      return claim == 0 || row(claim).phase == Phase::running || !task.enforce_slo;
+    };
+    const auto late = [&](std::size_t claim) {
+      return row(claim).phase == Phase::waiting && task.view.now > row(claim).spec.arrival + row(claim).spec.slo.ttft;
+    };
+    double held = 0, limit = std::numeric_limits<double>::infinity();
+    const auto take = [&](std::size_t claim) {
+      held += context_of(row(claim));
+      limit = std::min(limit, row(claim).spec.slo.tbt.count());
+    };
+    std::size_t count = 0;
+    while (count < task.claims.size()) {
+      if (!joins(count) && late(count)) {
+        std::size_t behind = count + 1;
+        while (behind < task.claims.size() && !joins(behind) && late(behind)) ++behind;
+        const std::size_t worthy = longest_prefix(count, behind, [&](std::size_t first) {
+          return stays_worth_it(task, state.future, first, slo(task, first));
+        });
+        for (std::size_t i = 0; i < worthy; ++i) take(count + i);
+        count += worthy;
+        if (count < behind) break;
+        continue;
+      }
+      take(count);
+      const double n = static_cast<double>(count + 1);
+      if (!joins(count) && !is_worth_it(task, count + 1, held + n * static_cast<double>(soon.count()), limit)) break;
+      ++count;
+    }
+    return count;
+  }
+  /// Fills in the futures of all claims. A request's share of `quantile` is drawn by its id: on average 1, at most 2.
   template <class Task>
-  void add(std::vector<Future>& all, const Task& task, const RequestRow& row) const {
-    const double share = 2 * Random(1 + 0x9e3779b97f4a7c15u * (index(row.id) + 1)).uniform();
-    const double unknown = std::max(16.0, 1024 - static_cast<double>(row.generated.count()));
-    const double remaining =
-        task.view.lengths->remaining(row.generated, std::clamp(share * quantile, 0.01, 1.0), 5, unknown);
-    const auto longer = [](const Future& a, const Future& b) { return a.remaining > b.remaining; };
-    const Future one{context_of(row), remaining};
-    all.insert(std::upper_bound(all.begin(), all.end(), one, longer), one);
+  void foresee(const Task& task, std::vector<Future>& all) const {
+    all.clear();
+    for (std::size_t claim = 0; claim < task.claims.size(); ++claim) {
+      const RequestRow& row = task.view.row(task.claims[claim].slot);
+      const double share = 2 * Random(1 + 0x9e3779b97f4a7c15u * (index(row.id) + 1)).uniform();
+      const double unknown = std::max(16.0, 1024 - static_cast<double>(row.generated.count()));
+      const double remaining =
+          task.view.lengths->remaining(row.generated, std::clamp(share * quantile, 0.01, 1.0), 5, unknown);
+      all.push_back({context_of(row), remaining, claim});
+    }
+    std::sort(all.begin(), all.end(), [](const Future& a, const Future& b) {
+      return a.remaining != b.remaining ? a.remaining > b.remaining : a.claim < b.claim;
+    });
   }
   template <class Task>
   static double slo(const Task& task, std::size_t count) {
@@ -134,13 +166,17 @@ struct BasicWorthJoining {
     return over <= static_cast<double>(task.host_budget.count()) &&
            moved / link.blocks_per_s + link.per_layer_s * task.layers() <= bound(computed, count, limit);
   }
-  /// Whether it stays so whenever one of `future` ends: those left then have that one's remaining tokens more.
+  /// Whether that of the first `count` claims stays so whenever one of them ends: those left then have that one's
+  /// remaining tokens more.
   template <class Task>
-  bool stays_worth_it(const Task& task, std::span<const Future> future, double limit) const {
+  bool stays_worth_it(const Task& task, std::span<const Future> future, std::size_t count, double limit) const {
     double held = 0;
-    for (std::size_t i = 0; i < future.size(); ++i) {
-      held += future[i].context;
-      if (!is_worth_it(task, i + 1, held + static_cast<double>(i + 1) * future[i].remaining, limit)) return false;
+    std::size_t left = 0;
+    for (const Future& one : future) {
+      if (one.claim >= count) continue;
+      held += one.context;
+      ++left;
+      if (!is_worth_it(task, left, held + static_cast<double>(left) * one.remaining, limit)) return false;
     }
     return true;
   }
