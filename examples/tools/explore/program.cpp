@@ -10,6 +10,7 @@
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"
 #include "explore/exploration.hpp"
+#include "explore/numbers_search.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
 #include "shared/out_folder.hpp"
@@ -39,6 +40,7 @@ using explored::Exploration;
 struct Options : compared::Options {
   std::int64_t top = 15;
   bool list = false;
+  std::string numbers; ///< a file; empty: compositions are explored
 };
 
 int fail(const Error& error) {
@@ -72,7 +74,34 @@ Status publish(const Options& options, const Exploration& found) {
   return {};
 }
 
+/// --numbers: searches the numbers of one system instead of compositions.
+int run_numbers(const Options& options, Crew& crew) {
+  crew.threads(options.threads);
+  Expected<explored::NumbersPlan> plan = explored::read_numbers_plan(options.numbers);
+  Status made = plan ? Status{} : Status{plan.error()};
+  if (made && !options.out.empty() && crew.leads()) made = compared::make_folder(options.out);
+  if (Status agreed = crew.agree(made, options.numbers); !agreed) return fail(agreed.error());
+  heed_interrupts();
+  const Expected<explored::NumbersFound> found = explored::search_numbers(*plan, options.out, options.quiet, crew);
+  if (!found) return fail(found.error());
+  if (!crew.leads()) return 0;
+  if (!found->whole) {
+    fmt::print(stderr, "{}: interrupted after {} runs; {}\n", engines::program_name(), found->ran,
+               options.out.empty() ? "with --out, a search can be continued"
+                                   : "the same command continues from those in " + options.out);
+    return interrupted_code();
+  }
+  std::fputs(explored::numbers_text(*plan, *found).c_str(), stdout);
+  if (found->kept > 0) fmt::print(stderr, "{}: {} runs were there already\n", engines::program_name(), found->kept);
+  if (options.out.empty()) return 0;
+  const std::vector<NamedText> files{{"numbers.csv", explored::numbers_csv(*plan, *found)}};
+  if (Status written = write_all(options.out, files); !written) return fail(written.error());
+  fmt::print("\n{0}/numbers.csv  the settings of the last round\n{0}/runs.jsonl   every run\n", options.out);
+  return 0;
+}
+
 int run(const Options& options, const std::string& command, Crew& crew) {
+  if (!options.numbers.empty()) return run_numbers(options, crew);
   crew.threads(options.threads);
   if (Status checked = check(options); !checked) return fail(checked.error());
   const Expected<Comparison> comparison = prepare_seeds(options, command);
@@ -152,6 +181,10 @@ int explored::program(int argc, char** argv) {
       "--rotation-blocks", options.tuning.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   add_set_flag(app, options.tuning.set);
+  app.add_option(
+      "--numbers", options.numbers,
+      "search the numbers of one system's policies instead: a JSON file of the numbers, and of the workloads "
+      "and seeds to choose and to test on (docs/explore.md)");
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   flags.folder("--out", options.out, "folder for explore.html, explore.json and tables as CSV");

@@ -46,6 +46,9 @@ class Crew {
   /// Checks that every process reached this point with the same `what`, a text that identifies the next run.
   virtual Status agree(const Status& here, std::string_view /*what*/) { return here; }
 
+  /// Returns the leader's text on every process. Each must call it at the same point, after a `run` without an error.
+  virtual std::string share(const std::string& text) { return text; }
+
   /// Sets the number of concurrent jobs in each process; empty: one per processor.
   void threads(std::optional<std::int64_t> count) { threads_ = count; }
 

@@ -109,6 +109,16 @@ class MpiCrew final : public Crew {
     return all;
   }
 
+  std::string share(const std::string& text) override {
+    if (!leads()) {
+      const Message message = waited();
+      return message.kind == go ? message.content.get<std::string>() : std::string{};
+    }
+    for (int i = 1; i < ranks_; ++i)
+      if (!gone_[static_cast<std::size_t>(i)]) send(i, go, text);
+    return text;
+  }
+
   Status run(const Jobs& jobs) override { return leads() ? lead(jobs) : follow(jobs); }
 
  private:

@@ -41,7 +41,8 @@ struct BasicWriteThrough {
     const Tokens below = found.device + found.below;
     Reuse reuse{whole(below, found.device, least), mode};
     reuse.fetched = whole(below + found.lower, below, least_fetched);
-    if (reuse.fetched.count() > 0) reuse.patience = patience + static_cast<double>(reuse.fetched.count()) * patience_per_token;
+    if (reuse.fetched.count() > 0)
+      reuse.patience = patience + static_cast<double>(reuse.fetched.count()) * patience_per_token;
     return reuse;
   }
   template <class Cost>

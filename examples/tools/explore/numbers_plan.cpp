@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the file of --numbers.
+#include "explore/numbers_plan.hpp"
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/workload/seeds.hpp"
+
+#include "compare/command_line.hpp"
+#include "engines/registry.hpp"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+namespace explored {
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace {
+
+Error wrong(const std::string& path, std::string what, std::string expected) {
+  return {ErrorCode::bad_input, path, std::move(what), std::move(expected)};
+}
+
+/// `[least, most]` for a number of the system.
+Expected<SearchedNumber> read_number(const std::string& path, const std::string& name, const json& range,
+                                     const compared::System& system) {
+  const std::vector<engines::NumberRow> all = system.numbers();
+  const auto row = std::find_if(all.begin(), all.end(), [&](const engines::NumberRow& one) {
+    return std::string{one.policy} + "." + std::string{one.name} == name;
+  });
+  if (row == all.end())
+    return wrong(path, fmt::format("{} has no number '{}'", system.name, excerpt(name)),
+                 "one of those that sluice-compare --list numbers has for its policies");
+  const bool two = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number();
+  const double least = two ? range[0].get<double>() : 1, most = two ? range[1].get<double>() : 0;
+  if (!(least < most) || least < row->least || most > row->most)
+    return wrong(path, fmt::format("{} has the range {}", name, excerpt(range.dump())),
+                 fmt::format("[least, most] within {:g} and {:g}", row->least, row->most));
+  return SearchedNumber{*row, least, most};
+}
+
+Expected<SearchedWorkload> read_workload(const NumbersPlan& plan, const std::string& name, const std::string& flags,
+                                         const std::vector<std::uint64_t>& seeds) {
+  std::vector<std::string> words{"--systems", plan.system_name, "--deposit", plan.deposit ? "on" : "off"};
+  std::istringstream in(flags);
+  for (std::string word; in >> word;) words.push_back(word);
+  const std::string where = plan.path + ": " + name;
+  compared::CommandLine line;
+  if (line.parse(words)) return wrong(where, "its flags cannot be read (above)", "flags of sluice-compare");
+  if (!line.listed.empty())
+    return wrong(where, line.listed.front().flag + " has several values", "one value for each flag");
+  for (const char* flag : {"--seed", "--seeds", "--out", "--preset", "--capacity", "--mpi", "--systems", "--deposit"})
+    if (line.given(flag) && flags.find(flag) != std::string::npos)
+      return wrong(where, std::string{"it has "} + flag, "flags of the workload and the machine alone");
+  compared::Options options = line.options;
+  if (seeds.size() > 1) {
+    options.workload.seeds = seeds;
+  } else {
+    options.workload.seed = seeds.front();
+    options.workload.seed_stated = true;
+  }
+  Expected<compared::Comparison> comparison = prepare_seeds(options, "");
+  if (!comparison) {
+    Error error = comparison.error();
+    error.where = where + ": " + error.where;
+    return error;
+  }
+  if (comparison->scales.size() != 1) return wrong(where, "it has several SLO scales", "one --slo-scale");
+  return SearchedWorkload{name, flags, std::move(options), *std::move(comparison)};
+}
+
+Expected<SearchedSet> read_set(const NumbersPlan& plan, const json& file, const char* name) {
+  const std::string expected = R"({"seeds": "1..4", "workloads": ["a name", ...]})";
+  if (!file.contains(name) || !file[name].is_object())
+    return wrong(plan.path, std::string{name} + " is missing", expected);
+  const JsonFields fields(file[name], plan.path + ": " + name);
+  if (Status known = fields.only({"seeds", "workloads"}); !known) return known.error();
+  const Expected<std::string> text = fields.text("seeds", "seeds such as \"1..4\"");
+  if (!text) return text.error();
+  Expected<std::vector<std::uint64_t>> seeds = parse_seeds(*text);
+  if (!seeds) return wrong(fields.where(), "seeds is '" + excerpt(*text) + "'", seeds.error().expected);
+  SearchedSet set{*std::move(seeds), {}};
+  const json& names = file[name].value("workloads", json());
+  if (!names.is_array() || names.empty()) return wrong(fields.where(), "workloads is missing", expected);
+  for (const json& one : names) {
+    const std::string of = one.is_string() ? one.get<std::string>() : one.dump();
+    const json& flags = file["workloads"].contains(of) ? file["workloads"][of] : json();
+    if (!flags.is_string())
+      return wrong(fields.where(), "there is no workload '" + excerpt(of) + "'", "a name from \"workloads\"");
+    Expected<SearchedWorkload> workload = read_workload(plan, of, flags.get<std::string>(), set.seeds);
+    if (!workload) return workload.error();
+    set.workloads.push_back(*std::move(workload));
+  }
+  return set;
+}
+
+/// A setting that was chosen on a run is not tested by the same run.
+Status check_apart(const NumbersPlan& plan) {
+  for (const SearchedWorkload& train : plan.train.workloads)
+    for (const SearchedWorkload& test : plan.test.workloads)
+      for (const std::uint64_t seed : plan.train.seeds)
+        if (train.flags == test.flags &&
+            std::find(plan.test.seeds.begin(), plan.test.seeds.end(), seed) != plan.test.seeds.end())
+          return wrong(plan.path, fmt::format("{} has seed {} in both sets", test.name, seed),
+                       "test seeds that no train workload has");
+  return {};
+}
+
+} // namespace
+
+Expected<NumbersPlan> read_numbers_plan(const std::string& path) {
+  const Expected<json> file = read_json_object(path);
+  if (!file) return file.error();
+  const JsonFields fields(*file, path);
+  if (Status known =
+          fields.only({"about", "system", "deposit", "numbers", "settings", "seed", "workloads", "train", "test"});
+      !known)
+    return known.error();
+  NumbersPlan plan;
+  plan.path = path;
+  const Expected<std::string> system = fields.text("system", "a system's name");
+  if (!system) return system.error();
+  const Expected<std::vector<const compared::System*>> found = compared::chosen_systems(*system);
+  if (!found || found->size() != 1 || found->front()->numbers == nullptr)
+    return wrong(path, "system is '" + excerpt(*system) + "'", "one simulated system");
+  plan.system_name = *system;
+  plan.system = found->front();
+  if (fields.has("deposit")) {
+    const Expected<bool> deposit = fields.flag("deposit");
+    if (!deposit) return deposit.error();
+    plan.deposit = *deposit;
+  }
+  const Expected<std::int64_t> settings = fields.whole("settings", 1, 100'000);
+  if (!settings) return settings.error();
+  plan.settings = *settings;
+  if (fields.has("seed")) {
+    const Expected<std::int64_t> seed = fields.whole("seed", 0, INT64_MAX);
+    if (!seed) return seed.error();
+    plan.seed = static_cast<std::uint64_t>(*seed);
+  }
+  for (const char* name : {"numbers", "workloads"})
+    if (!file->contains(name) || !(*file)[name].is_object() || (*file)[name].empty())
+      return fields.missing(name, name == std::string{"numbers"} ? R"({"Policy.number": [least, most]})"
+                                                                 : R"({"a name": "flags of sluice-compare"})");
+  for (const auto& [name, range] : (*file)["numbers"].items()) {
+    Expected<SearchedNumber> number = read_number(path, name, range, *plan.system);
+    if (!number) return number.error();
+    plan.numbers.push_back(*std::move(number));
+  }
+  for (const auto& [name, set] : {std::pair{"train", &plan.train}, std::pair{"test", &plan.test}}) {
+    Expected<SearchedSet> read = read_set(plan, *file, name);
+    if (!read) return read.error();
+    *set = *std::move(read);
+  }
+  if (Status apart = check_apart(plan); !apart) return apart.error();
+  return plan;
+}
+
+std::vector<std::vector<double>> NumbersPlan::drawn() const {
+  Random random{seed};
+  std::vector<std::vector<double>> all(1);
+  for (const SearchedNumber& number : numbers) all.front().push_back(number.of.value);
+  for (std::int64_t i = 0; i < settings; ++i) {
+    std::vector<double> values;
+    for (const SearchedNumber& number : numbers) {
+      const double at = random.uniform();
+      const double value = number.least > 0 ? number.least * std::pow(number.most / number.least, at)
+                                            : number.least + (number.most - number.least) * at;
+      // Three digits, so that a setting can be typed as it was run.
+      const double scale = std::pow(10, std::floor(std::log10(std::max(std::abs(value), 1e-9))) - 2);
+      const double rounded = number.of.whole ? std::round(value) : std::round(value / scale) * scale;
+      values.push_back(std::clamp(rounded, number.least, number.most));
+    }
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+} // namespace explored
