@@ -134,13 +134,13 @@ struct Numbers {
 ///     static constexpr auto parts = NumberedParts{&WorthJoining::few, &WorthJoining::many};
 template <class... Each>
 struct NumberedParts {
-  std::tuple<Each...> each;
+  detail::Sequence<Each...> each;
 
   constexpr explicit NumberedParts(Each... parts) : each(parts...) {}
   /// Calls `visit(part)` for each part of `policy`.
   template <class P, class Visit>
   constexpr void for_each(P& policy, Visit&& visit) const {
-    std::apply([&](const Each&... part) { (visit(policy.*part), ...); }, each);
+    each.for_each([&](const auto& part) { visit(policy.*part); });
   }
 };
 
