@@ -230,13 +230,15 @@ TEST_CASE("import: a device's share of several, and its all-reduces in a graph" 
               {gpu + "all_reduce,custom_graph,bfloat16,2,128,0.004,vllm_graph",
                gpu + "all_reduce,custom_eager,bfloat16,2,128,0.020,vllm_eager",
                gpu + "all_reduce,custom_graph,bfloat16,4,128,0.006,vllm_graph",
+               gpu + "all_reduce,custom_graph,bfloat16,2,134217728,0.6,vllm_graph",
                gpu + "all_reduce,custom_graph,bfloat16,2,512,0.005,vllm_graph"}});
   const auto files = inputs.import("--devices 2");
   CHECK(files.count("tp1/dense.csv") == 0);
   CHECK(has(files.at("tp2/dense.csv"), "qkv_proj,64,128.0000\n")); // half of the heads: 64 columns
   CHECK(has(files.at("tp2/attention.csv"), "0,0,1,1,9.0000\n"));
-  CHECK(files.at("tp2/all_reduce.csv") == "bytes,time_us\n256,4.0000\n1024,5.0000\n"); // elements of two bytes
-  CHECK(has(files.at("meta.yaml"), "custom_allreduce_perf.csv (VLLM 1.0, 2 rows)"));
+  CHECK(files.at("tp2/all_reduce.csv") ==
+        "bytes,time_us\n256,4.0000\n1024,5.0000\n268435456,600.0000\n"); // elements of two bytes
+  CHECK(has(files.at("meta.yaml"), "custom_allreduce_perf.csv (VLLM 1.0, 3 rows)"));
   check_refused("sluice-validate", inputs.flags() + "--devices 3", "do not divide among 3 devices");
 }
 

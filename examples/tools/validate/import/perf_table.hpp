@@ -97,8 +97,8 @@ class PerfTable {
         const std::string& cell = cells_[column];
         std::int64_t number = -1;
         const auto [end, failed] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-        if (failed != std::errc{} || end != cell.data() + cell.size() || number < 0 || number > 100'000'000)
-          return wrong("a size is '" + excerpt(cell) + "'", "a whole number from 0 to 100000000");
+        if (failed != std::errc{} || end != cell.data() + cell.size() || number < 0 || number > most_size)
+          return wrong("a size is '" + excerpt(cell) + "'", "a whole number from 0 to " + std::to_string(most_size));
         numbers_.push_back(number);
       }
       const std::string& cell = cells_[latency_];
@@ -126,6 +126,8 @@ class PerfTable {
   }
 
  private:
+  static constexpr std::int64_t most_size = std::int64_t{1} << 40; // messages have hundreds of millions of elements
+
   explicit PerfTable(sluice::CsvRecords records) : records_(std::move(records)) {}
 
   sluice::CsvRecords records_;
