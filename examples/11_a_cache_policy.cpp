@@ -44,9 +44,6 @@ struct ReturningChats {
     return {static_cast<double>(row.spec.turn)};
   }
 };
-}
-}
-;
 
 static_assert(explain<ReturningChats>());
 
