@@ -47,7 +47,8 @@ struct BasicHiCacheRule : BasicWriteThrough<W> {
     this->patience_per_token = Seconds{0.25 / 1024};
   }
 };
-using HiCacheRule = BasicHiCacheRule<Writes::behind>;
+struct HiCacheRule : BasicHiCacheRule<Writes::behind> {};
+struct HiCacheBackRule : BasicHiCacheRule<Writes::evicted> {};
 
 /// NVIDIA Dynamo's KVBM: every block goes to the host, and from there to the disk when it is used a second time.
 /// Requests wait for what they load.
@@ -73,7 +74,7 @@ using Lmcache = With<VllmPrefixCaching, LmcacheRule>;
 /// The same scheduler with HiCache's host memory: all differ in the tiers only.
 using HiCache = With<VllmPrefixCaching, HiCacheRule>;
 /// HiCache that writes what the device overwrites.
-using HiCacheBack = With<VllmPrefixCaching, BasicHiCacheRule<Writes::evicted>>;
+using HiCacheBack = With<VllmPrefixCaching, HiCacheBackRule>;
 /// HiCache that loads only what is faster to load than to compute, as proposed for vLLM (vllm#35343).
 using HiCacheIfFaster = With<VllmPrefixCaching, IfFaster<HiCacheRule>>;
 /// The same scheduler with KVBM's tiers.
