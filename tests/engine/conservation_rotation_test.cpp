@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation for engines whose admission rotates, ranks or looks ahead, on small hosts too.
 #include "sluice/engine/systems/by_length.hpp"
+#include "sluice/engine/systems/fastserve.hpp"
 #include "sluice/engine/systems/future_memory.hpp"
+#include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/static_offloading.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
@@ -39,6 +41,15 @@ struct CopiesAndStates : HiddenStates {
   LayerBlocks copy_ahead(const View& /*view*/, LayerBlocks idle) const { return idle; }
 };
 using CopyingHidden = Engine<Restless, CopiesAndStates, EveryStep>;
+
+/// Quanta of an iteration, so that in a trial requests change levels all the time.
+struct ShortQuanta : SkipJoinMlfq {
+  ShortQuanta() {
+    quantum = Seconds{1e-3};
+    starvation = Seconds{0.05};
+  }
+};
+using Impatient = With<FastServe, ShortQuanta>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
 
 SLUICE_CONSERVES(SuperInfer)
@@ -53,6 +64,9 @@ SLUICE_CONSERVES(SwappedFirst)
 SLUICE_CONSERVES(SjfOracle)
 SLUICE_CONSERVES(LengthRanked)
 SLUICE_CONSERVES(FutureMemory)
+SLUICE_CONSERVES(FastServe)
+SLUICE_CONSERVES(Scorpio)
+SLUICE_CONSERVES(Impatient)
 
 // Rotation needs a host that holds the rotated-out requests and the offloaded layers of the rotated-in ones. On a host
 // for two of three requests, a joining request drops the KV of the one that left, which drops the other's KV when it
