@@ -79,7 +79,7 @@ class LtMatmul {
     const auto size = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = call.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    const std::array<cublasStatus_t, 6> said{
+    const std::array<cublasStatus_t, 7> said{
         cublasLtMatmulDescInit(&made.operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
         cublasLtMatmulDescSetAttribute(&made.operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),

@@ -122,9 +122,11 @@ const std::vector<WaitKind>& wait_kinds() {
        [](const StreamWait& w) { return w.waits == to_host && w.content == Content::host && w.used_by == to_device; },
        to_device, 16,
        [](Script& s) {
-         const Slot a = s.join(upper_on_host), b = s.join();
+         const Slot a = s.join(upper_on_host), b = s.join(), other = s.join(upper_on_host);
          s.step({a});
          s.step({b});
+         s.step({other}); // its place on the host is the last before the first comes again
+         s.leave(other);
          s.hold(a, {});
          s.hold(b, upper_on_host);
          s.step({a}); // layer 1 of `a` is fetched to stay, and layer 1 of `b` moves to its place on the host

@@ -43,6 +43,8 @@ class BlockUses {
     Ticket writer;
     std::array<std::uint64_t, stream_count> readers{}; ///< by stream, since the last write
     std::int32_t table = no_table;                     ///< whose uses are these blocks' too, since the last write
+
+    friend bool operator==(const Uses&, const Uses&) = default;
   };
 
   explicit BlockUses(std::size_t blocks = 0) : size_(blocks), begins_(blocks), record_(blocks), records_(1) {
@@ -74,12 +76,20 @@ class BlockUses {
     if (range.count == 0) return;
     cut(range.first);
     cut(range.end());
+    const Uses* before = nullptr;
     for (std::size_t block = range.first; block < range.end(); block = next(block, range.end())) {
       Uses& uses = records_[record_[block]];
       if (table == no_table)
         uses.readers[static_cast<std::size_t>(ticket.stream)] = ticket.number;
       else
         uses.table = table;
+      // Copies begin at other blocks in every step; without this each block would have a record of its own in the end.
+      if (before != nullptr && uses == *before) {
+        free_.push_back(record_[block]);
+        begins_.assign({block, 1}, false);
+      } else {
+        before = &uses;
+      }
     }
   }
   void wrote(const BlockRange& range, const Ticket& ticket, std::int32_t table) {

@@ -35,8 +35,8 @@ Status OnGpu::prepare() {
 }
 template <Kernel K>
 Status OnGpu::launch(const typename K::Params& params, CUstream_st* stream) {
-  if constexpr (std::is_same_v<K, GatherSegments>) // the runner's own kernels have a list in memory
-    if (params.segments == nullptr && params.from == nullptr) testing::emulated_runtime().gathered += params.count;
+  if constexpr (std::is_same_v<K, GatherSegments>) // the runner's own copies have a list in memory, or are one segment
+    if (params.segments == nullptr && params.count > 1) testing::emulated_runtime().gathered += params.count;
   const Grid grid = K::grid(params);
   if (grid.x > 0 && grid.y > 0) testing::runtime_device().launch<K>(testing::stream_number(stream), grid, params);
   return {};
