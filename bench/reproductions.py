@@ -18,7 +18,8 @@ import textwrap
 
 root = pathlib.Path(__file__).resolve().parent.parent
 summary = root / "docs/reproductions.md"
-papers = {"orbitflow": "OrbitFlow", "select-n": "Select-N", "ellm": "eLLM", "superinfer": "SuperInfer", "mirage": "MIRAGE"}
+papers = {"orbitflow": "OrbitFlow", "select-n": "Select-N", "ellm": "eLLM", "superinfer": "SuperInfer", "mirage": "MIRAGE",
+          "agents": "Continuum"}
 variants = ["orbitflow --transfer deadline-pool"]
 
 

@@ -145,6 +145,8 @@ SYSTEMS = [
     "LengthRanked",
     "SjfOracle",
     "WaitingFirst",
+    "FastServe",
+    "Scorpio",
     "VllmSwapSized",
     "VllmRecomputeSized",
     "OrbitFlowRequestWise",

@@ -43,7 +43,7 @@ std::vector<Preset> tiers_presets() {
                      {"--kv-blocks", "54250"},
                      {"--host-memory", "400GB"},
                      {"--batch", "256"},
-                     {"--batch-tokens", "8192"},
+                     {"--max-batch-tokens", "8192"},
                      {"--slo-tbt", "0.1"},
                      {"--slo-scale", "1"},
                      {"--deposit", "off"},
