@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptProblem: its rows hold for what a real engine does; a cost model's floor is below its steps.
+// KeptProblem: its columns and rows; a cost model's floor is below its steps. bench/bound_worlds.py compares engines.
 #include "sluice/bound/kept_problem.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/model/device/named.hpp"

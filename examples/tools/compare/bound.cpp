@@ -17,7 +17,7 @@ namespace compared {
 
 using namespace sluice;
 
-Status check_bound(const Comparison& comparison, std::span<const RequestSpec> requests) {
+Status check_bound(const Comparison& comparison, std::span<const RequestSpec> requests, bool have_content) {
   constexpr std::size_t most = 2000;
   if (!can_bound())
     return flag_error("--bound", "this build cannot solve it: CBC was missing",
@@ -31,9 +31,10 @@ Status check_bound(const Comparison& comparison, std::span<const RequestSpec> re
   if (requests.size() > most)
     return flag_error("--bound", fmt::format("there are {} requests, and it would take hours", requests.size()),
                       fmt::format("--limit with at most {}", most));
-  if (std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.session != 0; }))
-    return flag_error("--bound", "requests of a session share prompts, whose KV may be found",
-                      "a workload without sessions");
+  if (have_content ||
+      std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.session != 0; }))
+    return flag_error("--bound", "the workload says what its prompts share, whose KV may be found",
+                      "a workload without sessions and without content");
   return {};
 }
 

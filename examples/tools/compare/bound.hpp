@@ -14,7 +14,8 @@ namespace compared {
 
 /// Checks `--bound` before anything runs: whether this build can solve it, and whether the bound is one of this
 /// machine and these requests.
-sluice::Status check_bound(const Comparison& comparison, std::span<const sluice::RequestSpec> requests);
+sluice::Status check_bound(const Comparison& comparison, std::span<const sluice::RequestSpec> requests,
+                           bool have_content);
 
 /// Computes the bounds of every SLO scale, and sets them in the report and in its rows.
 void add_bounds(const Comparison& comparison, sluice::ComparisonReport& report);

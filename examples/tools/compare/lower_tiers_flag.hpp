@@ -30,7 +30,8 @@ inline std::optional<LowerTier> read_lower_tier(std::string_view text) {
   const std::string_view latency = text.substr(latency_at + 1);
   double us = 0;
   const auto [stopped, wrong] = std::from_chars(latency.data(), latency.data() + latency.size(), us);
-  if (wrong != std::errc{} || std::string_view(stopped, latency.data() + latency.size()) != "us" || !(us >= 0))
+  if (wrong != std::errc{} || std::string_view(stopped, latency.data() + latency.size()) != "us" ||
+      !(us >= 0 && us <= 1e9))
     return std::nullopt;
   tier.latency_s = us * 1e-6;
   return tier;

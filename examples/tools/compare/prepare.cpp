@@ -669,8 +669,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                                        : blocks_for(sum.longest, limits.block_tokens) *
                                              std::min<std::int64_t>(limits.batch, sum.requests);
 
-  if (options.bound)
-    if (Status checked = check_bound(c, *requests); !checked) return checked.error();
+  if (options.bound) {
+    Expected<Requests> reader = open->requests(Slo{});
+    if (!reader) return reader.error();
+    std::vector<RequestSpec> all;
+    std::vector<std::vector<ContentPiece>> contents; // empty if the workload has none
+    if (Status read = read_all_with_content(*reader, all, contents); !read) return read.error();
+    if (Status checked = check_bound(c, all, !contents.empty()); !checked) return checked.error();
+  }
 
   WorkloadReport& w = c.workload;
   w.trace = trace->workload().name;

@@ -14,11 +14,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace explored {
@@ -91,9 +93,16 @@ class RunJournal {
       whole += line + "\n";
     }
     if (whole.empty()) whole = json{{"made_by", made_by().line()}}.dump() + "\n";
-    journal.out_.open(journal.path_, std::ios::binary | std::ios::trunc);
-    journal.out_ << whole << std::flush;
-    if (!journal.out_)
+    // Written anew beside the old file, which a kill or a full disk must not lose.
+    const std::string anew = journal.path_ + ".new";
+    std::ofstream(anew, std::ios::binary | std::ios::trunc) << whole;
+    std::error_code wrong;
+    if (std::filesystem::file_size(anew, wrong) == whole.size() && !wrong)
+      std::filesystem::rename(anew, journal.path_, wrong);
+    else
+      wrong = std::make_error_code(std::errc::io_error);
+    journal.out_.open(journal.path_, std::ios::binary | std::ios::app);
+    if (wrong || !journal.out_)
       return Error{ErrorCode::bad_input, journal.path_, "it cannot be written", "a folder that can be written to"};
     journal.loaded_ = journal.runs_.size();
     return journal;

@@ -44,10 +44,9 @@ struct BoundRow {
 /// first token can be in time; it is 1 if the request keeps its SLO and its first token comes in that part.
 ///
 ///  - One part per request at most.
-///  - *Intervals*: in [s, t] fit the parts of kept requests' work that can lie nowhere else. Work is the request's
-///  share
-///    of the iterations that it takes part in: of their fixed time by its share of the batch, or of the memory, by
-///    functions that add up to at most 1 over any batch (dual feasible functions, for indivisible requests).
+///  - *Intervals*: in [s, t] fit the parts of kept requests' work that can lie nowhere else. A request's work is its
+///    share of its iterations. It shares their fixed time by its part of the batch, or of the memory, by functions that
+///    add up to at most 1 over any batch (dual feasible functions, for indivisible requests).
 ///  - *Memory*, without the link: requests that surely hold KV at one moment fit into the device.
 ///  - *Places*, without pauses: requests that have begun and surely not ended are at most one batch.
 ///

@@ -143,8 +143,8 @@ TEST_CASE("two engines with one pool: what one has computed, the other loads ove
     CHECK(first.pool == 0);
     CHECK(second.device == 0);
     CHECK(second.pool == (shares ? 496 : 0));
-    CHECK(&node->template engine<0>().tiers().store() == // one store or two
-          (shares ? &node->template engine<1>().tiers().store() : &node->template engine<0>().tiers().store()));
+    const bool one_store = &node->template engine<0>().tiers().store() == &node->template engine<1>().tiers().store();
+    CHECK(one_store == shares);
     const RequestRecord& loaded = node->template engine<1>().template observed<Summary>().requests.front();
     if (shares) CHECK(loaded.ttft().count() > 31 * 4 * 4096 / 1e6);
   }

@@ -315,7 +315,8 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
     bundle.meta.push_back(fmt::format("prompts_beyond_peak: {} left out", attention.beyond()));
   }
   std::error_code ignored;
-  if (options.devices > 1 && std::filesystem::exists(tables / "custom_allreduce_perf.csv", ignored)) {
+  if (options.base.empty() && options.devices > 1 &&
+      std::filesystem::exists(tables / "custom_allreduce_perf.csv", ignored)) {
     // "vLLM_custom_graph", "vLLM_nccl_graph": captured in a graph, as a server replays it.
     Expected<PerfTable> reduce = PerfTable::open(
         tables, "custom_allreduce_perf",

@@ -112,7 +112,7 @@ class PerfTable {
 
   [[nodiscard]] std::int64_t number(std::size_t i) const { return numbers_[i]; }
   [[nodiscard]] double microseconds() const { return milliseconds_ * 1e3; }
-  /// The cell of a wanted or another column of the last row.
+  /// The GPU that the first row names.
   [[nodiscard]] const std::string& device() const { return device_; }
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// "gemm_perf.csv (VLLM 0.24.0, 321 rows)".

@@ -33,6 +33,7 @@ namespace detail {
 struct SolvedBound {
   std::vector<double> values;
   double best = 0, possible = 0;
+  bool proven = false; ///< `best` is the optimum
   std::int64_t nodes = 0;
 };
 
@@ -70,8 +71,11 @@ inline SolvedBound solve_by_cbc(std::size_t columns, std::span<const BoundRow> r
   SolvedBound solved;
   const double* const found = Cbc_getColSolution(model);
   if (found != nullptr) solved.values.assign(found, found + columns);
-  solved.best = -Cbc_getObjValue(model);
-  solved.possible = whole ? -Cbc_getBestPossibleObjValue(model) : solved.best;
+  // Values are shares of requests. Without a solution CBC's are 1e50.
+  const auto counted = [&](double value) { return std::clamp(value, 0.0, static_cast<double>(columns)); };
+  solved.proven = Cbc_isProvenOptimal(model) != 0;
+  solved.best = counted(-Cbc_getObjValue(model));
+  solved.possible = whole ? counted(-Cbc_getBestPossibleObjValue(model)) : solved.best;
   solved.nodes = whole ? Cbc_getNodeCount(model) : 0;
   Cbc_deleteModel(model);
   return solved;
@@ -80,7 +84,8 @@ inline SolvedBound solve_by_cbc(std::size_t columns, std::span<const BoundRow> r
 } // namespace detail
 
 /// Solves the linear relaxation, adding the rows that each solution violates until none does, and then the program with
-/// whole requests, of at most `nodes` nodes. Whatever ends first, the answer is a bound; CBC's own proven one.
+/// whole requests, of at most `nodes` nodes. The answer is a bound even if rounds or nodes run out: a relaxation counts
+/// only if CBC has proven its optimum, and at the end CBC's proven bound counts.
 [[nodiscard]] inline KeptBound most_kept(const KeptProblem& problem, int nodes = 2000) {
   constexpr int rounds = 40;
   const std::size_t columns = problem.columns().size();
@@ -99,7 +104,7 @@ inline SolvedBound solve_by_cbc(std::size_t columns, std::span<const BoundRow> r
     if (more.empty() && round > 0) break;
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     const detail::SolvedBound solved = detail::solve_by_cbc(columns, rows, false, 0);
-    if (solved.values.empty()) break;
+    if (!solved.proven || solved.values.empty()) break;
     values = solved.values;
     relaxed = solved.best;
   }

@@ -23,9 +23,8 @@ namespace sluice {
 ///  - *TTFT guard*: newcomers join by the deadline of their first token. One whose prompt would end after its deadline
 ///    is unattainable; it joins only when no other waits. (SCORPIO rejects it. Here a queue cannot refuse a request
 ///    that it has accepted.)
-///  - *TPOT guard, admission*: a request counts as tightest TPOT / its TPOT of a place, the share of the iterations
-///  that
-///    it takes part in. A newcomer joins if the predicted iteration of that *virtual batch* keeps the tightest TPOT.
+///  - *TPOT guard, admission*: a request counts as tightest TPOT / its TPOT of a place, its share of the iterations. A
+///    newcomer joins if the predicted iteration of that *virtual batch* keeps the tightest TPOT.
 ///  - *TPOT guard, credits*: each iteration gives every decoding request that share of credit, and the requests with a
 ///    whole one take part in it. The others keep their memory and sit out.
 struct LeastDeadlineFirst {
@@ -68,7 +67,7 @@ struct LeastDeadlineFirst {
     Builder claims(view, proposal);
     keep_running(view, state, batch.tightest, claims, proposal);
     for (const Slot slot : view.preempted)
-      if (view.row(slot).may_return && !join(view, slot, estimate, batch, claims)) return;
+      if (view.row(slot).may_return && !join(view, slot, estimate, proposal.claims, batch, claims)) return;
     state.behind.clear();
     double prompts_s = 0; // of the newcomers that go first
     for (const Entry& next : state.queue) {
@@ -80,11 +79,11 @@ struct LeastDeadlineFirst {
         if (state.behind.size() >= static_cast<std::size_t>(view.limits.batch)) break;
         continue;
       }
-      if (!join(view, next.slot, estimate, batch, claims)) return;
+      if (!join(view, next.slot, estimate, proposal.claims, batch, claims)) return;
       prompts_s = ends - view.now.count();
     }
     for (const Slot slot : state.behind)
-      if (!join(view, slot, estimate, batch, claims)) return;
+      if (!join(view, slot, estimate, proposal.claims, batch, claims)) return;
   }
   void settle(const View& /*view*/, std::span<Claim> /*accepted*/) const {}
 
@@ -139,15 +138,15 @@ struct LeastDeadlineFirst {
     return estimate.step(work).count();
   }
   /// Claims a place for a request if the virtual batch with it keeps the tightest TPOT, or if nobody runs.
-  bool join(const View& view, Slot slot, const Estimate& estimate, Virtual& batch, Builder& claims) const {
+  /// `claimed`: all that run or have joined.
+  bool join(const View& view, Slot slot, const Estimate& estimate, std::span<const Claim> claimed, Virtual& batch,
+            Builder& claims) const {
     const RequestRow& row = view.row(slot);
     Virtual with = batch;
-    if (tpot(row) < with.tightest && with.places > 0) { // all shares shrink
-      const double less = std::isinf(with.tightest) ? 1.0 : tpot(row) / with.tightest;
-      with.places *= less;
-      with.context *= less;
+    if (tpot(row) < with.tightest) { // all shares shrink
+      with = {.tightest = tpot(row)};
+      for (const Claim& claim : claimed) with.add(*this, view.row(claim.slot));
     }
-    with.tightest = std::min(with.tightest, tpot(row));
     with.add(*this, row);
     Work work;
     work.decodes = work.samples = static_cast<std::int64_t>(std::ceil(with.places));

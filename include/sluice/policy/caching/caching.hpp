@@ -126,10 +126,9 @@ template <class P>
 ///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
 ///     The answer depends on nothing but the arguments. One load serves all: a second request that would load the same
 ///     blocks waits for the first one's load, and finds them on the device.
-///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Blocks
-///  that
-///     are pinned then take room of the device until their time is over, the session's next request joins, or running
-///     requests need the room: pins are given up before a request is preempted, and before nothing could run.
+///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Pinned
+///     blocks take room of the device until their time is over, the session's next request joins, or running requests
+///     need the room: pins are given up before a request is preempted, and before nothing could run.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
 /// with a tier needs.

@@ -15,8 +15,10 @@ struct IfFaster : Base {
   template <class Cost>
   Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& cost) const {
     Reuse reuse = Base::reuse(view, row, found, cost);
-    const Seconds computed = compute_time_of(view, cost, reuse.tokens, found.device);
-    if (!(load_time(view, cost, reuse.tokens) < computed)) reuse.tokens = Tokens{0};
+    // Fetched tokens cross the link too. A fetch that a load does not follow would be waited for in vain.
+    const Tokens loaded = reuse.tokens + reuse.fetched;
+    if (!(load_time(view, cost, loaded) < compute_time_of(view, cost, loaded, found.device)))
+      reuse.tokens = reuse.fetched = Tokens{0};
     return reuse;
   }
 };
