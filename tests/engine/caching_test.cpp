@@ -440,9 +440,11 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
     const auto check = [&]<class E>(std::type_identity<E>) {
       const auto text = "sessions:rate=2,sessions=12,turns=uniform(1,5),systems=2,system=40,first=uniform(50,200),"
                         "growth=uniform(20,90),output=uniform(1,40),user=lognormal(2,1),longest=600";
-      E engine =
-          engine_of<E>(static_cast<std::int64_t>(45 + random.below(60)), static_cast<std::int64_t>(random.below(300)),
-                       with_rate(1e5 * std::pow(10, random.below(3))), lower_tiers(random));
+      // Drawn one after the other: compilers evaluate arguments in different orders.
+      const auto device = static_cast<std::int64_t>(45 + random.below(60));
+      const auto host = static_cast<std::int64_t>(random.below(300));
+      const double rate = 1e5 * std::pow(10, random.below(3));
+      E engine = engine_of<E>(device, host, with_rate(rate), lower_tiers(random));
       SessionGenerator sessions{*parse_sessions(text), seed}, again{*parse_sessions(text), seed};
       const std::vector<RequestSpec> all = *read_all(sessions);
       REQUIRE(simulate(engine, again));

