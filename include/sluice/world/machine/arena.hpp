@@ -143,7 +143,8 @@ class Arena {
       for (BlockTable& table : sequence.tables)
         for (const BlockRun& run : table.runs())
           for (std::int32_t i = 0; run.on_device() && i < run.count; ++i)
-            holders_[static_cast<std::size_t>(run.device + i)] = {&table, run.first + i, &sequence};
+            holders_[static_cast<std::size_t>(run.device) + static_cast<std::size_t>(i)] = {&table, run.first + i,
+                                                                                            &sequence};
     });
   }
   /// Moves all weights to the end of the arena: after plans that streamed other shares, the gaps between weights are
