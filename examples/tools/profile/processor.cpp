@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures this machine's processor.
-#include "sluice/model/decoder/measure_decoder.hpp"
+#include "sluice/world/cpu/decoder_timer.hpp"
 #include "sluice/world/local/memory.hpp"
 
 #include "profile/subject.hpp"
@@ -17,12 +17,12 @@ namespace {
 
 class Processor final : public Subject {
  public:
-  Processor(ModelWeights weights, int threads, double link)
+  Processor(ModelWeights weights, int threads, double link, VirtualMemory memory)
       : weights_(std::move(weights)),
         threads_(threads),
         link_(link),
         decoder_(running::make_decoder(weights_, block_tokens, threads)),
-        timer_(weights_, *decoder_, block_tokens) {}
+        timer_(weights_, *decoder_, block_tokens, std::move(memory)) {}
 
   [[nodiscard]] std::string name() const override {
     return fmt::format("this machine, {} thread{}", threads_, threads_ == 1 ? "" : "s");
@@ -54,8 +54,10 @@ class Processor final : public Subject {
 
 } // namespace
 
-std::unique_ptr<Subject> measure_processor(ModelWeights weights, int threads, double link) {
-  return std::make_unique<Processor>(std::move(weights), threads, link);
+Expected<std::unique_ptr<Subject>> measure_processor(ModelWeights weights, int threads, double link) {
+  Expected<VirtualMemory> memory = DecoderTimer::reserve(weights);
+  if (!memory) return memory.error();
+  return std::unique_ptr<Subject>{std::make_unique<Processor>(std::move(weights), threads, link, *std::move(memory))};
 }
 
 } // namespace profiled

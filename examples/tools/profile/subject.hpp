@@ -62,8 +62,8 @@ class Subject {
 };
 
 /// This machine's processor, with the decoder of sluice-run. `link`: limit of the copy engine in bytes per second; 0:
-/// no limit.
-std::unique_ptr<Subject> measure_processor(sluice::ModelWeights weights, int threads, double link);
+/// no limit. Errors: too little memory for a second image of the timed weights.
+sluice::Expected<std::unique_ptr<Subject>> measure_processor(sluice::ModelWeights weights, int threads, double link);
 
 /// Errors: this program has no CUDA, there is no driver, there is no GPU. Checked before a model is read, which takes
 /// long.

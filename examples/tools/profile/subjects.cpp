@@ -64,14 +64,11 @@ Status measure(const MeasureOptions& options) {
   if (!model) return model.error();
   Expected<Bundle> bundle = Bundle::open(options.out);
   if (!bundle) return bundle.error();
-  if (!options.cuda) {
-    const std::unique_ptr<Subject> subject =
-        measure_processor(std::move(model->weights), options.threads, options.link);
-    return measure(options, *subject, model->config, *bundle);
-  }
-  const Expected<std::unique_ptr<Subject>> subject = measure_gpu(model->weights, options.products);
+  const Expected<std::unique_ptr<Subject>> subject =
+      options.cuda ? measure_gpu(model->weights, options.products)
+                   : measure_processor(std::move(model->weights), options.threads, options.link);
   if (!subject) return subject.error();
-  model->weights = {}; // the GPU uses pinned copies
+  model->weights = {}; // the subject has its own
   return measure(options, **subject, model->config, *bundle);
 }
 

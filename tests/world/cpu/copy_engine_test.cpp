@@ -214,6 +214,22 @@ TEST_CASE("each direction keeps the order of its source, and a single lane takes
   }
 }
 
+TEST_CASE("a copy takes the link's time from when it could begin, however long the link was idle before") {
+  constexpr std::size_t size = 1 << 20;
+  constexpr double rate = 1e9;
+  Memories memories{size};
+  for (const bool each_way : {false, true}) {
+    Queues queues;
+    CopyEngine<Queues> engine{queues, {rate, rate, each_way, 0}};
+    const CopySince since = std::chrono::steady_clock::now() + std::chrono::milliseconds{5};
+    queues.push(Way::to_device, {memories.host.data(), memories.device.data(), size, 1, 0, 0, 0, since});
+    engine.wake();
+    queues.drain();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
+    CHECK(took.count() >= 0.99 * size / rate);
+  }
+}
+
 TEST_CASE("no wake-up is lost, whenever work is announced") {
   constexpr std::size_t size = 16;
   for (const bool each_way : {false, true}) {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -113,6 +114,44 @@ TEST_CASE("choosing a copy costs no more for many requests than for few") {
       CHECK(of_many <= 1.5 * of_few);
       CHECK(of_many <= 2);
     }
+}
+
+TEST_CASE("a need is open since the last of the events that it waits for") {
+  using Time = KvNeeds::Time;
+  const auto at = [](int second) { return Time{std::chrono::seconds{second}}; };
+  constexpr int layers = 3;
+  const auto need = [](int position, int previous, bool first) {
+    KvNeed one;
+    one.position = position;
+    one.layer = position % layers;
+    one.previous = previous;
+    one.first = first;
+    one.end = 1;
+    return one;
+  };
+  const auto opened = [&](TransferOrder::Start start) {
+    std::vector<KvNeed> list{need(0, -1, true), need(0, -1, false), need(2, 0, false), need(3, 2, false)};
+    KvNeeds needs{layers};
+    needs.begin(list, 1, start, at(1));
+    IterationProgress progress;
+    for (int layer = 0; layer < layers; ++layer) { // computing at 10, launched at 20, computed at 30 + the layer
+      progress.computing = layer;
+      progress.time = at(10 + layer);
+      needs.reach(progress);
+      progress.launched = layer + 1;
+      progress.time = at(20 + layer);
+      needs.reach(progress);
+      progress.computed = layer + 1;
+      progress.time = at(30 + layer);
+      needs.reach(progress);
+    }
+    std::vector<Time> times;
+    for (std::size_t i = 0; i < needs.size(); ++i) times.push_back(needs.opened_at(i));
+    return times;
+  };
+  CHECK(opened(TransferOrder::Start::room) == std::vector{at(1), at(1), at(1), at(20)});
+  CHECK(opened(TransferOrder::Start::previous_layer_starts) == std::vector{at(1), at(1), at(11), at(20)});
+  CHECK(opened(TransferOrder::Start::previous_own_layer_ends) == std::vector{at(1), at(1), at(30), at(32)});
 }
 
 } // namespace sluice

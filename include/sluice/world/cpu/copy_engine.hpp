@@ -157,7 +157,10 @@ class CopyEngine {
     SLUICE_ASSERT(copy->bytes >= 0 && copy->rows >= 0, "a copy's size");
     Counts& counts = counts_[static_cast<std::size_t>(way)];
     const std::int64_t began = WallClock::now();
-    if (faulty_ || paces_[static_cast<std::size_t>(way)].throttled()) bucket.begin(asked);
+    // A lane whose thread was late makes up for that, but a link without delay would have waited until the copy could
+    // begin.
+    if (faulty_ || paces_[static_cast<std::size_t>(way)].throttled())
+      bucket.begin(std::max<std::int64_t>(asked, copy->since.time_since_epoch().count()));
     bool done = attempt(way, *copy, 0, bucket);
     if (!done) {
       counts.retries.fetch_add(1, std::memory_order_relaxed);

@@ -32,12 +32,13 @@ class CpuMemory {
     };
     if (Status status = reserve_blocks(core.store.device_blocks(), device_); !status) return status;
     if (Status status = reserve_blocks(core.store.host_blocks(), host_); !status) return status;
-    for (int layer = 0; layer < core.layers; ++layer) {
-      Expected<VirtualMemory> home = VirtualMemory::reserve(core.weights.layer_bytes());
-      if (!home) return home.error();
-      home->prefer_huge_pages();
-      homes_.push_back(std::move(*home));
-    }
+    // One range for all layers: in a range for each, a layer of 3 MB has at most one huge page, and that by chance.
+    const auto page = static_cast<std::int64_t>(VirtualMemory::page_size());
+    home_ = (core.weights.layer_bytes().count() + page - 1) / page * page;
+    Expected<VirtualMemory> homes = VirtualMemory::reserve(Bytes{home_ * core.layers});
+    if (!homes) return homes.error();
+    homes->prefer_huge_pages();
+    homes_ = std::move(*homes);
     return {};
   }
 
@@ -52,11 +53,11 @@ class CpuMemory {
       slots_.push_back(std::move(*slot));
     }
     const bool first = kept_.empty(); // nothing was written before the first plan
-    kept_.resize(homes_.size());
+    kept_.resize(static_cast<std::size_t>(core.layers));
     for (int layer = 0; layer < core.layers; ++layer) {
       const Bytes kept{core.weights.kept(layer)};
       const Bytes before = std::exchange(kept_[static_cast<std::size_t>(layer)], kept);
-      if (before > kept) homes_[static_cast<std::size_t>(layer)].decommit(kept, before - kept);
+      if (before > kept) homes_.decommit(Bytes{layer * home_} + kept, before - kept);
     }
     if (first) return {};
     const auto empty = [&](std::size_t at) { return core.store.device().is_free(at); };
@@ -73,7 +74,7 @@ class CpuMemory {
     case DevicePlace::Kind::kv_block:
       return device_.data() + place.index * block_; // neighbours follow
     case DevicePlace::Kind::home:
-      return homes_[static_cast<std::size_t>(place.index)].data();
+      return homes_.data() + place.index * home_;
     case DevicePlace::Kind::slot:
       break;
     }
@@ -87,6 +88,7 @@ class CpuMemory {
     copy.rows = placed.rows;
     copy.from_stride = copy.to_stride = placed.stride;
     copy.tag = placed.tag;
+    copy.since = placed.since;
     if (placed.image != nullptr) {
       copy.from = placed.image;
       copy.to = device;
@@ -100,8 +102,9 @@ class CpuMemory {
 
  private:
   std::int64_t block_ = 0;
-  VirtualMemory device_, host_;      ///< KV
-  std::vector<VirtualMemory> homes_; ///< by layer
+  VirtualMemory device_, host_; ///< KV
+  VirtualMemory homes_;         ///< by layer
+  std::int64_t home_ = 0;       ///< bytes of a layer's home, a multiple of a page
   std::vector<VirtualMemory> slots_;
   std::vector<Bytes> kept_; ///< by layer: bytes that its home keeps under the plan in force
 };

@@ -4,10 +4,14 @@
 
 #include "sluice/core/units.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 namespace sluice {
+
+/// When a copy could have begun at the earliest; `CopySince::min()`: directly after the one before it.
+using CopySince = std::chrono::steady_clock::time_point;
 
 /// `rows` runs of `bytes` each, `from_stride` and `to_stride` bytes apart. Source and destination do not overlap.
 struct Copy {
@@ -17,6 +21,7 @@ struct Copy {
   std::int64_t rows = 1;
   std::int64_t from_stride = 0, to_stride = 0; ///< without meaning if there is one row
   std::uint64_t tag = 0;                       ///< the source's own; a FaultPlan draws by it
+  CopySince since = CopySince::min();
 
   [[nodiscard]] std::int64_t total() const { return bytes * rows; }
 };
@@ -53,6 +58,7 @@ struct PlacedCopy {
   std::int64_t rows = 1;
   std::int64_t stride = 0; ///< without meaning if there is one row
   std::uint64_t tag = 0;   ///< numbers a machine's copies; a FaultPlan draws by it
+  CopySince since = CopySince::min();
 
   [[nodiscard]] std::int64_t total() const { return bytes * rows; }
 };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -45,6 +46,8 @@ struct IterationProgress {
   int launched = 0;   ///< layers that the device has been given
   int computing = -1; ///< the layer that computes now
   int computed = 0;   ///< layers that have been computed, all before it included
+  /// When it came this far; not set where nobody asks when a need was opened.
+  std::chrono::steady_clock::time_point time{};
 };
 
 /// An iteration's needs, first those that come before any other, then by position. A need is *open* from the moment at
@@ -52,13 +55,17 @@ struct IterationProgress {
 /// and open needs are bits of a set: choosing the next copy costs the same for one request and for hundreds.
 class KvNeeds {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   explicit KvNeeds(int layers) : layers_(layers) {
     for (std::vector<std::int32_t>& lists : waiting_) lists.resize(static_cast<std::size_t>(layers) + 1);
+    for (std::vector<Time>& times : reached_) times.resize(static_cast<std::size_t>(layers) + 1);
   }
 
   /// Takes the needs of an iteration, and returns the previous ones' memory. `firsts`: how many come before any other;
   /// the rest is in the order of its positions.
-  void begin(std::vector<KvNeed>& needs, std::size_t firsts, TransferOrder::Start start) {
+  void begin(std::vector<KvNeed>& needs, std::size_t firsts, TransferOrder::Start start, Time now = {}) {
+    begun_ = now;
     needs_.swap(needs);
     firsts_ = firsts;
     start_ = start;
@@ -86,9 +93,20 @@ class KvNeeds {
   }
   /// Opens what waited for this.
   void reach(const IterationProgress& at) {
-    wake(Awaits::launch, at_.launched, at.launched);
-    wake(Awaits::computing, at_.computing + 1, at.computing + 1);
-    wake(Awaits::computed, at_.computed, at.computed);
+    wake(Awaits::launch, at_.launched, at.launched, at.time);
+    wake(Awaits::computing, at_.computing + 1, at.computing + 1, at.time);
+    wake(Awaits::computed, at_.computed, at.computed, at.time);
+  }
+  /// When an open need was opened. A lane that asks later may make up for its own delay, but not for time in which the
+  /// need was not open.
+  [[nodiscard]] Time opened_at(std::size_t i) const {
+    Time opened = begun_;
+    for_each_event(needs_[i], [&](Awaits what, int value) {
+      if (value > 0)
+        opened = std::max(opened, reached_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)]);
+      return true;
+    });
+    return opened;
   }
 
   [[nodiscard]] KvNeed& operator[](std::size_t i) { return needs_[i]; }
@@ -117,21 +135,36 @@ class KvNeeds {
   enum class Awaits : std::uint8_t { launch, computing, computed };
   static constexpr std::size_t word_bits = 64;
 
+  /// Calls `event(what, value)` for each event without which the need cannot start, until one returns false. Returns
+  /// whether all returned true.
+  template <class Event>
+  bool for_each_event(const KvNeed& need, const Event& event) const {
+    if (need.first) return true;
+    // The current token still uses its blocks.
+    if (need.position >= layers_ && !event(Awaits::launch, need.position - layers_ + 1)) return false;
+    if (start_ == TransferOrder::Start::previous_layer_starts && need.position > 0)
+      return event(Awaits::computing, need.position);
+    if (start_ == TransferOrder::Start::previous_own_layer_ends && need.previous >= 0)
+      return event(Awaits::computed, need.previous + 1);
+    return true;
+  }
   /// Opens the need, or lets it wait for the next event without which it cannot start.
   void file(std::size_t i) {
-    const KvNeed& need = needs_[i];
-    if (!need.first) {
-      // The current token still uses its blocks.
-      if (need.position >= layers_ && !await(i, Awaits::launch, need.position - layers_ + 1, at_.launched)) return;
-      if (start_ == TransferOrder::Start::previous_layer_starts && need.position > 0 &&
-          !await(i, Awaits::computing, need.position, at_.computing + 1))
-        return;
-      if (start_ == TransferOrder::Start::previous_own_layer_ends && need.previous >= 0 &&
-          !await(i, Awaits::computed, need.previous + 1, at_.computed))
-        return;
-    }
+    if (!for_each_event(needs_[i], [&](Awaits what, int value) { return await(i, what, value, reached(what)); }))
+      return;
     open_[i / word_bits] |= std::uint64_t{1} << (i % word_bits);
     lowest_ = std::min(lowest_, i / word_bits);
+  }
+  [[nodiscard]] int reached(Awaits what) const {
+    switch (what) {
+    case Awaits::launch:
+      return at_.launched;
+    case Awaits::computing:
+      return at_.computing + 1;
+    case Awaits::computed:
+      return at_.computed;
+    }
+    return 0;
   }
   /// Whether `now` has reached `value`; otherwise the need waits for it, or is never opened in this iteration.
   bool await(std::size_t i, Awaits what, int value, int now) {
@@ -143,7 +176,7 @@ class KvNeeds {
     }
     return false;
   }
-  void wake(Awaits what, int from, int to) {
+  void wake(Awaits what, int from, int to, Time now) {
     if (to <= from) return;
     switch (what) {
     case Awaits::launch:
@@ -157,6 +190,7 @@ class KvNeeds {
       break;
     }
     for (int value = from + 1; value <= to; ++value) {
+      reached_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)] = now;
       std::int32_t& list = waiting_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)];
       for (std::int32_t i = list, next = -1; i >= 0; i = next) {
         next = needs_[static_cast<std::size_t>(i)].waiting;
@@ -174,6 +208,8 @@ class KvNeeds {
   std::vector<std::uint64_t> open_;                  ///< a bit per need
   std::size_t lowest_ = 0;                           ///< no word before it has a bit
   std::array<std::vector<std::int32_t>, 3> waiting_; ///< by what is awaited and its value: the first need of a list
+  std::array<std::vector<Time>, 3> reached_;         ///< by event and its value: when that happened
+  Time begun_{};
   IterationProgress at_;
 };
 

@@ -137,7 +137,7 @@ class LinkSchedule {
   /// have not begun are forgotten.
   void begin(TransferOrder order, std::vector<KvNeed>& needs, std::size_t firsts, std::vector<WeightNeed>& weights) {
     order_ = order;
-    needs_.begin(needs, firsts, order.start);
+    needs_.begin(needs, firsts, order.start, now());
     RingQueue<Flight>& under_way = flights(Way::to_device);
     for (std::size_t i = 0; i < under_way.size(); ++i)
       if (under_way[i].weights) passages_.turn(under_way[i].piece);
@@ -250,7 +250,12 @@ class LinkSchedule {
     if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
   }
 
+  /// A link with threads makes up for their delays, so it is told since when a copy could begin.
+  [[nodiscard]] CopySince now() const {
+    return count_ == CopiesCount::when_ended ? std::chrono::steady_clock::now() : CopySince::min();
+  }
   void reach() {
+    at_.time = now();
     needs_.reach(at_);
     ++version_;
   }
@@ -332,7 +337,9 @@ class LinkSchedule {
     }
     if (chosen == needs_.size()) return std::nullopt;
     turn_ = chosen + 1;
-    return fetch(needs_[chosen], block, flight);
+    std::optional<PlacedCopy> copy = fetch(needs_[chosen], block, flight);
+    if (copy) copy->since = needs_.opened_at(chosen);
+    return copy;
   }
   /// The open need that is served next, and its block; the number of needs if there is nothing to fetch, or no room.
   std::size_t choose(std::int32_t& block) {
