@@ -238,7 +238,16 @@ TEST_CASE("import: a device's share of several, and its all-reduces in a graph" 
   CHECK(has(files.at("tp2/attention.csv"), "0,0,1,1,9.0000\n"));
   CHECK(files.at("tp2/all_reduce.csv") ==
         "bytes,time_us\n256,4.0000\n1024,5.0000\n268435456,600.0000\n"); // elements of two bytes
+  CHECK(has(files.at("meta.yaml"), "tp2_tables: gemm_perf.csv (VLLM 1.0, "));
   CHECK(has(files.at("meta.yaml"), "custom_allreduce_perf.csv (VLLM 1.0, 3 rows)"));
+  // A second import into the same bundle: each keeps its facts.
+  const auto both = inputs.import();
+  for (const char* part : {"tp1/dense.csv", "tp2/dense.csv"}) CHECK(both.count(part) == 1);
+  CHECK(has(both.at("meta.yaml"), "\ntables: gemm_perf.csv (VLLM 1.0, "));
+  CHECK(has(both.at("meta.yaml"), "\ntp2_tables: gemm_perf.csv (VLLM 1.0, "));
+  CHECK(inputs.import() == both);
+  write_text(inputs.out("other") / "meta.yaml", "gpu: Another GPU\n");
+  check_refused("sluice-validate", inputs.flags("other"), "has a bundle of Another GPU; expected a new folder");
   check_refused("sluice-validate", inputs.flags() + "--devices 3", "do not divide among 3 devices");
 }
 

@@ -173,6 +173,7 @@ inline sluice::Status replace_kernels(const AiconfiguratorOptions& options, cons
                                       const Products& products, const std::string& part, const std::string& device,
                                       BundleFiles& bundle) {
   using namespace sluice;
+  const std::string& fact = bundle.fact;
   const auto known = product_kernels(shard);
   std::set<std::string> replaced;
   for (const std::string& kernel : options.kernels) {
@@ -195,7 +196,7 @@ inline sluice::Status replace_kernels(const AiconfiguratorOptions& options, cons
   const auto dense = bundle.texts.find(part + "dense.csv");
   if (failed || dense == bundle.texts.end())
     return Error{ErrorCode::bad_input, "--base", from.string() + " has no dense.csv", "a bundle of kernel times"};
-  std::string kept;
+  std::string kept, extrapolated;
   for (std::size_t line = 0; line < dense->second.size();) {
     const std::size_t end = std::min(dense->second.find('\n', line), dense->second.size());
     const std::string row = dense->second.substr(line, end - line);
@@ -204,14 +205,15 @@ inline sluice::Status replace_kernels(const AiconfiguratorOptions& options, cons
   }
   for (const auto& kernel : known) {
     if (replaced.count(std::string{kernel.name}) == 0) continue;
-    const Expected<Microseconds> times = products.line(kernel.n, kernel.k);
+    const Expected<Microseconds> times = products.line(kernel.n, kernel.k, extrapolated);
     if (!times) return times.error();
     add_line(kept, kernel.name, *times);
   }
+  if (!extrapolated.empty()) bundle.meta.push_back(fact + "products_extrapolated: " + extrapolated);
   dense->second = std::move(kept);
   std::string names;
   for (const std::string& kernel : replaced) names += (names.empty() ? "" : ", ") + kernel;
-  bundle.meta.push_back("replaced: " + names);
+  bundle.meta.push_back(fact + "replaced: " + names);
   const std::filesystem::path meta_file = std::filesystem::path(options.base) / "meta.yaml";
   const Expected<std::string> meta = read_bytes_of(meta_file);
   if (!meta) return {};
@@ -225,7 +227,7 @@ inline sluice::Status replace_kernels(const AiconfiguratorOptions& options, cons
                    device + ", as gemm_perf.csv"};
     if (row == "timed_in_graphs: true") bundle.meta.push_back(row);
     for (const char* name : {"source: ", "tables: ", "vllm_version: ", "cuda_version: "})
-      if (row.starts_with(name)) bundle.meta.push_back("base_" + row);
+      if (row.starts_with(name)) bundle.meta.push_back(fact + "base_" + row);
   }
   return {};
 }
@@ -253,6 +255,7 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
 
   BundleFiles bundle;
   const std::string part = "tp" + std::to_string(options.devices) + "/";
+  const std::string fact = bundle.fact = options.devices == 1 ? "" : "tp" + std::to_string(options.devices) + "_";
   Peak peak(system->flops);
   Expected<PerfTable> gemm = PerfTable::open(tables, "gemm_perf", {{"gemm_dtype", "bfloat16"}}, {"m", "n", "k"});
   if (!gemm) return gemm.error();
@@ -277,18 +280,20 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
     };
     const std::string type = config->value("model_type", ""); // qwen3 normalises Q and K, which a shape does not say
     std::map<std::string_view, Microseconds> kernels;
+    std::string extrapolated;
     for (const auto& [name, bytes] : detail::moved_bytes(*shard, type.starts_with("qwen3")))
       for (const int tokens : {1, 16, 256, 16384}) kernels[name][tokens] = moved(bytes * tokens);
     for (const auto& kernel : product_kernels(*shard)) {
-      Expected<Microseconds> times = products->line(kernel.n, kernel.k);
+      Expected<Microseconds> times = products->line(kernel.n, kernel.k, extrapolated);
       if (!times) return times.error();
       kernels[kernel.name] = std::move(*times);
     }
     std::string& dense = bundle.texts[part + "dense.csv"];
     dense = "layer,tokens,time_us\n";
     for (const auto& [name, line] : kernels) add_line(dense, name, line);
-    Expected<Microseconds> head = products->line(shard->vocabulary, shard->hidden);
+    Expected<Microseconds> head = products->line(shard->vocabulary, shard->hidden, extrapolated);
     if (!head) return head.error();
+    if (!extrapolated.empty()) bundle.meta.push_back(fact + "products_extrapolated: " + extrapolated);
     constexpr std::int64_t most_sequences = 1024;
     head->erase(head->upper_bound(most_sequences), head->end());
     std::string& per_sequence = bundle.texts[part + "per_sequence.csv"];
@@ -312,7 +317,7 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
     bundle.texts[part + "attention.csv"] = std::move(*text);
     for (const PerfTable* table : {&*context, &*generation})
       if (Status status = add_source(*table); !status) return status.error();
-    bundle.meta.push_back(fmt::format("prompts_beyond_peak: {} left out", attention.beyond()));
+    bundle.meta.push_back(fmt::format("{}prompts_beyond_peak: {} left out", fact, attention.beyond()));
   }
   std::error_code ignored;
   if (options.base.empty() && options.devices > 1 &&
@@ -330,10 +335,10 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
   }
   bundle.texts["config.json"] = std::move(*copied);
   bundle.meta.emplace_back("source: ai-dynamo/aiconfigurator, Apache-2.0, NVIDIA CORPORATION & AFFILIATES");
-  bundle.meta.push_back("tables: " + sources);
+  bundle.meta.push_back(fact + "tables: " + sources);
   bundle.meta.push_back("system: " + std::filesystem::path(options.system).filename().string());
   bundle.meta.push_back(
-      fmt::format("products_beyond_peak: {} left out ({:.0f} TFLOP/s)", peak.beyond(), system->flops * 1e-12));
+      fmt::format("{}products_beyond_peak: {} left out ({:.0f} TFLOP/s)", fact, peak.beyond(), system->flops * 1e-12));
   return bundle;
 }
 

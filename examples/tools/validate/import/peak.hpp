@@ -13,7 +13,8 @@ namespace imported {
 
 /// Counts the products of a table against the device's peak. A few measurements beyond it are mistakes of those rows; a
 /// table with more than 1 % of them was measured on another device, with another data type, or timed nothing (one
-/// public table says 2,600 TFLOP/s for a device with 990).
+/// public table says 2,600 TFLOP/s for a device with 990). The memory's rate is no bound: a benchmark that repeats a
+/// product finds its weights in the second-level cache.
 class Peak {
  public:
   explicit Peak(double flops_per_second) : most_(flops_per_second) {}

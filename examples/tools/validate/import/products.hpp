@@ -79,13 +79,16 @@ class Products {
     return products;
   }
 
-  /// Times over m. A shape that is not measured lies between two that are, in n or in k.
-  [[nodiscard]] sluice::Expected<Microseconds> line(std::int64_t n, std::int64_t k) const {
+  /// Times over m. A shape that is not measured lies on the line through its two neighbours in n or in k. Beyond the
+  /// measured ones that line is extrapolated, and `extrapolated` gets a word about it.
+  [[nodiscard]] sluice::Expected<Microseconds> line(std::int64_t n, std::int64_t k, std::string& extrapolated) const {
     const auto found = lines_.find({n, k});
     if (found != lines_.end()) return found->second;
-    Microseconds columns = between(n, [&](const auto& shape) { return shape.second == k ? shape.first : 0; });
+    Microseconds columns = between(
+        n, 'n', [&](const auto& shape) { return shape.second == k ? shape.first : 0; }, extrapolated);
     if (!columns.empty()) return columns;
-    Microseconds rows = between(k, [&](const auto& shape) { return shape.first == n ? shape.second : 0; });
+    Microseconds rows = between(
+        k, 'k', [&](const auto& shape) { return shape.first == n ? shape.second : 0; }, extrapolated);
     if (!rows.empty()) return rows;
     return sluice::Error{sluice::ErrorCode::bad_input, where_,
                          fmt::format("neither {} columns nor {} rows of a product are measured at two sizes", n, k),
@@ -95,12 +98,16 @@ class Products {
  private:
   /// `of`: a shape's size on the axis; 0: it is not on it. Empty with fewer than two shapes on it.
   template <class Of>
-  [[nodiscard]] Microseconds between(std::int64_t size, Of of) const {
+  [[nodiscard]] Microseconds between(std::int64_t size, char name, Of of, std::string& extrapolated) const {
     std::map<std::int64_t, const Microseconds*> axis;
     for (const auto& [shape, line] : lines_)
       if (of(shape) > 0) axis[of(shape)] = &line;
     Microseconds mixed;
     if (axis.size() < 2) return mixed;
+    const std::int64_t least = axis.begin()->first, most = axis.rbegin()->first;
+    if (size < least || size > most)
+      extrapolated +=
+          fmt::format("{}{} = {} beyond {}", extrapolated.empty() ? "" : ", ", name, size, size < least ? least : most);
     auto high = axis.lower_bound(size);
     if (high == axis.begin()) ++high;
     if (high == axis.end()) --high;
