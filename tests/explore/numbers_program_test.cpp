@@ -72,3 +72,23 @@ TEST_CASE("a search gives the same settings with any threads, and continues wher
   CHECK(content(other.out + "/numbers.csv") == csv);
   CHECK(content(other.out + "/runs.jsonl") == journal);
 }
+
+TEST_CASE("runs on a trace are run again when the file has changed" * sluice_test::needs_program("sluice-explore")) {
+  const Searched one;
+  const std::string trace = one.folder.path.string() + "/trace.csv";
+  std::ofstream(one.file, std::ios::trunc) << R"({
+  "system": "Confluence", "numbers": {"SlackFirst.ratio": [1, 16]}, "settings": 1,
+  "workloads": {"it": "--trace )" << trace << R"( --kv-blocks 60 --batch 4 --slo-tbt 0.02"},
+  "train": {"seeds": "1", "workloads": ["it"]}, "test": {"seeds": "2", "workloads": ["it"]}})";
+  std::ofstream(trace) << "arrival,prompt,output\n0,100,20\n0.1,200,30\n0.2,100,20\n";
+  const sluice_test::Ran first = one.run();
+  INFO(first.out);
+  REQUIRE(first.code == 0);
+  constexpr std::size_t runs = 2 * (1 + 1); // settings x sets
+  CHECK(lines_of(content(one.out + "/runs.jsonl")) == 1 + runs);
+  REQUIRE(one.run().code == 0);
+  CHECK(lines_of(content(one.out + "/runs.jsonl")) == 1 + runs);
+  std::ofstream(trace, std::ios::trunc) << "arrival,prompt,output\n0,100,20\n0.1,250,30\n0.2,100,20\n";
+  REQUIRE(one.run().code == 0);
+  CHECK(lines_of(content(one.out + "/runs.jsonl")) == 1 + 2 * runs);
+}

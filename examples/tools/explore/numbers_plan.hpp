@@ -23,6 +23,7 @@ struct SearchedNumber {
 /// One workload on one machine, for all seeds of its set.
 struct SearchedWorkload {
   std::string name, flags;
+  std::string files; ///< a digest of the files and folders among its flags; empty: there are none
   compared::Options options;
   compared::Comparison comparison;
 };

@@ -50,8 +50,10 @@ std::string settings_text(const NumbersPlan& plan, const std::vector<double>& va
 
 /// What a run depends on, besides the build: the key of its line in runs.jsonl.
 std::string key_of(const NumbersPlan& plan, const std::vector<double>& values, const RunAt& run) {
-  return fmt::format("{}{} | {} | seed {} | {}", plan.system_name, plan.deposit ? " with deposit" : "",
-                     run.workload->flags, run.drawn_by, settings_text(plan, values));
+  const std::string& files = run.workload->files;
+  return fmt::format("{}{} | {}{}{} | seed {} | {}", plan.system_name, plan.deposit ? " with deposit" : "",
+                     run.workload->flags, files.empty() ? "" : " | files ", files, run.drawn_by,
+                     settings_text(plan, values));
 }
 
 json as_json(const RunFigures& figures) {
@@ -114,7 +116,7 @@ class RunJournal {
     return found == runs_.end() ? nullptr : &found->second;
   }
   Status add(const std::string& key, const RunFigures& figures) {
-    runs_[key] = figures;
+    runs_[key] = figures_of(as_json(figures)); // as a later call will read it
     if (!out_.is_open()) return {};
     out_ << json{{"run", key}, {"figures", as_json(figures)}}.dump() << "\n" << std::flush;
     if (out_) return {};

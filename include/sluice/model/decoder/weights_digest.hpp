@@ -2,6 +2,7 @@
 // weights_digest: a number that tells two models' weights apart.
 #pragma once
 
+#include "sluice/core/fnv.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
 #include <algorithm>
@@ -10,37 +11,13 @@
 #include <string>
 
 namespace sluice {
-namespace detail {
-
-/// FNV-1a, 64 bits.
-class Fnv {
- public:
-  void add(const std::byte* at, std::int64_t bytes) {
-    for (std::int64_t i = 0; i < bytes; ++i) {
-      value_ ^= static_cast<std::uint64_t>(at[i]);
-      value_ *= 0x100000001b3ULL;
-    }
-  }
-  void add(std::int64_t number) {
-    for (int i = 0; i < 8; ++i) {
-      const std::byte byte{static_cast<unsigned char>(static_cast<std::uint64_t>(number) >> (8 * i))};
-      add(&byte, 1);
-    }
-  }
-  [[nodiscard]] std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325ULL;
-};
-
-} // namespace detail
 
 /// 16 hexadecimal digits of all tensors' sizes and of 16 pieces of 64 bytes from each, evenly apart. Training changes
 /// every tensor, so other weights have another digest; reading all of them would take seconds per model that is larger
 /// than memory. Weights can be made to have a given digest.
 [[nodiscard]] inline std::string weights_digest(const ModelWeights& weights) {
   static constexpr std::int64_t pieces = 16, piece = 64; // bytes
-  detail::Fnv digest;
+  Fnv digest;
   const auto add = [&digest](const std::byte* at, std::int64_t bytes) {
     digest.add(bytes);
     const std::int64_t apart = std::max(piece, bytes / pieces);
@@ -52,9 +29,7 @@ class Fnv {
   });
   for (const auto& layer : weights.layers)
     for (std::size_t i = 0; i < layer.size(); ++i) add(layer[i], weights.layout.places[i].bytes());
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(digest.value() >> shift) & 15U];
-  return text;
+  return digest.text();
 }
 
 } // namespace sluice
