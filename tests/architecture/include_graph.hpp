@@ -80,7 +80,8 @@ inline bool in_folder(const std::string& path, const std::string& name) {
 /// The folder name that permits an include of `<name>`; empty for a header of the standard library.
 inline std::optional<std::string> library_of(const std::string& name) {
   static const std::map<std::string, std::string> known{{"Eigen", "eigen"}, {"boost", "beast"},   {"coin", "cbc"},
-                                                        {"cub", "cudart"},  {"thrust", "cudart"}, {"unicode", "icu"}};
+                                                        {"cub", "cudart"},  {"thrust", "cudart"}, {"unicode", "icu"},
+                                                        {"isa-l", "isal"}};
   const std::size_t slash = name.find('/');
   if (slash != std::string::npos) {
     const std::string first = name.substr(0, slash);

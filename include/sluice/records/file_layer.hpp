@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileLayer: the few operations on one folder's files that a RecordStore needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// An abstract class, so that tests can fail and cut each operation: no test can make a real disk do that. PosixFiles
+/// (posix_files.hpp) is the real one. Functions return 0, or the errno of what went wrong.
+class FileLayer {
+ public:
+  struct Entry {
+    std::string name;
+    std::int64_t bytes = 0;
+    std::int64_t used_ns = 0; ///< when it was last written or touched
+  };
+
+  FileLayer() = default;
+  FileLayer(const FileLayer&) = delete;
+  FileLayer& operator=(const FileLayer&) = delete;
+  virtual ~FileLayer() = default;
+
+  /// The folder's regular files, in any order.
+  [[nodiscard]] virtual int list(std::vector<Entry>& into) = 0;
+  /// Writes a whole new file in the order of `parts`, and waits until the disk has its bytes. After an error the file
+  /// may be there in part.
+  [[nodiscard]] virtual int write(const std::string& name, std::span<const std::span<const std::byte>> parts) = 0;
+  /// Gives a file another name, and replaces a file that has it.
+  [[nodiscard]] virtual int rename(const std::string& from, const std::string& to) = 0;
+  /// Waits until the disk has the folder's names.
+  [[nodiscard]] virtual int sync_folder() = 0;
+  /// Reads a whole file.
+  [[nodiscard]] virtual int read(const std::string& name, std::vector<std::byte>& into) = 0;
+  [[nodiscard]] virtual int remove(const std::string& name) = 0;
+  /// Notes that the file is used now.
+  [[nodiscard]] virtual int touch(const std::string& name) = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// PosixFiles: the files of a folder on this machine (POSIX).
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/records/file_layer.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Owns a file descriptor.
+class FileHandle {
+ public:
+  FileHandle() = default;
+  explicit FileHandle(int file) : file_(file) {}
+  FileHandle(FileHandle&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  FileHandle& operator=(FileHandle&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~FileHandle() {
+    if (file_ >= 0) ::close(file_);
+  }
+  [[nodiscard]] int get() const { return file_; }
+  /// Closes the file. Returns the errno of a write that only now failed (NFS), or 0.
+  [[nodiscard]] int close() { return ::close(std::exchange(file_, -1)) == 0 ? 0 : errno; }
+
+ private:
+  int file_ = -1;
+};
+
+/// Names are relative to the folder, which stays open: renaming it does not move the files elsewhere. The folder
+/// belongs to one PosixFiles at a time, since two processes that both bounded its size would double it.
+class PosixFiles final : public FileLayer {
+ public:
+  static constexpr const char* lock_name = "lock";
+
+  /// Opens a folder, and makes it if only its last part is missing. Errors: it cannot be made or written, or another
+  /// process uses it.
+  [[nodiscard]] static Expected<std::unique_ptr<FileLayer>> open(const std::string& folder) {
+    const auto failed = [&folder](const char* what, int code) {
+      return Error{ErrorCode::bad_input, folder, std::string{what} + ": " + std::strerror(code),
+                   "a folder on a local disk that this process may write"};
+    };
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return failed("the folder cannot be made", errno);
+    FileHandle opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (opened.get() < 0) return failed("the folder cannot be opened", errno);
+    FileHandle lock{::openat(opened.get(), lock_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    if (lock.get() < 0) return failed("it cannot be written", errno);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+      return Error{ErrorCode::bad_input, folder, "another process uses it", "a folder for each process"};
+    return std::unique_ptr<FileLayer>{new PosixFiles(std::move(opened), std::move(lock))};
+  }
+
+  [[nodiscard]] int list(std::vector<Entry>& into) override {
+    const int again = ::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (again < 0) return errno;
+    struct Close {
+      void operator()(DIR* open) const { ::closedir(open); }
+    };
+    const std::unique_ptr<DIR, Close> folder{::fdopendir(again)};
+    if (folder == nullptr) {
+      const int code = errno;
+      ::close(again);
+      return code;
+    }
+    for (;;) {
+      errno = 0;
+      const dirent* const one = ::readdir(folder.get());
+      if (one == nullptr) return errno;
+      struct ::stat facts {};
+      if (::fstatat(folder_.get(), one->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) continue;
+      into.push_back({one->d_name, facts.st_size,
+                      std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + std::int64_t{facts.st_mtim.tv_nsec}});
+    }
+  }
+  [[nodiscard]] int write(const std::string& name, std::span<const std::span<const std::byte>> parts) override {
+    FileHandle file{::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (file.get() < 0) return errno;
+    for (std::span<const std::byte> part : parts)
+      while (!part.empty()) {
+        const ::ssize_t written = ::write(file.get(), part.data(), part.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return errno;
+        part = part.subspan(static_cast<std::size_t>(written));
+      }
+    if (::fsync(file.get()) != 0) return errno;
+    return file.close();
+  }
+  [[nodiscard]] int rename(const std::string& from, const std::string& to) override {
+    return ::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) == 0 ? 0 : errno;
+  }
+  [[nodiscard]] int sync_folder() override { return ::fsync(folder_.get()) == 0 ? 0 : errno; }
+  [[nodiscard]] int read(const std::string& name, std::vector<std::byte>& into) override {
+    const FileHandle file{::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+    if (file.get() < 0) return errno;
+    struct ::stat facts {};
+    if (::fstat(file.get(), &facts) != 0) return errno;
+    into.resize(static_cast<std::size_t>(facts.st_size));
+    for (std::size_t at = 0; at < into.size();) {
+      const ::ssize_t got = ::read(file.get(), into.data() + at, into.size() - at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return errno;
+      if (got == 0) into.resize(at); // shortened meanwhile
+      at += static_cast<std::size_t>(got);
+    }
+    return 0;
+  }
+  [[nodiscard]] int remove(const std::string& name) override {
+    return ::unlinkat(folder_.get(), name.c_str(), 0) == 0 ? 0 : errno;
+  }
+  [[nodiscard]] int touch(const std::string& name) override {
+    return ::utimensat(folder_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+  }
+
+ private:
+  PosixFiles(FileHandle folder, FileHandle lock) : folder_(std::move(folder)), lock_(std::move(lock)) {}
+
+  FileHandle folder_, lock_;
+};
+
+} // namespace sluice
