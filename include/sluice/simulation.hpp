@@ -49,6 +49,7 @@
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/merged.hpp"
 #include "sluice/report/observer/metrics.hpp"
+#include "sluice/report/observer/miss_causes.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/peak_window.hpp"
 #include "sluice/report/observer/quantile.hpp"

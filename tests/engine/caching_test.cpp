@@ -5,7 +5,7 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/workload/session_spec.hpp"
 
-#include "engine/trials.hpp"
+#include "engine/small_tiers.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,120 +13,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
+using namespace sluice::testing::tiers;
 
 namespace {
 
-constexpr int layers = 4;
-
-template <class E>
-using Tried = With<E, SmallCost, BasicSimulated<SmallCost>, Summary>;
-
-/// The first tier: host memory, or a pool behind a slow adapter.
-template <class E>
-Tier pool_of(std::int64_t blocks) {
-  const Tier host{.capacity = TokenBlocks{blocks}};
-  Tier tier = reached_by<typename E::caching_type>(host);
-  if (!(tier == host)) tier.read_rate = tier.write_rate = BytesPerSecond{2e5};
-  return tier;
-}
-
-/// A small engine with `device` and `host` token blocks.
-template <class E>
-E engine_of(std::int64_t device, std::int64_t host, const SmallCost& cost = {}, std::vector<Tier> lower = {}) {
-  Expected<E> engine = E::make({.limits = {.batch = 64, .batch_tokens = Tokens{256}, .max_context = Tokens{2048}},
-                                .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
-                                .device_blocks = LayerBlocks{device * layers},
-                                .tier = pool_of<E>(host),
-                                .cost = cost,
-                                .backend = BasicSimulated<SmallCost>{cost},
-                                .lower_tiers = std::move(lower)});
-  REQUIRE(engine);
-  return *std::move(engine);
-}
-
-/// A request whose prompt has `shared` tokens of topic `topic` and then its own.
-KeyedRequest request(double arrival, std::uint64_t number, std::uint64_t topic, std::int64_t shared, std::int64_t own) {
-  KeyedRequest made{{Seconds{arrival}, Tokens{shared + own}, Tokens{2}, {}}, {}};
-  const ContentPiece pieces[] = {{topic, Tokens{shared}}, {1000 + number, Tokens{own}}};
-  block_keys(pieces, Tokens{16}, made.keys);
-  return made;
-}
-
-/// No tier has more blocks than it may.
-template <class E>
-void check_capacity(const E& engine) {
-  if constexpr (Caches<typename E::caching_type>)
-    for (std::size_t i = 0; i < engine.tiers().count(); ++i) {
-      const TierStore& store = engine.tiers().level(i).store;
-      CHECK(store.size() <= store.capacity());
-    }
-}
-
-/// Submits requests at their arrivals and runs to the end; after each step nothing exceeds its capacity.
-template <class E>
-const std::vector<RequestRecord>& run(E& engine, const std::vector<KeyedRequest>& requests) {
-  std::size_t next = 0;
-  for (;;) {
-    for (; next < requests.size() && requests[next].spec.arrival <= engine.now(); ++next)
-      REQUIRE(engine.submit(requests[next].spec, requests[next].keys));
-    const Stepped stepped = engine.step();
-    REQUIRE(stepped != Stepped::failed);
-    check_capacity(engine);
-    CHECK(engine.ledger().device().used() <= engine.ledger().device().capacity());
-    if (stepped == Stepped::ran) continue;
-    const Seconds arrival = next < requests.size() ? requests[next].spec.arrival : never_due;
-    const Seconds until = std::min(arrival, engine.next_load());
-    if (until == never_due) break;
-    engine.idle_until(until);
+/// Writes nothing from `apart` on; a request that arrives then computes everything.
+struct OnceOffloaded : VllmOffloadRule {
+  static constexpr Seconds apart{1000};
+  Tokens write(const View& view, const RequestRow& row) const {
+    return row.spec.arrival >= apart ? Tokens{0} : VllmOffloadRule::write(view, row);
   }
-  CHECK(engine.alive() == 0);
-  CHECK(engine.ledger().device().used() == engine.pinned());
-  return engine.template observed<Summary>().requests;
-}
-
-/// A request of a topic, others of 20 blocks each that overwrite a small device, and the topic again.
-std::vector<KeyedRequest> again_after_others(std::int64_t shared, std::uint64_t others = 4) {
-  std::vector<KeyedRequest> requests{request(0, 0, 1, shared, 20)};
-  for (std::uint64_t i = 1; i <= others; ++i)
-    requests.push_back(request(80.0 * static_cast<double>(i), i, 1 + i, 300, 20));
-  requests.push_back(request(1000, 9, 1, shared, 20));
-  return requests;
-}
-
-/// None, one or two tiers of any size and speed.
-std::vector<Tier> lower_tiers(Random& random) {
-  std::vector<Tier> tiers(random.below(3));
-  for (Tier& tier : tiers) {
-    tier.capacity = TokenBlocks{static_cast<std::int64_t>(random.below(400))};
-    tier.replacement = static_cast<Replacement>(random.below(3));
-    tier.read_rate = BytesPerSecond{1e5 * std::pow(10, random.below(4))};
-    tier.write_rate = tier.read_rate * 0.5;
-    tier.latency = Seconds{0.1 * random.uniform()};
+  template <class Cost>
+  Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& cost) const {
+    return row.spec.arrival == apart ? Reuse{} : VllmOffloadRule::reuse(view, row, found, cost);
   }
-  return tiers;
-}
-
-SmallCost with_rate(double bytes_per_s) {
-  SmallCost cost;
-  cost.rate = BytesPerSecond{bytes_per_s};
-  return cost;
-}
+};
 
 } // namespace
-
-/// The last of `requests`, served by `E`.
-template <class E>
-RequestRecord last_of(const std::vector<KeyedRequest>& requests, const SmallCost& cost, std::int64_t host = 1000,
-                      std::vector<Tier> lower = {}) {
-  E engine = engine_of<E>(40, host, cost, std::move(lower));
-  return run(engine, requests).back();
-}
 
 TEST_CASE("over a fast link a load costs what a device hit costs; over a slow one IfFaster computes") {
   const std::vector<KeyedRequest> requests = again_after_others(480);
@@ -324,6 +234,74 @@ TEST_CASE(
   CHECK(part.loaded.count() == static_cast<std::int64_t>(30 * (patience_s - 0.05) / 2) * 16);
   CHECK(part.ttft().count() > patience_s);
   CHECK(last_of<H>(requests, cost, 50, {ssd(1e9)}).loaded == Tokens{480});
+}
+
+TEST_CASE("a fetch brings the host the fetched blocks, and no block that only the device has") {
+  // The host and the device lose a topic. Then the device gets its beginning again.
+  using E = Tried<With<VllmPrefixCaching, OnceOffloaded>>;
+  std::vector<KeyedRequest> requests = again_after_others(480, 8);
+  requests.back().spec.arrival = Seconds{1100};
+  requests.insert(requests.end() - 1, request(OnceOffloaded::apart.count(), 90, 1, 160, 20));
+  const std::vector<BlockKey>& topic = requests.back().keys;
+  E engine = engine_of<E>(40, 50, with_rate(1e9), {{.capacity = TokenBlocks{1000}}});
+  const RequestRecord last = run(engine, requests).back();
+  CHECK(last.found == Tokens{480});
+  const std::int64_t device = 160 / 16;
+  CHECK(last.loaded == Tokens{(30 - device) * 16});
+  for (std::size_t i = 0; i < 30; ++i) CHECK(engine.tiers().store().holds(topic[i]) == (i >= device));
+}
+
+TEST_CASE("a first tier with a slow channel of its own: loads within an iteration and write-back take its time") {
+  const std::vector<KeyedRequest> requests = again_after_others(480);
+  const double bytes = 30.0 * layers * 4096, rate = 2e5;
+  const auto last = [&]<class E>(std::type_identity<E>, double channel) {
+    auto config = config_of<E>(40, 1000, with_rate(1e9));
+    config.tier.read_rate = config.tier.write_rate = BytesPerSecond{channel};
+    config.tier.latency = Seconds{0.01};
+    E engine = engine_of<E>(config);
+    return run(engine, requests).back();
+  };
+  const auto check = [&]<class E>(std::type_identity<E> system, std::int64_t tokens) {
+    const RequestRecord slow = last(system, rate), fast = last(system, 1e12);
+    CHECK(slow.loaded == Tokens{tokens});
+    CHECK(fast.loaded == Tokens{tokens});
+    const double load_s = 0.01 + bytes * static_cast<double>(tokens) / 480 / rate;
+    CHECK(fast.ttft().count() < load_s / 4);
+    CHECK(slow.ttft().count() > 0.99 * load_s);
+    CHECK(slow.ttft().count() < load_s + 4 * fast.ttft().count());
+  };
+  check(std::type_identity<Tried<HiCache>>{}, 480);
+  check(std::type_identity<Tried<HiCacheBack>>{}, 480);
+  check(std::type_identity<Tried<Lmcache>>{}, 256);
+}
+
+TEST_CASE("blocks that the device overwrites can be found when the tier's channel has taken them") {
+  std::vector<KeyedRequest> requests = again_after_others(480);
+  using E = Tried<HiCacheBack>;
+  for (const double channel : {1e12, 1e2}) { // 164 s a block
+    auto config = config_of<E>(40, 1000, with_rate(1e9));
+    config.tier.write_rate = BytesPerSecond{channel};
+    E engine = engine_of<E>(config);
+    CHECK((run(engine, requests).back().loaded == Tokens{480}) == (channel > 1e6));
+  }
+}
+
+TEST_CASE("tiers that cannot be: one line says which one and why") {
+  using E = Tried<MooncakeStore>;
+  const auto wrong = [](const Tier& tier) {
+    const Expected<E> engine = E::make(config_of<E>(40, 10, {}, {{.capacity = TokenBlocks{1}}, tier}));
+    return engine ? std::string{} : engine.error().line();
+  };
+  CHECK(wrong({.capacity = TokenBlocks{4}}).empty());
+  CHECK(wrong({.capacity = TokenBlocks{-4}}) ==
+        "engine configuration: tier 3 has a negative capacity; expected at least 0 blocks");
+  CHECK(wrong({.read_rate = BytesPerSecond{0}}) ==
+        "engine configuration: tier 3 has a rate that moves nothing, or a negative latency; expected positive rates, "
+        "and a latency of at least 0 s");
+  // It would take the order of evictions for that of a request, so that blocks left before those that follow them.
+  CHECK(wrong({.replacement = Replacement::least_worth}) ==
+        "engine configuration: tier 3 gets evicted blocks, and evicts by worth, which evicted blocks do not have; "
+        "expected another Replacement");
 }
 
 TEST_CASE("which blocks a lower tier gets: all, those used again, those that the host evicts") {

@@ -33,6 +33,15 @@ std::string engine_text(const engines::Composed& engine) {
   return text + ">";
 }
 
+/// Returns how many token blocks the system can keep, on the device and in its tiers.
+sluice::TokenBlocks memory_of(const Setup& setup, const engines::Composed& engine) {
+  std::int64_t blocks = setup.device_blocks.count() / setup.geometry.layers;
+  if (!engine.caches) return sluice::TokenBlocks{blocks};
+  blocks += setup.host_blocks.count() / setup.geometry.layers;
+  for (const sluice::Tier& tier : setup.lower_tiers) blocks += tier.capacity.count();
+  return sluice::TokenBlocks{blocks};
+}
+
 void collect_one(const Request& request, const Ended& ended, const Recorded& kept, std::string tenant,
                  Outcome& outcome) {
   const sluice::Seconds end = ended.now;
@@ -56,6 +65,9 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   }
   if (kept.summary.counted_plans > 0 && kept.summary.planning_total_s > 0)
     report.note = "its placement says no effort: planning is charged what its judgements of plans take";
+  if (request.findable && report.livelock.empty())
+    report.metrics.findable_share =
+        kept.findable.share(memory_of(request.setup, ended.composed), request.setup.limits.block_tokens);
   if (request.why) report.time = time_report(sluice::Why{}.at_end(kept.why, end), 200, request.why_id);
   if (request.details && !request.no_trace)
     outcome.trace = trace_json(kept.timeline, report.engine_type, made_by().line());

@@ -118,6 +118,7 @@ const std::vector<Column>& columns() {
       {"found-host", "in the first tier", Unit::share,
        [](const Of& x) { return x.m.loaded_share - x.m.fetched_share; }},
       {"found-lower", "in lower tiers", Unit::share, [](const Of& x) { return x.m.fetched_share; }},
+      {findable_column, "possible to find", Unit::share, [](const Of& x) { return x.m.findable_share; }},
       {"left-out", "left out", Unit::count, [](const Of& x) { return real(x.m.refused + x.m.unfinished); }},
       {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
       {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},

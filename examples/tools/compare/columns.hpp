@@ -35,6 +35,10 @@ std::string drawn_table(std::string_view style, const std::vector<std::string>& 
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 
+/// The column of the largest possible found share. A run then keeps the keys of all its blocks, so the share is
+/// computed only if the column is named.
+inline constexpr std::string_view findable_column = "found-possible";
+
 /// Returns a table of a preset's figures: the paper's value, ours, and the ratio. Empty if none of their rows ran.
 std::string figures_table(std::span<const PaperFigure> figures, std::span<const Ran> all);
 

@@ -27,7 +27,17 @@ json figures_of(const Outcome& outcome) {
   const CsvRows& csv = outcome.csv;
   figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
   const TimeReport& time = report.time; // its sums, which are added over all seeds
-  figures["time"] = {time.seen, time.spent, time.covered, time.missed, time.turned_away};
+  const MissCauses& misses = time.misses;
+  figures["time"] = {time.seen,
+                     time.spent,
+                     time.covered,
+                     time.missed,
+                     time.turned_away,
+                     time.prompts,
+                     misses.unwritten.count(),
+                     misses.evicted.count(),
+                     misses.late.count(),
+                     misses.cut.count()};
   json& numbers = figures["numbers"] = json::array();
   for_each_metric(report.metrics, [&numbers](std::string_view, auto number) { numbers.push_back(number); });
   if (!csv.tokens.empty()) figures["tokens"] = json::binary({csv.tokens.begin(), csv.tokens.end()});
@@ -62,6 +72,9 @@ void read_figures(const json& figures, Outcome& outcome) {
   time.at(2).get_to(report.time.covered);
   time.at(3).get_to(report.time.missed);
   time.at(4).get_to(report.time.turned_away);
+  time.at(5).get_to(report.time.prompts);
+  const auto tokens = [&](std::size_t at) { return Tokens{time.at(at).get<std::int64_t>()}; };
+  report.time.misses = {tokens(6), tokens(7), tokens(8), tokens(9)};
   std::size_t at = 0;
   for_each_metric(report.metrics,
                   [&](std::string_view, auto& number) { figures.at("numbers").at(at++).get_to(number); });

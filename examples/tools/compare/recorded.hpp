@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/report/observer/chosen_iteration.hpp"
+#include "sluice/report/observer/findable.hpp"
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/timeline.hpp"
@@ -29,6 +30,7 @@ struct Recorded {
   sluice::Timeline::State timeline;
   sluice::Timeline::State rows; ///< rows of its iterations, up to the limit of a table
   sluice::Why::State why;
+  sluice::Findable::State findable;
 };
 
 } // namespace compared

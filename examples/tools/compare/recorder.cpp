@@ -65,6 +65,7 @@ void Recorder::hear(const AnyEvent& event) {
     why.wanted = request.why_id;
     tell(why, kept.why, event);
   }
+  if (request.findable) tell(Findable{}, kept.findable, event);
   if (request.details) {
     tell(ChosenIteration{}, kept.chosen, event);
     tell(Timeline::of(request.wanted != nullptr ? request.wanted->trace_at : TraceAt{}), kept.timeline, event);

@@ -5,6 +5,7 @@
 #include "sluice/report/seeds.hpp"
 
 #include "compare/bound.hpp"
+#include "compare/columns.hpp"
 #include "compare/files.hpp"
 #include "compare/run.hpp"
 #include "engines/program.hpp"
@@ -155,6 +156,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
                         .no_trace = options.no_traces,
                         .why = options.why.has_value() || details,
                         .why_id = options.why ? options.why->id : -1,
+                        .findable = options.columns.find(findable_column) != std::string::npos,
                         .wanted = options.out.empty() ? nullptr : &wanted,
                         .tell = std::move(tell)};
   return run(*row.system, request, outcome);

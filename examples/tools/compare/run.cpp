@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,18 @@ namespace {
 std::string livelock_of(const Status& status) {
   return !status.ok() && status.error().code == ErrorCode::livelocked ? status.error().what : "";
 }
+
+/// An engine whose driver also tells `findable` the blocks of its requests.
+struct Noting : engines::SimulatedEngine {
+  Noting(engines::SimulatedEngine&& engine, Findable::State* state)
+      : engines::SimulatedEngine(std::move(engine)), findable(state) {}
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> keys) {
+    Expected<RequestId> id = engines::SimulatedEngine::submit(spec, keys);
+    if (id && findable != nullptr) findable->submitted(*id, spec, keys, view().limits.block_tokens);
+    return id;
+  }
+  Findable::State* findable;
+};
 
 Status run_tenants(const System& system, const Request& request, Outcome& outcome) {
   const Tenants& tenants = *request.setup.tenants;
@@ -48,23 +61,26 @@ Status run_tenants(const System& system, const Request& request, Outcome& outcom
 } // namespace
 
 Expected<Ended> simulate(Expected<engines::Simulated> (*simulate)(const engines::Simulation&), const Request& request,
-                         EventListener& listener) {
-  Expected<engines::Simulated> made = simulate({request.setup, request.slo, request.deposit, request.rule, &listener});
+                         EventListener& listener, Findable::State* findable) {
+  Expected<engines::Simulated> made =
+      simulate({request.setup, request.slo, request.deposit, request.rule, &listener, request.why});
   if (!made) return made.error();
   Expected<Requests> requests = request.setup.open(request.slo);
   if (!requests) return requests.error();
-  const Status status = sluice::simulate(made->engine, *requests, [&request](const SimulationProgress& at) {
+  Noting engine(std::move(made->engine), findable);
+  const Status status = sluice::simulate(engine, *requests, [&request](const SimulationProgress& at) {
     request.tell(at.submitted - at.alive);
     return true;
   });
   if (!status.ok() && status.error().code != ErrorCode::livelocked) return status.error();
-  return Ended{std::move(made->composed), livelock_of(status), made->engine.now()};
+  return Ended{std::move(made->composed), livelock_of(status), engine.now()};
 }
 
 Status run(const System& system, const Request& request, Outcome& outcome) {
   if (request.setup.tenants) return run_tenants(system, request, outcome);
   Recorder recorder(request);
-  const Expected<Ended> ended = simulate(system.simulate, request, recorder);
+  const Expected<Ended> ended =
+      simulate(system.simulate, request, recorder, request.findable ? &recorder.kept.findable : nullptr);
   if (!ended) return ended.error();
   collect(request, *ended, recorder.kept, outcome);
   return {};

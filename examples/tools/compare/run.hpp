@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/report/observer/findable.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include "engines/setup.hpp"
@@ -41,6 +42,7 @@ struct Request {
   bool no_trace = false;          ///< but no trace file
   bool why = false;               ///< explain how requests' time was spent
   std::int64_t why_id = -1;       ///< the request to explain
+  bool findable = false;          ///< find what its requests could have found at most
   const Wanted* wanted = nullptr; ///< for files; null: figures only
   std::function<void(std::int64_t ended)> tell;
 };
@@ -57,8 +59,10 @@ struct Ended {
   std::string livelock; ///< the livelock that ended the run; empty: all requests ended
   sluice::Seconds now{0};
 };
-/// Simulates an engine of `simulate` (System::simulate) on the request's workload; `listener` receives the events.
+/// Simulates an engine of `simulate` (System::simulate) on the request's workload; `listener` receives the events, and
+/// `findable`, if there is one, the blocks of the requests.
 sluice::Expected<Ended> simulate(sluice::Expected<engines::Simulated> (*simulate)(const engines::Simulation&),
-                                 const Request& request, sluice::EventListener& listener);
+                                 const Request& request, sluice::EventListener& listener,
+                                 sluice::Findable::State* findable = nullptr);
 
 } // namespace compared

@@ -58,7 +58,8 @@ Composed composed_of(bool deposit) {
            choice<roles::Relief, typename E::relief_type>(), choice<roles::Retention, typename E::retention_type>(),
            choice<roles::Caching, typename E::caching_type>(),
            deposit ? choice<roles::Delivery, sluice::TokenDeposit>() : choice<roles::Delivery, sluice::Immediate>(),
-           choice<roles::Lookahead, typename E::lookahead_type>(), choice<roles::Layout, typename E::layout_type>()}};
+           choice<roles::Lookahead, typename E::lookahead_type>(), choice<roles::Layout, typename E::layout_type>()},
+          sluice::Caches<typename E::caching_type>};
 }
 
 /// The system's engine, with the policies that a program selects at run time.
@@ -70,6 +71,7 @@ typename E::Config config_of(const Simulation& of) {
   typename E::Config config =
       engines::config_of<E>(of.setup, of.slo, sluice::BasicSimulated<CostChoice>{of.setup.cost});
   config.delivery.deposit = of.deposit;
+  config.explains_misses = of.explains_misses;
   config.observers = std::tuple{Observer{of.listener}};
   return config;
 }

@@ -46,12 +46,14 @@ struct Simulation {
   bool deposit = false;
   std::string_view rule{}; ///< name of a transfer rule; empty: the system's own
   sluice::EventListener* listener = nullptr;
+  bool explains_misses = false; ///< `EngineConfig::explains_misses`
 };
 
 /// A system's composition, by the names of its policies' types.
 struct Composed {
   std::string_view transfer;           ///< the transfer rule's name
   std::array<std::string, 11> choices; ///< in the order of a decision; empty: the role's default
+  bool caches = false;                 ///< it has tiers below the device
 };
 
 struct Simulated {

@@ -60,6 +60,7 @@ struct EngineConfig {
   typename C::lookahead_type lookahead{};
   typename C::observer_values observers{};
   std::vector<Tier> lower_tiers{}; ///< below `tier`, the nearest first: an SSD, a pool
+  bool explains_misses = false;    ///< the tiers remember every block so far, for `events::Missed`
 };
 
 /// The policies of an engine, apart from its backend.

@@ -12,7 +12,7 @@ namespace sluice {
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
     : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks,
-            TierList{config.tier, std::move(config.lower_tiers)}),
+            TierList{config.tier, std::move(config.lower_tiers), config.explains_misses}),
       policies_(config),
       backend_(std::move(config.backend)) {}
 
@@ -22,6 +22,10 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
   if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
+  if constexpr (Caches<typename C::caching_type>)
+    if (status.ok())
+      status = policy_table<C>.caching->tiers->check(config.tier, config.lower_tiers, C::caching_type::writes,
+                                                     C::caching_type::feed);
   if (!status.ok()) return status.error();
   return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }

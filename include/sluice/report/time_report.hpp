@@ -20,6 +20,8 @@ struct TimeReport {
   Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
   std::array<double, time_causes> missed{}; ///< deadlines
   double turned_away = 0;                   ///< deadlines of refused requests, which have no cause
+  std::int64_t prompts = 0;                 ///< tokens
+  MissCauses misses;                        ///< of these
   std::int64_t wanted = -1;                 ///< id of the request that the user asked for; negative: none
   std::vector<RequestTime> requests;        ///< by id; if there are many, those that missed the most deadlines. With
                                             ///< several seeds, those of the first seed
@@ -37,6 +39,8 @@ struct TimeReport {
   void add(const TimeReport& other) {
     seen += other.seen;
     turned_away += other.turned_away;
+    prompts += other.prompts;
+    misses += other.misses;
     for (std::size_t i = 0; i < time_causes; ++i) {
       spent[i] += other.spent[i];
       covered[i] += other.covered[i];
@@ -54,6 +58,8 @@ struct TimeReport {
   for (const RequestTime& of : all) {
     ++report.seen;
     report.turned_away += of.turned_away;
+    report.prompts += of.prompt;
+    report.misses += of.misses;
     for (std::size_t i = 0; i < time_causes; ++i) {
       report.spent[i] += of.spent[i];
       report.covered[i] += of.covered[i];

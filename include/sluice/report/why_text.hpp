@@ -9,6 +9,7 @@
 #include "sluice/report/time_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -61,8 +62,45 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
 
 } // namespace detail
 
-/// Returns two tables per block: the shares of all requests' time from arrival to end by cause, and the missed
-/// deadlines, counted as TBT attainment does, by the same causes.
+namespace detail {
+
+struct MissText {
+  std::string_view head; ///< of a column
+  std::string_view text; ///< in a sentence: "it computed 512 tokens ..."
+  Tokens MissCauses::*tokens;
+};
+inline constexpr std::array<MissText, 4> miss_texts{{
+    {"never written", "that had been overwritten before a tier got them", &MissCauses::unwritten},
+    {"evicted", "that the tiers had evicted", &MissCauses::evicted},
+    {"late", "that were not there yet", &MissCauses::late},
+    {"cut", "that a tier had and that were not loaded", &MissCauses::cut},
+}};
+
+/// Returns a table of the prompt tokens that were computed although they had been computed before; empty if there are
+/// none.
+inline std::string miss_table(const ReportBlock& block) {
+  std::vector<TextTable::Column> columns{{"", "system"}};
+  for (const MissText& text : miss_texts) columns.push_back({"", std::string{text.head}});
+  TextTable table(std::move(columns));
+  bool any = false;
+  for (const SystemReport* row : block.rows) {
+    if (row->time.misses.all().count() == 0) continue;
+    any = true;
+    std::vector<std::string> cells{label_of(*row)};
+    for (const MissText& text : miss_texts)
+      cells.push_back(percent_text(static_cast<double>((row->time.misses.*text.tokens).count()) /
+                                   static_cast<double>(row->time.prompts)));
+    table.row(std::move(cells));
+  }
+  if (!any) return {};
+  return "Why prompt tokens were computed that had been computed before, % of all prompt tokens; " + title_of(block) +
+         "\n" + table.text() + "\n";
+}
+
+} // namespace detail
+
+/// Returns tables per block: the shares of all requests' time from arrival to end by cause, the missed deadlines,
+/// counted as TBT attainment does, by the same causes, and the causes of misses in tiers, if a system has any.
 [[nodiscard]] inline std::string why_table(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -98,6 +136,7 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
     }
     out += "Where the requests' time went, arrival to last token, % of it; " + title_of(block) + "\n" + time.text();
     out += "\nIn what the missed deadlines passed, % of them; " + title_of(block) + "\n" + missed.text() + "\n";
+    out += detail::miss_table(block);
   }
   return out;
 }
@@ -166,6 +205,14 @@ inline std::string no_request(const SystemReport& row, std::int64_t id) {
              " for the KV of request " + std::to_string(index(worst->id)) + " (" +
              (worst->least < worst->ticks ? "at least " : "") + text(worst->least) + " of " + text(stalled) + ").";
   }
+  bool first_miss = true;
+  for (const detail::MissText& miss : detail::miss_texts) {
+    const std::int64_t tokens = (of.misses.*miss.tokens).count();
+    if (tokens == 0) continue;
+    out += (first_miss ? " It computed " : ", ") + std::to_string(tokens) + " prompt tokens " + std::string{miss.text};
+    first_miss = false;
+  }
+  if (!first_miss) out += ".";
   if (of.caused > 0) out += " Its own KV made its batches wait " + text(of.caused) + ".";
   std::int64_t covered = 0;
   for (const std::int64_t ticks : of.covered) covered += ticks;

@@ -14,6 +14,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 using namespace sluice;
@@ -148,6 +150,37 @@ TEST_CASE("two engines with one pool: what one has computed, the other loads ove
     const RequestRecord& loaded = node->template engine<1>().template observed<Summary>().requests.front();
     if (shares) CHECK(loaded.ttft().count() > 31 * 4 * 4096 / 1e6);
   }
+}
+
+TEST_CASE("engines that share tiers agree on what a key names, or there is no node; a node has no copies") {
+  using E = Tried<VllmOffload>;
+  using Other = Tried<Kvbm>;
+  using Plain = Tried<VllmPrefixCaching>;
+  const auto line = []<class A, class B>(const typename A::Config& a, const typename B::Config& b, bool shares = true) {
+    auto node = Node<A, B>::make({.engines = {a, b}, .shares_tiers = shares});
+    return node ? std::string{} : node.error().line();
+  };
+  const auto of = [&](auto&& change) {
+    auto config = config_of<E>(200, 200, 1e6);
+    change(config);
+    return config;
+  };
+  const auto same = config_of<E>(200, 200, 1e6);
+  const auto check = [&](const typename E::Config& config, const std::string& expected) {
+    CHECK(line.template operator()<E, E>(same, config, false).empty());
+    CHECK(line.template operator()<E, E>(same, config) ==
+          "node configuration: engines 1 and 2 share tiers, but one cannot use the other's blocks; expected " +
+              expected);
+  };
+  CHECK(line.template operator()<E, E>(same, same).empty());
+  CHECK(line.template operator()<E, Plain>(same, config_of<Plain>(100, 0, 1e6)).empty());
+  check(of([](auto& config) { config.geometry.layers = 5; }), "the same model");
+  check(of([](auto& config) { config.geometry.layer_weight_bytes = Bytes{1}; }), "the same model");
+  check(of([](auto& config) { config.limits.block_tokens = Tokens{32}; }), "the same number of tokens in a block");
+  check(of([](auto& config) { config.geometry.layer_block_bytes = Bytes{8192}; }), "the same bytes of KV in a block");
+  CHECK(line.template operator()<E, Other>(same, config_of<Other>(200, 200, 1e6)).find("the same Feed") !=
+        std::string::npos);
+  static_assert(!std::is_copy_constructible_v<Node<E, E>>); // the copy's engines would share nothing
 }
 
 TEST_CASE("the recorded pulse run: every token that two engines with LMCache's pool found, and one engine alone" *

@@ -247,6 +247,34 @@ TEST_CASE("with LRU and with worth every held block's predecessor is held") {
     }
 }
 
+TEST_CASE("with worth no block leaves before one that follows it, whichever part of a request is stored first") {
+  std::int64_t left = 0, later = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random(seed);
+    TierStore store(TokenBlocks{2 + random.below(20)}, Replacement::least_worth);
+    std::map<BlockKey, BlockKey> before;
+    for (int request = 0; request < 100; ++request) {
+      const Keys keys = random_path(random, 2, 6);
+      for (std::size_t i = 1; i < keys.size(); ++i) before[keys[i]] = keys[i - 1];
+      const std::size_t from = random.below(keys.size()); // of the blocks before these only the device may have some
+      const std::span<const BlockKey> some = std::span<const BlockKey>(keys).subspan(from);
+      later += from > 0 && !store.holds(keys[from - 1]) ? 1 : 0;
+      const auto evicted = [&](BlockKey key) {
+        ++left;
+        CHECK_FALSE(store.holds(key));
+        for (const auto& [child, parent] : before)
+          if (parent == key) CHECK_FALSE(store.holds(child));
+      };
+      const auto worth_of = [&](std::size_t) { return static_cast<double>(random.below(5)); };
+      const std::size_t stored = store.store(some, evicted, worth_of, from > 0 ? keys[from - 1] : BlockKey{});
+      CHECK(stored <= some.size());
+      CHECK(store.size() <= store.capacity());
+    }
+  }
+  CHECK(left > 1000);
+  CHECK(later > 500);
+}
+
 TEST_CASE("the least worthy leaf leaves, and a block that is worth less than all leaves is not stored") {
   TierStore store(TokenBlocks{3}, Replacement::least_worth);
   const auto path = [](std::uint64_t topic, std::size_t length) {

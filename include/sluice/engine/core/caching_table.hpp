@@ -3,6 +3,7 @@
 // no code of it.
 #pragma once
 
+#include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/caching/caching.hpp"
@@ -26,15 +27,20 @@ class Tiers; // engine/core/tiers.hpp
 struct TierList {
   Tier first;
   std::vector<Tier> lower; ///< from the second on
+  bool explains_misses = false;
 };
 
 /// The core's calls of the tiers, for code that engines without tiers compile as well.
 struct TierCalls {
+  /// What is wrong with these tiers, if anything is.
+  Status (*check)(const Tier& first, std::span<const Tier> lower, Writes writes, Feed feed) = nullptr;
   Tiers* (*make)(const TierList& tiers, Bytes token_block, Feed feed) = nullptr;
   Tiers* (*copy)(const Tiers& tiers) = nullptr;
   void (*destroy)(Tiers* tiers) = nullptr;
   /// What a request finds on the device and in the tiers if it joins now. Returns whether its row changed.
   bool (*look_up)(Core& core, Slot slot, const View& view, const PolicyCalls& policies) = nullptr;
+  /// A request joins for the first time: tells observers why it does not find more, if the tiers know.
+  void (*explain)(Core& core, Slot slot, const PolicyCalls& policies) = nullptr;
   /// A joining request's blocks come from the first tier; the ledger and the block table have their room already.
   void (*load)(Core& core, Slot slot, Moves& moves, Seconds now) = nullptr;
   /// A request that waits for a tier's blocks leaves.

@@ -56,6 +56,7 @@ class PrefixReuse {
     row.slack = slack;
     return changed;
   }
+  [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];

@@ -35,6 +35,7 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
       request.found = request.found_on_device() + request.loading;
       request.loaded = request.loading;
       request.fetched = std::min(request.fetched, static_cast<std::int32_t>(request.loading.count()));
+      if (policies.table.caching != nullptr) policies.table.caching->tiers->explain(core, slot, policies);
     }
   } else {
     std::erase(core.requests.preempted, slot);

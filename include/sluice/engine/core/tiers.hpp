@@ -5,6 +5,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/engine/core/caching_table.hpp"
+#include "sluice/report/observer/miss_causes.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/state/memory/tier_store.hpp"
 
@@ -14,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct TierLevel {
   struct Coming {
     Seconds end{0};
     std::vector<BlockKey> keys;
+    BlockKey previous{}; ///< the request's block before them, if they are not its first
     double worth = 0;
   };
 
@@ -52,7 +55,7 @@ class Tiers {
     Slot slot{};
     RequestId id{};
   };
-  /// What the tiers have of a request's blocks.
+  /// How many of a request's blocks can be found.
   struct Found {
     std::size_t first = 0; ///< the first tier, from the first block on
     std::size_t lower = 0; ///< after those, any tier
@@ -66,7 +69,8 @@ class Tiers {
   LayerBlocks moved_idle{0};  ///< launched to the first tier between iterations, for the next iteration's account
   LayerBlocks loaded_idle{0}; ///< of loads that began since the last iteration, for the same
 
-  Tiers(const TierList& tiers, Bytes token_block, Feed feed) : block_(token_block), feed_(feed) {
+  Tiers(const TierList& tiers, Bytes token_block, Feed feed)
+      : block_(token_block), feed_(feed), explains_(tiers.explains_misses) {
     add(tiers.first);
     for (const Tier& tier : tiers.lower) add(tier);
   }
@@ -88,7 +92,7 @@ class Tiers {
   }
   void touch(std::span<const BlockKey> keys, Seconds now) {
     levels_[0].store.touch(keys);
-    used_again(keys, now);
+    used_again(keys, 0, now);
   }
 
   // Writes ------------------------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ class Tiers {
   std::int64_t write_back(std::span<const BlockKey> keys, Seconds now) {
     std::int64_t missing = 0;
     for (const BlockKey key : keys) missing += store().holds(key) ? 0 : 1;
-    arrive(0, keys, 0, now);
+    transfer(0, {keys}, missing, now);
     return missing;
   }
   /// How many blocks were offered since the last call; they are on the link from now on.
@@ -123,16 +127,23 @@ class Tiers {
       const Write& write = waiting_[arrived];
       const std::span<const BlockKey> keys(write.keys);
       if (expected(0, keys.first(write.known)) < write.known) continue; // evicted meanwhile
-      used_again(keys.subspan(write.before, write.known - write.before), now);
-      send(0, keys, write.worth, now);
+      used_again(keys.first(write.known), write.before, now);
+      send(0, {keys, {}, write.worth}, now);
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(arrived));
   }
   /// Blocks that were launched and have not crossed.
   [[nodiscard]] double on_link() const { return static_cast<double>(launched_) - crossed_; }
 
-  // Loads from the first tier that requests wait for
-  // --------------------------------------------------------------------
+  // Loads from the first tier -----------------------------------------------------------------------------------------
+
+  /// Begins a load within an iteration that starts now: as many blocks as it takes the link's time for. These are more
+  /// than `count` if the tier's own channel, which serves the same load, is slower.
+  [[nodiscard]] double load_within(std::int64_t count, Seconds now) {
+    const Seconds end = read(levels_[0], count, now);
+    const auto blocks = static_cast<double>(count);
+    return end > now ? std::max(blocks, (end - now).count() * rate_) : blocks;
+  }
 
   /// Begins a load of `keys`, which the first tier has, for a request that waits for it.
   void load(Waiter by, std::span<const BlockKey> keys, Seconds now) {
@@ -156,7 +167,7 @@ class Tiers {
       if (among(std::span<const BlockKey>(fetch.keys).subspan(fetch.first))) return wait_for(fetch.waiters);
     return false;
   }
-  /// The request leaves; what is on the link crosses it in vain.
+  /// The request leaves. Its load keeps the link until it has ended, and nobody gets the blocks.
   void abandon(Slot slot) {
     for (Load& load : loads_)
       if (load.by.slot == slot) load.by.id = nobody;
@@ -200,6 +211,38 @@ class Tiers {
     return next;
   }
 
+  // Why blocks are not found ------------------------------------------------------------------------------------------
+
+  /// What has happened to a block so far; the larger value counts.
+  enum class Past : std::uint8_t { computing, computed, arrived };
+
+  [[nodiscard]] bool explains() const { return explains_; }
+  void note(std::span<const BlockKey> keys, Past past) {
+    for (const BlockKey key : keys) {
+      Past& known = past_[static_cast<std::uint64_t>(key)];
+      known = std::max(known, past);
+    }
+  }
+  /// Why a request computes its blocks `keys` from number `from` to `to`, in blocks. `on_device(key)`: whether the
+  /// device has a block. Blocks that no request has had before are no miss, nor is what follows them.
+  template <class OnDevice>
+  void explain(std::span<const BlockKey> keys, std::size_t from, std::size_t to, bool fetched, OnDevice&& on_device,
+               MissCauses& causes) const {
+    Tokens* behind = nullptr; // what is there behind a miss is missed for the same cause
+    for (std::size_t i = from; i < to; ++i) {
+      const auto past = past_.find(static_cast<std::uint64_t>(keys[i]));
+      if (past == past_.end()) return;
+      const std::size_t in = nearest(keys[i]);
+      if (in == levels_.size() && !on_device(keys[i]))
+        behind = past->second == Past::computing || on_its_way(keys[i]) ? &causes.late
+                 : past->second == Past::arrived                        ? &causes.evicted
+                                                                        : &causes.unwritten;
+      else if (behind == nullptr) // a fetch that has not brought it was too slow
+        behind = fetched && in > 0 && in < levels_.size() ? &causes.late : &causes.cut;
+      *behind += Tokens{1};
+    }
+  }
+
   // Between tiers -----------------------------------------------------------------------------------------------------
 
   /// Brings a request's blocks `keys`, from its first one on, to the first tier from position `first` on, for a request
@@ -227,7 +270,7 @@ class Tiers {
       std::size_t arrived = 0;
       for (; arrived < level.coming.size() && level.coming[arrived].end <= now; ++arrived) {
         const TierLevel::Coming& coming = level.coming[arrived];
-        arrive(i, coming.keys, coming.worth, coming.end);
+        arrive(i, {coming.keys, coming.previous, coming.worth}, coming.end);
       }
       level.coming.erase(level.coming.begin(), level.coming.begin() + static_cast<std::ptrdiff_t>(arrived));
     }
@@ -239,7 +282,10 @@ class Tiers {
       const Fetch fetch = std::move(fetches_[i]);
       fetches_.erase(fetches_.begin() + static_cast<std::ptrdiff_t>(i));
       const std::size_t arrived = fetch.arrived();
-      arrive(0, std::span<const BlockKey>(fetch.keys).first(arrived), fetch.worth, fetch.until);
+      // Blocks before these stay in the tier if they are there. Those that only the device has are not written.
+      std::size_t from = fetch.first;
+      while (from > 0 && store().holds(fetch.keys[from - 1])) --from;
+      arrive(0, run_of(fetch.keys, from, arrived, fetch.worth), fetch.until);
       for (const Waiter& waiter : fetch.waiters) wake(waiter, arrived - fetch.first);
     }
   }
@@ -247,6 +293,15 @@ class Tiers {
  private:
   static constexpr RequestId nobody{std::numeric_limits<std::uint32_t>::max()};
 
+  /// Blocks of a request in order, the block before them if they are not its first, and their worth.
+  struct Run {
+    std::span<const BlockKey> keys;
+    BlockKey previous{};
+    double worth = 0;
+  };
+  static Run run_of(std::span<const BlockKey> keys, std::size_t from, std::size_t to, double worth) {
+    return {keys.subspan(from, to - from), from > 0 ? keys[from - 1] : BlockKey{}, worth};
+  }
   struct Write {
     std::vector<BlockKey> keys; ///< of the request, from its first block on
     std::size_t before = 0;     ///< of them, those that this request has offered before
@@ -301,19 +356,27 @@ class Tiers {
     level.store = TierStore(tier.capacity, tier.replacement);
     levels_.all.push_back(std::make_shared<TierLevel>(std::move(level)));
   }
+  [[nodiscard]] bool on_its_way(BlockKey key) const {
+    const auto has = [key](const auto& some) {
+      return std::find(some.keys.begin(), some.keys.end(), key) != some.keys.end();
+    };
+    return std::any_of(waiting_.begin(), waiting_.end(), has) ||
+           std::any_of(levels_.all.begin(), levels_.all.end(), [&](const std::shared_ptr<TierLevel>& level) {
+             return std::any_of(level->coming.begin(), level->coming.end(), has);
+           });
+  }
   /// The nearest tier that has a block; `count()` if none has.
   [[nodiscard]] std::size_t nearest(BlockKey key) const {
     std::size_t i = 0;
     while (i < levels_.size() && !levels_[i].store.holds(key)) ++i;
     return i;
   }
-  /// Requests use these blocks once more, of which the first tier may have some.
-  void used_again(std::span<const BlockKey> keys, Seconds now) {
+  /// A request uses its blocks once more, from number `from` on; the next tier gets those that the first one has.
+  void used_again(std::span<const BlockKey> keys, std::size_t from, Seconds now) {
     if (feed_ != Feed::used_again || levels_.size() == 1) return;
-    std::vector<BlockKey> held;
-    for (const BlockKey key : keys)
-      if (store().holds(key)) held.push_back(key);
-    if (!held.empty()) send(1, held, 0, now);
+    while (from < keys.size() && !store().holds(keys[from])) ++from; // these are on the device only
+    const std::size_t held = store().find(keys.subspan(from));
+    if (held > 0) send(1, run_of(keys, from, from + held, 0), now);
   }
   /// When a read of `count` blocks from a tier ends.
   Seconds read(TierLevel& level, std::int64_t count, Seconds now) const {
@@ -330,33 +393,39 @@ class Tiers {
     for (const TierLevel::Coming& other : levels_[in].coming) known = std::max(known, common(keys, other.keys));
     return known;
   }
-  /// Blocks go to a tier on its channel.
-  void send(std::size_t to, std::span<const BlockKey> keys, double worth, Seconds now) {
-    TierLevel& level = levels_[to];
-    const std::size_t known = expected(to, keys);
+  /// Blocks go to a tier on its channel, except for those that it has or that are on their way to it.
+  void send(std::size_t to, const Run& run, Seconds now) {
     std::int64_t missing = 0;
-    for (const BlockKey key : keys.subspan(known)) missing += level.store.holds(key) ? 0 : 1;
-    level.written += missing;
-    const Seconds end = std::max(now, level.writes_until) + block_ * missing / level.facts.write_rate;
-    if (missing > 0) level.writes_until = end;
+    for (const BlockKey key : run.keys.subspan(expected(to, run.keys))) missing += levels_[to].store.holds(key) ? 0 : 1;
+    transfer(to, run, missing, now);
+  }
+  /// Blocks go to a tier, which takes its channel the time of `count` of them.
+  void transfer(std::size_t to, const Run& run, std::int64_t count, Seconds now) {
+    TierLevel& level = levels_[to];
+    level.written += count;
+    const Seconds end = std::max(now, level.writes_until) + block_ * count / level.facts.write_rate;
+    if (count > 0) level.writes_until = end;
     if (end <= now)
-      arrive(to, keys, worth, now);
+      arrive(to, run, now);
     else
-      level.coming.push_back({end, {keys.begin(), keys.end()}, worth});
+      level.coming.push_back({end, {run.keys.begin(), run.keys.end()}, run.previous, run.worth});
   }
   /// Blocks have arrived in a tier; the next one gets what the feed says.
-  void arrive(std::size_t in, std::span<const BlockKey> keys, double worth, Seconds now) {
-    const auto worth_of = [worth](std::size_t) { return worth; };
+  void arrive(std::size_t in, const Run& run, Seconds now) {
+    const auto worth_of = [&run](std::size_t) { return run.worth; };
     TierStore& store = levels_[in].store;
     std::vector<BlockKey> evicted;
     if (in + 1 < levels_.size() && feed_ == Feed::evicted)
       store.store(
-          keys, [&evicted](BlockKey key) { evicted.push_back(key); }, worth_of);
+          run.keys, [&evicted](BlockKey key) { evicted.push_back(key); }, worth_of, run.previous);
     else
-      store.store(keys, TierStore::Forget{}, worth_of);
+      store.store(run.keys, TierStore::Forget{}, worth_of, run.previous);
+    if (explains_)
+      for (const BlockKey key : run.keys)
+        if (store.holds(key)) note({&key, 1}, Past::arrived);
     if (in + 1 == levels_.size()) return;
-    if (!evicted.empty()) send(in + 1, evicted, 0, now);
-    if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, keys, worth, now);
+    if (!evicted.empty()) send(in + 1, {evicted}, now);
+    if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, run, now);
   }
   /// How many keys two requests have in common: a key says all before it, so equality ends once.
   static std::size_t common(std::span<const BlockKey> a, std::span<const BlockKey> b) {
@@ -380,6 +449,8 @@ class Tiers {
   double rate_ = std::numeric_limits<double>::infinity(); ///< of an idle link, token blocks a second
   Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
   std::vector<Fetch> fetches_;
+  bool explains_ = false;
+  std::unordered_map<std::uint64_t, Past> past_; ///< of every block so far, if it explains misses
 };
 
 /// Defined in tiers.inl.hpp.

@@ -12,11 +12,36 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace sluice {
 
 namespace detail {
+
+[[gnu::cold]] SLUICE_INLINE Status check_tiers(const Tier& first, std::span<const Tier> lower, Writes writes,
+                                               Feed feed) {
+  for (std::size_t i = 0; i <= lower.size(); ++i) {
+    const Tier& tier = i == 0 ? first : lower[i - 1];
+    Error bad{ErrorCode::bad_input, "engine configuration", "tier " + std::to_string(i + 1), {}};
+    if (tier.capacity.count() < 0) {
+      bad.what += " has a negative capacity";
+      bad.expected = "at least 0 blocks";
+    } else if (!(tier.read_rate.count() > 0) || !(tier.write_rate.count() > 0) || !(tier.latency.count() >= 0)) {
+      bad.what += " has a rate that moves nothing, or a negative latency";
+      bad.expected = "positive rates, and a latency of at least 0 s";
+    } else if (tier.replacement == Replacement::least_worth &&
+               (i == 0 ? writes == Writes::evicted : feed == Feed::evicted)) {
+      // A block is evicted without its request: neither its worth nor the block before it is known.
+      bad.what += " gets evicted blocks, and evicts by worth, which evicted blocks do not have";
+      bad.expected = "another Replacement";
+    } else {
+      continue;
+    }
+    return bad;
+  }
+  return {};
+}
 
 /// A request that waits for a tier's blocks is asked again.
 SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, std::size_t fetched) {
@@ -36,9 +61,34 @@ SLUICE_INLINE void meet(Core& core, Slot slot) {
   core.prefix.seal(slot, request.computed, core.limits.block_tokens);
 }
 
+SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
+  Tiers& tiers = *core.tiers;
+  if (!tiers.explains()) return;
+  const RequestRow& request = core.row(slot);
+  const Tokens block = core.limits.block_tokens;
+  // As in `find_below`. What it loads lies between two parts that it computes.
+  const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.spec.prompt - Tokens{1}, block);
+  const auto blocks = [&](Tokens tokens) { return static_cast<std::size_t>(tokens.count() / block.count()); };
+  const std::size_t found = blocks(request.found_on_device());
+  const std::size_t loaded = request.meets > 0 ? blocks(Tokens{request.meets}) : found;
+  const std::size_t behind = loaded + blocks(request.loading);
+  const auto on_device = [&](BlockKey key) { return core.prefix.finds(key); };
+  MissCauses causes;
+  tiers.explain(keys, found, loaded, request.has_fetched, on_device, causes);
+  tiers.explain(keys, behind, keys.size(), request.has_fetched, on_device, causes);
+  tiers.note(core.prefix.keys_within(slot, request.spec.prompt, block), Tiers::Past::computing);
+  if (causes.all().count() == 0) return;
+  const auto in_tokens = [&](Tokens& counted) { counted = Tokens{counted.count() * block.count()}; };
+  in_tokens(causes.unwritten);
+  in_tokens(causes.evicted);
+  in_tokens(causes.late);
+  in_tokens(causes.cut);
+  policies.table.tell(policies.policies, events::Missed{request, causes});
+}
+
 /// Blocks of loads that have ended are on the device, where others find them; the rest of what a tier's channel has
 /// brought by `now` is in its tier.
-SLUICE_INLINE void arrive(Core& core, Seconds now) {
+SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
   const auto awake = [&core](const Tiers::Waiter& waiter, std::size_t fetched) { wake(core, waiter, fetched); };
   for (Tiers::Loaded loaded; tiers.take_loaded(now, loaded, awake);) {
@@ -51,6 +101,8 @@ SLUICE_INLINE void arrive(Core& core, Seconds now) {
     if (request.times_preempted == 0) {
       request.found -= missing;
       request.loaded -= missing;
+      if (tiers.explains() && missing.count() > 0)
+        policies.table.tell(policies.policies, events::Missed{request, {.evicted = missing}});
     }
     if (request.meets > 0)
       meet(core, loaded.by.slot);
@@ -72,6 +124,8 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
 
 SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
+  if (core.tiers->explains())
+    core.tiers->note(core.prefix.keys_within(slot, request.computed, core.limits.block_tokens), Tiers::Past::computed);
   if (request.spec.session == 0) return;
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   if (!(worth.pinned.count() > 0)) return;
@@ -159,11 +213,12 @@ SLUICE_INLINE void load(Core& core, Slot slot, Moves& moves, Seconds now) {
   moves.arriving += all;
   moves.to_device += all;
   moves.from_tier += all;
+  const double of_each_layer = core.tiers->load_within(blocks.count(), now);
   if (request.load_mode == LoadMode::layerwise) {
-    moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks.count()), {}});
+    moves.streams.push_back({LayerSet::all(core.geometry.layers), of_each_layer, {}});
   } else {
-    moves.urgent_blocks += static_cast<double>(all.count());
-    moves.first_blocks += static_cast<double>(all.count());
+    moves.urgent_blocks += of_each_layer * core.geometry.layers;
+    moves.first_blocks += of_each_layer * core.geometry.layers;
   }
   request.loading = Tokens{0};
 }
@@ -220,7 +275,7 @@ SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_b
     const Seconds crossed = now - Seconds{idle_s * std::clamp(1 - wanted / possible, 0.0, 1.0)};
     tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), crossed);
   }
-  detail::arrive(core, now);
+  detail::arrive(core, now, policies);
   detail::unpin_expired(core, now);
   return background_blocks;
 }
@@ -260,7 +315,7 @@ SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, con
     tiers.pass(0, now);
   }
   tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
-  detail::arrive(core, now);
+  detail::arrive(core, now, policies);
 }
 
 SLUICE_INLINE void share_tiers(Core& core, const Tiers& of) { core.tiers->share(of); }
@@ -268,10 +323,12 @@ SLUICE_INLINE void share_tiers(Core& core, const Tiers& of) { core.tiers->share(
 SLUICE_INLINE Seconds next_load(const Core& core) { return core.tiers->next_end(); }
 
 SLUICE_INLINE const TierCalls tier_calls{
+    .check = &detail::check_tiers,
     .make = [](const TierList& tiers, Bytes token_block, Feed feed) { return new Tiers(tiers, token_block, feed); },
     .copy = [](const Tiers& tiers) { return new Tiers(tiers); },
     .destroy = [](Tiers* tiers) { delete tiers; },
     .look_up = &detail::find_below,
+    .explain = &detail::explain,
     .load = &detail::load,
     .abandon = &detail::abandon,
     .ended = &detail::pin_ended,

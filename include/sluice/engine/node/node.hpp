@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -71,6 +73,8 @@ class BasicNode {
           ((status.ok() && !each ? static_cast<void>(status = each.error()) : static_cast<void>(0)), ...);
         },
         made);
+    if constexpr ((Caches<typename Engines::caching_type> || ...))
+      if (status.ok() && config.shares_tiers) status = check_shared_tiers(made);
     if (!status.ok()) return status.error();
     return std::apply(
         [&](auto&... each) {
@@ -90,6 +94,12 @@ class BasicNode {
     now_.runs.resize(count);
     if (config_.shares_tiers) share_tiers();
   }
+  /// Rejected: copies, whose engines would each have tiers of their own. `BasicEngine::fork` copies an engine.
+  BasicNode(const BasicNode&) = delete;
+  BasicNode& operator=(const BasicNode&) = delete;
+  BasicNode(BasicNode&&) = default;
+  BasicNode& operator=(BasicNode&&) = default;
+  ~BasicNode() = default;
 
   [[nodiscard]] Seconds now() const { return at_; }
   template <std::size_t I>
@@ -194,6 +204,40 @@ class BasicNode {
     each([&]<std::size_t I>() {
       if (I == engine) call.template operator()<I>();
     });
+  }
+
+  /// Engines that share tiers find each other's blocks by their keys: a key must name the same bytes in all of them.
+  [[gnu::cold]] static Status check_shared_tiers(const std::tuple<Expected<Engines>...>& made) {
+    Status status;
+    std::optional<View> shared; // the first caching engine's
+    Feed feed{};
+    std::size_t first = 0;
+    each([&]<std::size_t I>() {
+      if constexpr (Caches<typename engine_type<I>::caching_type>) {
+        const View view = std::get<I>(made)->view();
+        const char* differs = nullptr;
+        if (!shared) {
+          shared = view;
+          feed = engine_type<I>::caching_type::feed;
+          first = I;
+        } else if (view.geometry.layers != shared->geometry.layers ||
+                   view.geometry.layer_weight_bytes != shared->geometry.layer_weight_bytes) {
+          differs = "the same model";
+        } else if (view.limits.block_tokens != shared->limits.block_tokens) {
+          differs = "the same number of tokens in a block";
+        } else if (view.geometry.layer_block_bytes != shared->geometry.layer_block_bytes) {
+          differs = "the same bytes of KV in a block";
+        } else if (engine_type<I>::caching_type::feed != feed) {
+          differs = "the same Feed of their Caching policies";
+        }
+        if (status.ok() && differs != nullptr)
+          status = Error{ErrorCode::bad_input, "node configuration",
+                         "engines " + std::to_string(first + 1) + " and " + std::to_string(I + 1) +
+                             " share tiers, but one cannot use the other's blocks",
+                         differs};
+      }
+    });
+    return status;
   }
 
   void share_tiers() {

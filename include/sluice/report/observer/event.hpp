@@ -4,6 +4,7 @@
 
 #include "sluice/policy/retention/retention.hpp"
 #include "sluice/report/observer/iteration_record.hpp"
+#include "sluice/report/observer/miss_causes.hpp"
 
 #include <concepts>
 #include <string_view>
@@ -33,6 +34,12 @@ struct Preempted {
 struct Resumed {
   const RequestRow& row;
   Seconds now;
+};
+/// A request joins for the first time and does not find everything, or a load brings less than it was to bring. Only
+/// from engines with tiers that explain misses (`EngineConfig::explains_misses`).
+struct Missed {
+  const RequestRow& row;
+  MissCauses causes;
 };
 /// The request has generated all its tokens.
 struct Ended {
@@ -80,8 +87,8 @@ struct Events {
   }
 };
 
-using AllEvents = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
-                         events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
+using AllEvents = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Missed,
+                         events::Ended, events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
 
 /// `E` is one of the events above.
 template <class E>

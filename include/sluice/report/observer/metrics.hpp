@@ -79,9 +79,10 @@ struct Metrics {
   double mean_job_s = absent, p50_job_s = absent, p95_job_s = absent, p99_job_s = absent; ///< of served sessions
   double mean_ttft_first_turn_s = absent, mean_ttft_later_turns_s = absent;
   double p99_ttft_first_turn_s = absent, p99_ttft_later_turns_s = absent;
-  double found_share = absent;   ///< of the served requests' prompt tokens, the share whose KV was found
-  double loaded_share = absent;  ///< the share loaded from the tier below the device
-  double fetched_share = absent; ///< the share of those tokens that a tier below the first had
+  double found_share = absent;    ///< of the served requests' prompt tokens, the share whose KV was found
+  double loaded_share = absent;   ///< the share loaded from the tier below the device
+  double fetched_share = absent;  ///< the share of those tokens that a tier below the first had
+  double findable_share = absent; ///< the largest share that memories of this size allow, if it was asked for
 };
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a
@@ -164,6 +165,7 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("longest_gap_all_s", m.longest_gap_all_s);
   visit("loaded_share", m.loaded_share);
   visit("fetched_share", m.fetched_share);
+  visit("findable_share", m.findable_share);
 }
 
 } // namespace sluice

@@ -4,6 +4,7 @@
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/report/observer/miss_causes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,6 +107,7 @@ struct RequestTime {
   TimeCause doing = TimeCause::queue; ///< current cause
   std::int32_t times_preempted = 0;
   std::int64_t prompt = 0, delivered = 0; ///< tokens
+  MissCauses misses;                      ///< of its prompt
   Seconds slo_tbt{std::numeric_limits<double>::infinity()}, slo_ttft{std::numeric_limits<double>::infinity()};
 
   std::int64_t arrival = 0;

@@ -27,8 +27,8 @@ namespace sluice {
 /// only `wanted` and the `max_timelines` requests with the most missed deadlines keep their spells.
 struct Why {
   using role = roles::Observer;
-  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Ended,
-                       events::Cancelled, events::Delivered, events::Iterated>;
+  using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Missed,
+                       events::Ended, events::Cancelled, events::Delivered, events::Iterated>;
   static constexpr bool wants_timeline = true;
 
   bool enabled = true; ///< false: nothing is recorded, and no iteration is replayed
@@ -74,6 +74,9 @@ struct Why {
     RequestTime& of = known(state, event.row.id, event.row.spec);
     advance(of, ticks_of(event.now));
     of.doing = TimeCause::between;
+  }
+  void on(State& state, const events::Missed& event) const {
+    if (enabled) known(state, event.row.id, event.row.spec).misses += event.causes;
   }
   void on(State& state, const events::Ended& event) const {
     if (enabled) close(state, known(state, event.row.id, event.row.spec), event.now, RequestEnd::served);

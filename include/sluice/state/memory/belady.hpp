@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// belady_hits: the most block hits that any tier of a size can have for known requests.
+// belady_hits: the most block hits that memories of a size can have for known requests.
 #pragma once
 
-#include "sluice/state/memory/tier_store.hpp"
+#include "sluice/core/assert.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/workload/content.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <queue>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -20,32 +25,85 @@ struct PrefixUse {
   std::size_t looked_up = 0;
 };
 
-/// The block hits of Belady's rule on the leaves of the prefix tree (MIN): the leaf that is looked up next the latest
-/// leaves, or the new block itself if it is that one. No tier of `capacity` blocks that keeps whole prefixes has more
-/// hits for these requests, one after the other (tests/state/memory/belady_test.cpp compares it with all possible
-/// evictions).
+/// When a request looks up its blocks, and when it ends. Meanwhile it has all of them.
+struct Lifetime {
+  Seconds begin{0}, end{0};
+};
+
+/// The most hits for these requests: `capacity` blocks can be kept that no live request has, and a live request's
+/// blocks need no room. Without `lives` the requests come one after the other, each instantaneous; otherwise they are
+/// in the order of their beginnings. A block that a live request has is a hit for others: in time, a block can be
+/// found only later, when it is computed, so no run finds more (docs/tiers.md).
 ///
-/// Takes O(blocks log capacity).
-inline std::int64_t belady_hits(std::span<const PrefixUse> requests, TokenBlocks capacity) {
-  // For each block of each request: the next request that looks it up. A use that does not look it up finds nothing.
-  std::vector<std::size_t> begin(requests.size() + 1);
-  for (std::size_t i = 0; i < requests.size(); ++i) begin[i + 1] = begin[i] + requests[i].keys.size();
+/// This is Belady's rule (MIN). A block that the last request which has it gives up must be kept until the next request
+/// looks it up, or that is no hit. Of more blocks than there is room for, the one whose next look-up is the latest
+/// leaves, which leaves the most intervals whole (Faigle and Nawijn, 1995). It need not look at the prefix tree: a
+/// block's interval contains that of the block before it, so a choice that keeps only whole prefixes is as good
+/// (tests/state/memory/belady_test.cpp compares with all possible choices).
+///
+/// Takes O(blocks + requests log requests).
+inline std::int64_t belady_hits(std::span<const PrefixUse> requests, TokenBlocks capacity,
+                                std::span<const Lifetime> lives = {}) {
+  SLUICE_ASSERT(lives.empty() || lives.size() == requests.size(), "a lifetime per request");
   constexpr auto never = std::numeric_limits<std::uint32_t>::max();
-  std::vector<std::uint32_t> next(begin.back());
-  std::unordered_map<std::uint64_t, std::uint32_t> coming;
+  std::vector<std::size_t> first(requests.size() + 1); // of each request's blocks, in `block` and `next`
+  for (std::size_t i = 0; i < requests.size(); ++i) first[i + 1] = first[i] + requests[i].keys.size();
+
+  std::vector<std::uint32_t> block(first.back()), next(first.back());
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
+  for (std::size_t i = 0, at = 0; i < requests.size(); ++i)
+    for (const BlockKey key : requests[i].keys)
+      block[at++] = numbers.try_emplace(static_cast<std::uint64_t>(key), static_cast<std::uint32_t>(numbers.size()))
+                        .first->second;
+  // The next request that has a block, if it looks it up: otherwise it computes the block again.
+  std::vector<std::uint32_t> coming(numbers.size(), never);
   for (std::size_t i = requests.size(); i-- > 0;)
-    for (std::size_t at = 0; at < requests[i].keys.size(); ++at) {
-      const auto key = static_cast<std::uint64_t>(requests[i].keys[at]);
-      const auto use = coming.find(key);
-      next[begin[i] + at] = use == coming.end() ? never : use->second;
-      if (at < requests[i].looked_up) coming[key] = static_cast<std::uint32_t>(i);
+    for (std::size_t k = 0; k < requests[i].keys.size(); ++k) {
+      std::uint32_t& of = coming[block[first[i] + k]];
+      next[first[i] + k] = of;
+      of = k < requests[i].looked_up ? static_cast<std::uint32_t>(i) : never;
     }
-  TierStore store(capacity, Replacement::least_worth);
-  std::int64_t hits = 0;
+
+  std::vector<std::int32_t> holders(numbers.size());
+  std::vector<std::uint32_t>& wanted = coming;     // from now on: by whom, after the newest request that has the block
+  std::vector<std::int64_t> kept(requests.size()); // blocks, by the request that looks them up next
+  std::priority_queue<std::uint32_t> latest;       // requests for which blocks are kept, or were
+  std::int64_t all_kept = 0, hits = 0;
+  const auto begin = [&](std::size_t i) {
+    hits += kept[i];
+    all_kept -= kept[i];
+    kept[i] = 0;
+    for (std::size_t k = 0; k < requests[i].keys.size(); ++k) {
+      const std::uint32_t of = block[first[i] + k];
+      hits += k < requests[i].looked_up && holders[of] > 0 ? 1 : 0;
+      ++holders[of];
+      wanted[of] = next[first[i] + k];
+    }
+  };
+  const auto end = [&](std::size_t i) {
+    for (std::size_t at = first[i]; at < first[i + 1]; ++at) {
+      const std::uint32_t by = wanted[block[at]];
+      if (--holders[block[at]] > 0 || by == never) continue;
+      if (kept[by]++ == 0) latest.push(by);
+      ++all_kept;
+    }
+    while (all_kept > capacity.count()) {
+      while (kept[latest.top()] == 0) latest.pop();
+      --kept[latest.top()];
+      --all_kept;
+    }
+  };
+  std::vector<std::size_t> ends(lives.size());
+  std::iota(ends.begin(), ends.end(), std::size_t{0});
+  std::stable_sort(ends.begin(), ends.end(), [&](std::size_t a, std::size_t b) { return lives[a].end < lives[b].end; });
+  std::size_t ended = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    hits += static_cast<std::int64_t>(store.find(requests[i].keys.first(requests[i].looked_up)));
-    store.store(requests[i].keys, TierStore::Forget{},
-                [&](std::size_t at) { return -static_cast<double>(next[begin[i] + at]); });
+    if (!lives.empty()) {
+      SLUICE_ASSERT(i == 0 || lives[i - 1].begin <= lives[i].begin, "requests in the order of their beginnings");
+      while (ended < ends.size() && lives[ends[ended]].end < lives[i].begin) end(ends[ended++]);
+    }
+    begin(i);
+    if (lives.empty()) end(i);
   }
   return hits;
 }

@@ -25,6 +25,8 @@ namespace sluice {
 ///   blocks of a request or stores none of them, as vLLM does. Whether a rule may evict blocks of the request that it
 ///   stores follows the rule's source: LRU and ARC never do, LFU may.
 /// - If the blocks of a request exceed the tier, its first ones are kept (LRU, LFU, worth), or none (ARC).
+/// - With worth a block never leaves before one that follows it. A block that is not held but precedes a held one has a
+///   place in the tree, which takes the room of a block.
 ///
 /// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
 /// construction nothing allocates but LFU's list of frequencies. Memory: 36 bytes a block, 60 with worth; ARC also
@@ -56,7 +58,7 @@ class TierStore {
   [[nodiscard]] Replacement replacement() const { return replacement_; }
   [[nodiscard]] bool holds(BlockKey key) const {
     const std::uint32_t block = block_of(key);
-    return block != nobody && !is_ghost(block);
+    return block != nobody && !is_absent(block);
   }
   /// How many of `keys`, from the first on, are held.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
@@ -72,15 +74,17 @@ class TierStore {
     ++time_;
     touch_held(keys);
   }
-  /// A request's blocks `keys`, from its first one on, are used: held ones are touched, the others stored, for which
-  /// others are evicted: `evicted(key)` for each. `worth_of(i)`: of block i, if that is the replacement. Returns how
-  /// many were stored (written); with LFU a block may be stored and evicted again by the same request.
+  /// A request's blocks `keys` are used: held ones are touched, the others stored, for which others are evicted:
+  /// `evicted(key)` for each. `worth_of(i)`: of block i, if that is the replacement. `previous`: the request's block
+  /// before them; without one they are its first. Returns how many were stored (written); with LFU a block may be
+  /// stored and evicted again by the same request.
   template <class Evicted = Forget, class WorthOf = double (*)(std::size_t)>
-  std::size_t store(std::span<const BlockKey> keys, Evicted&& evicted = {}, WorthOf&& worth_of = no_worth) {
+  std::size_t store(std::span<const BlockKey> keys, Evicted&& evicted = {}, WorthOf&& worth_of = no_worth,
+                    BlockKey previous = {}) {
     ++time_;
     if (replacement_ == Replacement::least_frequent) return store_each(keys.first(fitting(keys)), evicted);
     if (replacement_ == Replacement::adaptive) return store_or_none(keys, evicted);
-    if (replacement_ == Replacement::least_worth) return store_by_worth(keys, evicted, worth_of);
+    if (replacement_ == Replacement::least_worth) return store_by_worth(keys, previous, evicted, worth_of);
     return store_recent(keys.first(fitting(keys)), evicted);
   }
   /// Stores one block on its own, as one that another tier evicts. Returns whether it was not held before; if it was,
@@ -95,7 +99,7 @@ class TierStore {
   void remove(std::span<const BlockKey> keys) {
     SLUICE_ASSERT(replacement_ != Replacement::least_worth, "a store without a tree");
     for (const BlockKey key : keys)
-      if (const std::uint32_t block = block_of(key); block != nobody && !is_ghost(block)) erase(block);
+      if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) erase(block);
   }
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
@@ -105,6 +109,8 @@ class TierStore {
 
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
+  static constexpr std::uint32_t not_held =
+      nobody - 1;                         ///< with worth: the block has no place in the heap and is absent
   static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
   /// ARC's lists: used once or more often, held or only remembered.
   enum : std::uint32_t { once = 0, often = 1, once_gone = 2, often_gone = 3 };
@@ -114,7 +120,7 @@ class TierStore {
     std::uint32_t older = nobody; ///< in its list; with worth: its place in the heap
     std::uint32_t newer = nobody; ///< in its list; with worth: the request that used it last
     std::uint32_t list = 0;       ///< with worth: the block before it in the tree
-    std::uint32_t uses = 0;       ///< with worth: how many held blocks follow it
+    std::uint32_t uses = 0;       ///< with worth: how many blocks of the tree follow it
   };
   /// Blocks from the least to the most recent. LFU has one per number of uses, linked in ascending order.
   struct List {
@@ -135,8 +141,10 @@ class TierStore {
   [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
     return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
   }
-  [[nodiscard]] bool is_ghost(std::uint32_t block) const {
-    return replacement_ == Replacement::adaptive && blocks_[block].list >= once_gone;
+  /// Whether a block is only remembered: by ARC, or as the predecessor of others.
+  [[nodiscard]] bool is_absent(std::uint32_t block) const {
+    if (replacement_ == Replacement::adaptive) return blocks_[block].list >= once_gone;
+    return replacement_ == Replacement::least_worth && blocks_[block].older == not_held;
   }
 
   // Lists -------------------------------------------------------------------------------------------------------------
@@ -340,7 +348,7 @@ class TierStore {
     for (const BlockKey key : keys) {
       if (const std::uint32_t block = block_of(key); block == nobody)
         insert(key, once);
-      else if (is_ghost(block)) {
+      else if (is_absent(block)) {
         move(block, once);
         ++size_;
       }
@@ -398,32 +406,61 @@ class TierStore {
     sift(at, leaf_of(by));
   }
   template <class Evicted, class WorthOf>
-  std::size_t store_by_worth(std::span<const BlockKey> keys, Evicted& evicted, WorthOf& worth_of) {
-    std::size_t stored = 0;
+  std::size_t store_by_worth(std::span<const BlockKey> keys, BlockKey previous, Evicted& evicted, WorthOf& worth_of) {
+    if (keys.empty()) return 0;
     std::uint32_t parent = nobody;
+    if (previous != BlockKey{}) {
+      parent = block_of(previous);
+      if (parent == nobody) {
+        if (size_ == capacity_ && !make_room(nobody, worth_of(0), evicted)) return 0;
+        parent = new_leaf(previous, nobody);
+        place(parent) = not_held;
+      }
+    }
+    const std::uint32_t root = parent != nobody && place(parent) == not_held ? parent : nobody;
+    if (root != nobody) ++blocks_[root].uses; // it stays until these blocks follow it
+    std::size_t stored = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (i + ahead < keys.size()) index_.prefetch(keys[i + ahead]);
       std::uint32_t block = block_of(keys[i]);
-      const bool is_new = block == nobody;
-      if (is_new) {
+      if (block == nobody) {
         if (size_ == capacity_ && !make_room(parent, worth_of(i), evicted)) break; // nothing worth less is left
-        block = new_block(keys[i]);
-        worth_.resize(blocks_.size());
-        blocks_[block].list = parent;
-        ++size_;
+        block = new_leaf(keys[i], parent);
         ++stored;
+        weigh(block, worth_of(i));
+        if (parent != nobody && blocks_[parent].uses++ == 0)
+          replace_leaf(parent, block);
+        else
+          add_leaf(block);
+      } else if (place(block) == not_held) { // its successors have kept its place
+        place(block) = nobody;
+        blocks_[block].list = parent;
+        ++stored;
+        weigh(block, worth_of(i));
+        if (parent != nobody && blocks_[parent].uses++ == 0) remove_leaf(parent);
+      } else {
+        weigh(block, worth_of(i));
+        if (place(block) != nobody) sift(place(block), leaf_of(block));
       }
-      worth_[block] = worth_of(i);
-      blocks_[block].newer = time_;
-      if (is_new && parent != nobody && blocks_[parent].uses++ == 0)
-        replace_leaf(parent, block);
-      else if (is_new)
-        add_leaf(block);
-      else if (place(block) != nobody)
-        sift(place(block), leaf_of(block));
       parent = block;
     }
+    if (root != nobody && --blocks_[root].uses == 0) drop(root);
     return stored;
+  }
+  std::uint32_t new_leaf(BlockKey key, std::uint32_t parent) {
+    const std::uint32_t block = new_block(key);
+    worth_.resize(blocks_.size());
+    blocks_[block].list = parent;
+    ++size_;
+    return block;
+  }
+  void weigh(std::uint32_t block, double worth) {
+    worth_[block] = worth;
+    blocks_[block].newer = time_;
+  }
+  void drop(std::uint32_t block) {
+    free_block(block);
+    --size_;
   }
   /// Evicts the least worthy leaf, unless it is `keep` (the block before the new one) or worth more than the new block.
   template <class Evicted>
@@ -441,12 +478,13 @@ class TierStore {
     std::uint32_t coming = parent; // most likely the next to be evicted, as in `evict`
     for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].list;
     if (coming != nobody) index_.prefetch(blocks_[coming].key);
-    if (parent != nobody && --blocks_[parent].uses == 0)
+    if (parent != nobody && --blocks_[parent].uses == 0 && place(parent) != not_held) {
       replace_leaf(least, parent);
-    else
+    } else {
       remove_leaf(least);
-    free_block(least);
-    --size_;
+      if (parent != nobody && blocks_[parent].uses == 0) drop(parent);
+    }
+    drop(least);
     evicted(key);
     return true;
   }
