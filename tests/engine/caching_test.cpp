@@ -36,6 +36,15 @@ struct OnceOffloaded : VllmOffloadRule {
   }
 };
 
+/// CachedAttention's rule without its look at the queue.
+struct BlindToQueue : QueueAware {
+  static constexpr bool looks_ahead = false;
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& /*row*/, const Cost& /*cost*/) const {
+    return {};
+  }
+};
+
 } // namespace
 
 TEST_CASE("over a fast link a load costs what a device hit costs; over a slow one IfFaster computes") {
@@ -411,6 +420,36 @@ TEST_CASE("InferCept pins until preserving has wasted as much as to swap or to c
   }
 }
 
+TEST_CASE("CachedAttention fetches from the disk while a request waits, and evicts last what it needs") {
+  const auto last = [](std::vector<KeyedRequest> requests, auto&& config) {
+    const auto ran = [&]<class E>(std::type_identity<E>) {
+      E engine = engine_of<E>(config(std::type_identity<E>{}));
+      return run(engine, requests).back();
+    };
+    return std::pair{ran(std::type_identity<Tried<CachedAttention>>{}),
+                     ran(std::type_identity<Tried<With<VllmPrefixCaching, BlindToQueue>>>{})};
+  };
+  // The host and the device have lost a topic. A long prompt is computed before the topic's turn.
+  std::vector<KeyedRequest> requests = again_after_others(480, 16);
+  requests.back().spec.arrival = Seconds{2000};
+  requests.insert(requests.end() - 1, request(1999.999, 90, 90, 1900, 20));
+  const double fetch_s = 0.1;
+  const auto [ahead, late] = last(requests, [&]<class E>(std::type_identity<E>) {
+    const Tier disk{.capacity = TokenBlocks{1000}, .read_rate = BytesPerSecond{30.0 * layers * 4096 / fetch_s}};
+    return config_of<E>(200, 50, with_rate(1e9), {disk});
+  });
+  CHECK(ahead.loaded == Tokens{480});
+  CHECK(late.loaded == Tokens{480});
+  CHECK(late.ttft().count() - ahead.ttft().count() > 0.7 * fetch_s);
+  // The host has the topic. What a long prompt writes meanwhile takes the place of others.
+  requests = again_after_others(480, 2);
+  requests.insert(requests.end() - 1, request(999.999, 90, 90, 480, 20));
+  const auto [kept, evicted] =
+      last(requests, []<class E>(std::type_identity<E>) { return config_of<E>(40, 75, with_rate(1e9)); });
+  CHECK(kept.loaded == Tokens{480});
+  CHECK(evicted.loaded < Tokens{100});
+}
+
 TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds what the tier has") {
   std::int64_t loaded = 0;
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
@@ -447,6 +486,8 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
     check(std::type_identity<Tried<Kvbm>>{});
     check(std::type_identity<Tried<MooncakeStore>>{});
     check(std::type_identity<Tried<Cake>>{});
+    check(std::type_identity<Tried<CachedAttention>>{});
+    check(std::type_identity<Tried<AdaptiveOffload>>{});
     check(std::type_identity<Tried<Continuum>>{});
     check(std::type_identity<Tried<InferCept>>{});
     check(std::type_identity<Tried<With<VllmOffload, OneStepAhead>>>{});

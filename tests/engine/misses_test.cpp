@@ -43,7 +43,7 @@ struct Notes final : EventListener {
   std::map<RequestId, std::vector<BlockKey>> keys;
   std::map<RequestId, MissCauses> misses;
   std::map<RequestId, Tokens> found;
-  std::map<RequestId, std::int64_t> seen;             ///< blocks of a prompt that requests before it have had
+  std::map<RequestId, std::int64_t> seen; ///< blocks of a prompt that requests before it have had
   std::set<BlockKey> known;
   Findable::State findable;
 
@@ -163,8 +163,7 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
       for (const auto& [id, tokens] : notes.found) {
         all += tokens;
         // Without tiers nobody explains.
-        if (Caches<typename E::caching_type>)
-          CHECK(tokens + notes.misses[id].all() == Tokens{16 * notes.seen[id]});
+        if (Caches<typename E::caching_type>) CHECK(tokens + notes.misses[id].all() == Tokens{16 * notes.seen[id]});
         causes += notes.misses[id];
       }
       std::int64_t memory = device + (Caches<typename E::caching_type> ? host : 0);
@@ -186,6 +185,8 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
     check(std::type_identity<Kvbm>{});
     check(std::type_identity<MooncakeStore>{});
     check(std::type_identity<Cake>{});
+    check(std::type_identity<CachedAttention>{});
+    check(std::type_identity<AdaptiveOffload>{});
     check(std::type_identity<Continuum>{});
   }
   CHECK(found > 10'000);

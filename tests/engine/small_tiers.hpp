@@ -28,7 +28,7 @@ template <class E>
 Tier pool_of(std::int64_t blocks) {
   const Tier host{.capacity = TokenBlocks{blocks}};
   Tier tier = reached_by<typename E::caching_type>(host);
-  if (!(tier == host)) tier.read_rate = tier.write_rate = BytesPerSecond{2e5};
+  if (tier.read_rate != host.read_rate) tier.read_rate = tier.write_rate = BytesPerSecond{2e5};
   return tier;
 }
 

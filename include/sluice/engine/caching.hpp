@@ -23,9 +23,16 @@ struct CachingCode<C> {
       .tiers = &tier_calls,
       .writes = Policy::writes,
       .feed = Policy::feed,
+      .looks_ahead = LooksAhead<Policy>,
       .write =
-          [](const void* policies, const View& view, const RequestRow& request) {
-            return asked(name, [&] { return of(policies).caching.write(view, request); });
+          [](void* policies, const View& view, const RequestRow& request) {
+            auto& all = *static_cast<Policies<C>*>(policies);
+            return asked(name, [&] {
+              if constexpr (RemembersWrites<Policy>)
+                return all.caching.write(all.caching_state, view, request);
+              else
+                return all.caching.write(view, request);
+            });
           },
       .reuse =
           [](const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) {

@@ -104,6 +104,19 @@ struct DecisionStates {
   [[no_unique_address]] typename C::relief_type::State relief_state{};
 };
 
+namespace detail {
+/// A Caching policy's state; that of a policy without one is empty.
+template <class P>
+struct CachingState {
+  struct type {};
+};
+template <class P>
+  requires requires { typename P::State; }
+struct CachingState<P> {
+  using type = typename P::State;
+};
+} // namespace detail
+
 /// All states of the policies. The others are also written by events while a copy decides: the copy gets them, and its
 /// changes are lost.
 template <class C>
@@ -111,6 +124,7 @@ struct PolicyStates : DecisionStates<C> {
   typename C::admission_type::State admission_state{};
   [[no_unique_address]] typename C::cost_type::State cost_state{};
   [[no_unique_address]] typename C::replan_type::State replan_state{};
+  [[no_unique_address]] typename detail::CachingState<typename C::caching_type>::type caching_state{};
 };
 
 } // namespace sluice

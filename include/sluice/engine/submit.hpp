@@ -62,6 +62,8 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     status_ = thrown_by(detail::PolicyFunctions<C>::admission_name, now());
     return status_.error();
   }
+  if constexpr (LooksAhead<typename C::caching_type>)
+    core_.policies->caching->tiers->entered(core_, slot, now(), calls());
   policies_.tell(events::Submitted{core_.row(slot)});
   return id;
 }

@@ -33,6 +33,15 @@ System cake() {
   return simulated_entry<sluice::Cake>("Cake", "Cake: computes a prefix's beginning while its end is loaded");
 }
 
+System cached_attention() {
+  return simulated_entry<sluice::CachedAttention>("CachedAttention",
+                                                  "CachedAttention: fetched and kept for requests that wait");
+}
+System adaptive_offload() {
+  return simulated_entry<sluice::AdaptiveOffload>("AdaptiveOffload",
+                                                  "VllmOffload that pauses while first tokens are slow");
+}
+
 System continuum() {
   return simulated_entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
 }

@@ -39,8 +39,10 @@ struct TierCalls {
   void (*destroy)(Tiers* tiers) = nullptr;
   /// What a request finds on the device and in the tiers if it joins now. Returns whether its row changed.
   bool (*look_up)(Core& core, Slot slot, const View& view, const PolicyCalls& policies) = nullptr;
-  /// A request joins for the first time: tells observers why it does not find more, if the tiers know.
-  void (*explain)(Core& core, Slot slot, const PolicyCalls& policies) = nullptr;
+  /// A request has arrived; for policies that look ahead.
+  void (*entered)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
+  /// A request joins for the first time. Tells observers why it does not find more, if the tiers know.
+  void (*started)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A joining request's blocks come from the first tier; the ledger and the block table have their room already.
   void (*load)(Core& core, Slot slot, Moves& moves, Seconds now) = nullptr;
   /// A request that waits for a tier's blocks leaves.
@@ -62,7 +64,8 @@ struct CachingTable {
   const TierCalls* tiers = nullptr;
   Writes writes = Writes::behind;
   Feed feed = Feed::written;
-  Tokens (*write)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  bool looks_ahead = false;
+  Tokens (*write)(void* policies, const View& view, const RequestRow& request) = nullptr;
   Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
   Worth (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
 };

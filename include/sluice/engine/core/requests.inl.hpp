@@ -28,14 +28,14 @@ SLUICE_INLINE void grow(Core& core, Slot slot, Tokens tokens) {
 
 SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(slot);
+  const bool first = request.phase == Phase::waiting && request.times_preempted == 0;
   if (request.phase == Phase::waiting) {
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
-    if (request.times_preempted == 0) {
+    if (first) {
       request.found = request.found_on_device() + request.loading;
       request.loaded = request.loading;
       request.fetched = std::min(request.fetched, static_cast<std::int32_t>(request.loading.count()));
-      if (policies.table.caching != nullptr) policies.table.caching->tiers->explain(core, slot, policies);
     }
   } else {
     std::erase(core.requests.preempted, slot);
@@ -44,6 +44,7 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
   request.phase = Phase::running;
   request.running_since = now;
   core.requests.running.push_back(slot);
+  if (first && policies.table.caching != nullptr) policies.table.caching->tiers->started(core, slot, now, policies);
 }
 
 /// Removes a request that does not end by itself from the queue or from its list.

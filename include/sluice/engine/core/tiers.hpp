@@ -50,6 +50,8 @@ struct TierLevel {
 /// Counted in token blocks; the link counts layer blocks and may have crossed a part of one.
 class Tiers {
  public:
+  /// Waits for a fetch ahead of a request's turn.
+  static constexpr RequestId nobody{std::numeric_limits<std::uint32_t>::max()};
   /// A request that waits.
   struct Waiter {
     Slot slot{};
@@ -90,6 +92,8 @@ class Tiers {
         ++found.lower;
     return found;
   }
+  /// The first tier's blocks among these are worth `worth` from now on.
+  void weigh(std::span<const BlockKey> keys, double worth) { levels_[0].store.touch(keys, worth); }
   void touch(std::span<const BlockKey> keys, Seconds now) {
     levels_[0].store.touch(keys);
     used_again(keys, 0, now);
@@ -291,8 +295,6 @@ class Tiers {
   }
 
  private:
-  static constexpr RequestId nobody{std::numeric_limits<std::uint32_t>::max()};
-
   /// Blocks of a request in order, the block before them if they are not its first, and their worth.
   struct Run {
     std::span<const BlockKey> keys;

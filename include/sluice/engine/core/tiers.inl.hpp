@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,6 +62,25 @@ SLUICE_INLINE void meet(Core& core, Slot slot) {
   core.prefix.seal(slot, request.computed, core.limits.block_tokens);
 }
 
+SLUICE_INLINE void entered(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+  const CachingTable& caching = *policies.table.caching;
+  if (!caching.looks_ahead) return;
+  Tiers& tiers = *core.tiers;
+  const RequestRow& request = core.row(slot);
+  const Tokens block = core.limits.block_tokens;
+  const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.context() - Tokens{1}, block);
+  const double worth = caching.worth(policies.policies, core.view(now), request).score;
+  tiers.weigh(keys, worth);
+  std::size_t first = 0;
+  while (first < keys.size() && core.prefix.finds(keys[first])) ++first;
+  const Tiers::Found found = tiers.find(keys.subspan(first));
+  first += found.first;
+  const Tiers::Waiter ahead{slot, Tiers::nobody};
+  if (found.lower > 0 && !tiers.join(keys[first], ahead))
+    tiers.fetch(ahead, keys.first(first + found.lower), first, worth, Seconds{std::numeric_limits<double>::infinity()},
+                now);
+}
+
 SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
   if (!tiers.explains()) return;
@@ -84,6 +104,15 @@ SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
   in_tokens(causes.late);
   in_tokens(causes.cut);
   policies.table.tell(policies.policies, events::Missed{request, causes});
+}
+
+SLUICE_INLINE void started(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+  const CachingTable& caching = *policies.table.caching;
+  const RequestRow& request = core.row(slot);
+  if (caching.looks_ahead)
+    core.tiers->weigh(core.prefix.keys_within(slot, request.context() - Tokens{1}, core.limits.block_tokens),
+                      caching.worth(policies.policies, core.view(now), request).score);
+  explain(core, slot, policies);
 }
 
 /// Blocks of loads that have ended are on the device, where others find them; the rest of what a tier's channel has
@@ -328,7 +357,8 @@ SLUICE_INLINE const TierCalls tier_calls{
     .copy = [](const Tiers& tiers) { return new Tiers(tiers); },
     .destroy = [](Tiers* tiers) { delete tiers; },
     .look_up = &detail::find_below,
-    .explain = &detail::explain,
+    .entered = &detail::entered,
+    .started = &detail::started,
     .load = &detail::load,
     .abandon = &detail::abandon,
     .ended = &detail::pin_ended,

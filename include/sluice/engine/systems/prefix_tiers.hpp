@@ -8,7 +8,9 @@
 #include "sluice/policy/caching/if_faster.hpp"
 #include "sluice/policy/caching/least_waste.hpp"
 #include "sluice/policy/caching/meet_in_the_middle.hpp"
+#include "sluice/policy/caching/pauses_when_slow.hpp"
 #include "sluice/policy/caching/pin_sessions.hpp"
+#include "sluice/policy/caching/queue_aware.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 
 namespace sluice {
@@ -83,6 +85,11 @@ using Kvbm = With<VllmPrefixCaching, KvbmRule>;
 using MooncakeStore = With<VllmPrefixCaching, MooncakeStoreRule>;
 /// Cake's cut: the end of a found prefix is loaded while the beginning is computed, so that both take equally long.
 using Cake = With<VllmPrefixCaching, MeetInTheMiddle<WriteThrough>>;
+/// CachedAttention: the queue says what is fetched from the disk, and what the host evicts last.
+using CachedAttention = With<VllmPrefixCaching, QueueAware>;
+/// vLLM's offloading connector as vllm#35343 proposes it: it pauses while first tokens are slower than at first, and
+/// loads only what is faster to load than to compute.
+using AdaptiveOffload = With<VllmPrefixCaching, PausesWhenSlow<IfFaster<VllmOffloadRule>>>;
 
 /// Continuum: programs first come, first served; a program's KV stays on the device for 2 s after each answer.
 using Continuum = With<VllmPrefixCaching, OldestSessionFirst, PinSessions>;
@@ -99,6 +106,8 @@ extern template class BasicEngine<HiCacheIfFaster::composition>;
 extern template class BasicEngine<Kvbm::composition>;
 extern template class BasicEngine<MooncakeStore::composition>;
 extern template class BasicEngine<Cake::composition>;
+extern template class BasicEngine<CachedAttention::composition>;
+extern template class BasicEngine<AdaptiveOffload::composition>;
 extern template class BasicEngine<Continuum::composition>;
 extern template class BasicEngine<InferCept::composition>;
 #endif

@@ -72,9 +72,19 @@ concept StatesFeed = requires {
   typename std::integral_constant<Feed, P::feed>;
 };
 
-/// `P` says how much of a request the tier gets.
+/// `P` looks at the queue: `static constexpr bool looks_ahead = true;`.
 template <class P>
-concept HasWrite = requires(const P& policy, const View& view, const RequestRow& row) {
+concept LooksAhead = requires {
+  requires bool(P::looks_ahead);
+};
+
+/// `P` says how much of a request the tier gets; it may have a `State` that this hook writes.
+template <class P>
+concept RemembersWrites = requires(const P& policy, typename P::State& state, const View& view, const RequestRow& row) {
+  requires std::same_as<decltype(policy.write(state, view, row)), Tokens>;
+};
+template <class P>
+concept HasWrite = RemembersWrites<P> || requires(const P& policy, const View& view, const RequestRow& row) {
   requires std::same_as<decltype(policy.write(view, row)), Tokens>;
 };
 template <class P>
@@ -129,6 +139,10 @@ template <class P>
 ///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Pinned
 ///     blocks take room of the device until their time is over, the session's next request joins, or running requests
 ///     need the room: pins are given up before a request is preempted, and before nothing could run.
+///  8. Optional: `P::looks_ahead`. If true, `worth` is also asked when a request arrives and when it first joins; the
+///     first tier's blocks of the request have that worth from then on. What of its prefix only lower tiers have is
+///     fetched when it arrives.
+///  9. Optional: a `P::State`. The hook is then `write(state, view, row)`.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
 /// with a tier needs.

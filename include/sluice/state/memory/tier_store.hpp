@@ -74,6 +74,16 @@ class TierStore {
     ++time_;
     touch_held(keys);
   }
+  /// The same, and they are worth `worth` from now on, if that is the replacement.
+  void touch(std::span<const BlockKey> keys, double worth) {
+    touch(keys);
+    if (replacement_ != Replacement::least_worth) return;
+    for (const BlockKey key : keys)
+      if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) {
+        weigh(block, worth);
+        if (place(block) != nobody) sift(place(block), leaf_of(block));
+      }
+  }
   /// A request's blocks `keys` are used: held ones are touched, the others stored, for which others are evicted:
   /// `evicted(key)` for each. `worth_of(i)`: of block i, if that is the replacement. `previous`: the request's block
   /// before them; without one they are its first. Returns how many were stored (written); with LFU a block may be
