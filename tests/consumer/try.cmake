@@ -12,7 +12,9 @@ function(step)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
-set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug)
+# Debug information takes a fifth of the time.
+set(arguments -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug
+              -DCMAKE_CXX_FLAGS_DEBUG=-O0)
 if(WAY STREQUAL "cuda") # the parts that a build with CUDA installs; the component `comparison` need not have been built
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component Unspecified)
   step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer/cuda -B ${WORK}/build ${arguments} -DCMAKE_PREFIX_PATH=${WORK}/prefix)

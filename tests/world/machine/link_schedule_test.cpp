@@ -4,9 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -18,7 +20,7 @@ constexpr int streamed_layers = 8;
 /// One iteration in which every layer's KV crosses the link, through room for two streamed_layers.
 class Streamed {
  public:
-  Streamed(int requests, int blocks)
+  Streamed(int requests, int blocks, CopiesCount count = CopiesCount::when_begun)
       : requests_(requests),
         blocks_(blocks),
         device_(streamed_shape.bytes() * (2 * std::int64_t{requests} * blocks)),
@@ -26,13 +28,48 @@ class Streamed {
                2 * std::int64_t{requests} * blocks),
         sequences_(store_, streamed_layers),
         weights_(ModelWeights{}, device_, Bytes{0}, Bytes{1}),
-        schedule_(store_, sequences_, weights_, streamed_layers, true, CopiesCount::when_begun) {
+        schedule_(store_, sequences_, weights_, streamed_layers, true, count) {
     for (int layer = 0; layer < streamed_layers; ++layer)
       for (int request = 0; request < requests_; ++request) fill(request, layer);
   }
 
   /// How many needs the schedule looks at per block. Layers compute as soon as their blocks have arrived.
   double looks_per_block(TransferOrder order) {
+    begin(order);
+    const std::int64_t before = schedule_.looks().needs;
+    std::int64_t arrived = 0;
+    for (int layer = 0; layer < streamed_layers; ++layer) {
+      while (schedule_.next(Way::to_device)) {
+        (void)schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
+        ++arrived;
+      }
+      CHECK(arrived >= std::int64_t{requests_} * blocks_ * (layer + 1));
+      if (layer % 2 == 0) schedule_.computes(layer); // nobody has seen the others start
+      for (int request = 0; request < requests_; ++request) leave(request, layer);
+      schedule_.launched(layer);
+      schedule_.computed(layer);
+    }
+    return static_cast<double>(schedule_.looks().needs - before) / static_cast<double>(arrived);
+  }
+
+  /// When the first copy of the second layer could begin, and the times before and after the first layer's end.
+  std::array<CopySince, 3> second_layer_opened() {
+    begin({TransferOrder::Start::previous_own_layer_ends, TransferOrder::Share::equal});
+    while (schedule_.next(Way::to_device)) (void)schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
+    schedule_.computes(0);
+    CHECK_FALSE(schedule_.next(Way::to_device));
+    for (int request = 0; request < requests_; ++request) leave(request, 0);
+    schedule_.launched(0);
+    const CopySince before = std::chrono::steady_clock::now();
+    schedule_.computed(0);
+    const CopySince after = std::chrono::steady_clock::now();
+    const std::optional<PlacedCopy> copy = schedule_.next(Way::to_device);
+    REQUIRE(copy);
+    return {before, copy->since, after};
+  }
+
+ private:
+  void begin(TransferOrder order) {
     std::vector<KvNeed> needs;
     for (int layer = 0; layer < streamed_layers; ++layer) {
       schedule_.room().reserved(layer, true) = schedule_.room().missing(layer) = std::int64_t{requests_} * blocks_;
@@ -52,23 +89,7 @@ class Streamed {
       }
     std::vector<WeightNeed> no_weights;
     schedule_.begin(order, needs, 0, no_weights);
-    const std::int64_t before = schedule_.looks().needs;
-    std::int64_t arrived = 0;
-    for (int layer = 0; layer < streamed_layers; ++layer) {
-      while (schedule_.next(Way::to_device)) {
-        (void)schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
-        ++arrived;
-      }
-      CHECK(arrived >= std::int64_t{requests_} * blocks_ * (layer + 1));
-      if (layer % 2 == 0) schedule_.computes(layer); // nobody has seen the others start
-      for (int request = 0; request < requests_; ++request) leave(request, layer);
-      schedule_.launched(layer);
-      schedule_.computed(layer);
-    }
-    return static_cast<double>(schedule_.looks().needs - before) / static_cast<double>(arrived);
   }
-
- private:
   static Slot slot(int request) { return Slot{static_cast<std::uint32_t>(request)}; }
   BlockTable& table(int request, int layer) {
     BlockTable& one = sequences_.of(slot(request), RequestId{static_cast<std::uint32_t>(request)})
@@ -114,6 +135,12 @@ TEST_CASE("choosing a copy costs no more for many requests than for few") {
       CHECK(of_many <= 1.5 * of_few);
       CHECK(of_many <= 2);
     }
+}
+
+TEST_CASE("a link with threads is told since when a copy could begin") {
+  const auto [before, since, after] = Streamed(3, 4, CopiesCount::when_ended).second_layer_opened();
+  CHECK(before <= since);
+  CHECK(since <= after);
 }
 
 TEST_CASE("a need is open since the last of the events that it waits for") {
