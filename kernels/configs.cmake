@@ -21,7 +21,7 @@ foreach(element IN ITEMS f32 f16 bf16)
 
   # Attention: one warp for decoding, four for prompts. Query groups, block sizes and lengths are parameters at run time.
   # The project's own small models have heads of 32.
-  foreach(head_dim IN ITEMS 32 64 80 96 128)
+  foreach(head_dim IN ITEMS 32 64 80 96 128 192 256)
     set(of_heads "${of}, .head_dim = ${head_dim}")
     sluice_kernel(rows/rope_and_store.hpp RopeAndStore "${of_heads}")
     sluice_kernel(attention/paged_attention.hpp PagedAttention "${of_heads}, .warps = 1, .stages = 2")

@@ -69,6 +69,12 @@ void product(Bench& bench, const std::string& name, int rows, int outputs, int i
               const Memory y = poisoned(bench.device, static_cast<std::uint64_t>(rows) *
                                                           static_cast<std::uint64_t>(outputs) * sizeof(T));
               const int sets = few ? bench.sets(static_cast<double>(weights * sizeof(T))) : 1;
+              const ProductSegments segments{.inputs = segment_inputs(outputs, inputs, bench.size(512, 64)),
+                                             .numbers = bench.size(32 << 18, 1 << 20),
+                                             .most_arrivals = 1024};
+              const Memory partials = poisoned(bench.device, static_cast<std::uint64_t>(segments.numbers) * 4);
+              const Memory arrivals =
+                  uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(segments.most_arrivals), 0));
               std::vector<Memory> ws;
               for (int i = 0; i < sets; ++i) ws.push_back(filled<T>(bench.device, weights_of, weights));
               const auto call = [&](int set) {
@@ -82,6 +88,9 @@ void product(Bench& bench, const std::string& name, int rows, int outputs, int i
                 made.outputs = outputs;
                 made.inputs = inputs;
                 made.element = element;
+                made.segments = segments;
+                made.segments.partials = reinterpret_cast<float*>(partials.data());
+                made.segments.arrivals = reinterpret_cast<int*>(arrivals.data());
                 return made;
               };
               bench.device.launch<config>(call(0));
@@ -155,6 +164,7 @@ void product_rates(Bench& bench) {
   product<16>(bench, "product, 1 row", 1, outputs, inputs);
   product<16>(bench, "product, 16 rows", bench.size(16, 5), outputs, inputs);
   product<64>(bench, "product, 64 rows", bench.size(64, 18), outputs, inputs);
+  product<64>(bench, "product, 256 rows", bench.size(256, 66), outputs, inputs);
   product<128>(bench, "product, 4096 rows", bench.size(4096, 140), outputs, inputs);
   product<16>(bench, "product, 16 rows of an MLP", bench.size(16, 5), bench.size(28672, 200), inputs);
   grouped<16>(bench, "grouped product, 8 rows each", bench.size(8, 3), outputs, inputs);

@@ -277,42 +277,54 @@ void embed(Bench& bench, int rows) {
   });
 }
 
-void sampling(Bench& bench, int rows) {
-  const int vocabulary = bench.size(128256, 1000);
-  bench.row(
-      "sample", std::to_string(rows) + " rows of " + std::to_string(vocabulary) + " logits, f32, top-k 50, top-p 0.9",
-      [&](Row& row) {
-        constexpr SampleConfig config{ElementType::f32};
-        const auto width = static_cast<std::size_t>(vocabulary);
-        std::vector<float> logits(static_cast<std::size_t>(rows) * width);
-        const Numbers numbers{7, 8};
-        for (std::size_t i = 0; i < logits.size(); ++i)
-          logits[i] = static_cast<float>(numbers.at(i) + numbers.at(i + 99991));
-        const Sampling how{.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 5};
-        std::vector<SampleWay> ways;
-        for (int i = 0; i < rows; ++i) ways.push_back(sample_way(how, static_cast<std::uint64_t>(i), 9));
-        const Memory way = uploaded(bench.device, ways);
-        std::vector<Memory> inputs, tokens;
-        const auto of = [&](int) {
-          inputs.push_back(uploaded(bench.device, logits));
-          tokens.push_back(poisoned(bench.device, static_cast<std::uint64_t>(rows) * sizeof(int)));
-          return SampleParams{inputs.back().data(), reinterpret_cast<const SampleWay*>(way.data()),
-                              reinterpret_cast<int*>(tokens.back().data()), rows, vocabulary};
-        };
-        const SampleParams first = of(0);
-        bench.device.launch<config>(first);
-        bench.device.finish();
-        const std::vector<int> got = downloaded<int>(bench.device, tokens[0], 0, static_cast<std::size_t>(rows));
-        std::int64_t wrong = 0;
-        for (int i = 0; i < rows; ++i) {
-          const std::span<const float> mine{logits.data() + static_cast<std::size_t>(i) * width, width};
-          wrong += got[static_cast<std::size_t>(i)] == sample(mine, how, static_cast<std::uint64_t>(i), 9) ? 0 : 1;
-        }
-        row.checks = true;
-        row.check = {static_cast<double>(wrong), 0, rows};
-        inputs.clear(), tokens.clear();
-        time_bytes<config>(bench, row, 0, true, of);
-      });
+void sampling(Bench& bench, const std::string& name, int rows, const Sampling& how) {
+  const int vocabulary = bench.size(128256, 5000);
+  bench.row(name,
+            std::to_string(rows) + " rows of " + std::to_string(vocabulary) +
+                (how.temperature > 0 ? " logits, f32, top-k 50, top-p 0.9" : " logits, f32, the largest"),
+            [&](Row& row) {
+              constexpr SampleConfig config{ElementType::f32};
+              const auto width = static_cast<std::size_t>(vocabulary);
+              std::vector<float> logits(static_cast<std::size_t>(rows) * width);
+              const Numbers numbers{7, 8};
+              for (std::size_t i = 0; i < logits.size(); ++i)
+                logits[i] = static_cast<float>(numbers.at(i) + numbers.at(i + 99991));
+              std::vector<SampleWay> ways;
+              for (int i = 0; i < rows; ++i) ways.push_back(sample_way(how, static_cast<std::uint64_t>(i), 9));
+              const Memory way = uploaded(bench.device, ways);
+              const int parts = sample_parts(rows, vocabulary, 132);
+              const Memory best =
+                  poisoned(bench.device, static_cast<std::uint64_t>(rows * parts) * sizeof(std::uint64_t));
+              const Memory arrivals = uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(rows), 0));
+              std::vector<Memory> inputs, tokens;
+              const auto of = [&](int) {
+                inputs.push_back(uploaded(bench.device, logits));
+                tokens.push_back(poisoned(bench.device, static_cast<std::uint64_t>(rows) * sizeof(int)));
+                return SampleParams{inputs.back().data(),
+                                    reinterpret_cast<const SampleWay*>(way.data()),
+                                    reinterpret_cast<int*>(tokens.back().data()),
+                                    rows,
+                                    vocabulary,
+                                    false,
+                                    parts,
+                                    reinterpret_cast<std::uint64_t*>(best.data()),
+                                    reinterpret_cast<int*>(arrivals.data())};
+              };
+              const SampleParams first = of(0);
+              bench.device.launch<config>(first);
+              bench.device.finish();
+              const std::vector<int> got = downloaded<int>(bench.device, tokens[0], 0, static_cast<std::size_t>(rows));
+              std::int64_t wrong = 0;
+              for (int i = 0; i < rows; ++i) {
+                const std::span<const float> mine{logits.data() + static_cast<std::size_t>(i) * width, width};
+                wrong +=
+                    got[static_cast<std::size_t>(i)] == sample(mine, how, static_cast<std::uint64_t>(i), 9) ? 0 : 1;
+              }
+              row.checks = true;
+              row.check = {static_cast<double>(wrong), 0, rows};
+              inputs.clear(), tokens.clear();
+              time_bytes<config>(bench, row, 0, true, of);
+            });
 }
 
 /// Route, Place, GatherRows and ScatterRows: Mixtral's eight experts, two per row.
@@ -435,7 +447,8 @@ void row_rates(Bench& bench) {
   activation(bench, "activation, decoding", few, true);
   embed(bench, many);
   experts(bench, bench.size(16384, 9));
-  sampling(bench, few);
+  sampling(bench, "sample", few, {.temperature = 0.8, .top_k = 50, .top_p = 0.9, .seed = 5});
+  sampling(bench, "sample, greedy", few, {});
 }
 
 void row_configurations(Bench& bench) {
@@ -451,6 +464,8 @@ void row_configurations(Bench& bench) {
       rope_and_store<element, 80>(bench, ropes, many, false);
       rope_and_store<element, 96>(bench, ropes, many, false);
       rope_and_store<element, 128>(bench, ropes, many, false);
+      rope_and_store<element, 192>(bench, ropes, many, false);
+      rope_and_store<element, 256>(bench, ropes, many, false);
       activation<element, ActivationKind::silu, true>(bench, activations, some, false);
       activation<element, ActivationKind::relu, false>(bench, activations, some, false);
       activation<element, ActivationKind::gelu, false>(bench, activations, some, false);
@@ -458,7 +473,7 @@ void row_configurations(Bench& bench) {
     });
   } else {
     bench.skip(norms, 6, elsewhere);
-    bench.skip(ropes, 15, elsewhere);
+    bench.skip(ropes, 21, elsewhere);
     bench.skip(activations, 12, elsewhere);
   }
 }

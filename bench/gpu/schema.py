@@ -95,6 +95,7 @@ RATES = [
     "gather rows",
     "scatter rows",
     "sample",
+    "sample, greedy",
     "attention, 8 decode at 4k",
     "attention, 32 decode at 4k",
     "attention, 8 decode at 16k",
@@ -105,6 +106,7 @@ RATES = [
     "product, 1 row",
     "product, 16 rows",
     "product, 64 rows",
+    "product, 256 rows",
     "product, 4096 rows",
     "product, 16 rows of an MLP",
     "grouped product, 8 rows each",
@@ -113,10 +115,10 @@ RATES = [
 # Each kernel in each of its other configurations: how many rows.
 CONFIGURATIONS = {
     "norm, each configuration": 6,
-    "rope and store, each configuration": 15,
+    "rope and store, each configuration": 21,
     "activation, each configuration": 12,
-    "attention, each configuration, decoding": 15,
-    "attention, each configuration, prompts": 15,
+    "attention, each configuration, decoding": 21,
+    "attention, each configuration, prompts": 21,
     "product, each configuration": 9,
     "grouped product, each configuration": 9,
 }

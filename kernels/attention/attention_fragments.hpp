@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace sluice::kernels {
 
@@ -54,46 +55,71 @@ struct AttentionPage {
 ///
 /// The caller needs a barrier between `take` and `score`, and between two calls of `add`; the loop over pages has one
 /// anyway while it waits for the page.
+///
+/// Heads beyond 128 have 96 or 128 sums of values a lane. Their queries are read from shared memory in each page, and
+/// pages are half as long, so that registers and shared memory suffice for two blocks of prompts on an SM.
 template <Element T, int head_dim_>
 struct AttentionFragments {
   static constexpr int head_dim = head_dim_;
-  static constexpr int page_tokens = 64;
+  static constexpr bool wide = head_dim > 128;
+  static constexpr int page_tokens = wide ? 32 : 64;
   using Page = AttentionPage<T, head_dim, page_tokens>;
-  /// Shared memory of one warp.
-  struct Room {};
+  struct InRegisters {};
+  /// Shared memory of one warp: the queries of wide heads.
+  using Room = std::conditional_t<wide, AttentionPage<T, head_dim, 16>, InRegisters>;
 
-  std::uint32_t query[static_cast<std::size_t>(head_dim / 16)][4];
+  std::uint32_t query[wide ? 1 : static_cast<std::size_t>(head_dim / 16)][4];
 
   /// The column of x[n][2 half] in the values; x[n][2 half + 1] is in the next.
   SLUICE_DEVICE static int column(int lane, int n) { return n * 8 + lane % 4 * 2; }
 
   /// Takes the query of row lane / 4 + 8 `half`; zeros if there is none (`row` is null).
-  SLUICE_DEVICE void take(int lane, Room& /*room*/, int half, const T* row) {
-    SLUICE_UNROLL
-    for (int k = 0; k < head_dim / 16; ++k) {
-      query[k][half] = row != nullptr ? two(row + k * 16 + lane % 4 * 2) : 0;
-      query[k][half + 2] = row != nullptr ? two(row + k * 16 + 8 + lane % 4 * 2) : 0;
+  SLUICE_DEVICE void take(int lane, [[maybe_unused]] Room& room, int half, const T* row) {
+    if constexpr (wide) {
+      SLUICE_UNROLL
+      for (int p = 0; p < Page::packets / 4; ++p) {
+        const int packet = p * 4 + lane % 4;
+        *room.at(half * 8 + lane / 4, packet) =
+            row != nullptr ? load_packet(row + packet * Packet<T>::size) : Packet<T>{};
+      }
+    } else {
+      SLUICE_UNROLL
+      for (int k = 0; k < head_dim / 16; ++k) {
+        query[k][half] = row != nullptr ? two(row + k * 16 + lane % 4 * 2) : 0;
+        query[k][half + 2] = row != nullptr ? two(row + k * 16 + 8 + lane % 4 * 2) : 0;
+      }
     }
   }
 
   /// The page's unscaled `scores`.
   template <TensorCta C>
-  SLUICE_DEVICE void score(const C& cta, const Room& /*room*/, const Page& keys, Sums<page_tokens / 8>& scores) const {
+  SLUICE_DEVICE void score(const C& cta, [[maybe_unused]] const Room& room, const Page& keys,
+                           Sums<page_tokens / 8>& scores) const {
     const int lane = cta.lane();
     SLUICE_UNROLL
     for (int n = 0; n < page_tokens / 8; ++n) {
       SLUICE_UNROLL
       for (int i = 0; i < 4; ++i) scores[n][i] = 0.0F;
     }
-    SLUICE_UNROLL
-    for (int k = 0; k < head_dim / 16; ++k) {
+    const auto step = [&](int k, const std::uint32_t(&a)[4]) {
       SLUICE_UNROLL
       for (int n = 0; n < page_tokens / 8; n += 2) {
         std::uint32_t b[4];
         cta.load_matrices(b, keys.at(n * 8 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
-        cta.template mma<T>(scores[n], query[k], b[0], b[1]);
-        cta.template mma<T>(scores[n + 1], query[k], b[2], b[3]);
+        cta.template mma<T>(scores[n], a, b[0], b[1]);
+        cta.template mma<T>(scores[n + 1], a, b[2], b[3]);
       }
+    };
+    if constexpr (wide) { // unrolled, the loop would load queries ahead and run out of registers
+      SLUICE_KEEP_LOOP
+      for (int k = 0; k < head_dim / 16; ++k) {
+        std::uint32_t a[4];
+        cta.load_matrices(a, room.at(lane % 16, k * 2 + lane / 16));
+        step(k, a);
+      }
+    } else {
+      SLUICE_UNROLL
+      for (int k = 0; k < head_dim / 16; ++k) step(k, query[k]);
     }
   }
 
@@ -130,18 +156,20 @@ struct AttentionFragments {
 
 /// Products of f32 by FMA: tensor cores would round to TF32, an error of 1e-3. A lane has the same rows and columns of
 /// the scores as above; of the values it has a packet's four columns, in pairs of n. Queries and weights go through
-/// shared memory, so that a lane can read a whole row; pages are half as long, so that two still fit beside another
-/// CTA's.
+/// shared memory, so that a lane can read a whole row; pages are half as long as those of 16-bit elements, so that two
+/// still fit beside another CTA's.
 template <int head_dim_>
 struct AttentionFragments<float, head_dim_> {
   static constexpr int head_dim = head_dim_;
-  static constexpr int page_tokens = 32;
+  static constexpr int page_tokens = head_dim > 128 ? 16 : 32;
   static constexpr int packets = head_dim / 4;
   using Page = AttentionPage<float, head_dim, page_tokens>;
+  /// Packets of a row of weights, at least a page's: 40 numbers, so that eight rows' stores of 8 bytes, and loads of
+  /// 16, fall into different banks.
+  static constexpr int weight_packets = 10;
   struct Room {
     AttentionPage<float, head_dim, 16> queries;
-    /// Rows of page_tokens + 8: eight rows' stores of 8 bytes, and loads of 16, fall into different banks.
-    SharedArray<Packet<float>, 16 * (page_tokens + 8) / 4> weights;
+    SharedArray<Packet<float>, 16 * weight_packets> weights;
   };
 
   SLUICE_DEVICE static int column(int lane, int n) { return n / 2 * 16 + lane % 4 * 4 + n % 2 * 2; }
@@ -216,7 +244,7 @@ struct AttentionFragments<float, head_dim_> {
   }
 
  private:
-  SLUICE_DEVICE static int place(int row, int packet) { return row * ((page_tokens + 8) / 4) + packet; }
+  SLUICE_DEVICE static int place(int row, int packet) { return row * weight_packets + packet; }
 };
 
 } // namespace sluice::kernels

@@ -4,17 +4,16 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/attention/attention_segments.hpp"
+
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <vector>
 
 namespace sluice::kernels {
-
-/// Tokens of a segment. Each segment's softmax starts empty, and segments are cut at multiples of this number from
-/// position 0 on. Cuts that balance the work better would make a row's bits depend on its batch.
-inline constexpr int attention_segment_tokens = 512;
 
 /// Default limit of a plan's partial rows for splitting: enough for 32 decoding sequences of 65536 tokens with four
 /// query heads per group; 64 MiB with eight KV heads of 128. More blocks would not fit a GPU at once.
@@ -27,9 +26,9 @@ struct AttentionRows {
   int position = 0; ///< of its first row
 };
 
-/// Some rows of one sequence, with one segment of its tokens or with all tokens that its rows see. A row here is one
-/// query head of one token: first the token's heads that share a KV head, then the next token's. A tile is therefore
-/// full for any number of heads in a group, and may begin and end within a token.
+/// Some rows of one sequence, with consecutive segments of its tokens, or with all tokens that its rows see. A row here
+/// is one query head of one token: first the token's heads that share a KV head, then the next token's. A tile is
+/// therefore full for any number of heads in a group, and may begin and end within a token.
 struct AttentionTile {
   int sequence = 0;
   int first_row = 0;  ///< of the activations, its first token's
@@ -37,8 +36,9 @@ struct AttentionTile {
   int first_head = 0; ///< of the group: of its first row
   int rows = 0;       ///< tokens times heads, at most a tile's
   int segment = 0;    ///< the first
-  int segments = 1;   ///< segments that its block attends to; more than one are folded into the results
-  int partial = 0;    ///< row of the partial results for its first row; -1 if no row has more than one segment
+  int segments = 1;   ///< that its block attends to; if these are all, they are folded into the results
+  int partial = 0;    ///< row of the partial results for its first row and, if it has not all segments, its first one
+                      ///< (the next one's is `rows` further); -1 if no row has more than one segment
 };
 
 /// An empty tile: its block attends to no page, writes no row and merges none.
@@ -60,21 +60,23 @@ struct AttentionPlan {
 /// `group`: query heads per KV head. `tile_rows`: `PagedAttention::tile_rows` of the kernel that will run. Sequences
 /// without rows have no tile.
 ///
-/// Rows with several segments are split, a block for each segment, or folded, one block for all: the bits are the same.
-/// The longest rows are split, as long as their partial rows (one for each row and segment) are at most `split_rows`,
-/// so that a few long sequences do not leave a GPU idle. A folded row has one partial row, its running sum, for any
-/// length. So `partial_rows` is at most `split_rows` plus `group` for each row. For a prompt of 8192 tokens and 32
-/// heads of 128 that is 128 MiB; splitting all of it would take 1.1 GB, and 16 GB for 32768 tokens.
+/// Rows with several segments are split, a block for some consecutive segments, or folded, one block for all: the bits
+/// are the same. A block gets as many segments as leave about `blocks` blocks (for each KV head), so that a few long
+/// sequences do not leave a GPU idle, and many sequences do not pay for partial results. The longest rows are split
+/// first, as long as their partial rows (one for each row and segment) are at most `split_rows`. A folded row has one
+/// partial row, its running sum, for any length. So `partial_rows` is at most `split_rows` plus `group` for each row.
+/// For a prompt of 8192 tokens and 32 heads of 128 that is 128 MiB; splitting all of it would take 1.6 GB.
 ///
 /// `plan` is rebuilt in its own memory, and `wanted` is scratch memory, so a plan no larger than an earlier one
 /// allocates nothing.
 inline void plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows, int split_rows,
-                           AttentionPlan& plan, std::vector<AttentionTile>& wanted) {
-  SLUICE_ASSERT(group >= 1 && tile_rows >= 1, "a head in a group, a row in a tile");
+                           int blocks, AttentionPlan& plan, std::vector<AttentionTile>& wanted) {
+  SLUICE_ASSERT(group >= 1 && tile_rows >= 1 && blocks >= 1, "a head in a group, a row in a tile, a block");
   plan.tiles.clear();
   plan.merged.clear();
   plan.partial_rows = 0;
   wanted.clear();
+  std::int64_t all_segments = 0;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const AttentionRows& sequence = sequences[s];
     SLUICE_ASSERT(sequence.rows >= 0 && sequence.position >= 0, "non-negative row counts and positions");
@@ -86,7 +88,8 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
       tile.position = sequence.position + first / group;
       tile.first_head = first % group;
       tile.rows = std::min(tile_rows, all - first);
-      tile.segments = (sequence.position + (first + tile.rows - 1) / group) / attention_segment_tokens + 1;
+      tile.segments = AttentionSegments::of(sequence.position + (first + tile.rows - 1) / group) + 1;
+      all_segments += tile.segments;
       wanted.push_back(tile);
     }
   }
@@ -97,9 +100,11 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
            std::tuple{a.segments, b.sequence, b.first_row, b.first_head};
   });
 
+  const int most = static_cast<int>(std::max<std::int64_t>(1, all_segments / blocks)); // segments of a block
   for (AttentionTile tile : wanted) {
     const int segments = tile.segments;
-    const bool split = segments > 1 && segments * tile.rows <= split_rows;
+    const int shares = pieces(segments, most);
+    const bool split = shares > 1 && segments * tile.rows <= split_rows;
     tile.partial = segments > 1 ? plan.partial_rows : -1;
     if (segments > 1) plan.partial_rows += split ? segments * tile.rows : tile.rows;
     if (!split) {
@@ -107,21 +112,23 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
       continue;
     }
     split_rows -= segments * tile.rows;
-    tile.segments = 1;
+    tile.segments = pieces(segments, shares);
     plan.merged.push_back(tile);
-    for (; tile.segment < segments; ++tile.segment) {
+    for (; tile.segment < segments; tile.segment += tile.segments) {
+      tile.segments = std::min(tile.segments, segments - tile.segment);
       plan.tiles.push_back(tile);
-      tile.partial += tile.rows;
+      tile.partial += tile.rows * tile.segments;
     }
   }
 }
 
 /// The same, returning a new plan.
 [[nodiscard]] inline AttentionPlan plan_attention(std::span<const AttentionRows> sequences, int group, int tile_rows,
-                                                  int split_rows = attention_split_rows) {
+                                                  int split_rows = attention_split_rows,
+                                                  int blocks = std::numeric_limits<int>::max()) {
   AttentionPlan plan;
   std::vector<AttentionTile> wanted;
-  plan_attention(sequences, group, tile_rows, split_rows, plan, wanted);
+  plan_attention(sequences, group, tile_rows, split_rows, blocks, plan, wanted);
   return plan;
 }
 

@@ -60,7 +60,7 @@ struct MergeSegments {
     const int head = cta.block_y();
     for (int row = cta.warp(); row < tile.rows; row += threads / warp_lanes) {
       const int token = (tile.first_head + row) / params.group;
-      const int segments = (tile.position + token) / attention_segment_tokens + 1;
+      const int segments = AttentionSegments::of(tile.position + token) + 1;
       if (segments == 1) continue;
       const auto partial = [&](int segment) {
         return static_cast<std::int64_t>(tile.partial + segment * tile.rows + row) * params.kv_heads + head;

@@ -83,16 +83,24 @@ struct PagedAttention {
   static constexpr int page_tokens = Fragments::page_tokens;
   static constexpr int tile_rows = 16 * warps;
   static constexpr int threads = warps * warp_lanes;
-  static_assert(attention_segment_tokens % page_tokens == 0);
+  static_assert(AttentionSegments::short_tokens % page_tokens == 0);
   static_assert(page_tokens % warps == 0);
 
   struct Stage {
     Page keys;
     Page values;
   };
+  /// A row's running softmax over the segments so far, without its values, which are in PagedAttentionParams::values.
+  struct Folded {
+    float maximum, total;
+  };
   struct Shared {
     SharedArray<Stage, stages> stage;
     SharedArray<typename Fragments::Room, warps> room;
+    /// The block's AttentionTile: wide heads leave no registers for a copy, and a reference into global memory would be
+    /// read again after each barrier.
+    alignas(AttentionTile) SharedArray<std::byte, sizeof(AttentionTile)> tile;
+    SharedArray<Folded, 2 * tile_rows> folded; ///< of even segments, then of odd ones
   };
   /// Limited by the shared memory of compute capability 9.0 (228 KiB; each block takes 1 KiB in addition); 8.0 fits one
   /// fewer for long heads. Registers never limit it.
@@ -114,20 +122,23 @@ struct PagedAttention {
 
   template <TensorCta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
-    attend(cta, shared, params, params.tiles[cta.block_x()], cta.block_y());
+    auto& tile = reinterpret_cast<AttentionTile&>(shared.tile[0]);
+    if (cta.thread() == 0) tile = params.tiles[cta.block_x()];
+    cta.sync();
+    attend(cta, shared, params, tile, cta.block_y());
   }
 
-  /// A block's whole work: one tile and one KV head. Blocks with several tiles `sync` between them. The tile is a copy:
-  /// a reference into global memory would be read again after each barrier.
+  /// A block's whole work: one tile and one KV head.
   template <TensorCta C>
-  SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile tile,
+  SLUICE_DEVICE static void attend(const C& cta, Shared& shared, const Params& params, const AttentionTile& tile,
                                    int head) {
     const int lane = cta.lane();
-    const int first = tile.segment * attention_segment_tokens;
+    const int first = AttentionSegments::begin(tile.segment);
     const int tokens = tile.position + (tile.first_head + tile.rows - 1) / params.group + 1; // tokens that its last row
                                                                                              // sees
-    const int behind = (tile.segment + tile.segments) * attention_segment_tokens;
+    const int behind = AttentionSegments::begin(tile.segment + tile.segments);
     const int end = behind < tokens ? behind : tokens;
+    const bool folds = tile.segment == 0 && behind >= tokens;
     const int pages = pieces(end - first, page_tokens);
     void* const* const blocks = params.blocks + params.first_block[tile.sequence];
 
@@ -138,7 +149,7 @@ struct PagedAttention {
     }
 
     typename Fragments::Room& room = shared.room[cta.warp()];
-    Fragments fragments;
+    Fragments fragments{};
     int sees[2]; // tokens that this lane's two rows see
     SLUICE_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -155,7 +166,7 @@ struct PagedAttention {
     const bool idle = cta.warp() * 16 >= tile.rows; // it still fetches
     float maximum[2] = {lowest_score, lowest_score};
     float total[2] = {0, 0};
-    Folded folded[2];
+    int segment = tile.segment;
     const float scale = params.scale * 1.44269504F; // the hardware computes 2^x
     for (int p = 0; p < pages; ++p) {
       const int at = first + p * page_tokens;
@@ -175,11 +186,10 @@ struct PagedAttention {
         weigh(cta, half, sees[half] - at, scale, weights, maximum[half], total[half], values);
       fragments.add(cta, room, stage.values, weights, values);
 
-      if (p + 1 < pages && (at + page_tokens) % attention_segment_tokens != 0) continue;
-      const int segment = at / attention_segment_tokens * attention_segment_tokens;
+      if (p + 1 < pages && at + page_tokens != AttentionSegments::begin(segment + 1)) continue;
       SLUICE_UNROLL
       for (int half = 0; half < 2; ++half) {
-        leave(cta, params, tile, head, half, segment, maximum[half], total[half], values, folded[half]);
+        leave(cta, shared, params, tile, head, half, segment, folds, maximum[half], total[half], values);
         maximum[half] = lowest_score;
         total[half] = 0;
       }
@@ -188,6 +198,7 @@ struct PagedAttention {
         SLUICE_UNROLL
         for (int i = 0; i < 4; ++i) values[n][i] = 0;
       }
+      ++segment;
     }
   }
 
@@ -203,25 +214,23 @@ struct PagedAttention {
             tile.first_head + i - token * params.group};
   }
 
-  /// A row's running softmax over the segments so far, without its values, which are in PagedAttentionParams::values.
-  struct Folded {
-    float maximum = lowest_score;
-    float total = 0;
-  };
-
-  /// Writes a row's part of the segment that begins at `segment` to memory: as the result if no segment follows, into
-  /// the row's running sums if the block folds, or unchanged, for a later merge. Running sums do not fit in registers;
-  /// a lane reads only its own writes.
+  /// Writes a row's part of `segment` to memory: as the result if no segment follows, into the row's running sums if
+  /// the block folds, or unchanged, for a later merge. Running sums do not fit in registers; a lane reads only its own
+  /// writes.
   template <TensorCta C>
-  SLUICE_DEVICE static void leave(const C& cta, const Params& params, const AttentionTile& tile, int head, int half,
-                                  int segment, float maximum, float total, const Sums<head_dim / 8>& values,
-                                  Folded& folded) {
+  SLUICE_DEVICE static void leave(const C& cta, Shared& shared, const Params& params, const AttentionTile& tile,
+                                  int head, int half, int segment, bool folds, float maximum, float total,
+                                  const Sums<head_dim / 8>& values) {
     const int lane = cta.lane();
     const int i = cta.warp() * 16 + half * 8 + lane / 4;
     const Row row = find(params, tile, i);
-    if (row.sees <= segment) return;
-    const std::int64_t partial = static_cast<std::int64_t>(tile.partial + i) * params.kv_heads + head;
-    if (tile.segments == 1 && row.sees > attention_segment_tokens) {
+    if (row.sees <= AttentionSegments::begin(segment)) return;
+    const bool alone = !folds && row.sees > AttentionSegments::begin(1); // left for MergeSegments
+    const std::int64_t partial =
+        static_cast<std::int64_t>(tile.partial + i + (alone ? (segment - tile.segment) * tile.rows : 0)) *
+            params.kv_heads +
+        head;
+    if (alone) {
       SLUICE_UNROLL
       for (int n = 0; n < head_dim / 8; ++n)
         store_pair(params.values + (partial * head_dim + Fragments::column(lane, n)), values[n][half * 2],
@@ -232,9 +241,13 @@ struct PagedAttention {
       }
       return;
     }
+    Folded folded{lowest_score, 0};
+    // Four lanes read what one wrote at the segment before; the block has synchronised since.
+    if (segment > 0) folded = shared.folded[(segment - 1) % 2 * tile_rows + i];
     const SegmentMerge merge = SegmentMerge::of(folded.maximum, maximum);
     folded = {merge.maximum, merge(folded.total, total)};
-    const bool last = row.sees <= segment + attention_segment_tokens;
+    if (lane % 4 == 0) shared.folded[segment % 2 * tile_rows + i] = folded;
+    const bool last = row.sees <= AttentionSegments::begin(segment + 1);
     T* const result = static_cast<T*>(params.result) + (static_cast<std::int64_t>(row.row) * params.result_stride +
                                                         (head * params.group + row.head) * head_dim);
     SLUICE_UNROLL
@@ -253,15 +266,15 @@ struct PagedAttention {
   }
 
   /// Fetches the tokens `first` .. of one page, with zeros from `end` on; each warp fetches its share. A lane looks up
-  /// one token's address once for all packets of its row. At most eight packets at a time: all addresses at once would
-  /// take more registers than a single warp has left.
+  /// one token's address once for all packets of its row. At most eight packets at a time (two of wide heads): all
+  /// addresses at once would take more registers than are left.
   template <TensorCta C>
   SLUICE_DEVICE static void fetch(const C& cta, Stage& into, const Params& params, void* const* blocks, int head,
                                   int first, int end) {
     constexpr int share = page_tokens / warps;
     constexpr int known = share < warp_lanes ? share : warp_lanes; // tokens whose addresses a warp has at a time
     constexpr int rounds = known * Page::packets / warp_lanes;
-    constexpr int at_once = largest_divisor(rounds, 8);
+    constexpr int at_once = largest_divisor(rounds, head_dim > 128 ? 2 : 8); // packets at a time
     static_assert(share % known == 0 && known * Page::packets % warp_lanes == 0);
     const int block_tokens = params.block_tokens.value();
     const int to_values = params.kv_heads * block_tokens * head_dim;

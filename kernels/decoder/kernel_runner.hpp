@@ -84,6 +84,10 @@ class KernelRunner final : public ModelRunner {
       std::copy(turns.begin(), turns.end(), block.take<double>(turns.size()).host);
       staging_.upload(queue_, block);
     }
+    constexpr std::size_t count = RunnerRoom::most_arrivals;
+    StagedBlock zeros = staging_.block(queue_, StagedBlock::bytes_of<int>(count), at<std::byte>(room_.arrivals));
+    std::fill_n(zeros.take<int>(count).host, count, 0);
+    staging_.upload(queue_, zeros);
     end_iteration();
   }
 
@@ -199,6 +203,9 @@ class KernelRunner final : public ModelRunner {
     sample.rows = count;
     sample.vocabulary = shape().vocabulary;
     sample.refuses = true;
+    sample.parts = sample_parts(count, shape().vocabulary, limits_.sms);
+    sample.best = at<std::uint64_t>(room_.best);
+    sample.arrivals = at<int>(room_.arrivals);
     queue_.template launch<SampleConfig{.element = ElementType::f32}>(sample);
     copy_by_kernel(queue_, tokens_.data(), sample.tokens, token_bytes);
     end_iteration();
@@ -304,19 +311,28 @@ class KernelRunner final : public ModelRunner {
   }
   void multiply(const ProductCall& product) {
     if (fast()) return queue_.multiply(product);
-    switch (tile_rows_for(product.rows)) {
-    case 16:
-      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 16}>(product);
-    case 64:
-      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 64}>(product);
-    default:
-      return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(product);
-    }
+    each_launch(product, [this](const ProductCall& some) {
+      switch (tile_rows_for(some.rows)) {
+      case 16:
+        return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 16}>(some);
+      case 64:
+        return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 64}>(some);
+      default:
+        return queue_.template launch<TileProductConfig{.element = config_.element, .tile_rows = 128}>(some);
+      }
+    });
   }
-  /// y = x W^T for all pieces of W, side by side in y.
+  /// y = x W^T for all pieces of W, side by side in y. A row of y has the outputs of all matrices that multiply x, of
+  /// which W may be some.
   void multiply(const WeightPieces& pieces, ProductCall product) {
     const std::size_t number = product.wide ? sizeof(float) : sizeof(T);
     product.inputs = pieces.inputs();
+    product.segments = {.inputs = segment_inputs(product.y_stride, product.inputs, limits_.least_segment),
+                        .sms = limits_.sms,
+                        .partials = at<float>(room_.partials),
+                        .numbers = room_.partial_count,
+                        .arrivals = at<int>(room_.arrivals),
+                        .most_arrivals = RunnerRoom::most_arrivals};
     for (int i = 0; i < pieces.products(); ++i) {
       product.w = pieces.weights(i);
       product.outputs = pieces.outputs(i);

@@ -70,8 +70,10 @@ void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences,
     if (std::exchange(table, sequence.blocks) != sequence.blocks) first_entry = entries;
     entries = std::max(entries, first_entry + static_cast<std::size_t>(blocks_of(sequence)));
   }
-  plan_attention(attended_[0], group(), 16, limits_.split_rows, plans_[0], wanted_);
-  plan_attention(attended_[1], group(), 64, limits_.split_rows, plans_[1], wanted_);
+  // Four times the blocks that run at once, three on an SM: fewer would leave SMs idle behind the last ones.
+  const int blocks = std::max(1, 12 * limits_.sms / shape().kv_heads);
+  plan_attention(attended_[0], group(), 16, limits_.split_rows, blocks, plans_[0], wanted_);
+  plan_attention(attended_[1], group(), 64, limits_.split_rows, blocks, plans_[1], wanted_);
   entries_ = entries;
 }
 

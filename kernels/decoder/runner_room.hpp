@@ -10,6 +10,7 @@
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/copy/copy_segments.hpp"
 #include "kernels/decoder/staging.hpp"
+#include "kernels/products/product_segments.hpp"
 #include "kernels/sample/sample.hpp"
 
 #include <algorithm>
@@ -28,6 +29,10 @@ struct KernelRunnerLimits {
   Products products = Products::invariant;
   /// Workspace of fast products: NVIDIA's recommendation for cuBLASLt on compute capability 9.0.
   Bytes library_room{32 << 20};
+  /// Most memory for sums of segments of own products: those of two tiles of 128 rows for each SM of 256.
+  Bytes segment_room{32 << 20};
+  int least_segment = 512; ///< `segment_inputs`'s
+  int sms = 132;           ///< of the GPU (an H100's): affects only speed
   /// Iterations of at most this many rows are launched as graphs, if possible; 0: none.
   int graph_rows = 0;
 
@@ -48,6 +53,8 @@ struct KernelRunnerLimits {
 struct RunnerRoom {
   std::int64_t turns = 0;    ///< [head_dim / 2] of double, for all iterations; first, so that it never moves
   std::int64_t library = 0;  ///< workspace of fast products, for all iterations
+  std::int64_t arrivals = 0; ///< [most_arrivals], for all iterations: of ProductSegments and SampleParams
+  std::int64_t partials = 0; ///< [partial_count]: ProductSegments::partials
   std::int64_t given = 0;    ///< staged: tokens and positions
   std::int64_t layer = 0;    ///< staged: a layer's tables
   std::int64_t segments = 0; ///< staged: copies of kept hidden states: at most one run per row
@@ -63,8 +70,10 @@ struct RunnerRoom {
   std::int64_t sampled = 0;   ///< staged: the sampled rows, and how they are sampled
   std::int64_t last = 0;      ///< [samples][hidden]
   std::int64_t logits = 0;    ///< [samples][vocabulary] of f32
+  std::int64_t best = 0;      ///< [samples][sampling_most_parts]: SampleParams::best
   std::int64_t tokens = 0;    ///< [samples]
   std::int64_t bytes = 0;     ///< of all
+  std::int64_t partial_count = 0;
 
   RunnerRoom() = default;
   RunnerRoom(const DecoderConfig& config, int element_bytes, const KernelRunnerLimits& limits, std::int64_t given_rows,
@@ -80,6 +89,7 @@ struct RunnerRoom {
 
     turns = take(shape.head_dim / 2, sizeof(double));
     library = take(library_bytes(limits), 1);
+    arrivals = take(most_arrivals, sizeof(int));
     given = take(2 * rows + staged_gaps, sizeof(int));
     layer = take(layer_bytes(config, limits, rows), 1);
     segments = take(rows * static_cast<std::int64_t>(sizeof(CopySegment)) + staged_gaps, 1);
@@ -88,6 +98,8 @@ struct RunnerRoom {
     normed = take(rows * hidden, number);
     first = take(std::max(rows * heads, passes * (gated ? 2 : 1) * mlp), number);
     second = take(std::max(rows * queries, passes * mlp), number);
+    partial_count = partial_numbers(config, limits, rows);
+    partials = take(partial_count, sizeof(float));
     const std::int64_t partial = partial_rows(config, limits, rows) * shape.kv_heads;
     values = take(partial * shape.head_dim, sizeof(float));
     maxima = take(partial, sizeof(float));
@@ -104,13 +116,18 @@ struct RunnerRoom {
     sampled = take(samples * static_cast<std::int64_t>(sizeof(SampleWay) + sizeof(int)) + staged_gaps, 1);
     last = take(samples * hidden, number);
     logits = take(samples * shape.vocabulary, sizeof(float));
+    best = take(samples * sampling_most_parts, sizeof(std::uint64_t));
     tokens = take(samples, sizeof(int));
   }
+
+  /// Tiles of a product whose segments may have blocks of their own, and rows that several blocks sample. More of them
+  /// fill any GPU.
+  static constexpr int most_arrivals = 1024;
 
   /// Upper bound of the partial rows of attention of any plan for `rows` rows.
   [[nodiscard]] static std::int64_t partial_rows(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                  std::int64_t rows) {
-    const std::int64_t segments = up(config.max_positions, attention_segment_tokens);
+    const std::int64_t segments = AttentionSegments::of(config.max_positions - 1) + 1;
     if (segments <= 1) return 0;
     const std::int64_t queries = rows * (config.shape.heads / config.shape.kv_heads);
     return queries + std::min<std::int64_t>(limits.split_rows, queries * segments);
@@ -118,6 +135,31 @@ struct RunnerRoom {
 
   [[nodiscard]] static std::int64_t library_bytes(const KernelRunnerLimits& limits) {
     return limits.products == Products::fast ? limits.library_room.count() : 0;
+  }
+
+  /// Upper bound of the sums of segments that a product of `rows` rows (padded) uses.
+  [[nodiscard]] static std::int64_t partial_numbers(const DecoderConfig& config, const KernelRunnerLimits& limits,
+                                                    std::int64_t rows) {
+    const ModelShape& shape = config.shape;
+    const std::int64_t hidden = shape.hidden, queries = std::int64_t{shape.heads} * shape.head_dim,
+                       keys = std::int64_t{shape.kv_heads} * shape.head_dim;
+    std::int64_t most = 0;
+    const auto product = [&](std::int64_t outputs, std::int64_t inputs) {
+      const std::int64_t each = segment_inputs(outputs, inputs, limits.least_segment);
+      if (each > 0) most = std::max(most, up(rows, 128) * up(outputs, 128) * up(inputs, each) * 128 * 128);
+    };
+    product(queries + 2 * keys, hidden);
+    product(hidden, queries);
+    product(shape.vocabulary, hidden);
+    if (config.mlp == MlpKind::experts) {
+      product(shape.experts, hidden);
+    } else {
+      product((config.mlp == MlpKind::relu ? 1 : 2) * std::int64_t{shape.mlp}, hidden);
+      product(hidden, shape.mlp);
+    }
+    return limits.products == Products::fast
+               ? 0
+               : std::min(most, limits.segment_room.count() / static_cast<std::int64_t>(sizeof(float)));
   }
 
   /// Entries of the block table, at most.
@@ -132,7 +174,7 @@ struct RunnerRoom {
                                                 std::int64_t rows) {
     const std::int64_t group = config.shape.heads / config.shape.kv_heads;
     const std::int64_t tiles = rows * up(group, 16); // unsplit: at least one tile per row, more with wide groups
-    const std::int64_t split = config.max_positions > attention_segment_tokens
+    const std::int64_t split = config.max_positions > AttentionSegments::begin(1)
                                    ? std::min<std::int64_t>(limits.split_rows, partial_rows(config, limits, rows))
                                    : 0;
     std::int64_t bytes = 3 * rows * static_cast<std::int64_t>(sizeof(int)) +

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 
+#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 
 #include <cstdint>
@@ -26,49 +27,109 @@ struct PlaceParams {
 
 /// A stable counting sort, so that the same rows always have the same order; a shared counter would order them by
 /// arrival. Each expert has a block, which counts the assignments to lower experts and to its own. Every block reads
-/// the whole list (256 KiB for 8192 rows of 8 experts, which stays in the L2 cache), and no block waits for another.
+/// the whole list twice (256 KiB for 8192 rows of 8 experts, which stays in the L2 cache), and no block waits for
+/// another. Each warp has a contiguous part of the list and reads whole lines of it, several at a time: a read of the
+/// L2 cache takes longer than all that is done with it.
 template <PlaceConfig config = PlaceConfig{}>
 struct Place {
   using Params = PlaceParams;
-  static constexpr int threads = 256, ctas_per_sm = 4;
+  static constexpr int threads = 512, ctas_per_sm = 2, warps = threads / warp_lanes;
 
   struct Shared {
-    ScanRoom<std::uint64_t, threads> room;
-    std::uint64_t total;
+    SharedArray<int, warps> lower, mine; ///< each warp's assignments to lower experts, and to the block's own
   };
 
   static Grid grid(const Params& params) {
     SLUICE_ASSERT(params.assignments >= 0 && params.experts > 0, "assignments to experts");
+    SLUICE_ASSERT(aligned(params.chosen), "a list that begins at a multiple of 16 bytes");
     return {params.experts, 1};
   }
 
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
     const int expert = cta.block_x();
-    // Each thread has a contiguous run, so that a scan over threads is a scan over the list.
-    const int per_thread = pieces(params.assignments, threads);
-    const int first = smaller(cta.thread() * per_thread, params.assignments);
-    const int last = smaller(first + per_thread, params.assignments);
-    std::uint64_t lower = 0, mine = 0;
-    for (int i = first; i < last; ++i) {
-      lower += params.chosen[i] < expert ? 1 : 0;
-      mine += params.chosen[i] == expert ? 1 : 0;
+    const int of_warp = pieces(pieces(params.assignments, warps), of_read) * of_read;
+    const int first = cta.warp() * of_warp;
+    const int last = first + of_warp < params.assignments ? first + of_warp : params.assignments;
+    int lower = 0, mine = 0;
+    for (int at = first; at < last; at += at_once * of_read) {
+      Four chosen[at_once];
+      SLUICE_UNROLL
+      for (int i = 0; i < at_once; ++i) chosen[i] = read(cta, params, at + i * of_read, last);
+      SLUICE_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        SLUICE_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          lower += chosen[i].of[j] < expert ? 1 : 0;
+          mine += chosen[i].of[j] == expert ? 1 : 0;
+        }
+      }
     }
-    const std::uint64_t both = cta.inclusive_scan(lower << 32 | mine, shared.room);
-    if (cta.thread() == threads - 1) shared.total = both;
+    SLUICE_UNROLL
+    for (int with = warp_lanes / 2; with > 0; with /= 2) {
+      lower += cta.shuffle_xor(lower, with, full_warp);
+      mine += cta.shuffle_xor(mine, with, full_warp);
+    }
+    if (cta.lane() == 0) {
+      shared.lower[cta.warp()] = lower;
+      shared.mine[cta.warp()] = mine;
+    }
     cta.sync();
-    const int begin = static_cast<int>(shared.total >> 32);
-    int slot = begin + static_cast<int>((both & 0xffffffffU) - mine);
-    for (int i = first; i < last; ++i)
-      if (params.chosen[i] == expert) params.slots[i] = slot++;
-    if (cta.thread() != 0) return;
-    params.offsets[expert] = begin;
-    if (expert == params.experts - 1)
-      params.offsets[params.experts] = begin + static_cast<int>(shared.total & 0xffffffffU);
+    int begin = 0, before = 0, all = 0;
+    for (int warp = 0; warp < warps; ++warp) {
+      begin += shared.lower[warp];
+      before += warp < cta.warp() ? shared.mine[warp] : 0;
+      all += shared.mine[warp];
+    }
+    if (cta.thread() == 0) {
+      params.offsets[expert] = begin;
+      if (expert == params.experts - 1) params.offsets[params.experts] = begin + all;
+    }
+    if (mine == 0) return; // the same in all lanes of a warp
+    int slot = begin + before;
+    for (int at = first; at < last; at += at_once * of_read) {
+      Four chosen[at_once];
+      SLUICE_UNROLL
+      for (int i = 0; i < at_once; ++i) chosen[i] = read(cta, params, at + i * of_read, last);
+      SLUICE_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        int own = 0;
+        SLUICE_UNROLL
+        for (int j = 0; j < 4; ++j) own += chosen[i].of[j] == expert ? 1 : 0;
+        if (!cta.any(own > 0, full_warp)) continue;
+        int through = own; // up to this lane's
+        SLUICE_UNROLL
+        for (int by = 1; by < warp_lanes; by *= 2) {
+          const int left = cta.shuffle_up(through, by, full_warp);
+          if (cta.lane() >= by) through += left;
+        }
+        int to = slot + through - own;
+        SLUICE_UNROLL
+        for (int j = 0; j < 4; ++j)
+          if (chosen[i].of[j] == expert) params.slots[at + i * of_read + cta.lane() * 4 + j] = to++;
+        slot += cta.shuffle(through, warp_lanes - 1, full_warp);
+      }
+    }
   }
 
  private:
-  SLUICE_DEVICE static int smaller(int a, int b) { return a < b ? a : b; }
+  static constexpr int of_read = 4 * warp_lanes, at_once = 4;
+  struct alignas(16) Four {
+    int of[4];
+  };
+
+  /// Four assignments of each lane; behind the warp's last one, those to no expert.
+  template <Cta C>
+  SLUICE_DEVICE static Four read(const C& cta, const Params& params, int at, int last) {
+    constexpr int none = 0x7fffffff;
+    const int mine = at + cta.lane() * 4;
+    if (mine + 4 <= last) return *reinterpret_cast<const Four*>(params.chosen + mine);
+    Four some{{none, none, none, none}};
+    SLUICE_UNROLL
+    for (int j = 0; j < 4; ++j)
+      if (mine + j < last) some.of[j] = params.chosen[mine + j];
+    return some;
+  }
 };
 
 } // namespace sluice::kernels

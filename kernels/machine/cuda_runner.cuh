@@ -20,12 +20,21 @@
 
 namespace sluice::kernels {
 
+/// With the number of the current device's SMs. A failed question leaves the default: it affects only speed.
+[[nodiscard]] inline KernelRunnerLimits on_this_card(KernelRunnerLimits limits) {
+  int device = 0, sms = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess && sms > 0)
+    limits.sms = sms;
+  return limits;
+}
+
 /// After a GPU failure the data in the host's memory is invalid, so tokens are -1 and logits 0.
 template <KernelRunnerConfig config_>
 class CudaRunner final : public ForwardingRunner {
  public:
   CudaRunner(std::shared_ptr<CudaMemory> memory, const DecoderConfig& config, const KernelRunnerLimits& limits)
-      : memory_(std::move(memory)), kernels_(CudaQueue{memory_}, config, limits) {
+      : memory_(std::move(memory)), kernels_(CudaQueue{memory_}, config, on_this_card(limits)) {
     forward_to(kernels_);
   }
 

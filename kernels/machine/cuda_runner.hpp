@@ -23,7 +23,7 @@ class CudaMemory;
 namespace kernels {
 
 /// The head sizes with a runner.
-inline constexpr std::array runner_head_dims{32, 64, 80, 96, 128};
+inline constexpr std::array runner_head_dims{32, 64, 80, 96, 128, 192, 256};
 
 /// With more rows, a layer takes so long that its launches cost nothing.
 inline constexpr int most_graph_rows = 256;

@@ -6,8 +6,17 @@
 #include "kernels/products/product_call.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace sluice::kernels {
+
+/// The segments of a tile's sums, and which of them this block computes. Few numbers, since each would take a register
+/// in the loop over inputs: the rest follows from them where it is needed.
+struct TileSegments {
+  const ProductSegments* of = nullptr; ///< null: one segment
+  int only = -1;                       ///< the one that this block computes; -1: all
+  int tile = 0;                        ///< index among the product's tiles
+};
 
 /// The part of a product that one thread block computes: at most a tile's rows of x, times the outputs of W from
 /// `first_output` on.
@@ -24,6 +33,7 @@ struct TileJob {
   int inputs;
   bool accumulate;
   bool wide;
+  TileSegments segments = {};
 };
 
 /// A tile of `tile_rows` rows of x by `outputs` rows of W, in steps of `depth` inputs (128 bytes of each row), which
@@ -33,8 +43,13 @@ struct TileJob {
 /// inputs in ascending order: by `mma.m16n8k16`, 16 inputs at once (f16, bf16), or (f32, where tensor cores would round
 /// x and W to TF32) by sums of 32 inputs, each a chain of FMAs from zero. A single chain of FMAs has an error of 1.2e-6
 /// at 4096 inputs and 2.2e-6 at 14336; sums of sums have 2.3e-7 and 3.9e-7 (uniform numbers). Every tile takes the same
-/// steps, and neither warps nor blocks share the inputs of a sum (no split-K), so the bits are the same for every tile
-/// size, row position and number of rows, and the tile size can be chosen by the number of rows.
+/// steps, and warps never share the inputs of a sum, so the bits are the same for every tile size, row position and
+/// number of rows, and the tile size can be chosen by the number of rows.
+///
+/// With several segments there is one such sum for each, and y takes their sum in ascending order. A block that
+/// computes all of them adds up in registers (tiles of 16 rows) or in memory that stays in the L2 cache: a second set
+/// of sums would take 64 more registers in larger tiles and halve the blocks of an SM. If blocks compute one segment
+/// each, the last one to arrive adds up, since a block that waited for others would need all of them to be running.
 ///
 /// Shared rows are 8 packets of 16 bytes, packet p of row r at place p xor (r mod 8): the eight rows that `ldmatrix`
 /// reads at once lie in different banks, and so do the packets that eight threads copy or (f32) read at once. This
@@ -69,7 +84,10 @@ struct ProductTile {
   };
   struct Shared {
     SharedArray<Stage, stages> of;
+    int only, tile; ///< the job's (TileSegments): registers are full of sums
+    int last;       ///< whether this block is the last of its tile to arrive
   };
+  static constexpr int numbers = rows * outputs; ///< of a segment's sums
 
   /// Whether `fetch` can index a tile's rows of x and all of W, by packets in 32 bits. On the host, for `grid`.
   [[nodiscard]] static constexpr bool indexable(int w_rows, int inputs, std::int64_t x_stride) {
@@ -82,27 +100,53 @@ struct ProductTile {
     requires(element == ElementType::f32 ? AsyncCopyCta<C> : TensorCta<C>)
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const TileJob& job) {
     const int steps = pieces(job.inputs, depth);
+    const ProductSegments* const segments = job.segments.of; // null: one
+    int step = 0, end = steps;                               // of this block
+    if (segments != nullptr) {
+      if (cta.thread() == 0) { // read after the loop's first barrier
+        shared.only = job.segments.only;
+        shared.tile = job.segments.tile;
+      }
+      if (job.segments.only >= 0) {
+        step = job.segments.only * (segments->inputs / depth);
+        if (step + segments->inputs / depth < steps) end = step + segments->inputs / depth;
+      }
+    }
     SLUICE_UNROLL
-    for (int step = 0; step < stages - 1; ++step) {
-      if (step < steps) fetch(cta, shared.of[step], job, step);
+    for (int i = 0; i < stages - 1; ++i) {
+      if (step + i < end) fetch(cta, shared.of[i], job, step + i);
       cta.commit();
     }
     Sums sums{};
+    Kept kept{};
     int stage = 0;
-    for (int step = 0; step < steps; ++step) {
-      cta.template wait<stages - 2>();
-      cta.sync(); // all threads' copies have arrived, and all have read the stage that is overwritten next
-      const int next = stage == 0 ? stages - 1 : stage - 1;
-      if (step + stages - 1 < steps) fetch(cta, shared.of[next], job, step + stages - 1);
-      cta.commit();
-      if constexpr (element == ElementType::f32) {
-        Sums of_step{};
-        add(cta, shared.of[stage], of_step);
-        add(of_step, sums);
-      } else {
-        add(cta, shared.of[stage], sums);
+    for (int segment_end = segments != nullptr ? step + segments->inputs / depth : steps;;
+         segment_end += segments->inputs / depth) {
+      const int until = segment_end < end ? segment_end : end;
+      for (; step < until; ++step) {
+        cta.template wait<stages - 2>();
+        cta.sync(); // all threads' copies have arrived, and all have read the stage that is overwritten next
+        const int next = stage == 0 ? stages - 1 : stage - 1;
+        if (step + stages - 1 < end) fetch(cta, shared.of[next], job, step + stages - 1);
+        cta.commit();
+        if constexpr (element == ElementType::f32) {
+          Sums of_step{};
+          add(cta, shared.of[stage], of_step);
+          add(of_step, sums);
+        } else {
+          add(cta, shared.of[stage], sums);
+        }
+        stage = stage + 1 == stages ? 0 : stage + 1;
       }
-      stage = stage + 1 == stages ? 0 : stage + 1;
+      if (segments == nullptr) break;
+      if (shared.only >= 0) {
+        if (!arrives_last(cta, shared, *segments, pieces(steps, segments->inputs / depth), sums)) return;
+        break;
+      }
+      if (segment_end != segments->inputs / depth) add(cta, shared, *segments, kept, sums);
+      if (step == end) break;
+      keep(cta, shared, *segments, kept, sums);
+      sums = Sums{};
     }
     if constexpr (element == ElementType::f32) {
       finish<float>(cta, sums, job);
@@ -124,6 +168,75 @@ struct ProductTile {
   struct Sums {
     Some<Some<Some<float, part_sums>, output_parts>, row_parts> of;
   };
+
+  /// The sum of the segments before, if it stays in registers.
+  struct InMemory {};
+  using Kept = std::conditional_t<small, Sums, InMemory>;
+
+  /// A lane's sums in memory: those of all threads side by side.
+  template <class C, class Does>
+  SLUICE_DEVICE static void each_sum(const C& cta, float* partials, Sums& sums, const Does& does) {
+    SLUICE_UNROLL
+    for (int m = 0; m < row_parts; ++m) {
+      SLUICE_UNROLL
+      for (int n = 0; n < output_parts; ++n) {
+        SLUICE_UNROLL
+        for (int i = 0; i < part_sums; ++i)
+          does(partials[((m * output_parts + n) * part_sums + i) * threads + cta.thread()], sums.of[m][n][i]);
+      }
+    }
+  }
+  /// Where a block that computes all segments keeps those before.
+  SLUICE_DEVICE static float* own(const Shared& shared, const ProductSegments& of) {
+    return of.partials + std::int64_t{shared.tile} * numbers;
+  }
+  template <class C>
+  SLUICE_DEVICE static void keep(const C& cta, [[maybe_unused]] const Shared& shared,
+                                 [[maybe_unused]] const ProductSegments& of, Kept& kept, Sums& sums) {
+    if constexpr (small)
+      kept = sums;
+    else
+      each_sum(cta, own(shared, of), sums, [](float& memory, const float& sum) { memory = sum; });
+  }
+  /// sums = kept + sums.
+  template <class C>
+  SLUICE_DEVICE static void add(const C& cta, [[maybe_unused]] const Shared& shared,
+                                [[maybe_unused]] const ProductSegments& of, const Kept& kept, Sums& sums) {
+    if constexpr (small) {
+      SLUICE_UNROLL
+      for (int m = 0; m < row_parts; ++m) {
+        SLUICE_UNROLL
+        for (int i = 0; i < part_sums; ++i) sums.of[m][0][i] = kept.of[m][0][i] + sums.of[m][0][i];
+      }
+    } else {
+      each_sum(cta, own(shared, of), sums, [](const float& memory, float& sum) { sum = memory + sum; });
+    }
+  }
+
+  /// Writes this block's segment. In the last block of the tile to arrive, true, and `sums` of all segments.
+  template <class C>
+  SLUICE_DEVICE static bool arrives_last(const C& cta, Shared& shared, const ProductSegments& of, int segments,
+                                         Sums& sums) {
+    float* const partials = of.partials + std::int64_t{shared.tile} * segments * numbers;
+    int* const arrived = of.arrivals + shared.tile;
+    each_sum(cta, partials + std::int64_t{shared.only} * numbers, sums,
+             [](float& memory, const float& sum) { memory = sum; });
+    cta.fence();
+    cta.sync(); // all threads' sums are written
+    if (cta.thread() == 0) {
+      const bool last = cta.atomic_add(arrived, 1) == segments - 1;
+      if (last) *arrived = 0; // for the next launch
+      shared.last = last ? 1 : 0;
+    }
+    cta.sync();
+    if (shared.last == 0) return false;
+    cta.fence();
+    each_sum(cta, partials, sums, [](const float& memory, float& sum) { sum = memory; });
+    for (int segment = 1; segment < segments; ++segment)
+      each_sum(cta, partials + std::int64_t{segment} * numbers, sums,
+               [](const float& memory, float& sum) { sum = sum + memory; });
+    return true;
+  }
 
   SLUICE_DEVICE static int place(int row, int column) { return row * columns + (column ^ (row & 7)); }
   template <class C>

@@ -30,18 +30,35 @@ struct SampleWay {
   int top_k = 0;           ///< 0: all
 };
 
+/// Parts of a row, at most.
+inline constexpr int sampling_most_parts = 32;
+
 struct SampleParams {
   const void* logits = nullptr;    ///< [rows][vocabulary], of the configuration's element, 16-byte aligned
   const SampleWay* ways = nullptr; ///< [rows]
   int* tokens = nullptr;           ///< [rows]
   int rows = 0;
-  int vocabulary = 0;   ///< below 2^20
-  bool refuses = false; ///< a row whose logits are not all finite gets -1 instead of a token
+  int vocabulary = 0;            ///< below 2^20
+  bool refuses = false;          ///< a row whose logits are not all finite gets -1 instead of a token
+  int parts = 1;                 ///< of a row, each searched by a block (`sample_parts`); if 1, nothing below is used
+  std::uint64_t* best = nullptr; ///< [rows][parts]
+  int* arrivals = nullptr;       ///< [rows]: zeros, and zeros again after the launch
 
   friend bool operator==(const SampleParams&, const SampleParams&) = default;
 };
 
-/// One block per row, without sorting. The k-th likeliest token, the last token of the nucleus and the drawn token are
+/// How many blocks search a row for its largest logit: as many as leave no SM idle, of 4096 tokens or more.
+[[nodiscard]] constexpr int sample_parts(int rows, int vocabulary, int sms) {
+  const int idle = rows > 0 ? sms / rows : 1;
+  const int most = idle < sampling_most_parts ? idle : sampling_most_parts;
+  const int worth = pieces(vocabulary, 4096);
+  const int parts = worth < most ? worth : most;
+  return parts > 1 ? parts : 1;
+}
+
+/// A row's largest logit is the best of its parts', in 64-bit numbers of which no two are equal, so any number of parts
+/// finds the same. A greedy row is then done. The last block to arrive chooses the token of a row with a temperature,
+/// without sorting. The k-th likeliest token, the last token of the nucleus and the drawn token are
 /// each the last of the shortest prefix of ordered tokens whose weights reach a given sum. A radix descent over the
 /// order's bits, 8 at a time, finds it: a histogram of weights, a scan over its 256 buckets, then the bucket in which
 /// the sum is reached. For the k-th likeliest token every weight is 1.
@@ -50,6 +67,10 @@ struct SampleParams {
 /// or rounded in the same way on all machines (sampling_weight.hpp): by construction the token equals the CPU's, not
 /// only within a tolerance. Each pass recomputes the weights of the remaining tokens: writing and reading 8 bytes per
 /// token would cost as much.
+///
+/// Rejected: CUB's device-wide primitives. `DeviceReduce::ArgMax`, `DeviceTopK` and `DeviceRadixSort` take one row a
+/// call, two launches and more for each row of a batch; `DeviceSegmentedReduce` and `DeviceSegmentedSort` give a row to
+/// one block, which is what leaves SMs idle; and none selects by sums of weights without sorting every row.
 ///
 /// If no logit is finite, the kernel takes the greedy token, unless it refuses; `sluice::sample` asserts.
 template <SampleConfig config>
@@ -68,6 +89,7 @@ struct Sample {
     SharedArray<std::uint64_t, 256> powers;                 // `sampling_power`
     ScanRoom<std::uint64_t, threads> room;
     SharedArray<std::uint64_t, threads / warp_lanes> best; // of each warp
+    std::uint64_t of_row;                                  // the best of all parts
     std::uint64_t total, passed, own;
     int bucket, last;
   };
@@ -77,14 +99,17 @@ struct Sample {
     SLUICE_ASSERT(params.vocabulary < sampling_most_tokens, "tokens whose weights fit a sum");
     SLUICE_ASSERT(params.vocabulary % Floats::size != 0 || aligned(params.logits),
                   "rows of whole packets begin at multiples of 16 bytes");
-    return {params.rows, 1};
+    SLUICE_ASSERT(params.parts >= 1 && params.parts <= sampling_most_parts, "at most 32 parts");
+    return {params.rows, params.parts};
   }
 
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
     const SampleWay way = params.ways[cta.block_x()];
     Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
-    int token = greedy(cta, shared, row, params.refuses);
+    const std::uint64_t best = greedy(cta, shared, row, params);
+    if (best == of_another_block) return; // the same in all threads
+    int token = best == refused_place ? -1 : static_cast<int>(best & 0xffffffffU);
     if (token < 0) { // the same in all threads
       if (cta.thread() == 0) params.tokens[cta.block_x()] = token;
       return;
@@ -128,19 +153,25 @@ struct Sample {
   /// The token part of a place that keeps all tokens of its logit, so that the last one's number is not needed.
   static constexpr std::uint64_t last_of_logit = 0xffffffffU;
   static constexpr std::uint64_t refused_place = 0;
+  static constexpr std::uint64_t of_another_block = ~std::uint64_t{0}; ///< a token's number is below 2^32 - 1
 
   template <class C, class Does>
   SLUICE_DEVICE static void each_token(const C& cta, const Row& row, const Does& does) {
+    each_token(cta, row, 0, row.tokens, does);
+  }
+  /// The tokens `begin` .. `end` - 1; `begin` is a multiple of a packet's.
+  template <class C, class Does>
+  SLUICE_DEVICE static void each_token(const C& cta, const Row& row, int begin, int end, const Does& does) {
     const bool whole = row.tokens % Floats::size == 0;
     Floats next;
-    if (cta.thread() * Floats::size < row.tokens) next.load(row.logits, cta.thread() * Floats::size, row.tokens, whole);
-    for (int at = cta.thread() * Floats::size; at < row.tokens; at += threads * Floats::size) {
+    const int first = begin + cta.thread() * Floats::size;
+    if (first < end) next.load(row.logits, first, row.tokens, whole);
+    for (int at = first; at < end; at += threads * Floats::size) {
       const Floats logits = next; // the next are loaded while these are processed
-      if (at + threads * Floats::size < row.tokens)
-        next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
+      if (at + threads * Floats::size < end) next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
       SLUICE_UNROLL
       for (int j = 0; j < Floats::size; ++j)
-        if (at + j < row.tokens) does(logits.of[j], at + j);
+        if (at + j < end) does(logits.of[j], at + j);
     }
   }
 
@@ -155,16 +186,21 @@ struct Sample {
     if (high != 0) cta.atomic_add(&shared.high[at], high);
   }
 
-  /// -1 if the row is refused: a logit that is not finite then takes the first place, which no number has.
+  /// The place of the largest logit; `refused_place` if the row is refused, since a logit that is not finite then takes
+  /// the first place, which no number has. `of_another_block` in blocks that are not the row's last to arrive.
   template <class C>
-  SLUICE_DEVICE static int greedy(const C& cta, Shared& shared, const Row& row, bool refuses) {
+  SLUICE_DEVICE static std::uint64_t greedy(const C& cta, Shared& shared, const Row& row, const Params& params) {
+    constexpr int unit = threads * Floats::size;
+    const int of_part = pieces(pieces(row.tokens, params.parts), unit) * unit;
+    const int begin = cta.block_y() * of_part;
+    const int end = begin + of_part < row.tokens ? begin + of_part : row.tokens;
     std::uint64_t best = ~std::uint64_t{0};
-    each_token(cta, row, [&](float logit, int token) {
-      const bool refused = refuses && !(logit - logit == 0);
+    each_token(cta, row, begin, end, [&](float logit, int token) {
+      const bool refused = params.refuses && !(logit - logit == 0);
       const std::uint64_t place = refused ? refused_place : sampling_place(logit, token);
       best = place < best ? place : best;
     });
-    if (cta.warp() * warp_lanes * Floats::size < row.tokens) { // some lanes have tokens
+    if (begin + cta.warp() * warp_lanes * Floats::size < end) { // some lanes have tokens
       SLUICE_UNROLL
       for (int with = warp_lanes / 2; with > 0; with /= 2) {
         const std::uint64_t other = cta.shuffle_xor(best, with);
@@ -174,7 +210,23 @@ struct Sample {
     if (cta.lane() == 0) shared.best[cta.warp()] = best;
     cta.sync();
     for (int warp = 0; warp < threads / warp_lanes; ++warp) best = shared.best[warp] < best ? shared.best[warp] : best;
-    return best == refused_place ? -1 : static_cast<int>(best & 0xffffffffU);
+    if (params.parts == 1) return best;
+
+    std::uint64_t* const bests = params.best + std::int64_t{cta.block_x()} * params.parts;
+    if (cta.thread() == 0) {
+      bests[cta.block_y()] = best;
+      cta.fence();
+      const bool last = cta.atomic_add(params.arrivals + cta.block_x(), 1) == params.parts - 1;
+      if (last) {
+        params.arrivals[cta.block_x()] = 0; // for the next launch
+        cta.fence();
+      }
+      shared.last = last ? 1 : 0;
+      for (int part = 0; last && part < params.parts; ++part) best = bests[part] < best ? bests[part] : best;
+      shared.of_row = best;
+    }
+    cta.sync();
+    return shared.last != 0 ? shared.of_row : of_another_block;
   }
 
   /// The place of the last token of the shortest prefix of those kept that reaches `reaches(sum of all)`. All threads

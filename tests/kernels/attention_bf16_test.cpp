@@ -9,3 +9,5 @@ TEST_CASE("attention in bf16, heads of 64") { attention_holds<ElementType::bf16,
 TEST_CASE("attention in bf16, heads of 80") { attention_holds<ElementType::bf16, 80>(); }
 TEST_CASE("attention in bf16, heads of 96") { attention_holds<ElementType::bf16, 96>(); }
 TEST_CASE("attention in bf16, heads of 128") { attention_holds<ElementType::bf16, 128>(); }
+TEST_CASE("attention in bf16, heads of 192") { attention_holds<ElementType::bf16, 192>(); }
+TEST_CASE("attention in bf16, heads of 256") { attention_holds<ElementType::bf16, 256>(); }

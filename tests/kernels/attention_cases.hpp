@@ -142,21 +142,22 @@ class AttentionCase {
     PagedAttentionParams params;
   };
   [[nodiscard]] std::unique_ptr<Launch> prepare(const std::vector<AttentionChunk>& chunks, int tile_rows,
-                                                int block_tokens, unsigned seed,
-                                                int split_rows = attention_split_rows) const {
+                                                int block_tokens, unsigned seed, int split_rows = attention_split_rows,
+                                                int blocks_wanted = std::numeric_limits<int>::max()) const {
     std::vector<AttentionRows> rows;
     for (const AttentionChunk& chunk : chunks) {
       const auto s = static_cast<std::size_t>(chunk.sequence);
       rows.push_back({first_row_[s] + chunk.from, chunk.rows, sequences_[s].position + chunk.from});
     }
     const float none = std::numeric_limits<float>::quiet_NaN();
-    auto launch = std::make_unique<Launch>(Launch{{*this, chunks, block_tokens, seed},
-                                                  plan_attention(rows, shape_.group, tile_rows, split_rows),
-                                                  std::vector<T>(query_.size(), narrow<T>(none)),
-                                                  {},
-                                                  {},
-                                                  {},
-                                                  {}});
+    auto launch =
+        std::make_unique<Launch>(Launch{{*this, chunks, block_tokens, seed},
+                                        plan_attention(rows, shape_.group, tile_rows, split_rows, blocks_wanted),
+                                        std::vector<T>(query_.size(), narrow<T>(none)),
+                                        {},
+                                        {},
+                                        {},
+                                        {}});
     const auto partials = AttentionShape::index(launch->plan.partial_rows * shape_.kv_heads);
     launch->values.assign(partials * AttentionShape::index(shape_.head_dim), none);
     launch->maxima.assign(partials, none);
@@ -202,10 +203,12 @@ class AttentionCase {
 
   template <PagedAttentionConfig config>
   [[nodiscard]] AttentionRun<T> run(const std::vector<AttentionChunk>& chunks, int block_tokens, unsigned seed,
-                                    int split_rows = attention_split_rows) const {
+                                    int split_rows = attention_split_rows,
+                                    int blocks_wanted = std::numeric_limits<int>::max()) const {
     using Kernel = PagedAttention<config>;
     static_assert(std::is_same_v<typename Kernel::T, T>);
-    const std::unique_ptr<Launch> launch = prepare(chunks, Kernel::tile_rows, block_tokens, seed, split_rows);
+    const std::unique_ptr<Launch> launch =
+        prepare(chunks, Kernel::tile_rows, block_tokens, seed, split_rows, blocks_wanted);
     emulate::Report report = emulate::launch<Kernel>(Kernel::grid(launch->params), launch->params, seed);
     return finish<MergeSegmentsConfig{.element = config.element, .head_dim = config.head_dim}>(*launch,
                                                                                                std::move(report), seed);
@@ -312,18 +315,25 @@ void attention_is_softmax() {
   }
 }
 
-/// Rows on both sides of a segment's end, and more than two segments.
+/// Rows on both sides of a segment's end, and more than two segments; heads of 64 also reach the longer ones.
 template <PagedAttentionConfig config>
 void attention_merges_segments() {
   using Kernel = PagedAttention<config>;
   using T = typename Kernel::T;
-  const AttentionCase<T> one({config.head_dim, 1, 3}, {{6, 509}, {1, 511}, {1, 512}, {2, 1060}}, 7);
+  constexpr int far = config.head_dim == 64 ? AttentionSegments::long_from + 515 : 1060;
+  const AttentionCase<T> one({config.head_dim, 1, 3}, {{6, 509}, {1, 511}, {1, 512}, {2, far}}, 7);
   const auto run = one.template run<config>(one.whole(), 24, 3);
   require_clean(run.report);
   CHECK(one.error(run, one.whole()) <= attention_error_limit<T>);
-  for (const int split_rows : {0, 24}) { // folded by one block each; and the longest split, others folded
-    CAPTURE(split_rows);
-    const auto folded = one.template run<config>(one.whole(), 24, 4, split_rows);
+  struct Way {
+    int split_rows, blocks;
+  };
+  // Folded by one block each; the longest split, others folded; blocks of two segments and more; one block for each
+  // row.
+  for (const Way way : {Way{0, 1000}, Way{24, 1000}, Way{1000, 8}, Way{1000, 1}}) {
+    CAPTURE(way.split_rows);
+    CAPTURE(way.blocks);
+    const auto folded = one.template run<config>(one.whole(), 24, 4, way.split_rows, way.blocks);
     require_clean(folded.report);
     for (const AttentionChunk& chunk : one.whole()) CHECK(one.same(run, folded, chunk));
   }

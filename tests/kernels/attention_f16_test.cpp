@@ -9,3 +9,4 @@ TEST_CASE("attention in f16, heads of 64") { attention_holds<ElementType::f16, 6
 TEST_CASE("attention in f16, heads of 80") { attention_holds<ElementType::f16, 80>(); }
 TEST_CASE("attention in f16, heads of 96") { attention_holds<ElementType::f16, 96>(); }
 TEST_CASE("attention in f16, heads of 128") { attention_holds<ElementType::f16, 128>(); }
+TEST_CASE("attention in f16, heads of 256") { attention_holds<ElementType::f16, 256>(); }

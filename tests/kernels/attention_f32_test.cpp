@@ -9,3 +9,5 @@ TEST_CASE("attention in f32, heads of 64") { attention_holds<ElementType::f32, 6
 TEST_CASE("attention in f32, heads of 80") { attention_holds<ElementType::f32, 80>(); }
 TEST_CASE("attention in f32, heads of 96") { attention_holds<ElementType::f32, 96>(); }
 TEST_CASE("attention in f32, heads of 128") { attention_holds<ElementType::f32, 128>(); }
+TEST_CASE("attention in f32, heads of 192") { attention_holds<ElementType::f32, 192>(); }
+TEST_CASE("attention in f32, heads of 256") { attention_holds<ElementType::f32, 256>(); }

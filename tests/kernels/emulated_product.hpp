@@ -29,6 +29,16 @@ class EmulatedProduct {
   explicit EmulatedProduct(int tile_rows = 0) : tile_rows_(tile_rows) {}
 
   Status operator()(Stream stream, const ProductCall& call) const {
+    Status said;
+    each_launch(call, [&](const ProductCall& some) {
+      if (said) said = launch(stream, some);
+    });
+    return said;
+  }
+  [[nodiscard]] Bytes workspace() const { return Bytes{0}; }
+
+ private:
+  Status launch(Stream stream, const ProductCall& call) const {
     switch (tile_rows_ != 0 ? tile_rows_ : tile_rows_for(call.rows)) {
     case 16:
       return of<16>(stream, call);
@@ -38,9 +48,6 @@ class EmulatedProduct {
       return of<128>(stream, call);
     }
   }
-  [[nodiscard]] Bytes workspace() const { return Bytes{0}; }
-
- private:
   template <int tile_rows>
   static Status of(Stream stream, const ProductCall& call) {
     switch (call.element) {

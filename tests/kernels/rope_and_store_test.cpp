@@ -207,6 +207,8 @@ void agrees_all() {
   agrees<RopeAndStoreConfig{element, 80}>();
   agrees<RopeAndStoreConfig{element, 96}>();
   agrees<RopeAndStoreConfig{element, 128}>();
+  agrees<RopeAndStoreConfig{element, 192}>();
+  agrees<RopeAndStoreConfig{element, 256}>();
 }
 
 /// Row by row or all at once.
@@ -238,6 +240,7 @@ void keeps_bits_all() {
   keeps_bits<RopeAndStoreConfig{element, 80}>();
   keeps_bits<RopeAndStoreConfig{element, 96}>();
   keeps_bits<RopeAndStoreConfig{element, 128}>();
+  keeps_bits<RopeAndStoreConfig{element, 256}>();
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -66,8 +67,12 @@ void chooses_what_the_cpu_does(int vocabulary, int rows, std::uint64_t seed) {
     samplings.push_back(random_sampling(random, width));
     ways.push_back(sample_way(samplings.back(), row, static_cast<std::int64_t>(seed)));
   }
-  std::vector<int> tokens(count, -1);
-  run_emulated<K>({logits.data(), ways.data(), tokens.data(), rows, vocabulary}, seed);
+  std::vector<int> tokens(count, -1), arrivals(count, 0);
+  const int parts = 1 + static_cast<int>(seed) % 4; // of which some may have no token
+  std::vector<std::uint64_t> best(count * static_cast<std::size_t>(parts), 0);
+  run_emulated<K>(
+      {logits.data(), ways.data(), tokens.data(), rows, vocabulary, false, parts, best.data(), arrivals.data()}, seed);
+  CHECK(arrivals == std::vector<int>(count, 0)); // as the next launch needs them
   std::vector<float> widened(width);
   int other = 0;
   for (std::size_t row = 0; row < count; ++row) {
@@ -132,8 +137,11 @@ TEST_CASE("kernels.sample gives no token to a row that it refuses, and other row
     std::vector<SampleWay> ways;
     for (int row = 0; row < rows; ++row)
       ways.push_back(sample_way(samples ? sampling : Sampling{}, static_cast<std::uint64_t>(row), 1));
-    std::vector<int> tokens(rows, -7);
-    run_emulated<K>({logits.data(), ways.data(), tokens.data(), rows, vocabulary, true}, 1);
+    std::vector<int> tokens(rows, -7), arrivals(rows, 0);
+    std::vector<std::uint64_t> best(rows * 3, 0);
+    const int parts = samples ? 3 : 1;
+    run_emulated<K>(
+        {logits.data(), ways.data(), tokens.data(), rows, vocabulary, true, parts, best.data(), arrivals.data()}, 1);
     for (int row = 0; row < rows; ++row) {
       const std::span<const float> mine{logits.data() + row * vocabulary, vocabulary};
       const int expected =
@@ -141,4 +149,13 @@ TEST_CASE("kernels.sample gives no token to a row that it refuses, and other row
       CHECK(tokens[static_cast<std::size_t>(row)] == expected);
     }
   }
+}
+
+TEST_CASE("kernels.sample searches a row by as many blocks as leave no SM idle") {
+  CHECK(sample_parts(1, 128256, 132) == 32);
+  CHECK(sample_parts(8, 128256, 132) == 16);
+  CHECK(sample_parts(132, 128256, 132) == 1);
+  CHECK(sample_parts(1000, 128256, 132) == 1);
+  CHECK(sample_parts(1, 4096, 132) == 1); // a block has 4096 tokens or more
+  CHECK(sample_parts(0, 128256, 132) == 1);
 }

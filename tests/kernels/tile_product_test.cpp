@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -150,6 +151,73 @@ TEST_CASE_TEMPLATE("a row's bits do not depend on other rows with a bias, with a
       check(biased, accumulates, problem.y, false);
       check(biased, accumulates, wide, true);
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("segments are added in order, with the same bits in one block or several, for any tile and rows", T,
+                   float, F16, Bf16) {
+  constexpr int each = 128;
+  const ProductProblem<T> problem(12, 66, 141, 328); // three segments, the last one shorter
+  const std::vector<float> before(static_cast<std::size_t>(problem.rows * problem.y_stride), 0.0F);
+  struct Way {
+    int tile, rows;
+    int sms;                      // 1: no tile is split
+    std::int64_t tiles_of_memory; // of 128 rows and outputs; 2 are the fewest here
+    bool split;
+  };
+  const auto run = [&](const Way& way, std::uint64_t seed) {
+    ProductCall call = problem.call(nullptr);
+    call.wide = true;
+    call.rows = way.rows;
+    std::vector<float> partials(static_cast<std::size_t>(way.tiles_of_memory << 14), NAN);
+    std::vector<int> arrivals(64, 0);
+    call.segments = {.inputs = each,
+                     .sms = way.sms,
+                     .partials = partials.data(),
+                     .numbers = static_cast<std::int64_t>(partials.size()),
+                     .arrivals = arrivals.data(),
+                     .most_arrivals = 64};
+    std::vector<float> y = multiply<T, float>(call, before, way.tile, seed);
+    CHECK(std::all_of(arrivals.begin(), arrivals.end(), [](int count) { return count == 0; }));
+    if (way.rows == problem.rows) CHECK(problem.error(y, false, false) <= product_limit<float>);
+    const bool written = std::any_of(partials.begin(), partials.end(), [](float one) { return one == one; });
+    CHECK(written == (way.split || way.tile != 16)); // tiles of 16 rows add up in registers
+    return rows_of(y, problem.y_stride, problem.outputs, 0, way.rows);
+  };
+  const std::vector<std::uint32_t> right = run({64, 66, 1000, 40, true}, 1);
+
+  // The same, by a product of each segment's inputs.
+  std::vector<float> sums(before.size(), 0.0F);
+  for (int first = 0; first < problem.inputs; first += each) {
+    const int inputs = std::min(each, problem.inputs - first);
+    std::vector<T> w;
+    for (int output = 0; output < problem.outputs; ++output)
+      w.insert(w.end(), problem.w.begin() + output * problem.inputs + first,
+               problem.w.begin() + output * problem.inputs + first + inputs);
+    ProductCall call = problem.call(nullptr);
+    call.x = problem.x.data() + first;
+    call.w = ProductWeights::whole(w.data(), problem.outputs);
+    call.inputs = inputs;
+    call.wide = true;
+    const std::vector<float> segment = multiply<T, float>(call, before, 64, 2);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = first == 0 ? segment[i] : sums[i] + segment[i];
+  }
+  CHECK(rows_of(sums, problem.y_stride, problem.outputs, 0, problem.rows) == right);
+
+  std::uint64_t seed = 2;
+  for (const Way& way : std::vector<Way>{{64, 66, 1, 40, false},
+                                         {64, 66, 1, 2, false},
+                                         {64, 3, 1000, 40, true},
+                                         {128, 66, 1000, 40, true},
+                                         {128, 66, 1, 2, false},
+                                         {16, 66, 1000, 40, true},
+                                         {16, 66, 1, 2, false},
+                                         {16, 1, 1000, 40, true}}) {
+    CAPTURE(way.tile);
+    CAPTURE(way.rows);
+    CAPTURE(way.split);
+    const std::vector<std::uint32_t> some = run(way, ++seed);
+    CHECK(some == std::vector<std::uint32_t>(right.begin(), right.begin() + way.rows * problem.outputs));
   }
 }
 

@@ -95,10 +95,10 @@ TEST_CASE("kernels.decoder: contexts that grow beyond a segment's end use other 
           doctest::skip(sanitized)) {
   Random random{23};
   DecoderConfig config = testing::small_config(SmallModel::llama);
-  config.max_positions = 4 * attention_segment_tokens;
+  config.max_positions = AttentionSegments::long_from;
   const ModelWeights weights = random_weights(config, 1, f32);
   RunnerCase<f32> one{weights, 1}, other{weights, 2, {.graph_rows = 16}};
-  constexpr int prompt = 2 * attention_segment_tokens - 4, upto = prompt + 10;
+  constexpr int prompt = AttentionSegments::begin(2) - 4, upto = prompt + 10;
   const std::vector<std::int32_t> tokens = random_tokens(random, upto, config.shape.vocabulary);
   const std::vector<std::int32_t> neighbour = random_tokens(random, 10, config.shape.vocabulary);
   SequenceKv kv{one.config(), upto, random}, kv_of_other{one.config(), upto, random};

@@ -159,6 +159,8 @@ struct RunnerWay {
   int split_rows = 64;
   Products products = Products::invariant;
   int graph_rows = 0;
+  int least_segment = 512;
+  int sms = 132;
 };
 
 template <ElementType element>
@@ -173,6 +175,8 @@ class RunnerCase {
                                     .split_rows = way.split_rows,
                                     .products = way.products,
                                     .library_room = Bytes{4096},
+                                    .least_segment = way.least_segment,
+                                    .sms = way.sms,
                                     .graph_rows = way.graph_rows};
     using Runner = SmallRunner<element>;
     arena_ = emulate::Memory{

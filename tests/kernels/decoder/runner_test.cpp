@@ -15,7 +15,7 @@ constexpr ElementType f32 = ElementType::f32;
 /// A model with contexts of several segments of attention.
 ModelWeights with_long_contexts() {
   DecoderConfig config = testing::small_config(SmallModel::llama);
-  config.max_positions = 4 * attention_segment_tokens;
+  config.max_positions = AttentionSegments::long_from;
   return random_weights(config, 1, f32);
 }
 
@@ -111,6 +111,35 @@ TEST_CASE("kernels.decoder: separate matrices and biases give the bits of an ima
     const int row = count - 1;
     CHECK(one.sample(std::span{&row, 1}).logits[0] == expected.logits.back());
     CHECK(kv.stored(one.config(), count) == expected.stored);
+  }
+}
+
+TEST_CASE("kernels.decoder: products of several segments give a row the same bits in any batch" *
+          doctest::skip(sanitized)) {
+  DecoderConfig config = testing::small_config(SmallModel::llama);
+  config.shape.hidden = 256;
+  config.shape.mlp = 192;
+  Random random{31};
+  // Segments have blocks of their own, or one block for all; the third has no segments.
+  RunnerCase<f32> one{random_weights(config, 1, f32), 1, {.least_segment = 64}},
+      folded{random_weights(config, 1, f32), 2, {.least_segment = 64, .sms = 1}},
+      whole{random_weights(config, 1, f32), 3};
+  const int count = 40; // tiles of 64 rows
+  const std::vector<std::int32_t> tokens = random_tokens(random, count, config.shape.vocabulary);
+  const auto expected = one.alone(tokens, random);
+  CHECK(folded.alone(tokens, random).logits == expected.logits);
+  CHECK(whole.alone(tokens, random).logits != expected.logits);
+  for (RunnerCase<f32>* by : {&one, &folded}) {
+    SequenceKv kv{by->config(), count, random};
+    for (int first = 0; first < count;) { // tiles of 16 rows
+      const int rows = std::min(count - first, first == 0 ? 25 : 5);
+      const Part part{&tokens, &kv, first, rows};
+      by->launch({&part, 1});
+      const int row = rows - 1;
+      first += rows;
+      CHECK(by->sample(std::span{&row, 1}).logits[0] == expected.logits[static_cast<std::size_t>(first - 1)]);
+    }
+    CHECK(kv.stored(by->config(), count) == expected.stored);
   }
 }
 
