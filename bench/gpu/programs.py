@@ -6,6 +6,7 @@ import queue
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 
 from rows import StageFailed
@@ -13,11 +14,12 @@ from rows import StageFailed
 KILLED_S = 5  # a process that is stuck in the driver does not die and is abandoned
 
 
-def started(arguments, stderr, environment=None, cwd=None, stdout=subprocess.PIPE):
+def started(arguments, stderr, environment=None, cwd=None, stdout=subprocess.PIPE, stdin=None):
     arguments = [str(one) for one in arguments]
     try:
         return subprocess.Popen(
             arguments,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
@@ -66,6 +68,42 @@ def lines_of(process):
 
     threading.Thread(target=read, daemon=True).start()
     return lines
+
+
+class Asked:
+    """A program that answers each line with a line, started at the first question and again after it has died."""
+
+    def __init__(self, arguments, environment=None):
+        self.arguments, self.environment = arguments, environment
+        self.process = None
+
+    def ask(self, line, timeout):
+        """The answer. None if the program has died; raises queue.Empty if it is late."""
+        if self.process is None:
+            self.complaints = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+            self.process = started(self.arguments, self.complaints, self.environment, stdin=subprocess.PIPE)
+            self.lines = lines_of(self.process)
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            return None
+        return self.lines.get(timeout=max(timeout, 0))
+
+    def end(self):
+        """Ends the program, if it runs. Returns what it has written to standard error."""
+        if self.process is None:
+            return ""
+        kill(self.process)
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except OSError:
+                pass  # what was left to write had no reader
+        self.process = None
+        with self.complaints as complaints:
+            complaints.seek(0)
+            return complaints.read()
 
 
 def last_line(text, other):

@@ -6,12 +6,14 @@ import ast
 import glob
 import json
 import os
+import queue
 import re
 import site
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
-from programs import last_line
+from programs import Asked, last_line
 from rows import StageCut, StageFailed, StageSkipped
 from workload import LLAMA3_8B, TINY, of_layers
 
@@ -31,6 +33,7 @@ class Served:
         self.emulated = run.options.emulated
         self.help = {}
         self.listed = None
+        self.keeper = None  # a sluice-run that keeps the weights
         self.call_s = 2 * run.options.row_limit  # limit of one call, which loads a model
         self.first_call_s = 1.5 * self.call_s  # reads programs and libraries from a cold disk
 
@@ -124,12 +127,48 @@ class Served:
         self.run.loaded = self.run.loaded or "--list" not in arguments
         return said
 
+    @contextmanager
+    def weights_kept(self):
+        """Within it, `told` asks one process, which keeps a model's weights: drawing them takes longer than most calls.
+        A call that the process does not survive costs only that call. Not for a build without --runs."""
+        if self.takes("sluice-run", "--runs"):
+            self.keeper = Asked([self.place("sluice-run"), "--runs"], self.libraries())
+        try:
+            yield
+        finally:
+            if self.keeper:
+                self.run.log.write(self.keeper.end())
+            self.keeper = None
+
     def told(self, *arguments):
         """The object that sluice-run --json prints."""
         try:
-            return json.loads(self.call("sluice-run", *arguments, "--json"))
+            if self.keeper is None:
+                return json.loads(self.call("sluice-run", *arguments, "--json"))
+            told = json.loads(self.asked(*arguments))
         except json.JSONDecodeError as error:
             raise Refused(f"sluice-run --json: {error.msg}") from error
+        if "error" in told:
+            raise Refused(told["error"])
+        self.run.loaded = True
+        return told
+
+    def asked(self, *arguments):
+        limit = self.call_s if self.run.loaded else self.first_call_s
+        self.run.announce([*self.keeper.arguments, *arguments])
+        try:
+            said = self.keeper.ask(json.dumps([str(one) for one in arguments]), min(limit, self.run.left()))
+        except queue.Empty:
+            self.run.log.write(self.keeper.end())
+            if self.run.left() > 0:
+                raise Refused(f"sluice-run ran past {limit:g} s, the limit of a call") from None
+            raise StageCut() from None
+        if said is None:
+            complained = self.keeper.end()
+            self.run.log.write(complained)
+            raise Refused(last_line(complained, "sluice-run --runs ended without an answer"))
+        self.run.log.write(said)
+        return said
 
 
 def cublas_folders():

@@ -26,7 +26,7 @@ PROMISE = 3  # the SLO between tokens, in decoding iterations with everything on
 class Size:
     """The sizes of a measurement."""
 
-    overlap_layers: int = 16  # each call draws its weights, which takes half a minute for 32
+    overlap_layers: int = 16  # drawing weights takes half a minute for 32
     table_layers: int = 8  # all layers have the same kernels and copies; the profile has as many as the runs
     table_vocabulary: int = 32768  # a quarter of the model's: the head has as many weights as five layers
     requests: int = 8
@@ -70,7 +70,7 @@ def shape(run):
     served = Served(run)
     served.needs("sluice-run", "sluice-profile", "sluice-compare")
     size = REHEARSED if served.emulated else CARD
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, served.weights_kept():
         folder = Path(folder)
         resident, streamed = None, {}  # the decoding iterations, by the data that crosses the link
         for what in OVERLAPS:

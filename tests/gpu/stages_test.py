@@ -49,8 +49,20 @@ if "--help" in flags:
         sys.exit("planted")
     print("  --backend TEXT\\n  --model TEXT" + plant.get("help", ""))
     sys.exit(0)
+if "--runs" in flags:  # each run is a process of its own, whose end is this one's, if it is planted so
+    import subprocess
+    with open(os.path.dirname(__file__) + "/loads", "a") as loads:
+        loads.write("x")
+    for line in sys.stdin:
+        done = subprocess.run([sys.executable, __file__, *json.loads(line), "--json"], stdout=-1, stderr=-1, text=True)
+        if "crash" in done.stderr:
+            sys.exit("sluice-run: crashed as planted")
+        print(json.dumps(dict(error=done.stderr.strip())) if done.returncode else done.stdout.strip(), flush=True)
+    sys.exit(0)
 system = of("--system", "AllResident")
 does = plant.get(system, "")
+if does == "crash":
+    sys.exit("crash")
 if does == "die":
     print("sluice-run: planted", file=sys.stderr)
     sys.exit(2)
@@ -131,6 +143,7 @@ print(json.dumps(dict(stage="environment", name="multiprocessors", config="", n=
 """
 PROGRAMS = {"sluice-run": RUN, "sluice-profile": PROFILE, "sluice-compare": COMPARE, "gpu_bench_emulated": BENCH}
 FLAGS = "\n  --backend TEXT\n  --random-weights UINT\n  --products TEXT\n  --gather-below TEXT\n  --no-graphs"
+KEEPS = "\n  --runs"
 
 
 class Stages(Rehearsal):
@@ -281,12 +294,14 @@ class Stages(Rehearsal):
         self.assertEqual(status, 1)
         self.assertIn("no rows for Mine", stages["shape"]["reason"])
 
-    def on_card(self, plant, *stages):
-        """The same on a machine with a GPU."""
+    def on_card(self, plant, *stages, flags=()):
+        """The same on a machine with a GPU. `loads` counts the processes that keep weights."""
         bench = {"gpu_gemm": run_test.GEMM, "gpu_bench": run_test.on_card(run_test.PROGRAM), "nvidia-smi": run_test.SMI}
         with tempfile.TemporaryDirectory() as folder:
             put(folder, {**PROGRAMS, **bench})
-            data, status, _ = self.run_in(folder, plant, "--stages", ",".join(stages))
+            data, status, _ = self.run_in(folder, plant, "--stages", ",".join(stages), *flags)
+            loads = Path(folder) / "loads"
+            self.loads = len(loads.read_text(encoding="utf-8")) if loads.exists() else 0
             log = (Path(folder) / "out/run.log").read_text(encoding="utf-8")
         return {(row["stage"], row["name"]): row for row in data["rows"]}, status, log
 
@@ -317,6 +332,32 @@ class Stages(Rehearsal):
         self.assertIn(model, rows["shape", "simulated step time, OrbitFlow"]["repro"])
         self.assertEqual(rows["peers", "ours, everything fits"]["status"], "passed")
         self.assertNotIn("Traceback", log)
+
+    def test_one_process_keeps_the_weights_of_all_systems(self):
+        alone, _, _ = self.on_card({"help": FLAGS}, "ceilings", "shape")
+        self.assertEqual(self.loads, 0)
+        kept, status, log = self.on_card({"help": FLAGS + KEEPS}, "ceilings", "shape")
+        self.assertEqual(status, 0)
+        self.assertEqual(self.loads, 1)
+        self.assertNotIn("Traceback", log)
+        for name, one in kept.items():
+            for field in ("status", "config", "value", "repro"):
+                if name[0] == "shape" and name[1] != "profile":  # its time differs
+                    self.assertEqual(one[field], alone[name][field], name)
+
+    def test_a_run_that_its_process_does_not_survive_costs_its_own_rows(self):
+        for plant, loads, said in (
+            ("die", 1, "sluice-run: planted"),
+            ("crash", 2, "sluice-run: crashed as planted"),
+            ("hang", 2, "sluice-run ran past"),
+        ):
+            flags = ("--row-limit", "3") if plant == "hang" else ()
+            rows, _, _ = self.on_card({"help": FLAGS + KEEPS, "VllmSwap": plant}, "ceilings", "shape", flags=flags)
+            self.assertEqual(self.loads, loads)
+            for system, state in (("VllmSwap", "failed"), ("OrbitFlow", "passed"), ("DeepSpeedInference", "passed")):
+                row = rows["shape", f"simulated step time, {system}"]
+                self.assertEqual(row["status"], state, row["reason"])
+            self.assertIn(said, rows["shape", "simulated attainment, VllmSwap"]["reason"])
 
     def test_uncounted_and_refused_graphs_are_named(self):
         refused = {"made": 0, "replayed": 0, "launched": 300, "refused": "cudaErrorStreamCaptureInvalidated"}

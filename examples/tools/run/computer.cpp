@@ -29,13 +29,13 @@ Expected<Computer> Computer::open(const Options& options, bool replays) {
   return computer;
 }
 
-Status Computer::take(ModelWeights& weights, const MachineSetup& setup) {
-  if (gpu_) {
+Status Computer::take(ModelWeights& weights, const MachineSetup& setup, bool again) {
+  if (gpu_ && !again) {
     Expected<ModelWeights> pinned = cuda_weights(weights, weights.embedding.type);
     if (!pinned) return pinned.error();
     weights = *std::move(pinned);
   } else if (cuda_) {
-    weights = retyped(weights, weights.embedding.type);
+    if (!gpu_) weights = retyped(weights, weights.embedding.type);
   } else {
     decoder_ = make_decoder(weights, setup.limits.block_tokens, threads_);
   }

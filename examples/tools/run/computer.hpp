@@ -28,9 +28,9 @@ class Computer {
   /// driver, there is no GPU.
   static sluice::Expected<Computer> open(const Options& options, bool replays);
 
-  /// Takes the model: from then on the machine computes with `weights`. Errors: the GPU has no kernels for the model,
-  /// or the system has too little memory.
-  sluice::Status take(sluice::ModelWeights& weights, const sluice::MachineSetup& setup);
+  /// Takes the model: from then on the machine computes with `weights`. `again`: they come from an earlier call for the
+  /// same backend. Errors: the GPU has no kernels for the model, or the system has too little memory.
+  sluice::Status take(sluice::ModelWeights& weights, const sluice::MachineSetup& setup, bool again = false);
 
   /// The sizes of copies that a GPU kernel makes, as text; empty for the processor.
   [[nodiscard]] std::string gathered() const;

@@ -134,6 +134,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   flags.folder("--out", options.out,
                "folder for report.json and tables as CSV: requests, iterations, memory and queue over time");
   app.add_flag("--json", options.json, "print the results as JSON, and nothing else");
+  app.add_flag("--runs", options.runs,
+               "run after run: each line of standard input is a JSON array of this program's flags, answered by a line "
+               "as from --json, or by one with an error; the weights stay in memory for runs with the same model");
   app.add_flag("--list", options.list, "name the systems, describe tiny and demo, and stop");
   app.add_flag("--verbose", options.verbose, "print measurements and how memory is divided to standard error");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;

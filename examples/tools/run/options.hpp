@@ -47,7 +47,7 @@ struct Options {
   std::string out;            ///< a folder
   std::string command;        ///< the command line as a shell reads it
   sluice::TraceAt trace_at{}; ///< the part of the run that `timeline` shows in detail
-  bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false;
+  bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false, runs = false;
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }
   /// Whether planners learn from the run's layer times. By default they do not with a profile, which the user chose.

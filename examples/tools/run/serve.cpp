@@ -187,6 +187,14 @@ void show_unserved(ShownText& shown, const Results& results) {
   }
 }
 
+/// The flags that determine a run's weights, in the form that its backend takes. None: text needs a tokenizer as well,
+/// which belongs to its run.
+std::string weights_of(const Options& options) {
+  if (!options.prompts.empty()) return "text";
+  const std::string seed = options.random_weights ? std::to_string(*options.random_weights) : "none";
+  return options.backend + " " + seed + " " + options.model;
+}
+
 /// Writes the files that were opened before the run. Errors: one of them cannot be written.
 Status write_files(Files& files, const Recorded& recorded, const ClockRecord& clock, const Options& options) {
   if (files.logits)
@@ -201,7 +209,7 @@ Status write_files(Files& files, const Recorded& recorded, const ClockRecord& cl
 
 } // namespace
 
-Expected<Served> serve(const Options& options) {
+Expected<Served> serve(const Options& options, KeptWeights* kept) {
   const Expected<const engines::System*> system = find_system(options.system);
   if (!system) return system.error();
   Expected<std::vector<engines::NumberSetting>> numbers = engines::read_settings(options.set, {*system, 1});
@@ -209,7 +217,11 @@ Expected<Served> serve(const Options& options) {
   Expected<Computer> computer =
       Computer::open(options, !options.replay_clock.empty()); // first: without a GPU no model is read
   if (!computer) return computer.error();
-  Expected<LocalModel> model = open_model(options.model, !options.prompts.empty(), options.random_weights);
+  const std::string of = weights_of(options);
+  const bool again = kept != nullptr && kept->of == of;
+  if (kept != nullptr && !again) *kept = {}; // before memory is taken for others
+  Expected<LocalModel> model = again ? LocalModel{options.model, kept->weights, nullptr}
+                                     : open_model(options.model, !options.prompts.empty(), options.random_weights);
   if (!model) return model.error();
   Served served{std::move(*model), {}, {}, {}, {}, false};
   const ModelWeights& weights = served.model.weights;
@@ -227,7 +239,8 @@ Expected<Served> serve(const Options& options) {
 
   MachineSetup setup = machine_setup(options, weights.config.max_positions);
   if (Status status = check_threads(options.threads); !status) return status.error();
-  if (Status status = computer->take(served.model.weights, setup); !status) return status.error();
+  if (Status status = computer->take(served.model.weights, setup, again); !status) return status.error();
+  if (kept != nullptr && options.prompts.empty()) *kept = {of, served.model.weights};
   Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
   if (options.from_trace()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/local/model.hpp"
 
 #include "run/job.hpp"
@@ -11,6 +12,7 @@
 #include "run/workload.hpp"
 
 #include <optional>
+#include <string>
 
 namespace running {
 
@@ -27,9 +29,17 @@ struct Served {
   bool interrupted = false;
 };
 
+/// The weights of a process's last run, for its next run with the same model: drawing or reading them takes longer than
+/// most runs.
+struct KeptWeights {
+  std::string of; ///< the flags that determine them
+  sluice::ModelWeights weights;
+};
+
 /// Runs what the options ask for. Text goes to standard output as it is generated (not with --json), a trace's progress
 /// to standard error; then the requested files are written. Returns an error if nothing was started, or if
-/// --replay-clock differed from its record.
-sluice::Expected<Served> serve(const Options& options);
+/// --replay-clock differed from its record. `kept`: weights to use if they are those of the options' model; then this
+/// run's. The files of a model must not change meanwhile.
+sluice::Expected<Served> serve(const Options& options, KeptWeights* kept = nullptr);
 
 } // namespace running
