@@ -58,7 +58,7 @@ struct TileJob {
 /// Tiles have 16 rows for decoding, where W is read once and the bytes of W in flight determine the speed: a block has
 /// 28 KiB of W in flight in 48 KiB of shared memory, 4 blocks fit an SM of compute capability 9.0 and 3 one of 8.0, and
 /// a block has 32 outputs, so that 4096 outputs are 128 blocks. They have 64 and 128 rows for prompts, where a warp has
-/// 32 x 64 sums in registers. They need at most 96 KiB of shared memory, which every architecture from 8.0 on has.
+/// 32 x 64 sums in registers. They need at most 97 KiB of shared memory, which every architecture from 8.0 on has.
 template <ElementType element, int tile_rows>
   requires(tile_rows == 16 || tile_rows == 64 || tile_rows == 128)
 struct ProductTile {
