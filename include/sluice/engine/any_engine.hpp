@@ -48,8 +48,9 @@ class AnyEngine {
   [[nodiscard]] AnyEngine fork(Backend backend, observer_values observers) const {
     return AnyEngine{engine_->fork(std::move(backend), std::move(observers))};
   }
-  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {}) {
-    return engine_->submit(spec, prompt_keys);
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
+                             Tokens on_host = Tokens{0}) {
+    return engine_->submit(spec, prompt_keys, on_host);
   }
   void take_answers(std::vector<Answered>& answers) { engine_->take_answers(answers); }
   Status cancel(RequestId id) { return engine_->cancel(id); }
@@ -82,7 +83,8 @@ class AnyEngine {
 
     virtual Status load() = 0;
     [[nodiscard]] virtual std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const = 0;
-    virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) = 0;
+    virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
+                                       Tokens on_host) = 0;
     virtual void take_answers(std::vector<Answered>& answers) = 0;
     virtual Status cancel(RequestId id) = 0;
     virtual Stepped step() = 0;
@@ -111,8 +113,9 @@ class AnyEngine {
     std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const override {
       return std::make_unique<Model>(engine.fork(std::move(backend), std::move(observers)));
     }
-    Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) override {
-      return engine.submit(spec, prompt_keys);
+    Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
+                               Tokens on_host) override {
+      return engine.submit(spec, prompt_keys, on_host);
     }
     void take_answers(std::vector<Answered>& answers) override { engine.take_answers(answers); }
     Status cancel(RequestId id) override { return engine.cancel(id); }

@@ -68,8 +68,10 @@ class BasicEngine : public C {
   /// Submits a request that arrives now. The engine refuses it at once, with the reason, if it could not be placed even
   /// alone, or if the weights cannot guarantee its SLO. `prompt_keys` names the full blocks of its prompt, for engines
   /// that find released blocks; without keys the prompt shares no prefix. Further keys name the blocks of its answer,
-  /// so that a later request finds them.
-  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});
+  /// so that a later request finds them. `on_host`: how many of its oldest tokens have KV in the backend's host tier
+  /// (`TokenWorld::find`), in whole blocks; the request loads them in its first iteration, layer by layer.
+  Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
+                             Tokens on_host = Tokens{0});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that
   /// ended, and of requests that were refused later than by `submit`. The engine keeps them from the first call on, so
   /// that a driver that never calls it costs no memory: one that needs them calls it before the first `submit`.

@@ -31,7 +31,8 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
 }
 
 template <class C>
-Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys) {
+Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
+                                           Tokens on_host) {
   const RequestId id = new_request_id(core_);
   const auto refused = [&](const Status& status) {
     policies_.tell(events::Refused{id, spec, now(), status.error().what});
@@ -55,7 +56,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   const LayerBlocks growth = core_.capacity_with(lending) - core_.ledger.device().capacity();
   if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
 
-  const Slot slot = enter_request(core_, id, spec, prompt_keys);
+  const Slot slot = enter_request(core_, id, spec, prompt_keys, on_host);
   try {
     policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
   } catch (...) {

@@ -16,10 +16,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,8 @@ struct RealTrial {
   std::shared_ptr<const LogitRules> rules; ///< of every request
   bool rows_to_rebuild = true;             ///< the buffers have some for every request's tokens
   bool room_for_hidden = true;             ///< and so has the device, for hidden states in flight
+  std::int64_t tier_blocks = 0;            ///< layer blocks of the host tier
+  std::shared_ptr<RecordStore> records;    ///< below it
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
@@ -75,6 +79,8 @@ struct RealTrial {
     setup.faults = faults;
     setup.skips_idle = true;
     setup.host_blocks = LayerBlocks{host_blocks};
+    setup.tier_blocks = LayerBlocks{tier_blocks};
+    setup.records = records;
     const std::int64_t block = kv_block_floats(weights.config.shape, limits.block_tokens) * 4;
     setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(weights, decoder, setup).count()) * block};
     return setup;
@@ -142,6 +148,7 @@ struct RealResult {
   std::int64_t cancelled = 0;
   std::int64_t blocks = 0;      ///< that arrived during iterations
   std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
+  HostTierCounts tier;
 };
 
 inline std::vector<RequestId> leaving_of(const View& view, Random& users, std::uint64_t each) {
@@ -214,6 +221,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
     for (std::size_t i = 0; i < trial.prompts.size(); ++i) order.push_back(i);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return trial.arrivals[a] < trial.arrivals[b]; });
+  std::vector<RequestId> live;
   std::size_t next = 0;
   Random users(trial.leaving);
   for (;;) {
@@ -222,6 +230,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
         const Status status = engine->cancel(id);
         CHECK_MESSAGE(status.ok(), status.error().line());
         (*machine)->forget(id);
+        std::erase(live, id);
         result.outputs[request_of.at(index(id))].cancelled = true;
         ++result.cancelled;
       }
@@ -232,25 +241,41 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
       spec.slo.tbt = trial.slo;
-      const Expected<RequestId> id = engine->submit(spec);
-      if (!id) {
-        result.outputs[i].refused = true;
-        continue;
-      }
-      request_of[index(*id)] = i;
       TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;
       request.scores = trial.scores;
       request.rules = trial.rules;
       request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
+      const Expected<RequestId> id = engine->submit(spec, {}, (*machine)->find(request));
+      if (!id) {
+        result.outputs[i].refused = true;
+        continue;
+      }
+      request_of[index(*id)] = i;
+      live.push_back(*id);
       (*machine)->enter(*id, std::move(request));
     }
     if (next == order.size() && engine->alive() == 0) break; // though it may be planning: it ends as it is
     const Stepped stepped = engine->step();
     if (stepped == Stepped::failed) FAIL(engine->status().error().line());
+    if (trial.tier_blocks > 0) { // the host tier gets the KV of requests that have ended
+      const View view = engine->view();
+      std::erase_if(live, [&](RequestId id) {
+        for (const RequestRow& row : view.rows)
+          if (row.id == id && row.phase != Phase::ended) return false;
+        (*machine)->forget(id);
+        return true;
+      });
+    }
     if (stepped == Stepped::idle) {
       if (next == order.size()) break;
+      if (trial.tier_blocks > 0) { // what has ended reaches the tier before the next request looks
+        const auto begun = std::chrono::steady_clock::now(); // only a failure takes five minutes
+        while ((*machine)->keeps_moving() && std::chrono::steady_clock::now() - begun < std::chrono::minutes{5})
+          std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        CHECK_FALSE((*machine)->keeps_moving());
+      }
       engine->idle_until(Seconds{trial.arrivals[order[next]]});
       continue;
     }
@@ -265,6 +290,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   CHECK_MESSAGE(engine->alive() == 0, "no request is lost");
   CHECK(engine->ledger().device().used().count() == 0);
   result.moved = (*machine)->moved();
+  result.tier = (*machine)->host_tier();
   result.graphs = (*machine)->graphs();
   result.steps = engine->steps();
   const auto& records = engine->template observed<Summary>().requests;

@@ -35,6 +35,16 @@ SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding&
   moves.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
 }
 
+/// KV that the backend's host tier has crosses the link layer by layer. What the plan wants on the host stays there.
+SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& moves) {
+  const std::int64_t blocks = request.loading.count() / core.limits.block_tokens.count();
+  const LayerBlocks all{blocks * core.geometry.layers};
+  moves.arriving += LayerBlocks{blocks * request.resident_layers};
+  moves.to_device += all;
+  moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks), {}});
+  request.loading = Tokens{0};
+}
+
 SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
                               const PolicyCalls& policies, Seconds now, Moves& moves) {
   RequestRow& request = core.row(claim.slot);
@@ -59,11 +69,16 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     // Nothing is computed yet, so nothing moves. The prompt's KV of offloaded layers is written out as it is computed,
     // and so are saved hidden states.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
-    const LayerBlocks written = LayerBlocks{head * target.host.count()} +
+    const std::int64_t on_host =
+        core.policies->caching == nullptr ? request.loading.count() / block_tokens.count() : 0; // written before
+    const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - on_host) * target.host.count()} +
                                 hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
     moves.to_host += written;
-    if (request.loading.count() > 0) core.policies->caching->tiers->load(core, claim.slot, moves, now);
+    if (request.loading.count() > 0 && core.policies->caching != nullptr)
+      core.policies->caching->tiers->load(core, claim.slot, moves, now);
+    else if (request.loading.count() > 0)
+      load_from_host(core, request, moves);
     return;
   }
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);

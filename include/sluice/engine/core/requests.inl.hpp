@@ -78,7 +78,7 @@ SLUICE_INLINE void release(Core& core, Slot slot) {
 SLUICE_INLINE RequestId new_request_id(Core& core) { return RequestId{core.requests.next_id++}; }
 
 SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& spec,
-                                 std::span<const BlockKey> prompt_keys) {
+                                 std::span<const BlockKey> prompt_keys, Tokens on_host) {
   RequestTable& requests = core.requests;
   Slot slot;
   if (requests.free_slots.empty()) {
@@ -93,6 +93,8 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.id = id;
   request.spec = spec;
   request.resident_layers = core.geometry.layers;
+  request.computed = request.loading = on_host;
+  request.slack = -on_host; // they take room like new ones
   if (core.policies->is.finds_released) core.prefix.enter(slot, id, prompt_keys);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;

@@ -78,8 +78,9 @@ void share_tiers(Core& core, const Tiers& of);
 
 /// The id of a request that is submitted.
 [[nodiscard]] RequestId new_request_id(Core& core);
-/// Gives a request that arrives a row; it waits.
-Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys);
+/// Gives a request that arrives a row; it waits. The backend's host has KV of its first `on_host` tokens.
+Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
+                   Tokens on_host);
 /// Ends a request unserved, and tells the observers `why`.
 [[gnu::cold]] void refuse_request(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
                                   Seconds now);

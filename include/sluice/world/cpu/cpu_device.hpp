@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -91,6 +92,8 @@ class CpuDevice {
     const Copy copy = memory_.addressed(placed);
     std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
   }
+  /// The bytes of a host block, which no copy writes meanwhile.
+  [[nodiscard]] std::span<std::byte> host_block(std::int32_t block) const { return memory_.host_block(block); }
   void wake() { engine_->wake(); }
   void rest(std::unique_lock<std::mutex>& lock) { source_->schedule->progress.wait(lock); }
   [[nodiscard]] CopyTotals moved() const { return engine_->totals(); }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,10 @@ class CpuMemory {
       break;
     }
     return slots_[static_cast<std::size_t>(place.index)].data();
+  }
+
+  [[nodiscard]] std::span<std::byte> host_block(std::int32_t block) const {
+    return {host_.data() + block * block_, static_cast<std::size_t>(block_)};
   }
 
   [[nodiscard]] Copy addressed(const PlacedCopy& placed) const {

@@ -76,8 +76,8 @@ class Arena {
  private:
   struct Holder {
     BlockTable* table = nullptr;
-    std::int32_t block = 0; ///< its number in the table
-    KvSequence* sequence = nullptr;
+    std::int32_t block = 0;         ///< its number in the table
+    KvSequence* sequence = nullptr; ///< null: it has departed
   };
 
   [[nodiscard]] std::size_t blocks(std::int64_t bytes) const {
@@ -129,7 +129,7 @@ class Arena {
       const Holder holder = std::exchange(holders_[block], {});
       SLUICE_ASSERT(holder.table != nullptr, "a block in use, and in no transfer, is in a block table");
       holder.table->one(holder.block).device = static_cast<std::int32_t>(*to);
-      std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
+      if (holder.sequence != nullptr) std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
       pool.give({block, 1});
       holders_[*to] = holder;
     }
@@ -139,13 +139,17 @@ class Arena {
   void find_holders() {
     if (std::exchange(knows_holders_, true)) return;
     holders_.assign(core_->store.device_blocks(), {});
-    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
-      for (BlockTable& table : sequence.tables)
-        for (const BlockRun& run : table.runs())
-          for (std::int32_t i = 0; run.on_device() && i < run.count; ++i)
-            holders_[static_cast<std::size_t>(run.device) + static_cast<std::size_t>(i)] = {&table, run.first + i,
-                                                                                            &sequence};
+    const auto add = [this](BlockTable& table, KvSequence* sequence) {
+      for (const BlockRun& run : table.runs())
+        for (std::int32_t i = 0; run.on_device() && i < run.count; ++i)
+          holders_[static_cast<std::size_t>(run.device) + static_cast<std::size_t>(i)] = {&table, run.first + i,
+                                                                                          sequence};
+    };
+    core_->sequences.for_each([&add](Slot, KvSequence& sequence) {
+      for (BlockTable& table : sequence.tables) add(table, &sequence);
     });
+    for (DepartedSequence& departed : core_->sequences.departed())
+      for (BlockTable& table : departed.tables) add(table, nullptr);
   }
   /// Moves all weights to the end of the arena: after plans that streamed other shares, the gaps between weights are
   /// too small for anything. Returns false, with nothing moved, if KV between them is in a transfer.

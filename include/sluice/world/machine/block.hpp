@@ -82,8 +82,9 @@ enum class BlockEvent : std::uint8_t {
   sent,         ///< that copy has ended
   give_up_copy, ///< the plan wants no copy on the host
   release,      ///< nobody needs it; if it is in a transfer, its memory is free when that ends
+  share,        ///< the host has its content already, in a full block that others hold too
 };
-inline constexpr std::size_t block_event_count = 13;
+inline constexpr std::size_t block_event_count = 14;
 
 /// In the states that match `from`, `event` leads to `to`. Letters: place `-` nowhere, `d` device, `a` ahead, `b` both,
 /// `h` host; intent `s` stays, `p` passes, `l` leaves; transfer `-` none, `q` queued, `s` sending, `a` arriving. In
@@ -128,6 +129,7 @@ inline constexpr std::array block_transitions{
     BlockTransition{BlockEvent::give_up_copy, "b", "sp", "-", "d==", ""},
     BlockTransition{BlockEvent::release, "h", "s", "-", "-s-", ""},
     BlockTransition{BlockEvent::release, "dab", "spl", "-qsa", "-s-", ""},
+    BlockTransition{BlockEvent::share, "-", "s", "-", "hs-", "a request finds it in the host tier"},
 };
 
 namespace detail {

@@ -8,6 +8,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/world/backend.hpp"
 #include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/host_tier_steps.hpp"
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
@@ -118,9 +119,10 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 
 } // namespace detail
 
-/// Frees the memory of requests that are gone, restarts dropped ones, and evicts blocks of requests that do not
-/// compute.
-inline void reconcile(MachineCore& core, const Iteration& iteration) {
+/// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the host
+/// tier keeps for them, and evicts blocks of requests that do not compute.
+template <class Leave>
+void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave) {
   const View& view = iteration.view;
   constexpr std::uint8_t alive = 1, computing = 2;
   core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
@@ -133,7 +135,7 @@ inline void reconcile(MachineCore& core, const Iteration& iteration) {
   for (const Claim& claim : iteration.batch)
     if (claim.tokens.count() > 0) mark(claim.slot, computing);
   core.sequences.for_each([&](Slot slot, KvSequence& sequence) {
-    if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) core.sequences.leave(sequence);
+    if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) leave(sequence);
   });
   for (const std::span<const Slot> list : {view.running, view.preempted})
     for (const Slot slot : list) {
@@ -141,6 +143,7 @@ inline void reconcile(MachineCore& core, const Iteration& iteration) {
       KvSequence& sequence = core.sequences.of(slot, row.id);
       const bool computes = (core.marks[index(slot)] & computing) != 0;
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
+      if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count());
       detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes);
     }

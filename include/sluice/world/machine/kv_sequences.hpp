@@ -4,12 +4,14 @@
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/records/record.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -54,6 +56,16 @@ struct KvSequence {
   }
 };
 
+/// What is left of a request that has ended: blocks on their way to the host tier.
+struct DepartedSequence {
+  std::uint64_t generation = 0; ///< the sequence's, by which transfers find the tables
+  std::vector<RecordKey> keys;  ///< of its blocks from `first` on; all others have been released
+  std::int64_t first = 0;
+  std::vector<std::int32_t> tokens; ///< of these blocks
+  std::vector<BlockTable> tables;   ///< by layer
+  bool lost = false;                ///< a transfer failed for good
+};
+
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
 struct BlockRef {
   std::uint32_t slot = 0;
@@ -87,6 +99,14 @@ class KvSequences {
     if (ref.slot >= sequences_.size() || sequences_[ref.slot].generation != ref.generation) return nullptr;
     return &sequences_[ref.slot].tables[static_cast<std::size_t>(ref.layer)];
   }
+  /// The same, also of a departed sequence: for blocks on their way to the host.
+  [[nodiscard]] BlockTable* departing_table(const BlockRef& ref) {
+    if (BlockTable* const live = table(ref)) return live;
+    DepartedSequence* const gone = departed(ref);
+    return gone == nullptr || static_cast<std::size_t>(ref.layer) >= layers_
+               ? nullptr
+               : &gone->tables[static_cast<std::size_t>(ref.layer)];
+  }
   /// Of the sequence in the slot.
   [[nodiscard]] std::uint64_t generation(Slot slot) const { return sequences_[index(slot)].generation; }
   [[nodiscard]] BlockRef ref(const KvSequence& sequence, int layer, std::int64_t block) const {
@@ -117,6 +137,13 @@ class KvSequences {
     one.look_again();
     ++to_release_;
   }
+  /// The same for the sequence of a block, which may have departed; nothing if it is gone.
+  void lose(const BlockRef& ref, std::string_view reason) {
+    if (table(ref) != nullptr)
+      lose(Slot{ref.slot}, reason);
+    else if (DepartedSequence* const gone = departed(ref))
+      gone->lost = true;
+  }
   /// Whether a lost sequence still has its memory.
   [[nodiscard]] bool any_to_release() const { return to_release_ > 0; }
   /// Frees the memory of a lost sequence, which stays lost.
@@ -129,6 +156,14 @@ class KvSequences {
     drop(one);
     one.present = false;
   }
+  /// The request leaves the slot, but not its blocks of K and V.
+  void depart(KvSequence& one, std::vector<RecordKey> keys, std::int64_t first, std::vector<std::int32_t> tokens) {
+    DepartedSequence gone{one.generation, std::move(keys), first, std::move(tokens), {}, false};
+    for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
+    departed_.push_back(std::move(gone));
+    leave(one);
+  }
+  [[nodiscard]] std::vector<DepartedSequence>& departed() { return departed_; }
   /// Slots that have ever had a sequence.
   [[nodiscard]] std::size_t slots() const { return sequences_.size(); }
   template <class Visit>
@@ -138,9 +173,16 @@ class KvSequences {
   }
 
  private:
+  [[nodiscard]] DepartedSequence* departed(const BlockRef& ref) {
+    for (DepartedSequence& one : departed_)
+      if (one.generation == ref.generation) return &one;
+    return nullptr;
+  }
+
   KvStore* store_;
   std::size_t layers_;
   std::vector<KvSequence> sequences_;
+  std::vector<DepartedSequence> departed_;
   std::uint64_t generations_ = 0;
   int to_release_ = 0; ///< sequences that are lost and have their memory
 };

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace sluice {
 
@@ -54,7 +55,8 @@ class KvStore {
       : shape_(shape),
         memory_(&device),
         device_(static_cast<std::size_t>(device_blocks), BlockPool::Order::in_turn),
-        host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::apart) {}
+        host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::apart),
+        shares_(host_.size()) {}
 
   /// Places on the host: for what may stay there, plus as much in flight as the device holds.
   [[nodiscard]] static std::size_t host_blocks_for(LayerBlocks staying, std::int64_t device_blocks) {
@@ -94,7 +96,7 @@ class KvStore {
       run.device = BlockRun::nowhere;
     }
     if (before.has_host_place() && !next->has_host_place()) {
-      host_.give(range_of(run.host, run.count));
+      give_host(range_of(run.host, run.count));
       run.host = BlockRun::nowhere;
       run.copied = 0;
     }
@@ -174,7 +176,7 @@ class KvStore {
   }
   /// Everything on the device needs a place on the host when it leaves. The ledger counts hidden states by the byte;
   /// here they take whole blocks, so there may be more than the ledger knows.
-  [[nodiscard]] bool has_place_for_hidden() const { return host_.used() + device_.size() < host_.size(); }
+  [[nodiscard]] bool has_place_for_hidden() const { return host_.used() + kept_free_ + device_.size() < host_.size(); }
 
   /// Begins to send blocks, up to `most`, from the first of run `at` on, which is queued: as many as are neighbours in
   /// both memories. Of a block that was fetched and appended to, only the new tokens are copied. Returns how many.
@@ -222,8 +224,30 @@ class KvStore {
   /// Ends a transfer of blocks that no longer belong to a sequence: of these numbers in each memory.
   void ended_unwanted(const BlockRange& device, const BlockRange& host) {
     give_device(device);
-    host_.give(host);
+    give_host(host);
   }
+
+  // Host blocks of the host tier, which several may hold (host_tier.hpp) ----------------------------------------------
+
+  /// Blocks that are nowhere get the content of full host blocks, neighbours from `host` on, which from now on have one
+  /// holder more.
+  void share(BlockRun& run, std::int32_t host) {
+    for (std::int32_t i = 0; i < run.count; ++i)
+      ++shares_[static_cast<std::size_t>(host) + static_cast<std::size_t>(i)];
+    run.host = host;
+    run.tokens = run.copied = static_cast<std::uint16_t>(shape_.tokens);
+    step(run, BlockEvent::share);
+  }
+  /// Takes an empty host block, `wanted` if that one is free. The host has room for everything that a tier holds.
+  [[nodiscard]] std::int32_t take_host(std::int32_t wanted) {
+    const BlockRange taken = host_.take(1, wanted < 0 ? host_.size() : static_cast<std::size_t>(wanted));
+    SLUICE_ASSERT(taken.count == 1, "the host has a place for each block of its tier");
+    return static_cast<std::int32_t>(taken.first);
+  }
+  /// One holder of a host block gives it up.
+  void give_host(std::int32_t block) { give_host(range_of(block, 1)); }
+  /// Host blocks that hidden states leave free, for a tier that is not full.
+  void keep_free_on_host(std::int64_t blocks) { kept_free_ = static_cast<std::size_t>(blocks); }
 
  private:
   static int is_leaving(const BlockState& state) {
@@ -235,6 +259,18 @@ class KvStore {
   void take_memory(std::size_t blocks) {
     [[maybe_unused]] const bool had = memory_->take(shape_.bytes() * static_cast<std::int64_t>(blocks));
     SLUICE_ASSERT(had, "the budget has a block's bytes for each of `free_blocks`");
+  }
+  void give_host(const BlockRange& range) {
+    for (std::size_t at = range.first; at < range.end();) {
+      if (shares_[at] > 0) {
+        --shares_[at++];
+        continue;
+      }
+      std::size_t end = at + 1;
+      while (end < range.end() && shares_[end] == 0) ++end;
+      host_.give({at, end - at});
+      at = end;
+    }
   }
   void give_device(const BlockRange& range) {
     device_.give(range);
@@ -254,6 +290,8 @@ class KvStore {
   KvBlockShape shape_;
   DeviceMemory* memory_;
   BlockPool device_, host_;
+  std::vector<std::uint16_t> shares_; ///< by host block: its holders but one
+  std::size_t kept_free_ = 0;
   std::int64_t leaving_ = 0;
   LayerBlocks host_peak_{0};
 };

@@ -299,7 +299,7 @@ class LinkSchedule {
   }
   /// The first of these blocks that is still queued, with which a run begins then. `out` loses the blocks before it.
   Queued first_queued(Outgoing& out) {
-    BlockTable* const table = sequences_->table(out.ref);
+    BlockTable* const table = sequences_->departing_table(out.ref);
     if (table == nullptr) return {};
     const std::int32_t end = out.ref.block + out.count;
     for (std::size_t at = table->find(out.ref.block); at < table->runs().size() && (*table)[at].first < end; ++at) {
@@ -446,7 +446,7 @@ class LinkSchedule {
       return BlockRange{static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
     };
     store_->ended(range(flight.device, flight.count));
-    BlockTable* const table = sequences_->table(flight.ref);
+    BlockTable* const table = sequences_->departing_table(flight.ref);
     for (std::int32_t done = 0; done < flight.count;) {
       const std::int32_t block = flight.ref.block + done;
       std::int32_t count = flight.count - done;
@@ -482,7 +482,7 @@ class LinkSchedule {
         store_->step(run, BlockEvent::give_up_copy);
       room_.no_longer_awaited(run, flight.ref.layer % layers_); // hidden states belong to the layer that they enter
     });
-    if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the device failed twice");
+    if (lost) sequences_->lose(flight.ref, "a transfer to the device failed twice");
   }
   void complete_out(const Flight& flight, bool failed) {
     const bool hidden = is_hidden(flight.ref);
@@ -495,7 +495,7 @@ class LinkSchedule {
         lost = true;
       store_->sent(run);
     });
-    if (lost) sequences_->lose(Slot{flight.ref.slot}, "a transfer to the host failed twice");
+    if (lost) sequences_->lose(flight.ref, "a transfer to the host failed twice");
   }
   [[nodiscard]] bool is_hidden(const BlockRef& ref) const { return ref.layer >= layers_; }
 

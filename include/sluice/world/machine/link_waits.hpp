@@ -60,6 +60,11 @@ class LinkWaits {
     }
   }
 
+  /// Waits until `done()`, or until nothing moves any more.
+  template <class Done>
+  void wait_until(Lock& lock, const Done& done) {
+    for (device_->wake(); !done() && !core_->schedule.stuck(); device_->wake()) wait(lock, -1, true);
+  }
   /// Waits until no copy of weights is under way, and lets none begin.
   void halt_weights(Lock& lock) {
     core_->schedule.halt_weights();

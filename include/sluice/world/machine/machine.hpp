@@ -10,10 +10,12 @@
 #include "sluice/world/machine/block_steps.hpp"
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/host_tier_steps.hpp"
 #include "sluice/world/machine/layer_rows.hpp"
 #include "sluice/world/machine/link_waits.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/record_writer.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/machine/token_world.hpp"
 
@@ -22,6 +24,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,33 +59,98 @@ class Machine final : public TokenWorld {
       return Error{ErrorCode::out_of_memory, "device memory", "the buffers of an iteration do not fit",
                    "more memory, or smaller limits"};
     if (Status status = machine->device_.connect(machine->core_, *machine->runner_); !status) return status.error();
+    if (setup.records != nullptr && machine->core_.tier.exists()) {
+      if constexpr (!Device::computes_at_once)
+        return Error{ErrorCode::unsupported, "a disk below the host tier", "this device does not support it",
+                     "the CPU"};
+      machine->writer_.emplace(setup.records,
+                               [&machine = *machine](std::span<const RecordKey> keys) { machine.written(keys); });
+    }
     return machine;
   }
   ~Machine() override {
     {
-      const std::lock_guard lock{core_.schedule.mutex};
+      Lock lock{core_.schedule.mutex};
+      if (writer_) // what is on its way to the host tier reaches the disk
+        waits_.wait_until(lock, [this] { return settle(), core_.sequences.departed().empty(); });
       core_.schedule.halt();
     }
     device_.stop(); // before the state that the lanes work on
   }
 
-  void enter(RequestId id, TokenRequest request) override { requests_.enter(id, std::move(request)); }
+  Tokens find(const TokenRequest& request) override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    if (!core_.tier.exists() || request.scores || request.tokens.empty()) return Tokens{0}; // scores need every row
+    settle();
+    core_.tier.unpin(std::exchange(found_, {}));
+    // The last token is always computed, because its output is needed.
+    const std::span<const std::int32_t> before = std::span(request.tokens).first(request.tokens.size() - 1);
+    prefix_keys(before, core_.block_tokens, request.salt, found_);
+    HostTierCounts& counts = core_.tier.counts();
+    counts.asked += static_cast<std::int64_t>(request.tokens.size());
+    const std::size_t all = found_.size(), on_host = core_.tier.find(found_);
+    std::vector<RecordKey> keys = std::exchange(found_, {});
+    for (; found_.size() < all;) { // pinned one by one, because a block from the disk may evict others
+      const RecordKey& key = keys[found_.size()];
+      if (found_.size() >= on_host && !read_record(key, before)) break;
+      core_.tier.pin({&key, 1});
+      found_.push_back(key);
+    }
+    core_.tier.touch(found_);
+    const Tokens found{static_cast<std::int64_t>(found_.size()) * core_.block_tokens};
+    counts.found += found.count();
+    if (found_.size() > on_host)
+      counts.from_disk += static_cast<std::int64_t>(found_.size() - on_host) * core_.block_tokens;
+    return found;
+  }
+  void enter(RequestId id, TokenRequest request) override {
+    {
+      const std::lock_guard lock{core_.schedule.mutex};
+      core_.tier.keep_for(id, found_);
+      core_.tier.unpin(std::exchange(found_, {}));
+    }
+    requests_.enter(id, std::move(request));
+  }
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const override { return requests_.tokens(id); }
   [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const override {
     return requests_.generated(id, first, count);
   }
-  void forget(RequestId id) override { requests_.forget(id); }
+  /// The request has ended, or is cancelled: the host tier gets its KV.
+  void forget(RequestId id) override {
+    if (core_.tier.exists()) {
+      {
+        const std::lock_guard lock{core_.schedule.mutex};
+        (void)core_.tier.take_kept(id);
+        core_.sequences.for_each([&](Slot, KvSequence& sequence) {
+          if (sequence.id == id) leave(sequence);
+        });
+        core_.schedule.freed();
+      }
+      device_.wake();
+    }
+    requests_.forget(id);
+  }
 
   [[nodiscard]] const ModelWeights& weights() const override { return core_.weights.host(); }
   [[nodiscard]] const DeviceMemory& device_memory() const override { return memory_; }
   [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
   [[nodiscard]] std::optional<GraphCounts> graphs() const override { return runner_->graphs(); }
   [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
+  [[nodiscard]] HostTierCounts host_tier() const override { return core_.tier.counts(); }
+  /// Whether KV of ended requests was on its way to the host tier since the last call, or blocks of the tier are on
+  /// theirs to the disk.
+  [[nodiscard]] bool keeps_moving() {
+    device_.wake(); // lets a link without a thread of its own continue
+    const std::lock_guard lock{core_.schedule.mutex};
+    const bool moves = !core_.sequences.departed().empty() || writing_ > 0;
+    settle();
+    return moves;
+  }
   [[nodiscard]] const ScheduleLooks& schedule_looks() const { return core_.schedule.looks(); }
 
   [[nodiscard]] Seconds now() const override { return since_began(Clock::now()); }
   void idle_until(Seconds when) override {
-    device_.wake(); // lets a link without a thread of its own continue
+    (void)keeps_moving();
     const Seconds left = when - now();
     if (left <= Seconds{0}) return;
     if (core_.setup.skips_idle)
@@ -90,8 +159,10 @@ class Machine final : public TokenWorld {
       std::this_thread::sleep_for(std::chrono::duration<double>(left.count()));
   }
   void idle_until(Seconds when, Doorbell& bell) override {
-    device_.wake();
-    const Seconds left = when - now();
+    // While KV of ended requests moves, the engine looks again soon, and not with the next request: blocks that have
+    // reached the host tier are counted, and written to the disk.
+    const Seconds most{keeps_moving() ? 0.01 : std::numeric_limits<double>::infinity()};
+    const Seconds left = std::min(when - now(), most);
     if (left <= Seconds{0}) return;
     if (!core_.setup.skips_idle || std::isinf(left.count()))
       bell.wait_for(std::chrono::duration<double>(left.count()));
@@ -119,7 +190,8 @@ class Machine final : public TokenWorld {
     {
       Lock lock{core_.schedule.mutex};
       core_.schedule.forget_needs();
-      reconcile(core_, iteration);
+      settle();
+      reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); });
       gather(core_, iteration,
              [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
       adopt_weights(lock, iteration.view.plan->weights);
@@ -154,7 +226,7 @@ class Machine final : public TokenWorld {
   void cancelled(Slot slot, std::int64_t /*submitted*/) override {
     {
       const std::lock_guard lock{core_.schedule.mutex};
-      if (KvSequence* sequence = core_.sequences.find(slot)) core_.sequences.leave(*sequence);
+      if (KvSequence* sequence = core_.sequences.find(slot)) leave(*sequence);
       core_.schedule.freed();
     }
     device_.wake(); // room has become free
@@ -185,6 +257,68 @@ class Machine final : public TokenWorld {
     return Seconds{std::chrono::duration<double>(when - began_).count()} + skipped_;
   }
   [[nodiscard]] double in_iteration(Clock::time_point when) const { return (since_began(when) - start_).count(); }
+
+  // The host tier; the caller holds the schedule's mutex, except for `written`
+  // -----------------------------------------
+
+  /// A request leaves its slot. If its tokens are still known, the tier gets its KV.
+  void leave(KvSequence& sequence) {
+    const TokenRequest* const request = core_.tier.exists() ? requests_.find(sequence.id) : nullptr;
+    if (request == nullptr)
+      core_.sequences.leave(sequence);
+    else
+      depart(core_, sequence, request->tokens, request->salt);
+  }
+  void settle() {
+    if (core_.sequences.departed().empty()) return;
+    added_.clear();
+    sluice::settle(core_, added_);
+    if constexpr (Device::computes_at_once)
+      if (writer_)
+        for (const SettledBlock& block : added_) write_record(block);
+  }
+  /// Writes a block of the tier to the disk. It is pinned meanwhile: a tier whose blocks all wait for the disk takes no
+  /// others.
+  void write_record(const SettledBlock& block) {
+    if (core_.setup.records->has(block.key)) return;
+    core_.tier.pin({&block.key, 1});
+    ++writing_;
+    RecordWriter::Block record{block.key, block.tokens, {}};
+    for (const std::int32_t host : core_.tier.blocks(block.key)) record.parts.push_back(device_.host_block(host));
+    writer_->add(std::move(record));
+  }
+  /// Called by the writer's thread.
+  void written(std::span<const RecordKey> keys) {
+    const std::lock_guard lock{core_.schedule.mutex};
+    core_.tier.unpin(keys);
+    writing_ -= static_cast<std::int64_t>(keys.size());
+  }
+  /// Brings a block from the disk to the tier. `before`: the prompt, of which the block's tokens follow `found_`'s.
+  /// False: the disk does not have it, or the tier has no room.
+  [[nodiscard]] bool read_record(const RecordKey& key, std::span<const std::int32_t> before) {
+    if constexpr (Device::computes_at_once) {
+      if (!writer_ || !core_.setup.records->get(key, record_)) return false;
+      const auto tokens = before.subspan(found_.size() * static_cast<std::size_t>(core_.block_tokens),
+                                         static_cast<std::size_t>(core_.block_tokens));
+      const auto block = static_cast<std::size_t>(core_.store.shape().bytes().count());
+      const std::span<const std::byte> own = std::as_bytes(tokens);
+      if (record_.size() != own.size() + block * static_cast<std::size_t>(core_.layers) ||
+          !std::equal(own.begin(), own.end(), record_.begin()) || core_.tier.reserve(1) == 0)
+        return false;
+      std::vector<std::int32_t> host;
+      for (int layer = 0; layer < core_.layers; ++layer) {
+        // Next to the block before, so that both cross the link as one copy.
+        const std::int32_t last =
+            found_.empty() ? -2 : core_.tier.blocks(found_.back())[static_cast<std::size_t>(layer)];
+        host.push_back(core_.store.take_host(last + 1));
+        std::memcpy(device_.host_block(host.back()).data(),
+                    record_.data() + own.size() + block * static_cast<std::size_t>(layer), block);
+      }
+      core_.tier.add(key, std::move(host));
+      return true;
+    }
+    return false;
+  }
 
   /// The clock stands still meanwhile: a server loads before it serves.
   [[nodiscard]] Status load_by(const WeightsPlan& plan) {
@@ -339,6 +473,12 @@ class Machine final : public TokenWorld {
   std::string failure_;      ///< the device's message
   std::vector<Slot> losing_; ///< slots whose loss this iteration reports
   Seconds start_{0};
+
+  std::vector<RecordKey> found_; ///< what `find` found last, pinned until `enter`
+  std::vector<SettledBlock> added_;
+  std::vector<std::byte> record_;
+  std::int64_t writing_ = 0;           ///< blocks that are being written to the disk
+  std::optional<RecordWriter> writer_; ///< reads the host's memory: destroyed before the device
 
   AsyncThread async_;
   Clock::time_point began_;

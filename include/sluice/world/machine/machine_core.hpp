@@ -7,6 +7,7 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/world/machine/batch.hpp"
+#include "sluice/world/machine/host_tier.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
@@ -47,7 +48,9 @@ struct MachineCore {
         beside(device.beside(model, workspace_bytes)),
         layers(model.config.shape.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
-        store(block, memory, machine_setup.host_blocks, device_block_numbers(memory.size(), beside, block.bytes())),
+        store(block, memory, machine_setup.host_blocks + machine_setup.tier_blocks,
+              device_block_numbers(memory.size(), beside, block.bytes())),
+        tier(store, layers, machine_setup.tier_blocks),
         sequences(store, layers),
         weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes()), Device::copy_bytes),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
@@ -77,6 +80,7 @@ struct MachineCore {
   int layers;
   std::int64_t block_tokens;
   KvStore store;
+  HostTier tier;
   KvSequences sequences;
   WeightStore weights;
   LinkSchedule schedule;

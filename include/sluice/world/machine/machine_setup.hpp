@@ -10,12 +10,16 @@
 #include "sluice/world/machine/fault.hpp"
 
 #include <cstdint>
+#include <memory>
 
 namespace sluice {
+
+class RecordStore; // records/record_store.hpp
 
 struct MachineSetup {
   Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
   LayerBlocks host_blocks{0};
+  LayerBlocks tier_blocks{0}; ///< host blocks besides those, for KV of ended requests (HostTier)
   /// Layers whose weights a plan may stream. A device that copies asynchronously keeps a second image of them in pinned
   /// host memory, which costs that much memory for the machine's lifetime. A streamed layer that is not listed is
   /// copied from where ModelWeights has it: the result is the same, but the host waits for the copy.
@@ -29,6 +33,7 @@ struct MachineSetup {
   LayerBlocks hidden_blocks{0};
   LinkRates link;
   FaultPlan faults{};
+  std::shared_ptr<RecordStore> records{}; ///< a disk below the host tier; null: there is none
   /// For a GPU; a CPU has only one implementation.
   Products products = Products::invariant;
   bool graphs = true;      ///< for a GPU: small iterations are launched as graphs, if the driver can

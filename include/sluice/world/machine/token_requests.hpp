@@ -29,6 +29,7 @@ struct TokenRequest {
   std::uint64_t sequence = 0;                ///< seeds the random numbers that sample its tokens
   bool ends = true;                          ///< at any of the decoder's end tokens, before its length runs out
   std::shared_ptr<const LogitRules> rules{}; ///< for a DecoderRunner; null: none
+  std::uint64_t salt = 0;                    ///< its KV is found by requests of the same salt only (HostTier)
   bool scores = false;    ///< `TokenListener::scored` is called for each token of the prompt but the first
   std::size_t prompt = 0; ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
   std::size_t scored = 1; ///< the next token of the prompt to be scored
@@ -60,6 +61,11 @@ class TokenRequests {
   void forget(RequestId id) { requests_.erase(index(id)); }
   /// The prompt, and the tokens generated so far.
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const { return requests_.at(index(id)).tokens; }
+  /// The request; null if it is unknown, or forgotten.
+  [[nodiscard]] const TokenRequest* find(RequestId id) const {
+    const auto found = requests_.find(index(id));
+    return found == requests_.end() ? nullptr : &found->second;
+  }
   /// The generated tokens from number `first` on, `count` of them.
   [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const {
     const TokenRequest& request = requests_.at(index(id));

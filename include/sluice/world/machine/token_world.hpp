@@ -8,6 +8,7 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/host_tier_counts.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/machine/world.hpp"
 
@@ -21,6 +22,10 @@ namespace sluice {
 /// Machine (world/machine/machine.hpp) implements it.
 class TokenWorld : public BackendWorld {
  public:
+  /// How many of the oldest tokens of a request that is about to be submitted have KV in the host tier or on a disk:
+  /// the number for `BasicEngine::submit`. What is found is kept until the next call, or if `enter` follows for this
+  /// request, until it starts.
+  [[nodiscard]] virtual Tokens find(const TokenRequest& request) = 0;
   /// Gives the machine a request's tokens; call it before the first iteration in which the engine may run the request.
   virtual void enter(RequestId id, TokenRequest request) = 0;
   /// The prompt, and the tokens generated so far.
@@ -36,6 +41,7 @@ class TokenWorld : public BackendWorld {
   /// For a GPU: whether layers were replayed as graphs.
   [[nodiscard]] virtual std::optional<GraphCounts> graphs() const = 0;
   [[nodiscard]] virtual LayerBlocks host_peak() const = 0;
+  [[nodiscard]] virtual HostTierCounts host_tier() const = 0;
 };
 
 } // namespace sluice

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// depart, settle, adopt: how KV moves between sequences and the host tier.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/records/record.hpp"
+#include "sluice/world/machine/host_tier.hpp"
+#include "sluice/world/machine/kv_sequences.hpp"
+#include "sluice/world/machine/machine_core.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// A request leaves its slot. Its full blocks that the tier does not have go to the host, like those of a request that
+/// is preempted to the host, and then to the tier; all others are released. `tokens`: the request's, at least those
+/// that have KV. Called between iterations.
+inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std::int32_t> tokens, std::uint64_t salt) {
+  std::int64_t full = std::min(sequence.computed, static_cast<std::int64_t>(tokens.size())) / core.block_tokens;
+  if (!core.tier.exists() || sequence.lost || full == 0) return core.sequences.leave(sequence);
+  for (int layer = 0; layer < core.layers; ++layer) { // a block that is nowhere in one layer is of no use in the others
+    const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    full = std::min(full, table.size());
+    for (const BlockRun& run : table.runs())
+      if (!run.exists()) full = std::min<std::int64_t>(full, run.first);
+  }
+  std::vector<RecordKey> keys;
+  prefix_keys(tokens.first(static_cast<std::size_t>(full * core.block_tokens)), core.block_tokens, salt, keys);
+  const std::span<const RecordKey> known = std::span(keys).first(core.tier.find(keys));
+  core.tier.touch(known);
+  core.tier.pin(known); // what follows them could not be found without them
+  const auto first = static_cast<std::int64_t>(known.size());
+  full = first + core.tier.reserve(full - first);
+  core.tier.unpin(known);
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    const auto release = [&core](BlockRun& run) { core.store.step(run, BlockEvent::release); };
+    table.each(0, first, release);
+    table.each(full, table.size(), release);
+    table.each(first, full, [&](BlockRun& run) {
+      run.awaited = run.sooner = false;
+      if (!run.on_device()) return;
+      if (run.state.writable())
+        run.tokens = static_cast<std::uint16_t>(core.block_tokens); // resident layers count late
+      core.schedule.evict(core.sequences.ref(sequence, layer, run.first), run);
+    });
+  }
+  if (full == first) return core.sequences.leave(sequence);
+  core.sequences.depart(sequence, {keys.begin() + first, keys.begin() + full}, first,
+                        {tokens.begin() + static_cast<std::ptrdiff_t>(first * core.block_tokens),
+                         tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)});
+}
+
+/// A block that has reached the tier.
+struct SettledBlock {
+  RecordKey key;
+  std::vector<std::int32_t> tokens; ///< its own
+};
+
+/// Blocks of departed sequences that are all on the host belong to the tier from now on. Those that are new there are
+/// appended to `added`.
+inline void settle(MachineCore& core, std::vector<SettledBlock>& added) {
+  std::vector<DepartedSequence>& departed = core.sequences.departed();
+  for (std::size_t i = departed.size(); i-- > 0;) {
+    DepartedSequence& one = departed[i];
+    bool there = true;
+    for (const BlockTable& table : one.tables)
+      for (const BlockRun& run : table.runs()) there = there && (!run.exists() || run.on_host());
+    if (!there && !one.lost) continue;
+    const auto count = static_cast<std::int64_t>(one.keys.size());
+    if (one.lost) {
+      for (BlockTable& table : one.tables)
+        for (BlockRun& run : table.runs()) core.store.step(run, BlockEvent::release);
+      core.tier.give_back(count);
+    } else {
+      for (std::int64_t block = count; block-- > 0;) { // the first is the most recent
+        std::vector<std::int32_t> host;
+        for (const BlockTable& table : one.tables) {
+          const BlockRun& run = table.runs()[table.find(one.first + block)];
+          host.push_back(run.host + static_cast<std::int32_t>(one.first + block) - run.first);
+        }
+        const RecordKey& key = one.keys[static_cast<std::size_t>(block)];
+        if (!core.tier.holds(key)) {
+          const auto token = one.tokens.begin() + static_cast<std::ptrdiff_t>(block * core.block_tokens);
+          added.push_back({key, {token, token + static_cast<std::ptrdiff_t>(core.block_tokens)}});
+        }
+        core.tier.add(key, std::move(host));
+      }
+    }
+    departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+/// A new sequence starts with `tokens` tokens of KV, whose blocks were kept for its request: from now on it shares them
+/// with the tier.
+inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens) {
+  const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);
+  const std::int64_t blocks = tokens / core.block_tokens;
+  SLUICE_ASSERT(blocks <= static_cast<std::int64_t>(keys.size()), "the tier keeps at least what `find` returned");
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    const auto host_of = [&](std::int64_t block) {
+      return core.tier.blocks(keys[static_cast<std::size_t>(block)])[static_cast<std::size_t>(layer)];
+    };
+    table.grow(blocks);
+    for (std::int64_t block = 0, end = 0; block < blocks; block = end) { // neighbours on the host are one run
+      const std::int32_t host = host_of(block);
+      for (end = block + 1; end < blocks && host_of(end) == host + static_cast<std::int32_t>(end - block);) ++end;
+      table.cut(end);
+      core.store.share(table[table.cut(block)], host);
+    }
+  }
+  sequence.computed = tokens;
+}
+
+} // namespace sluice
