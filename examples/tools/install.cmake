@@ -42,7 +42,7 @@ set(tests ${PROJECT_SOURCE_DIR}/tests)
 install(FILES ${tests}/engine/trials.hpp ${tests}/engine/audit.hpp ${tests}/engine/reckoning.hpp
               ${tests}/engine/time_audit.hpp DESTINATION ${folder}/engine)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluicePrograms.cmake DESTINATION ${package_folder})
-foreach(package IN ITEMS icu openssl)
+foreach(package IN ITEMS icu isal openssl)
   set(has_${package} OFF)
   if(TARGET sluice::${package})
     set(has_${package} ON)
@@ -63,6 +63,7 @@ set(sluice_only_real_systems \"${only_real}\")
 # rules ${SLUICE_COMPARE_RULES}
 set(sluice_programs_mpi \"${MPI_CXX_FOUND}\") # whether --mpi works
 set(sluice_programs_icu \"${has_icu}\")
+set(sluice_programs_isal \"${has_isal}\")
 set(sluice_programs_openssl \"${has_openssl}\")
 set(sluice_programs_cuda \"${SLUICE_KERNELS}\")
 set(sluice_programs_cairo \"${has_cairo}\")

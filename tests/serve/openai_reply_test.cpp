@@ -58,6 +58,9 @@ TEST_CASE("ChunkWriter writes the chunks of the chat API") {
   CHECK(all[3]["choices"][0]["finish_reason"] == "length");
   CHECK(all[4]["choices"].empty());
   CHECK(all[4]["usage"]["total_tokens"] == 7);
+  CHECK_FALSE(all[4]["usage"].contains("prompt_tokens_details")); // of a server without tiers
+  std::string with_tier = usage_event(head(true), {3, 4, 2});
+  CHECK(stream_events(with_tier)[0]["usage"]["prompt_tokens_details"] == json{{"cached_tokens", 2}});
 }
 
 TEST_CASE("ChunkWriter writes the chunks of the completions API") {

@@ -26,7 +26,8 @@ Status run(const engines::System& system, const Job& job) {
     if (job.replay != nullptr && job.replay->repeat(*engine, submitted)) continue;
     const std::optional<Seconds> next = arrivals.next_arrival();
     if (next && *next <= engine->now()) {
-      arrivals.submitted(engine->submit(arrivals.take()));
+      const RequestSpec spec = arrivals.take();
+      arrivals.submitted(engine->submit(spec, {}, arrivals.on_host()));
       ++submitted;
       continue;
     }

@@ -36,6 +36,8 @@ class Arrivals {
   [[nodiscard]] virtual std::optional<sluice::Seconds> next_arrival() const = 0;
   /// That request.
   [[nodiscard]] virtual sluice::RequestSpec take() = 0;
+  /// How many of its tokens have KV in the machine's host tier. Called after `take`.
+  [[nodiscard]] virtual sluice::Tokens on_host() const { return sluice::Tokens{0}; }
   /// The engine's answer to that request. Called before the next `take`.
   virtual void submitted(const sluice::Expected<sluice::RequestId>& id) = 0;
 };

@@ -3,6 +3,7 @@
 #include "run/options.hpp"
 
 #include "engines/program.hpp"
+#include "run/tiers.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/shell_word.hpp"
@@ -83,6 +84,12 @@ void add_machine(Flags& flags, Options& options) {
              "the device's memory given as its part for KV, without weights and buffers");
   flags.size("--host-memory", options.host_memory, 0,
              "the host's memory for KV, e.g. 64GB (default: enough, at most half of this machine's)");
+  flags.size("--host-cache", options.host_cache, 1,
+             "host memory, besides --host-memory, that keeps KV of ended requests for later ones with the same "
+             "beginning, e.g. 8GB (default: none is kept)");
+  app.add_option("--disk-cache", options.disk_cache,
+                 "DIR:SIZE, a folder that has the same KV after a restart and beyond --host-cache, e.g. "
+                 "/var/cache/kv:100GB");
   add_link(flags, options.link);
   app.add_option("--lanes", options.lanes,
                  "the link's lanes: each-way (a GPU's default), or one shared by both directions (shared)")
@@ -206,6 +213,7 @@ Status check_machine(const Options& options) {
   if (options.device_memory && options.kv_memory)
     return flag_error("--kv-memory", "--device-memory is given as well",
                       "one of the two: KV gets the rest of device memory after weights and buffers");
+  if (Status status = check_tiers(options); !status) return status;
   return check_backend(options);
 }
 

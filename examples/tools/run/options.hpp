@@ -27,7 +27,9 @@ struct Options {
   std::optional<std::int64_t> limit;
   std::optional<double> rate_scale;                                  ///< for a trace; empty: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
-  double link = 0;                                                   ///< bytes per second; 0: no limit
+  std::int64_t host_cache = 0; ///< bytes for KV of ended requests; 0: none is kept
+  std::string disk_cache;      ///< DIR:SIZE below it; empty: none
+  double link = 0;             ///< bytes per second; 0: no limit
   std::string lanes = "shared";
   std::string products = "invariant";
   bool no_graphs = false;

@@ -23,6 +23,7 @@
 #include "run/resident.hpp"
 #include "run/shown.hpp"
 #include "run/tables.hpp"
+#include "run/tiers.hpp"
 #include "shared/interrupt.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
@@ -96,7 +97,19 @@ class Requests final : public Arrivals {
     if (next_ == workload_.requests.size()) return std::nullopt;
     return workload_.requests[next_].arrival;
   }
-  [[nodiscard]] RequestSpec take() override { return workload_.requests[next_++]; }
+  [[nodiscard]] RequestSpec take() override {
+    const std::size_t request = next_++;
+    if (machine_ != nullptr) {
+      entry_ = {};
+      entry_.tokens = workload_.prompt(request);
+      entry_.sampling = options_.sampling;
+      entry_.sequence = request;
+      entry_.ends = !options_.ignore_end && !options_.from_trace();
+      on_host_ = machine_->find(entry_);
+    }
+    return workload_.requests[request];
+  }
+  [[nodiscard]] Tokens on_host() const override { return on_host_; }
   void submitted(const Expected<RequestId>& id) override {
     const std::size_t request = next_ - 1;
     if (!id) {
@@ -106,13 +119,8 @@ class Requests final : public Arrivals {
     }
     SLUICE_ASSERT(index(*id) == request, "ids count submissions");
     if (machine_ == nullptr) return;
-    TokenRequest entry;
-    entry.tokens = workload_.prompt(request);
-    if (shown_ != nullptr) shown_->begins(request, entry.tokens);
-    entry.sampling = options_.sampling;
-    entry.sequence = request;
-    entry.ends = !options_.ignore_end && !options_.from_trace();
-    machine_->enter(*id, std::move(entry));
+    if (shown_ != nullptr) shown_->begins(request, entry_.tokens);
+    machine_->enter(*id, std::move(entry_));
   }
 
  private:
@@ -122,6 +130,8 @@ class Requests final : public Arrivals {
   TokenWorld* machine_;
   ShownText* shown_;
   std::size_t next_ = 0;
+  TokenRequest entry_; ///< the last one taken
+  Tokens on_host_{0};
 };
 
 void tell_machine(const Options& options, const std::string& costs, const std::string& gathered,
@@ -141,6 +151,12 @@ void tell_learned(const Learned& learned) {
              "iteration {} {} outside its layers\n",
              learned.iterations, short_text(learned.layers), time_text(std::abs(learned.besides.count())),
              learned.besides < Seconds{0} ? "less" : "more");
+}
+
+void tell_tier(const HostTierCounts& tier) {
+  fmt::print(stderr,
+             "host tier: {} of {} tokens of prompts found, {} of them on the disk; {} of {} token blocks used\n",
+             tier.found, tier.asked, tier.from_disk, tier.blocks, tier.capacity);
 }
 
 void tell_graphs(const GraphCounts& graphs) {
@@ -256,6 +272,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
       divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
+  if (Status status = add_tiers(options, weights, memory, setup); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
   engines::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
   engine.numbers = *std::move(numbers);
@@ -335,6 +352,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
   if (machine) take_figures(*machine, memory, results);
   if (options.verbose && results.graphs) tell_graphs(*results.graphs);
+  if (options.verbose && machine && options.host_cache > 0) tell_tier(machine->host_tier());
   results.peak_resident = peak_resident();
   progress.finish(served.interrupted ? "interrupted after" : "done in");
   results.summary = std::move(recorded.summary);

@@ -25,6 +25,7 @@
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
 #include "run/model.hpp"
+#include "run/tiers.hpp"
 #include "shared/default_machine.hpp"
 #include "shared/sizes.hpp"
 #include <fmt/format.h>
@@ -108,6 +109,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
         options.run.device_memory ? "--device-memory" : "--kv-memory",
         fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
         "more, or a system that streams weights");
+  if (Status status = running::add_tiers(options.run, weights, memory, setup); !status) return status.error();
   engines::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string gpu = computer->gpu_name();

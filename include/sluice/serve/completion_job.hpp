@@ -73,6 +73,9 @@ class CompletionJob {
     switch (event.kind) {
     case GenerationEvent::Kind::accepted:
       if (!event.forecast.empty()) forecast_ = event.forecast;
+      // Once for each prompt, as its tokens are counted; further choices find what the first has found.
+      if (event.cached && at % static_cast<std::size_t>(request_.choices) == 0)
+        usage_.cached = usage_.cached.value_or(0) + *event.cached;
       ++accepted_;
       break;
     case GenerationEvent::Kind::refused:

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -65,6 +66,18 @@ class CpuTokens final : public TokenSource {
     machine_ = std::move(machine);
   }
 
+  [[nodiscard]] std::optional<Tokens> find(const Generation& generation) override {
+    if (!tier()) return std::nullopt;
+    TokenRequest request;
+    request.tokens = generation.prompt;
+    request.salt = generation.salt;
+    request.scores = generation.scores_prompt;
+    return machine_->find(request);
+  }
+  [[nodiscard]] std::optional<HostTierCounts> tier() const override {
+    const HostTierCounts counts = machine_->host_tier();
+    return counts.capacity > 0 ? std::optional{counts} : std::nullopt;
+  }
   void enter(RequestId id, const Generation& generation) override {
     SLUICE_ASSERT(machine_ != nullptr, "attached to a machine");
     TokenRequest request;
@@ -73,6 +86,7 @@ class CpuTokens final : public TokenSource {
     request.sequence = generation.sequence;
     request.ends = !generation.ignore_end;
     request.scores = generation.scores_prompt;
+    request.salt = generation.salt;
     request.rules = generation.rules;
     if (generation.rules && generation.rules->min_tokens > 0 && !generation.ignore_end) {
       LogitRules rules = *generation.rules;

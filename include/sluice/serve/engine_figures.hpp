@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -168,9 +169,11 @@ class EngineFigures {
     state_.last_tokens = record.tokens.count();
   }
 
-  /// After each step: takes the requests' state and publishes everything.
-  void update(const View& view) {
+  /// After each step: takes the requests' state and publishes everything. `tier`: what the host tier has done, if there
+  /// is one.
+  void update(const View& view, const std::optional<HostTierCounts>& tier = std::nullopt) {
     state_.now = view.now;
+    state_.tier = tier;
     state_.layers = view.geometry.layers;
     state_.block_tokens = view.limits.block_tokens.count();
     state_.layer_block_bytes = view.geometry.layer_block_bytes.count();
@@ -221,7 +224,8 @@ class EngineFigures {
              {{"block_size", std::to_string(s.block_tokens)},
               {"num_gpu_blocks", std::to_string(s.layers > 0 ? s.device_capacity / s.layers : 0)},
               {"num_cpu_blocks", std::to_string(s.layers > 0 ? s.host_capacity / s.layers : 0)},
-              {"enable_prefix_caching", "False"}});
+              {"enable_prefix_caching", s.tier ? "True" : "False"}});
+    if (s.tier) write_tier(to, *s.tier);
     to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(s.preempted));
     to.counter("sluice:paused_seconds_total", "Time for which requests that came back had been paused.", s.paused_s);
     to.counter("sluice:steps_total", "Iterations of the engine.", whole(s.steps));
@@ -277,6 +281,33 @@ class EngineFigures {
     Seconds scheduled{-1};      ///< when its first iteration began; below 0: unknown
   };
 
+  /// vLLM's counters of tokens: first what the device's cache is asked, then what a connector is asked of the rest.
+  /// Here the device finds nothing of ended requests.
+  static void write_tier(PrometheusWriter& to, const HostTierCounts& tier) {
+    const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
+    to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
+               whole(tier.asked));
+    to.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", 0);
+    to.counter("vllm:external_prefix_cache_queries_total",
+               "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of "
+               "queried tokens.",
+               whole(tier.asked));
+    to.counter("vllm:external_prefix_cache_hits_total",
+               "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of "
+               "cached tokens.",
+               whole(tier.found));
+    to.counter("sluice:tier_hit_tokens_total", "Tokens of prompts whose KV was found, by tier.",
+               whole(tier.found - tier.from_disk), {{"tier", "host"}});
+    to.counter("sluice:tier_hit_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});
+    to.gauge("sluice:tier_capacity_bytes", "Memory of a tier.", whole(tier.capacity * tier.block_bytes),
+             {{"tier", "host"}});
+    to.gauge("sluice:tier_used_bytes", "Memory of a tier that has KV of ended requests.",
+             whole(tier.blocks * tier.block_bytes), {{"tier", "host"}});
+    to.counter("sluice:tier_stored_blocks_total", "Token blocks that a tier got.", whole(tier.stored),
+               {{"tier", "host"}});
+    to.counter("sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", whole(tier.evicted),
+               {{"tier", "host"}});
+  }
   static void write_errors(PrometheusWriter& to, const LiveState& state) {
     static constexpr const char* name = "sluice:forecast_error_seconds";
     static constexpr const char* help = "TTFT and longest gap of the newest requests, measured less foretold, by SLO "

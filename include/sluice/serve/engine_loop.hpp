@@ -76,6 +76,8 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
+    const std::optional<Tokens> found = tokens_->find(generation);
+    generation.on_host = found.value_or(Tokens{0});
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
                              *observers_, relay_, steps_);
@@ -101,7 +103,7 @@ class EngineLoop final : private EventListener {
       return refuse(id, std::move(answer.error), answer.retry_after_s,
                     answer.foresight.has_value() && !answer.unlooked);
     const RequestSpec spec = spec_of(generation, arrival, kept);
-    const Expected<RequestId> entered = engine_->submit(spec);
+    const Expected<RequestId> entered = engine_->submit(spec, {}, generation.on_host);
     if (!entered) {
       ApiError error;
       error.status = 400;
@@ -117,6 +119,7 @@ class EngineLoop final : private EventListener {
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
     accepted.forecast = std::move(forecast);
+    if (found) accepted.cached = found->count();
     add(std::move(accepted));
   }
   /// Cancels a generation.
@@ -143,7 +146,7 @@ class EngineLoop final : private EventListener {
       steps_.ran((engine_->now() - began).count());
     }
     ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
-    if (stepped != Stepped::failed) figures_.update(engine_->view());
+    if (stepped != Stepped::failed) figures_.update(engine_->view(), tokens_->tier());
     return stepped;
   }
   /// Passes events to the listener. `present`: the current time on the engine's clock.

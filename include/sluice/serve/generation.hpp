@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Generation {
   Slo slo;                    ///< as the client requested it
   SloLead lead;               ///< how much earlier the engine must be, because delivery takes time
   int priority = 0;
+  std::uint64_t salt = 0; ///< its KV is found by generations of the same salt only
+  Tokens on_host{0};      ///< of the prompt, with KV in the engine's host tier; the engine's loop sets it
 };
 
 /// Returns the engine's request for a generation that arrived at `arrival`. `slo`: the SLO that the engine must keep.
@@ -67,6 +70,8 @@ struct GenerationEvent {
   ApiError error;                           ///< in `refused` and `failed`
   double retry_after_s = 0;                 ///< in `refused`: above 0 if waiting helps
   std::string forecast;                     ///< in `accepted`: the gate's prediction, for a header; may be empty
+  std::optional<std::int64_t> cached{};     ///< in `accepted`: tokens of the prompt whose KV was found in a tier; none:
+                                            ///< there is no tier
   double hold_s = 0; ///< how long the listener must hold the event, which was sent before it is due; below 0: it is
                      ///< late
   double due_s = -1; ///< when it was due, on the application's clock; set by Pacer; below 0: it was due when it arrived

@@ -2,11 +2,13 @@
 // KeyAccount: how much of its limits per minute one API key may still use.
 #pragma once
 
+#include "sluice/core/fnv.hpp"
 #include "sluice/serve/completion.hpp"
 #include "sluice/serve/http.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -67,13 +69,16 @@ class MinuteBucket {
 /// counted for `usage`, so the length of an answer need not be guessed. After a long answer the next request waits.
 class KeyAccount {
  public:
-  KeyAccount(const ApiKey& key, double now) { change(key, now); }
+  KeyAccount(const ApiKey& key, double now) : salt_(salt_of(key.secret)) { change(key, now); }
   void change(const ApiKey& key, double now) {
     name_ = key.name;
     requests_.limit(key.requests_per_minute, now);
     tokens_.limit(key.tokens_per_minute, now);
   }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Returns the salt of the KV of its prompts (`Generation::salt`), the same after a restart: no other key's owner can
+  /// find out by the time of an answer what its owner has asked.
+  [[nodiscard]] std::uint64_t salt() const { return salt_; }
 
   /// Returns the refusal of a request that arrives at `now`, if its key has reached a limit. Subtracts nothing.
   [[nodiscard]] std::optional<ApiError> why_not(double now) {
@@ -129,7 +134,15 @@ class KeyAccount {
     return static_cast<std::int64_t>(std::ceil(seconds * 1e3 - 1e-6));
   }
 
+  /// Never 0, which is the salt of requests without a key.
+  [[nodiscard]] static std::uint64_t salt_of(const std::string& secret) {
+    Fnv digest;
+    digest.add(reinterpret_cast<const std::byte*>(secret.data()), static_cast<std::int64_t>(secret.size()));
+    return std::max<std::uint64_t>(1, digest.value());
+  }
+
   std::string name_;
+  std::uint64_t salt_;
   MinuteBucket requests_, tokens_;
 };
 

@@ -165,6 +165,18 @@ inline void write_live(std::string& to, const LiveState& state, double age_s) {
           {"held", state.held},
           {"missed", state.missed},
           {"last_tokens", state.last_tokens}});
+  json.key("tier");
+  if (state.tier) {
+    json.begin_object();
+    fields({{"capacity_bytes", state.tier->capacity * state.tier->block_bytes},
+            {"bytes", state.tier->blocks * state.tier->block_bytes},
+            {"asked", state.tier->asked},
+            {"found", state.tier->found},
+            {"from_disk", state.tier->from_disk}});
+    json.end_object();
+  } else {
+    json.null();
+  }
   json.key("busy_s").value(state.busy_s).key("stall_s").value(state.stall_s);
   json.key("planning_s").value(state.planning_s).key("paused_s").value(state.paused_s);
   json.key("last_step_s").value(state.last_step_s).key("last_stall_s").value(state.last_stall_s);

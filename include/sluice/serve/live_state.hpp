@@ -11,10 +11,12 @@
 #include "sluice/serve/slo_attainment.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/plan/plan.hpp"
+#include "sluice/world/machine/host_tier_counts.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,8 +121,9 @@ struct LiveState {
   std::vector<ForecastErrorsShown> forecast_errors; ///< by SLO class
   std::int64_t running = 0, waiting = 0, preempted = 0;
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0, host_capacity = 0; ///< layer blocks
-  std::int64_t to_device = 0, to_host = 0, weights = 0;                                ///< counters; weights in bytes
-  double busy_s = 0, stall_s = 0, planning_s = 0, paused_s = 0;                        ///< counters
+  std::optional<HostTierCounts> tier;                           ///< none: the engine has no host tier
+  std::int64_t to_device = 0, to_host = 0, weights = 0;         ///< counters; weights in bytes
+  double busy_s = 0, stall_s = 0, planning_s = 0, paused_s = 0; ///< counters
   std::int64_t released = 0, held = 0; ///< tokens delivered, a counter; tokens that are held back now
   std::int64_t missed = 0;             ///< deadlines missed, on the engine's clock
 

@@ -74,7 +74,7 @@ class LookAhead {
   [[nodiscard]] Expected<RequestId> enter(const Generation& newcomer, Seconds arrival,
                                           const SloReading::Limits& limits) {
     const RequestSpec spec = spec_of(newcomer, arrival, limits.keep);
-    Expected<RequestId> id = engine_.submit(spec);
+    Expected<RequestId> id = engine_.submit(spec, {}, newcomer.on_host);
     if (id) reading_.follow(*id, {.slo = newcomer.slo, .arrival = spec.arrival}, limits);
     return id;
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ enum class FinishReason : std::uint8_t {
 struct TokenUsage {
   std::int64_t prompt = 0;
   std::int64_t completion = 0;
+  std::optional<std::int64_t> cached{}; ///< part of `prompt`: found in a tier; none: the server has no tier
 };
 
 /// A token's log-probability, and those of the likeliest alternatives.
@@ -87,7 +89,10 @@ namespace detail {
 inline void write_usage(JsonWriter& json, const TokenUsage& usage) {
   json.key("usage").begin_object();
   json.key("prompt_tokens").value(usage.prompt).key("completion_tokens").value(usage.completion);
-  json.key("total_tokens").value(usage.prompt + usage.completion).end_object();
+  json.key("total_tokens").value(usage.prompt + usage.completion);
+  if (usage.cached)
+    json.key("prompt_tokens_details").begin_object().key("cached_tokens").value(*usage.cached).end_object();
+  json.end_object();
 }
 
 inline void write_bytes(JsonWriter& json, const std::string& text) {

@@ -48,7 +48,7 @@ inline void write_response(JsonWriter& json, const ReplyHead& head, const std::s
     return;
   }
   json.begin_object().key("input_tokens").value(usage.prompt);
-  json.key("input_tokens_details").begin_object().key("cached_tokens").value(0).end_object();
+  json.key("input_tokens_details").begin_object().key("cached_tokens").value(usage.cached.value_or(0)).end_object();
   json.key("output_tokens").value(usage.completion);
   json.key("output_tokens_details").begin_object().key("reasoning_tokens").value(0).end_object();
   json.key("total_tokens").value(usage.prompt + usage.completion).end_object().end_object();

@@ -4,10 +4,13 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/serve/generation.hpp"
+#include "sluice/world/machine/host_tier_counts.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +24,12 @@ class TokenSource {
   TokenSource& operator=(const TokenSource&) = delete;
   virtual ~TokenSource() = default;
 
+  /// Returns how many tokens of a prompt that is about to be submitted have KV in a tier below the device, in whole
+  /// blocks; nothing if there is no such tier. They are kept until the next call, or if `enter` follows for this
+  /// generation, until it starts.
+  [[nodiscard]] virtual std::optional<Tokens> find(const Generation& /*generation*/) { return std::nullopt; }
+  /// Returns what that tier has done so far; nothing if there is none.
+  [[nodiscard]] virtual std::optional<HostTierCounts> tier() const { return std::nullopt; }
   /// Reports that the engine has accepted a generation as request `id`.
   virtual void enter(RequestId id, const Generation& generation) = 0;
   /// Returns the tokens generated so far: at least `count`, the number that the engine has counted.

@@ -29,6 +29,11 @@ function showFacts(e, s) {
   fact('KV on the device', shareText(e.device_used, e.device_capacity),
        `${blocks(e.device_used)} of ${blocks(e.device_capacity)}`);
   fact('KV on the host', blocks(e.host_used), `of ${blocks(e.host_capacity)}`);
+  if (e.tier)
+    fact('KV of ended requests', bytes(e.tier.bytes),
+         `of ${bytes(e.tier.capacity_bytes)} on the host; found ` +
+             `${shareText(e.tier.found, e.tier.asked)} of prompts, ${
+                 shareText(e.tier.from_disk, e.tier.asked)} on disk`);
   fact('stalled', shareText(e.stall_s, e.busy_s), `${duration(e.stall_s)} of ${duration(e.busy_s)} in steps`);
   fact('tokens handed over', grouped(e.released), `${grouped(e.held)} held back now`);
   fact('TBT attainment', shareText(s.on_time, s.on_time + s.missed), `${many(s.missed, 'deadline')} missed`);

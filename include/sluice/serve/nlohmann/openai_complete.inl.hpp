@@ -36,6 +36,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
   const std::uint64_t key = ++last_job_;
   const int choices = wanted.choices;
   const Slo slo = wanted.slo;
+  const std::shared_ptr<KeyAccount> account = account_of(request);
   const std::shared_ptr<const LogitRules> rules =
       wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
   std::vector<Generation> generations;
@@ -56,6 +57,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       generation.slo = wanted.slo;
       generation.lead = metrics_.slos.lead(wanted.slo);
       generation.priority = wanted.priority;
+      generation.salt = account == nullptr ? 0 : account->salt();
       generations.push_back(std::move(generation));
     }
   }
@@ -68,7 +70,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
   Job& job = placed.first->second;
   job.name = std::move(name);
   job.slo = slo;
-  job.account = account_of(request);
+  job.account = account;
   job.asked = asked_of(request, request_id_);
   job.last.assign(generations.size(), -1);
   for (const Generation& generation : generations)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/tiers.hpp"
+
+#include "sluice/core/text.hpp"
+#include "sluice/world/machine/kv_digest.hpp"
+
+#include "shared/sizes.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace running {
+
+using namespace sluice;
+
+Expected<DiskCache> read_disk_cache(const Options& options) {
+  const std::string& text = options.disk_cache;
+  const std::size_t colon = text.rfind(':');
+  const std::optional<double> bytes =
+      colon == std::string::npos ? std::nullopt : read_bytes(std::string_view{text}.substr(colon + 1));
+  if (!bytes || *bytes < 1 || colon == 0)
+    return flag_error("--disk-cache", "it is '" + excerpt(text, 200) + "'", "DIR:SIZE, such as /var/cache/kv:100GB");
+  return DiskCache{text.substr(0, colon), static_cast<std::int64_t>(*bytes)};
+}
+
+Status check_tiers(const Options& options) {
+  if (options.host_cache == 0 && options.disk_cache.empty()) return {};
+  const char* const flag = options.disk_cache.empty() ? "--host-cache" : "--disk-cache";
+  if (!options.disk_cache.empty()) {
+    if (Expected<DiskCache> disk = read_disk_cache(options); !disk) return disk.error();
+    if (options.host_cache == 0)
+      return flag_error(flag, "blocks reach the disk through the host", "--host-cache as well");
+  }
+  if (options.backend != "cpu") return flag_error(flag, "a GPU has no tiers yet", "--backend cpu");
+  for (const std::string* const clock : {&options.record_clock, &options.replay_clock})
+    if (!clock->empty())
+      return flag_error(flag, "the record of a clock does not have what earlier requests left", "one of the two");
+  return {};
+}
+
+Status add_tiers(const Options& options, const ModelWeights& weights, const LocalMemory& memory, MachineSetup& setup) {
+  if (options.host_cache == 0) return {};
+  const int layers = weights.config.shape.layers;
+  const std::int64_t token_blocks = options.host_cache / (memory.block.count() * layers);
+  if (token_blocks == 0)
+    return flag_error("--host-cache",
+                      fmt::format("a block of {} tokens takes {}", setup.limits.block_tokens.count(),
+                                  exact_bytes(memory.block.count() * layers)),
+                      "room for at least one");
+  setup.tier_blocks = LayerBlocks{token_blocks * layers};
+  if (options.disk_cache.empty()) return {};
+  const Expected<DiskCache> disk = read_disk_cache(options);
+  if (!disk) return disk.error();
+  // Two builds may round differently: none finds what another has computed.
+  const MadeBy& made = made_by();
+  const std::string build = fmt::format("{} {} {}", made.version, made.commit, made.build);
+  Expected<std::shared_ptr<RecordStore>> records =
+      open_records(*disk, kv_digest(weights, 4, setup.limits.block_tokens, build));
+  if (!records) {
+    Error error = records.error();
+    error.where = "--disk-cache: " + error.where;
+    return error;
+  }
+  setup.records = *std::move(records);
+  return {};
+}
+
+} // namespace running

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// --host-cache and --disk-cache: the demo model answers a second turn of a long chat from the host's memory and, after
+// a restart, from the disk, in the same words; another key's owner finds nothing.
+#include "serve/programs/connection.hpp"
+#include "serve/programs/server_process.hpp"
+#include "support/program.hpp"
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+using sluice_test::Connection;
+using sluice_test::needs_program;
+using sluice_test::post;
+using sluice_test::Response;
+using sluice_test::ServerProcess;
+using sluice_test::TemporaryFolder;
+
+constexpr std::int64_t block_tokens = 16;
+
+json ask(const ServerProcess& server, const json& messages, const std::string& key = {}) {
+  const json body{{"messages", messages}, {"max_tokens", 40}, {"temperature", 0}};
+  Connection connection(server.port());
+  const std::string header = key.empty() ? "" : "Authorization: Bearer " + key + "\r\n";
+  connection.send(post("/v1/chat/completions", body.dump(), header + "Connection: close\r\n"));
+  const Response response = connection.response();
+  REQUIRE(response.status == 200);
+  return json::parse(response.body);
+}
+std::string text_of(const json& answer) { return answer["choices"][0]["message"]["content"]; }
+std::int64_t prompt_of(const json& answer) { return answer["usage"]["prompt_tokens"]; }
+std::int64_t cached_of(const json& answer) { return answer["usage"]["prompt_tokens_details"]["cached_tokens"]; }
+/// Tokens found in a tier.
+double hits(const ServerProcess& server, const std::string& tier) {
+  return server.metric("sluice:tier_hit_tokens_total{model_name=\"demo\",engine=\"0\",tier=\"" + tier + "\"}");
+}
+double stored(const ServerProcess& server) {
+  return server.metric("sluice:tier_stored_blocks_total{model_name=\"demo\",engine=\"0\",tier=\"host\"}");
+}
+/// Whole blocks that have KV after this answer, whose last token has none.
+std::int64_t blocks_after(const json& answer) {
+  return (answer["usage"]["total_tokens"].get<std::int64_t>() - 1) / block_tokens;
+}
+
+json long_chat() {
+  std::string question;
+  for (int i = 0; i < 30; ++i)
+    question += "It was a dark night, and number " + std::to_string(i) + " was not at home. ";
+  return json::array({{{"role", "user"}, {"content", question}}});
+}
+json with_answer(json messages, const json& answer) {
+  messages.push_back({{"role", "assistant"}, {"content", text_of(answer)}});
+  messages.push_back({{"role", "user"}, {"content", "And then?"}});
+  return messages;
+}
+
+} // namespace
+
+TEST_CASE("a second turn of a long chat comes from the host, and after a restart from the disk" *
+          needs_program("sluice-serve")) {
+  const json chat = long_chat();
+  json first, second;
+  {
+    const ServerProcess plain({"--model", "demo"});
+    first = ask(plain, chat);
+    second = ask(plain, with_answer(chat, first));
+    CHECK_FALSE(first["usage"].contains("prompt_tokens_details"));
+    CHECK(hits(plain, "host") < 0);
+  }
+  const TemporaryFolder folder;
+  const std::vector<std::string> flags{"--model", "demo",         "--host-cache",
+                                       "64MiB",   "--disk-cache", (folder.path / "kv").string() + ":1GB"};
+  std::int64_t cached = 0;
+  {
+    ServerProcess server(flags);
+    const json one = ask(server, chat);
+    CHECK(text_of(one) == text_of(first));
+    CHECK(cached_of(one) == 0);
+    REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));
+    const json two = ask(server, with_answer(chat, first));
+    CHECK(text_of(two) == text_of(second));
+    cached = cached_of(two);
+    CHECK(cached % block_tokens == 0);
+    CHECK(cached >= prompt_of(one) / block_tokens * block_tokens); // and as much of the answer as is spelt alike
+    CHECK(cached < prompt_of(two));
+    CHECK(hits(server, "host") == static_cast<double>(cached));
+    CHECK(hits(server, "disk") == 0);
+    CHECK(server.metric("vllm:external_prefix_cache_hits_total") == static_cast<double>(cached));
+    CHECK(server.metric("vllm:external_prefix_cache_queries_total") ==
+          static_cast<double>(prompt_of(one) + prompt_of(two)));
+    CHECK(json::parse(sluice_test::get(server.port(), "/live/state"))["engine"]["tier"]["found"] == cached);
+    server.signal(SIGTERM);
+    CHECK(server.wait() == 0);
+  }
+  const ServerProcess again(flags);
+  const json two = ask(again, with_answer(chat, first));
+  CHECK(text_of(two) == text_of(second));
+  CHECK(cached_of(two) >= cached); // the last turn's own blocks are there, too
+  CHECK(cached_of(two) == (prompt_of(two) - 1) / block_tokens * block_tokens);
+  CHECK(hits(again, "disk") == static_cast<double>(cached_of(two)));
+}
+
+TEST_CASE("what a key's owner has asked is found by requests with that key only" * needs_program("sluice-serve")) {
+  const ServerProcess server(
+      {"--model", "demo", "--host-cache", "64MiB", "--api-key", "alice-1", "--api-key", "bob-2"});
+  const json chat = long_chat();
+  const json one = ask(server, chat, "alice-1");
+  REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));
+  CHECK(cached_of(ask(server, chat, "bob-2")) == 0);
+  CHECK(cached_of(ask(server, chat, "alice-1")) == (prompt_of(one) - 1) / block_tokens * block_tokens);
+}
+
+TEST_CASE("--host-cache and --disk-cache that cannot work are one line" * needs_program("sluice-serve")) {
+  const TemporaryFolder folder;
+  const std::string here = folder.path.string();
+  const auto check = [](const std::string& flags, const std::string& part) {
+    sluice_test::check_refused("sluice-serve", flags, part);
+  };
+  check("--disk-cache " + here + ":1GB", "--disk-cache: blocks reach the disk through the host");
+  check("--host-cache 1GB --disk-cache " + here, "expected DIR:SIZE");
+  check("--host-cache 1GB --disk-cache :1GB", "expected DIR:SIZE");
+  check("--host-cache 64", "--host-cache: a block of 16 tokens takes");
+  check("--host-cache 1GB --record-clock " + here + "/c.csv", "does not have what earlier requests left");
+  check("--host-cache 1GB --disk-cache " + here + ":1GB --tee VllmSwap", "--tee: its machine cannot use");
+  check("--host-cache 1GB --simulate a100-80", "--host-cache: with --simulate there is no KV");
+  check("--host-cache 1GB --disk-cache " + here + "/missing/deep:1GB", "the folder cannot be made");
+}
