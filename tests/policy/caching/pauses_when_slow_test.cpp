@@ -14,16 +14,16 @@ TEST_CASE("it writes nothing while the median of the latest 50 TTFTs is more tha
   static_assert(explain<Policy>());
   const Policy policy;
   Policy::State state;
-  const View view;
+  View view;
   RequestRow row;
   row.spec.prompt = Tokens{100};
   const auto after = [&](double ttft_s, std::size_t requests) {
     for (std::size_t i = 0; i < requests; ++i) {
       row.generated = Tokens{1};
-      row.first_token = Seconds{ttft_s};
+      row.first_token = view.now = Seconds{ttft_s};
       policy.write(state, view, row);
       row.generated = Tokens{2}; // its next token is no first token
-      row.first_token = Seconds{1000};
+      view.now = Seconds{1000};
       policy.write(state, view, row);
     }
     return policy.write(state, view, row) == row.context();
@@ -36,4 +36,18 @@ TEST_CASE("it writes nothing while the median of the latest 50 TTFTs is more tha
   CHECK_FALSE(after(1.06, 30));
   CHECK(after(1, 30)); // faster again
   CHECK(state.baseline == Seconds{1});
+}
+
+TEST_CASE("a request that is preempted after its first token counts once") {
+  const PausesWhenSlow<WriteThrough> policy;
+  PausesWhenSlow<WriteThrough>::State state;
+  View view;
+  RequestRow row;
+  row.generated = Tokens{1};
+  row.first_token = Seconds{2};
+  for (int iteration = 0; iteration < 10; ++iteration) { // it computes its prompt again in several iterations
+    view.now = Seconds{2.0 + iteration};
+    policy.write(state, view, row);
+  }
+  CHECK(state.count == 1);
 }
