@@ -344,6 +344,52 @@ TEST_CASE("which blocks a lower tier gets: all, those used again, those that the
   check(std::type_identity<Tried<Kvbm>>{}, 1000, again);
 }
 
+TEST_CASE("of blocks that leave the memory above, those that left first leave a tier first") {
+  const std::vector<BlockKey> keys = request(0, 0, 1, 160, 0).keys, other = request(0, 1, 2, 16, 0).keys;
+  Tiers host({{.capacity = TokenBlocks{10}}, {}, false}, Bytes{1}, Feed::written);
+  std::vector<BlockKey> evicted(keys.rbegin(), keys.rend()); // the device evicts the end of a request first
+  CHECK(host.write_back(evicted, Seconds{0}) == 10);
+  CHECK(host.find(keys).first == 10);
+  host.write_back(other, Seconds{1});
+  CHECK(host.find(keys).first == 9);
+
+  // Two tiers, of which one evicts into the other, and the same block by block.
+  for (const Replacement rule : {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive}) {
+    CAPTURE(name(rule));
+    for (const std::int64_t capacity : {5, 40}) {
+      const Tier first{.capacity = TokenBlocks{30}}, second{.capacity = TokenBlocks{capacity}, .replacement = rule};
+      Tiers tiers({first, {second}, false}, Bytes{1}, Feed::evicted);
+      TierStore above(first.capacity, first.replacement), below(second.capacity, rule);
+      Random random(7);
+      for (int i = 0; i < 200; ++i) {
+        const auto topic = 1 + random.below(6);
+        const auto tokens = static_cast<std::int64_t>(16 * (1 + random.below(25)));
+        const std::vector<BlockKey> of = request(0, 0, topic, tokens, 0).keys;
+        tiers.write(of, 0, 0, Seconds{0});
+        (void)tiers.launch();
+        tiers.crossed(0, Seconds{0});
+        above.store(of, [&below](BlockKey key) { (void)below.store_one(key, true); });
+        for (std::uint64_t each = 1; each <= 6; ++each)
+          for (const BlockKey key : request(0, 0, each, 400, 0).keys) {
+            REQUIRE(tiers.store().holds(key) == above.holds(key));
+            REQUIRE(tiers.level(1).store.holds(key) == below.holds(key));
+          }
+      }
+    }
+  }
+}
+
+TEST_CASE("loads of one iteration follow one another on the tier's channel") {
+  const Tier slow{.capacity = TokenBlocks{100}, .read_rate = BytesPerSecond{100}};
+  Tiers tiers({slow, {}, false}, Bytes{1}, Feed::written);
+  tiers.pass_idle(1000, Seconds{0}); // the link moves ten times as much
+  for (const double now : {0.0, 5.0}) {
+    double sum = 0;
+    for (int load = 1; load <= 4; ++load) sum += tiers.load_within(10, Seconds{now});
+    CHECK(sum == doctest::Approx(400));
+  }
+}
+
 TEST_CASE("HiCache with write-back writes what the device overwrites, and the iteration waits for it") {
   const std::vector<KeyedRequest> requests = again_after_others(480);
   using E = Tried<HiCacheBack>;

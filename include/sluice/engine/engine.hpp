@@ -117,8 +117,10 @@ class BasicEngine : public C {
   [[nodiscard]] const Tiers& tiers() const requires Caches<typename C::caching_type> { return *core_.tiers; }
   /// Device memory of ended requests whose blocks are pinned (`Worth::pinned`).
   [[nodiscard]] LayerBlocks pinned() const { return core_.prefix.pinned(); }
-  /// For a node: from now on these are the tiers of another engine.
-  void share_tiers(const Tiers& of) requires Caches<typename C::caching_type> { sluice::share_tiers(core_, of); }
+  /// For a node: from now on these are the tiers of another engine. `engine`: this one's number, not 0.
+  void share_tiers(const Tiers& of, std::uint64_t engine) requires Caches<typename C::caching_type> {
+    sluice::share_tiers(core_, of, engine);
+  }
   /// For a node: blocks that are on their way to or from the tiers have moved until now, while no iteration ran.
   void move_idle_blocks() {
     if constexpr (Caches<typename C::caching_type>)

@@ -152,6 +152,20 @@ TEST_CASE("two engines with one pool: what one has computed, the other loads ove
   }
 }
 
+TEST_CASE("requests that share no prefix find nothing of another engine's requests, whatever their numbers") {
+  const KeyedRequest unkeyed{{Seconds{0}, Tokens{500}, Tokens{2}, {}}, {}};
+  std::vector<KeyedRequest> requests(3, unkeyed);
+  requests[1].spec.arrival = Seconds{100}; // the first request of its engine, as the other is of its own
+  requests[2].spec.arrival = Seconds{200}; // by then their blocks have crossed
+  using E = Tried<VllmOffload>;
+  auto node =
+      Node<E, E>::make({.engines = {config_of<E>(200, 200, 1e6), config_of<E>(200, 200, 1e6)}, .shares_tiers = true});
+  REQUIRE(node);
+  run(*node, requests, {0, 1, 0});
+  CHECK(hits_of(node->template engine<1>()).pool == 0);
+  CHECK(node->template engine<0>().tiers().store().size() >= 2 * 31);
+}
+
 TEST_CASE("engines that share tiers agree on what a key names, or there is no node; a node has no copies") {
   using E = Tried<VllmOffload>;
   using Other = Tried<Kvbm>;
@@ -178,6 +192,9 @@ TEST_CASE("engines that share tiers agree on what a key names, or there is no no
   check(of([](auto& config) { config.geometry.layer_weight_bytes = Bytes{1}; }), "the same model");
   check(of([](auto& config) { config.limits.block_tokens = Tokens{32}; }), "the same number of tokens in a block");
   check(of([](auto& config) { config.geometry.layer_block_bytes = Bytes{8192}; }), "the same bytes of KV in a block");
+  check(of([](auto& config) { config.tier.capacity = TokenBlocks{100}; }), "the same tiers");
+  check(of([](auto& config) { config.lower_tiers.push_back({.capacity = TokenBlocks{1}}); }), "the same tiers");
+  check(of([](auto& config) { config.explains_misses = true; }), "the same explains_misses");
   CHECK(line.template operator()<E, Other>(same, config_of<Other>(200, 200, 1e6)).find("the same Feed") !=
         std::string::npos);
   static_assert(!std::is_copy_constructible_v<Node<E, E>>); // the copy's engines would share nothing

@@ -124,6 +124,9 @@ class PrefixReuse {
   void note_overwritten() { notes_overwritten_ = true; }
   [[nodiscard]] std::span<const BlockKey> overwritten() const { return overwritten_; }
   void forget_overwritten() { overwritten_.clear(); }
+  /// Engines of a node that share tiers number their requests alike: with different `engine`s, the keys that each makes
+  /// up for its own requests' blocks differ. 0, the default, changes no key.
+  void tell_apart(std::uint64_t engine) { engine_ = engine; }
 
  private:
   struct Entry {
@@ -136,7 +139,8 @@ class PrefixReuse {
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
     Entry& entry = holdings_[index(slot)];
     while (entry.keys.size() < count) {
-      const BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
+      BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
+      if (engine_ != 0) before = next_key(before, engine_);
       entry.keys.push_back(next_key(before, (std::uint64_t{index(entry.id)} << 32) + entry.keys.size() + 1));
     }
     return std::span<const BlockKey>(entry.keys).first(count);
@@ -148,6 +152,7 @@ class PrefixReuse {
   LayerBlocks pinned_{0};
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
+  std::uint64_t engine_ = 0;
 };
 
 } // namespace sluice

@@ -29,6 +29,7 @@ struct TierLevel {
     std::vector<BlockKey> keys;
     BlockKey previous{}; ///< the request's block before them, if they are not its first
     double worth = 0;
+    bool evicted = false; ///< from the memory above: in the order of their evictions
   };
 
   Tier facts;
@@ -80,6 +81,11 @@ class Tiers {
   [[nodiscard]] std::size_t count() const { return levels_.size(); }
   [[nodiscard]] const TierLevel& level(std::size_t i) const { return levels_[i]; }
   [[nodiscard]] const TierStore& store() const { return levels_[0].store; }
+  [[nodiscard]] std::vector<Tier> facts() const {
+    std::vector<Tier> facts;
+    for (const auto& level : levels_.all) facts.push_back(level->facts);
+    return facts;
+  }
   /// From now on these tiers are those of another engine of the same node.
   void share(const Tiers& other) { levels_.all = other.levels_.all; }
 
@@ -117,7 +123,7 @@ class Tiers {
   std::int64_t write_back(std::span<const BlockKey> keys, Seconds now) {
     std::int64_t missing = 0;
     for (const BlockKey key : keys) missing += store().holds(key) ? 0 : 1;
-    transfer(0, {keys}, missing, now);
+    transfer(0, {keys, {}, 0, true}, missing, now);
     return missing;
   }
   /// How many blocks were offered since the last call; they are on the link from now on.
@@ -141,12 +147,15 @@ class Tiers {
 
   // Loads from the first tier -----------------------------------------------------------------------------------------
 
-  /// Begins a load within an iteration that starts now: as many blocks as it takes the link's time for. These are more
-  /// than `count` if the tier's own channel, which serves the same load, is slower.
+  /// Begins a load within an iteration that starts now. Returns how many blocks' worth of link time the load takes:
+  /// more than `count` if the tier's own channel, which serves the same load, is slower. Loads of one iteration follow
+  /// one another, so each takes the time from the end of the one before it.
   [[nodiscard]] double load_within(std::int64_t count, Seconds now) {
-    const Seconds end = read(levels_[0], count, now);
+    const Seconds begin = within_at_ == now ? std::max(now, within_end_) : now;
+    within_at_ = now;
+    within_end_ = read(levels_[0], count, now);
     const auto blocks = static_cast<double>(count);
-    return end > now ? std::max(blocks, (end - now).count() * rate_) : blocks;
+    return within_end_ > begin ? std::max(blocks, (within_end_ - begin).count() * rate_) : blocks;
   }
 
   /// Begins a load of `keys`, which the first tier has, for a request that waits for it.
@@ -274,7 +283,7 @@ class Tiers {
       std::size_t arrived = 0;
       for (; arrived < level.coming.size() && level.coming[arrived].end <= now; ++arrived) {
         const TierLevel::Coming& coming = level.coming[arrived];
-        arrive(i, {coming.keys, coming.previous, coming.worth}, coming.end);
+        arrive(i, {coming.keys, coming.previous, coming.worth, coming.evicted}, coming.end);
       }
       level.coming.erase(level.coming.begin(), level.coming.begin() + static_cast<std::ptrdiff_t>(arrived));
     }
@@ -295,11 +304,13 @@ class Tiers {
   }
 
  private:
-  /// Blocks of a request in order, the block before them if they are not its first, and their worth.
+  /// Blocks of a request in order, the block before them if they are not its first, and their worth; or evicted blocks,
+  /// of any requests, in the order of their evictions.
   struct Run {
     std::span<const BlockKey> keys;
     BlockKey previous{};
     double worth = 0;
+    bool evicted = false;
   };
   static Run run_of(std::span<const BlockKey> keys, std::size_t from, std::size_t to, double worth) {
     return {keys.subspan(from, to - from), from > 0 ? keys[from - 1] : BlockKey{}, worth};
@@ -395,10 +406,12 @@ class Tiers {
     for (const TierLevel::Coming& other : levels_[in].coming) known = std::max(known, common(keys, other.keys));
     return known;
   }
-  /// Blocks go to a tier on its channel, except for those that it has or that are on their way to it.
+  /// Blocks go to a tier on its channel, except for those that it has. Of a request's blocks those do not go either
+  /// that are on their way to it.
   void send(std::size_t to, const Run& run, Seconds now) {
+    const std::size_t known = run.evicted ? 0 : expected(to, run.keys);
     std::int64_t missing = 0;
-    for (const BlockKey key : run.keys.subspan(expected(to, run.keys))) missing += levels_[to].store.holds(key) ? 0 : 1;
+    for (const BlockKey key : run.keys.subspan(known)) missing += levels_[to].store.holds(key) ? 0 : 1;
     transfer(to, run, missing, now);
   }
   /// Blocks go to a tier, which takes its channel the time of `count` of them.
@@ -410,23 +423,26 @@ class Tiers {
     if (end <= now)
       arrive(to, run, now);
     else
-      level.coming.push_back({end, {run.keys.begin(), run.keys.end()}, run.previous, run.worth});
+      level.coming.push_back({end, {run.keys.begin(), run.keys.end()}, run.previous, run.worth, run.evicted});
   }
   /// Blocks have arrived in a tier; the next one gets what the feed says.
   void arrive(std::size_t in, const Run& run, Seconds now) {
     const auto worth_of = [&run](std::size_t) { return run.worth; };
     TierStore& store = levels_[in].store;
     std::vector<BlockKey> evicted;
-    if (in + 1 < levels_.size() && feed_ == Feed::evicted)
-      store.store(
-          run.keys, [&evicted](BlockKey key) { evicted.push_back(key); }, worth_of, run.previous);
+    const bool feeds = in + 1 < levels_.size() && feed_ == Feed::evicted;
+    const auto evict = [&](BlockKey key) {
+      if (feeds) evicted.push_back(key);
+    };
+    if (run.evicted) // one by one: what left last is the most recent. As a request's, the first would be
+      for (const BlockKey key : run.keys) (void)store.store_one(key, true, evict);
     else
-      store.store(run.keys, TierStore::Forget{}, worth_of, run.previous);
+      store.store(run.keys, evict, worth_of, run.previous);
     if (explains_)
       for (const BlockKey key : run.keys)
         if (store.holds(key)) note({&key, 1}, Past::arrived);
     if (in + 1 == levels_.size()) return;
-    if (!evicted.empty()) send(in + 1, {evicted}, now);
+    if (!evicted.empty()) send(in + 1, {evicted, {}, 0, true}, now);
     if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, run, now);
   }
   /// How many keys two requests have in common: a key says all before it, so equality ends once.
@@ -450,6 +466,7 @@ class Tiers {
   double arrived_ = 0;                                    ///< of them
   double rate_ = std::numeric_limits<double>::infinity(); ///< of an idle link, token blocks a second
   Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
+  Seconds within_at_{-1}, within_end_{0};                 ///< of the last load within an iteration: its start, its end
   std::vector<Fetch> fetches_;
   bool explains_ = false;
   std::unordered_map<std::uint64_t, Past> past_; ///< of every block so far, if it explains misses

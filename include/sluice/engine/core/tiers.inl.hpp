@@ -347,7 +347,10 @@ SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, con
   detail::arrive(core, now, policies);
 }
 
-SLUICE_INLINE void share_tiers(Core& core, const Tiers& of) { core.tiers->share(of); }
+SLUICE_INLINE void share_tiers(Core& core, const Tiers& of, std::uint64_t engine) {
+  core.tiers->share(of);
+  core.prefix.tell_apart(engine);
+}
 
 SLUICE_INLINE Seconds next_load(const Core& core) { return core.tiers->next_end(); }
 

@@ -69,8 +69,8 @@ void pass_iteration(Core& core, Seconds duration, Seconds now, const Moves& move
 /// No iteration has run until `now`: loads have crossed an idle link, and so have first `background_blocks`, then
 /// blocks that were offered. Returns the layer blocks that have not crossed.
 [[nodiscard]] double pass_idle_time(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies);
-/// From now on the engine's tiers are those of another engine of its node.
-void share_tiers(Core& core, const Tiers& of);
+/// From now on the engine's tiers are those of another engine of its node. `engine`: a number of its own, not 0.
+void share_tiers(Core& core, const Tiers& of, std::uint64_t engine);
 /// When the next load ends that a request waits for, if no iteration runs until then; infinite if there is none.
 [[nodiscard]] Seconds next_load(const Core& core);
 

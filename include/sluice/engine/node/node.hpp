@@ -211,6 +211,8 @@ class BasicNode {
     Status status;
     std::optional<View> shared; // the first caching engine's
     Feed feed{};
+    std::vector<Tier> tiers;
+    bool explains = false;
     std::size_t first = 0;
     each([&]<std::size_t I>() {
       if constexpr (Caches<typename engine_type<I>::caching_type>) {
@@ -219,6 +221,8 @@ class BasicNode {
         if (!shared) {
           shared = view;
           feed = engine_type<I>::caching_type::feed;
+          tiers = std::get<I>(made)->tiers().facts();
+          explains = std::get<I>(made)->tiers().explains();
           first = I;
         } else if (view.geometry.layers != shared->geometry.layers ||
                    view.geometry.layer_weight_bytes != shared->geometry.layer_weight_bytes) {
@@ -229,6 +233,10 @@ class BasicNode {
           differs = "the same bytes of KV in a block";
         } else if (engine_type<I>::caching_type::feed != feed) {
           differs = "the same Feed of their Caching policies";
+        } else if (std::get<I>(made)->tiers().facts() != tiers) { // each engine can use its own
+          differs = "the same tiers";
+        } else if (std::get<I>(made)->tiers().explains() != explains) {
+          differs = "the same explains_misses";
         }
         if (status.ok() && differs != nullptr)
           status = Error{ErrorCode::bad_input, "node configuration",
@@ -248,7 +256,7 @@ class BasicNode {
         if (first == nullptr)
           first = &engine.tiers();
         else
-          engine.share_tiers(*first);
+          engine.share_tiers(*first, I);
       }
     });
   }
