@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/memory/ghosts.hpp"
 #include "sluice/state/memory/key_index.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/content.hpp"
@@ -29,8 +30,8 @@ namespace sluice {
 ///   place in the tree, which takes the room of a block.
 ///
 /// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
-/// construction nothing allocates but LFU's list of frequencies. Memory: 36 bytes a block, 60 with worth; ARC also
-/// remembers up to as many evicted blocks in each of its two lists, 108 bytes a block if both are full.
+/// construction nothing allocates but LFU's list of frequencies. Memory: 32 bytes a block, 60 with worth; with ARC 64,
+/// since it also remembers as many evicted blocks in each of two lists (`Ghosts`).
 class TierStore {
  public:
   /// Nothing is done with evicted blocks.
@@ -42,14 +43,14 @@ class TierStore {
   TierStore(TokenBlocks capacity, Replacement replacement)
       : capacity_(static_cast<std::size_t>(capacity.count())), replacement_(replacement) {
     SLUICE_ASSERT(capacity.count() >= 0, "no negative number of blocks");
-    // ARC's two lists of evicted blocks are as long as the tier.
-    const std::size_t most = replacement == Replacement::adaptive ? 3 * capacity_ : capacity_;
-    blocks_.reserve(most);
-    index_ = KeyIndex(most);
-    lists_.resize(replacement == Replacement::adaptive ? 4 : 1);
+    blocks_.reserve(capacity_);
+    index_ = KeyIndex(capacity_);
+    lists_.resize(replacement == Replacement::adaptive ? 2 : 1);
+    if (replacement == Replacement::adaptive) ghosts_ = Ghosts(capacity_);
     if (replacement == Replacement::least_worth) {
-      worth_.reserve(most);
-      heap_.reserve(most);
+      worth_.reserve(capacity_);
+      followers_.reserve(capacity_);
+      heap_.reserve(capacity_);
     }
   }
 
@@ -114,7 +115,8 @@ class TierStore {
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
     return blocks_.capacity() * sizeof(Block) + index_.bytes() + lists_.capacity() * sizeof(List) +
-           worth_.capacity() * sizeof(double) + heap_.capacity() * sizeof(Leaf);
+           worth_.capacity() * sizeof(double) + followers_.capacity() * sizeof(std::uint32_t) +
+           heap_.capacity() * sizeof(Leaf) + ghosts_.bytes();
   }
 
  private:
@@ -122,15 +124,16 @@ class TierStore {
   static constexpr std::uint32_t not_held =
       nobody - 1;                         ///< with worth: the block has no place in the heap and is absent
   static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
-  /// ARC's lists: used once or more often, held or only remembered.
-  enum : std::uint32_t { once = 0, often = 1, once_gone = 2, often_gone = 3 };
+  /// ARC's lists: used once or more often; of held blocks, and of those that it remembers.
+  enum : std::uint32_t { once = 0, often = 1 };
 
   struct Block {
-    BlockKey key{};
-    std::uint32_t older = nobody; ///< in its list; with worth: its place in the heap
-    std::uint32_t newer = nobody; ///< in its list; with worth: the request that used it last
-    std::uint32_t list = 0;       ///< with worth: the block before it in the tree
-    std::uint32_t uses = 0;       ///< with worth: how many blocks of the tree follow it
+    std::uint32_t key_low = 0, key_high = 0; ///< halves, so that a block is 20 bytes and not 24
+    std::uint32_t older = nobody;            ///< in its list; with worth: its place in the heap
+    std::uint32_t newer = nobody;            ///< in its list; with worth: the request that used it last
+    std::uint32_t list = 0;                  ///< with worth: the block before it in the tree
+
+    [[nodiscard]] BlockKey key() const { return BlockKey{std::uint64_t{key_high} << 32 | key_low}; }
   };
   /// Blocks from the least to the most recent. LFU has one per number of uses, linked in ascending order.
   struct List {
@@ -149,11 +152,10 @@ class TierStore {
   static double no_worth(std::size_t /*i*/) { return 0; }
   [[nodiscard]] std::size_t fitting(std::span<const BlockKey> keys) const { return std::min(keys.size(), capacity_); }
   [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
-    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
+    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key(); });
   }
-  /// Whether a block is only remembered: by ARC, or as the predecessor of others.
+  /// Whether a block only has a place in the tree, as the predecessor of others.
   [[nodiscard]] bool is_absent(std::uint32_t block) const {
-    if (replacement_ == Replacement::adaptive) return blocks_[block].list >= once_gone;
     return replacement_ == Replacement::least_worth && blocks_[block].older == not_held;
   }
 
@@ -189,12 +191,13 @@ class TierStore {
       blocks_.emplace_back();
     }
     blocks_[block] = {};
-    blocks_[block].key = key;
+    blocks_[block].key_low = static_cast<std::uint32_t>(static_cast<std::uint64_t>(key));
+    blocks_[block].key_high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(key) >> 32);
     index_.add(key, block);
     return block;
   }
   void free_block(std::uint32_t block) {
-    index_.remove(blocks_[block].key, block);
+    index_.remove(blocks_[block].key(), block);
     blocks_[block].newer = free_;
     free_ = block;
   }
@@ -213,19 +216,36 @@ class TierStore {
   }
   template <class Evicted>
   void evict(std::uint32_t block, Evicted& evicted) {
-    const BlockKey key = blocks_[block].key;
+    const BlockKey key = blocks_[block].key();
     // The index is in no cache where the next blocks to be evicted have their places.
     std::uint32_t coming = block;
     for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].newer;
-    if (coming != nobody) index_.prefetch(blocks_[coming].key);
+    if (coming != nobody) {
+      index_.prefetch(blocks_[coming].key());
+      if (replacement_ == Replacement::adaptive) ghosts_.prefetch(blocks_[coming].key());
+    }
     erase(block);
     evicted(key);
   }
-  void touch_held(std::span<const BlockKey> keys) {
+  struct Touched {
+    std::size_t held = 0;
+    bool remembered = false; ///< ARC remembers some of the others
+  };
+  Touched touch_held(std::span<const BlockKey> keys) {
+    Touched touched;
     for (std::size_t i = keys.size(); i-- > 0;) {
-      if (i >= ahead) index_.prefetch(keys[i - ahead]);
-      if (const std::uint32_t block = block_of(keys[i]); block != nobody) touch_block(block);
+      if (i >= ahead) {
+        index_.prefetch(keys[i - ahead]);
+        if (replacement_ == Replacement::adaptive) ghosts_.prefetch(keys[i - ahead]);
+      }
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
+        touch_block(block);
+        ++touched.held;
+      } else if (replacement_ == Replacement::adaptive) {
+        touched.remembered = touch_ghost(keys[i]) || touched.remembered;
+      }
     }
+    return touched;
   }
   void touch_block(std::uint32_t block) {
     switch (replacement_) {
@@ -234,7 +254,7 @@ class TierStore {
     case Replacement::least_frequent:
       return use_once_more(block);
     case Replacement::adaptive:
-      return touch_adaptive(block);
+      return move(block, often);
     case Replacement::least_worth:
       return;
     }
@@ -319,59 +339,44 @@ class TierStore {
 
   // ARC ---------------------------------------------------------------------------------------------------------------
 
-  void touch_adaptive(std::uint32_t block) {
-    const auto gone_once = static_cast<double>(lists_[once_gone].count);
-    const auto gone_often = static_cast<double>(lists_[often_gone].count);
-    switch (blocks_[block].list) {
-    case once_gone: // more room for blocks that are used once would have kept it
+  bool touch_ghost(BlockKey key) {
+    const std::uint32_t list = ghosts_.list_of(key);
+    if (list == Ghosts::none) return false;
+    const auto gone_once = static_cast<double>(ghosts_.count(once));
+    const auto gone_often = static_cast<double>(ghosts_.count(often));
+    if (list == once) // more room for blocks that are used once would have kept it
       target_ = std::min(target_ + std::max(1.0, gone_often / gone_once), static_cast<double>(capacity_));
-      return move(block, once_gone);
-    case often_gone:
+    else
       target_ = std::max(target_ - std::max(1.0, gone_once / gone_often), 0.0);
-      return move(block, often_gone);
-    default:
-      return move(block, often);
-    }
+    ghosts_.remove(key);
+    ghosts_.add(list, key);
+    return true;
   }
   template <class Evicted>
   std::size_t store_or_none(std::span<const BlockKey> keys, Evicted& evicted) {
-    touch_held(keys);
-    std::size_t wanted = 0;
-    for (const BlockKey key : keys) wanted += holds(key) ? 0u : 1u;
+    const auto [held, remembered] = touch_held(keys);
     // This request's blocks stay: they are the most recent of the second list, since they have just been touched.
-    const std::size_t held = keys.size() - wanted;
+    const std::size_t wanted = keys.size() - held;
     const std::size_t missing = size_ + wanted > capacity_ ? size_ + wanted - capacity_ : 0;
     const auto target = static_cast<std::size_t>(target_);
     const std::size_t from_once =
         lists_[once].count >= target
             ? std::min(lists_[once].count, lists_[once].count - target + (target > 0 ? 1u : 0u))
             : 0;
-    if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return trim(), 0;
+    if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return 0;
     for (std::size_t i = 0; i < missing; ++i) {
       const bool first = lists_[once].count > 0 && lists_[once].count >= target;
-      const std::uint32_t block = lists_[first ? once : often].oldest;
-      move(block, first ? once_gone : often_gone);
-      --size_;
-      evicted(blocks_[block].key);
+      const std::uint32_t list = first ? once : often;
+      ghosts_.add(list, blocks_[lists_[list].oldest].key());
+      if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
+      evict(lists_[list].oldest, evicted);
     }
-    trim();
     for (const BlockKey key : keys) {
-      if (const std::uint32_t block = block_of(key); block == nobody)
-        insert(key, once);
-      else if (is_absent(block)) {
-        move(block, once);
-        ++size_;
-      }
+      if (held > 0 && block_of(key) != nobody) continue;
+      if (remembered) ghosts_.remove(key);
+      insert(key, once);
     }
     return wanted;
-  }
-  void trim() {
-    for (const std::uint32_t list : {once_gone, often_gone})
-      while (lists_[list].count > capacity_) {
-        const std::uint32_t block = lists_[list].oldest;
-        unlink(block);
-        free_block(block);
-      }
   }
 
   // Worth: a heap of the leaves, the least worthy on top --------------------------------------------------------------
@@ -428,7 +433,7 @@ class TierStore {
       }
     }
     const std::uint32_t root = parent != nobody && place(parent) == not_held ? parent : nobody;
-    if (root != nobody) ++blocks_[root].uses; // it stays until these blocks follow it
+    if (root != nobody) ++followers_[root]; // it stays until these blocks follow it
     std::size_t stored = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (i + ahead < keys.size()) index_.prefetch(keys[i + ahead]);
@@ -438,7 +443,7 @@ class TierStore {
         block = new_leaf(keys[i], parent);
         ++stored;
         weigh(block, worth_of(i));
-        if (parent != nobody && blocks_[parent].uses++ == 0)
+        if (parent != nobody && followers_[parent]++ == 0)
           replace_leaf(parent, block);
         else
           add_leaf(block);
@@ -447,19 +452,21 @@ class TierStore {
         blocks_[block].list = parent;
         ++stored;
         weigh(block, worth_of(i));
-        if (parent != nobody && blocks_[parent].uses++ == 0) remove_leaf(parent);
+        if (parent != nobody && followers_[parent]++ == 0) remove_leaf(parent);
       } else {
         weigh(block, worth_of(i));
         if (place(block) != nobody) sift(place(block), leaf_of(block));
       }
       parent = block;
     }
-    if (root != nobody && --blocks_[root].uses == 0) drop(root);
+    if (root != nobody && --followers_[root] == 0) drop(root);
     return stored;
   }
   std::uint32_t new_leaf(BlockKey key, std::uint32_t parent) {
     const std::uint32_t block = new_block(key);
     worth_.resize(blocks_.size());
+    followers_.resize(blocks_.size());
+    followers_[block] = 0;
     blocks_[block].list = parent;
     ++size_;
     return block;
@@ -484,15 +491,15 @@ class TierStore {
     if (heap_[top].worth > worth) return false;
     const std::uint32_t least = heap_[top].block;
     const std::uint32_t parent = blocks_[least].list;
-    const BlockKey key = blocks_[least].key;
+    const BlockKey key = blocks_[least].key();
     std::uint32_t coming = parent; // most likely the next to be evicted, as in `evict`
     for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].list;
-    if (coming != nobody) index_.prefetch(blocks_[coming].key);
-    if (parent != nobody && --blocks_[parent].uses == 0 && place(parent) != not_held) {
+    if (coming != nobody) index_.prefetch(blocks_[coming].key());
+    if (parent != nobody && --followers_[parent] == 0 && place(parent) != not_held) {
       replace_leaf(least, parent);
     } else {
       remove_leaf(least);
-      if (parent != nobody && blocks_[parent].uses == 0) drop(parent);
+      if (parent != nobody && followers_[parent] == 0) drop(parent);
     }
     drop(least);
     evicted(key);
@@ -500,10 +507,12 @@ class TierStore {
   }
 
   std::vector<Block> blocks_;
-  std::vector<double> worth_; ///< by block
+  std::vector<double> worth_;            ///< by block
+  std::vector<std::uint32_t> followers_; ///< by block, with worth: how many blocks of the tree follow it
   std::vector<Leaf> heap_;
   std::vector<List> lists_;
   KeyIndex index_;
+  Ghosts ghosts_;
   std::size_t capacity_ = 0, size_ = 0;
   double target_ = 0; ///< ARC: how many blocks used once may stay
   std::uint32_t free_ = nobody, free_list_ = nobody;
