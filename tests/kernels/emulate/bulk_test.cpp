@@ -8,6 +8,7 @@ using namespace sluice;
 using namespace sluice::kernels;
 using emulate::Report;
 
+namespace bulk {
 namespace {
 
 enum class Does {
@@ -35,7 +36,7 @@ struct Params {
 template <Does does>
 struct Case {
   static constexpr int threads = 32, ctas_per_sm = 1;
-  using Params = ::Params;
+  using Params = bulk::Params;
   struct Shared {
     Numbers in, out;
     Mbarrier arrived;
@@ -119,3 +120,5 @@ TEST_CASE("a barrier that expects too few bytes releases threads too early" *
 TEST_CASE("the async proxy sees shared memory as of the last fence" * doctest::skip(emulate::watched_for_races)) {
   CHECK(says<Does::unfenced_store>("bulk stores byte 0 of 128, which was written after the last fence_async()"));
 }
+
+} // namespace bulk
