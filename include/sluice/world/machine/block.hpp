@@ -258,8 +258,10 @@ class BlockTable {
   }
   /// Lets a run begin at the block, and returns the run's number.
   std::size_t cut(std::int64_t block) {
+    if (block <= 0) return 0;
+    if (block >= size()) return runs_.size();
     const std::size_t run = find(block);
-    if (run == runs_.size() || runs_[run].first >= block) return run;
+    if (runs_[run].first >= block) return run;
     const BlockRun rest = runs_[run].split(static_cast<std::int32_t>(block));
     runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(run) + 1, rest);
     return run + 1;

@@ -39,12 +39,40 @@ class BlockUses {
  public:
   static constexpr std::int32_t no_table = -1;
 
-  struct Uses {
-    Ticket writer;
-    std::array<std::uint64_t, stream_count> readers{}; ///< by stream, since the last write
-    std::int32_t table = no_table;                     ///< whose uses are these blocks' too, since the last write
+  /// A record. A step visits thousands in the order of the blocks, so two fit a cache line.
+  class alignas(32) Uses {
+   public:
+    Uses() = default;
+    /// Written, and not read since.
+    Uses(const Ticket& writer, std::int32_t of_table) : writer_(writer.stream), table(of_table) {
+      set(stream_count, writer.number);
+    }
+    [[nodiscard]] Ticket writer() const { return {writer_, get(stream_count)}; }
+    /// The last read by a stream since the last write; number 0: none.
+    [[nodiscard]] std::uint64_t reader(StreamId stream) const { return get(static_cast<std::size_t>(stream)); }
+    void read_by(const Ticket& ticket) { set(static_cast<std::size_t>(ticket.stream), ticket.number); }
+    /// Takes the other record's blocks, if they differ at most in when the same stream wrote.
+    [[nodiscard]] bool join(const Uses& other) {
+      if (writer_ != other.writer_ || table != other.table) return false;
+      for (const StreamId stream : all_streams)
+        if (reader(stream) != other.reader(stream)) return false;
+      set(stream_count, std::max(get(stream_count), other.get(stream_count)));
+      return true;
+    }
 
-    friend bool operator==(const Uses&, const Uses&) = default;
+   private:
+    [[nodiscard]] std::uint64_t get(std::size_t at) const { return std::uint64_t{high_[at]} << 32 | low_[at]; }
+    void set(std::size_t at, std::uint64_t number) {
+      low_[at] = static_cast<std::uint32_t>(number);
+      high_[at] = static_cast<std::uint16_t>(number >> 32);
+    }
+
+    std::array<std::uint32_t, stream_count + 1> low_{}; ///< numbers of tickets, 48 bits: by reader, and the writer's
+    std::array<std::uint16_t, stream_count + 1> high_{};
+    StreamId writer_ = StreamId::compute;
+
+   public:
+    std::int32_t table = no_table; ///< whose uses are these blocks' too, since the last write
   };
 
   explicit BlockUses(std::size_t blocks = 0) : size_(blocks), begins_(blocks), record_(blocks), records_(1) {
@@ -60,10 +88,11 @@ class BlockUses {
   }
   /// The last read by a stream since the last write; number 0: none.
   [[nodiscard]] std::uint64_t reader(const Uses& uses, StreamId stream) const {
-    const std::uint64_t own = uses.readers[static_cast<std::size_t>(stream)];
+    const std::uint64_t own = uses.reader(stream);
     if (uses.table == no_table) return own;
     const Ticket& table = tables_[static_cast<std::size_t>(uses.table)].read;
-    const bool since = table.stream == stream && (uses.writer.stream != stream || uses.writer.number < table.number);
+    const bool since =
+        table.stream == stream && (uses.writer().stream != stream || uses.writer().number < table.number);
     return since ? std::max(own, table.number) : own;
   }
   /// The last launch that may have written to a block as a part of its table; number 0: none.
@@ -76,15 +105,16 @@ class BlockUses {
     if (range.count == 0) return;
     cut(range.first);
     cut(range.end());
-    const Uses* before = nullptr;
+    Uses* before = nullptr;
     for (std::size_t block = range.first; block < range.end(); block = next(block, range.end())) {
       Uses& uses = records_[record_[block]];
       if (table == no_table)
-        uses.readers[static_cast<std::size_t>(ticket.stream)] = ticket.number;
+        uses.read_by(ticket);
       else
         uses.table = table;
-      // Copies begin at other blocks in every step; without this each block would have a record of its own in the end.
-      if (before != nullptr && uses == *before) {
+      // Copies begin at other blocks in every step, and each appended block was written alone; without this each block
+      // would have a record of its own in the end. The reader has waited for both writers, so the later one will do.
+      if (before != nullptr && before->join(uses)) {
         free_.push_back(record_[block]);
         begins_.assign({block, 1}, false);
       } else {
@@ -101,7 +131,7 @@ class BlockUses {
       free_.push_back(record_[block]);
     begins_.assign(range, false);
     begins_.assign({range.first, 1}, true);
-    records_[record_[range.first]] = {ticket, {}, table};
+    records_[record_[range.first]] = {ticket, table};
   }
   /// All blocks of a table were read, and some may have been written.
   void used_table(std::int32_t table, const Ticket& ticket) { of(table) = {ticket, ticket}; }
@@ -226,7 +256,8 @@ class StreamLane {
   }
   void wait_for_writers(const BlockUses& uses, const BlockUses::Uses& of, bool writes, Content content) {
     const Ticket appended = uses.appended(of);
-    wait_for(of.writer, {stream_, writes, of.writer.stream, true, content});
+    const Ticket writer = of.writer();
+    wait_for(writer, {stream_, writes, writer.stream, true, content});
     wait_for(appended, {stream_, writes, appended.stream, true, content});
   }
   void wait_for(const Ticket& ticket, const StreamWait& why) {
