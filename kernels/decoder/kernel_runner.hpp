@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 
+#include "kernels/decoder/kept_tables.hpp"
 #include "kernels/decoder/kernel_queue.hpp"
 #include "kernels/decoder/runner_room.hpp"
 #include "kernels/decoder/staging.hpp"
@@ -32,9 +33,13 @@ struct KernelRunnerConfig {
 };
 
 /// The ModelRunner of a GPU. Everything is enqueued on one queue, so kernels need no waits between each other. A layer
-/// is one upload of its tables and nine launches (fourteen with experts), and at most three more for attention; or the
-/// upload and one graph of these launches. Hidden states that a layer keeps or starts from take one more launch and one
-/// more upload.
+/// is nine launches (fourteen with experts), and at most three more for attention; or one graph of these launches.
+/// Hidden states that a layer keeps or starts from take one more launch and one more upload.
+///
+/// **Uploads.** An iteration's tokens, rows and attention tiles, and the new entries of block tables, are uploaded
+/// once, before the first layer. Tables stay on the device (KeptTables), so a decode step uploads what is new and not
+/// what is there. A layer has an upload of its own only if its rows, its experts' places or its blocks were not known
+/// by then: blocks that the link brings for this iteration, tables that the device has no room to keep.
 ///
 /// **A row's bits depend only on that row**, on one runner, because this holds for each kernel (docs/kernels.md):
 /// products use our own tiles, of any size; attention uses segments at fixed positions; and the addresses of matrices,
@@ -45,7 +50,7 @@ struct KernelRunnerConfig {
 /// **Reuse of the host's memory.** Tables and tokens are staged in pinned memory, in which an iteration writes no byte
 /// twice. `begin` waits for the ticket recorded after the previous iteration and starts over. This is the only wait for
 /// reuse (`QueueWait::reuse`), and it rarely blocks: a caller that has the iteration's tokens has already waited. On
-/// the device, a layer's tables overwrite the previous layer's, in the queue's order.
+/// the device, tables overwrite earlier ones in the queue's order.
 ///
 /// **Graphs.** If a layer only computes every row of a small iteration (usually decodes), its launches go to the queue
 /// as one sequence, which the queue may replay as a graph (LaunchGraphs). Their parameters are therefore kept equal
@@ -82,12 +87,18 @@ class KernelRunner final : public ModelRunner {
       StagedBlock block =
           staging_.block(queue_, StagedBlock::bytes_of<double>(turns.size()), at<std::byte>(room_.turns));
       std::copy(turns.begin(), turns.end(), block.take<double>(turns.size()).host);
-      staging_.upload(queue_, block);
+      staging_.upload(block);
+      staging_.flush(queue_, nullptr);
     }
     constexpr std::size_t count = RunnerRoom::most_arrivals;
     StagedBlock zeros = staging_.block(queue_, StagedBlock::bytes_of<int>(count), at<std::byte>(room_.arrivals));
     std::fill_n(zeros.take<int>(count).host, count, 0);
-    staging_.upload(queue_, zeros);
+    staging_.upload(zeros);
+    staging_.flush(queue_, nullptr);
+    kept_ = KeptTables{shape().layers, RunnerRoom::kept_entries(config_of_model_, limits_)};
+    first_blocks_.resize(static_cast<std::size_t>(shape().layers));
+    has_own_.assign(static_cast<std::size_t>(shape().layers), true);
+    expert_places_.resize(static_cast<std::size_t>(shape().layers));
     end_iteration();
   }
 
@@ -131,22 +142,27 @@ class KernelRunner final : public ModelRunner {
       given.host[row] = tokens[row];
       where.host[row] = positions[row];
     }
-    staging_.upload(queue_, block);
+    staging_.upload(block);
+    token_of_row_ = given.device;
     position_of_row_ = where.device;
-    EmbedParams embed;
-    embed.tokens = given.device;
-    embed.positions = where.device;
-    embed.table = data(outer_.embedding);
-    embed.learned = data(outer_.positions);
-    embed.position_offset = config_of_model_.position_offset;
-    embed.out = at<T>(room_.residual);
-    embed.rows = rows_;
-    embed.features = shape().hidden;
-    queue_.template launch<EmbedConfig{.element = config_.element}>(embed);
+    embedded_ = false;
+    listed_.clear();
+    if (std::exchange(listed_rows_, rows_) != rows_) // the lists are elsewhere
+      for (std::vector<int>& list : first_blocks_) list.clear();
+  }
+
+  void announce(std::span<const GrownTable> tables) override {
+    for (const GrownTable& grown : tables) {
+      KeptTables::Table* const table = kept_.find(grown.layer, grown.table);
+      if (table == nullptr || grown.blocks > table->room) continue;
+      if (staging_.waiting() >= RunnerRoom::most_changes) return;
+      update(*table, grown.known, grown.blocks, grown.addresses);
+    }
   }
 
   void restore(std::span<const HiddenRows> rows) override {
     if (rows.empty()) return;
+    upload();
     // The experts' results of the last layer are added now, to the residual in memory, in its row order; this changes
     // no bit of the remaining rows.
     if (adds_scattered_) normalise(outer_.final_norm, outer_.final_norm_bias, live_rows_);
@@ -161,15 +177,18 @@ class KernelRunner final : public ModelRunner {
     live_rows_ = rows;
     const int all = rows + stored_rows;
     if (all == 0) return;
-    plan(sequences, rows, all);
-    steady_ = steady_ && rows == given_rows_ && kept.empty() && static_cast<int>(sequences.size()) <= rows_ &&
-              plans_[1].tiles.empty();
-    const Tables tables = stage(weights, sequences, all);
+    const bool first = listed_.empty();
+    list_rows(sequences, rows, all, kept.empty());
+    list_blocks(layer, sequences);
+    if (first && steady_) expect_first_blocks(layer, sequences);
+    if (experts()) list_experts(layer, weights);
+    tables_.head_biases = head_biases(weights);
+    upload();
     if (steady_) {
-      queue_.graph(GraphPlace{layer, rows_, tables.tile_counts[0], tables.merged_counts[0]},
-                   [&] { launch_kernels(weights, tables, rows_, rows_, kept); });
+      queue_.graph(GraphPlace{layer, rows_, tables_.tile_counts[0], tables_.merged_counts[0]},
+                   [&] { launch_kernels(weights, tables_, rows_, rows_, kept); });
     } else {
-      launch_kernels(weights, tables, rows, all, kept);
+      launch_kernels(weights, tables_, rows, all, kept);
     }
   }
 
@@ -191,7 +210,8 @@ class KernelRunner final : public ModelRunner {
       ways.host[i] = sample_way(rows[i].sampling, rows[i].sequence, rows[i].position);
       which.host[i] = rows[i].row;
     }
-    staging_.upload(queue_, block);
+    staging_.upload(block);
+    upload();
     normalise(outer_.final_norm, outer_.final_norm_bias, count, which.device, at<T>(room_.last));
     ProductCall product = call(at<T>(room_.last), shape().hidden, count, at<float>(room_.logits), shape().vocabulary);
     product.wide = true;
@@ -233,15 +253,16 @@ class KernelRunner final : public ModelRunner {
 
  private:
   /// A layer's tables, on the device; and the tiles of its attention, once for kernels of one warp and once for those
-  /// of four.
+  /// of four. What depends only on its rows is the same for all layers with these rows.
   struct Tables {
     const int* sequences = nullptr;   ///< [rows]
-    const int* first_block = nullptr; ///< [sequences], as is `stored_from`
-    const int* stored_from = nullptr;
-    void* const* blocks = nullptr;
+    const int* stored_from = nullptr; ///< [sequences]
     const AttentionTile* tiles[2] = {};
     const AttentionTile* merged[2] = {};
     int tile_counts[2] = {}, merged_counts[2] = {};
+
+    const int* first_block = nullptr; ///< [sequences]
+    void* const* blocks = nullptr;
     const void* head_biases = nullptr;           ///< of queries, keys and values, one after the other
     const ProductWeights* gate_and_up = nullptr; ///< [experts]; only gate if there is `up`
     const ProductWeights* up = nullptr;          ///< [experts]; null: gate and up are one product
@@ -274,6 +295,7 @@ class KernelRunner final : public ModelRunner {
   }
   /// The host's staged data has been read once all work enqueued until now is done.
   void end_iteration() {
+    staging_.flush(queue_, at<std::byte>(room_.changes)); // of an iteration whose layers all had nothing to compute
     end_ = queue_.record();
     ended_ = true;
   }
@@ -355,11 +377,35 @@ class KernelRunner final : public ModelRunner {
   template <class Segment>
   void copy_states(std::span<const HiddenRows> rows, const Segment& segment);
   [[nodiscard]] int blocks_of(const SequenceRows& sequence) const;
+  /// Uploads the staged blocks, and in each iteration's first call also launches the embedding.
+  void upload() {
+    staging_.flush(queue_, at<std::byte>(room_.changes));
+    if (std::exchange(embedded_, true)) return;
+    EmbedParams embed;
+    embed.tokens = token_of_row_;
+    embed.positions = position_of_row_;
+    embed.table = data(outer_.embedding);
+    embed.learned = data(outer_.positions);
+    embed.position_offset = config_of_model_.position_offset;
+    embed.out = at<T>(room_.residual);
+    embed.rows = rows_;
+    embed.features = shape().hidden;
+    queue_.template launch<EmbedConfig{.element = config_.element}>(embed);
+  }
+  /// Stages the layer's rows and tiles, unless the last layer had the same. For all steady layers with the same rounded
+  /// numbers of rows and tiles they have the same addresses. `only_computes`: the layer keeps no hidden states.
+  void list_rows(std::span<const SequenceRows> sequences, int rows, int all, bool only_computes);
   /// Finds the layer's tiles of attention.
   void plan(std::span<const SequenceRows> sequences, int rows, int all);
-  /// Writes and uploads the layer's tables. All tables of a steady layer except its blocks have the same addresses for
-  /// every steady layer with the same rounded numbers of rows and tiles.
-  Tables stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all);
+  /// Stages the entries of block tables that the device does not have, and where the tables begin.
+  void list_blocks(int layer, std::span<const SequenceRows> sequences);
+  /// Stages where the tables of the other layers begin, as far as the device keeps them, before the first layer.
+  void expect_first_blocks(int layer, std::span<const SequenceRows> sequences);
+  void list_first_blocks(int layer, const std::vector<int>& list);
+  /// Stages entries `from` .. `to` - 1 of a table, and those that the device lacks before them.
+  void update(KeptTables::Table& table, int from, int to, std::byte* const* addresses);
+  /// Stages the places of a layer's experts, unless the device has them.
+  void list_experts(int layer, const LayerWeights& weights);
   void launch_kernels(const LayerWeights& weights, const Tables& tables, int rows, int all,
                       std::span<const HiddenRows> kept);
   /// Computes queries of `rows`, and keys and values of `all`.
@@ -390,6 +436,8 @@ class KernelRunner final : public ModelRunner {
   int given_rows_ = 0, rows_ = 0; // of the iteration; the same, padded
   int live_rows_ = 0;             // rows that the last layer was given
   bool steady_ = false;           // all layers until now computed the padded rows
+  bool embedded_ = true;          // the iteration's first launches have been made
+  const int* token_of_row_ = nullptr;
   const int* position_of_row_ = nullptr;
   bool adds_scattered_ = false; // the next norm does
 
@@ -397,10 +445,22 @@ class KernelRunner final : public ModelRunner {
   bool fetched_ = false; // logits
   typename Queue::Memory tokens_, logits_;
 
-  std::size_t entries_ = 0;                // of the layer's table of blocks
+  Tables tables_;
+  std::vector<SequenceRows> listed_;     // whose rows and tiles the device has; empty: unknown
+  int listed_live_ = 0, listed_all_ = 0; // rows that these layers pass on, and all of their rows
+  bool listed_steady_ = false;
   std::vector<AttentionRows> attended_[2]; // each sequence's rows, or none: for kernels of one warp, of four
   std::vector<AttentionTile> wanted_;
   AttentionPlan plans_[2];
+
+  KeptTables kept_;
+  std::vector<std::vector<int>> first_blocks_; // by layer: the list that the device has; empty: unknown
+  int listed_rows_ = 0;                        // padded rows for which the device has these lists
+  std::vector<bool> has_own_;                  // by layer: the last launch had tables of its own
+  std::vector<int> first_block_;
+  std::vector<std::pair<std::byte* const*, int>> own_;     // the launch's own tables, and their entries
+  std::vector<std::vector<ProductWeights>> expert_places_; // by layer: gate (and up), up, down, as the device has them
+  std::vector<ProductWeights> wanted_places_;
 };
 
 } // namespace sluice::kernels

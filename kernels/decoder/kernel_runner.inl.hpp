@@ -37,7 +37,8 @@ void KernelRunner<Queue, config_>::copy_states(std::span<const HiddenRows> rows,
       staging_.block(queue_, StagedBlock::bytes_of<CopySegment>(rows.size()), at<std::byte>(room_.segments));
   const Staged<CopySegment> segments = block.take<CopySegment>(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) segments.host[i] = segment_of(rows[i]);
-  staging_.upload(queue_, block);
+  staging_.upload(block);
+  upload();
   CopySegmentsParams copy;
   copy.segments = segments.device;
   copy.count = static_cast<int>(rows.size());
@@ -55,9 +56,6 @@ void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences,
   // A prompt's chunk uses blocks of four warps, which read K and V once for more rows.
   constexpr int most_of_one_warp = 32;
   for (auto& list : attended_) list.clear();
-  std::size_t entries = 0; // of the block table
-  const std::byte* const* table = nullptr;
-  std::size_t first_entry = 0;
   for (const SequenceRows& sequence : sequences) {
     SLUICE_ASSERT(sequence.rows >= 0 && sequence.first_row >= 0 && sequence.first_row + sequence.rows <= all,
                   "rows of the layer");
@@ -66,48 +64,53 @@ void KernelRunner<Queue, config_>::plan(std::span<const SequenceRows> sequences,
     attended_[many ? 1 : 0].push_back(asks);
     asks.rows = 0;
     attended_[many ? 0 : 1].push_back(asks);
-    // One sequence's fresh rows, rebuilt rows and rows that only pass follow one another and share one block table.
-    if (std::exchange(table, sequence.blocks) != sequence.blocks) first_entry = entries;
-    entries = std::max(entries, first_entry + static_cast<std::size_t>(blocks_of(sequence)));
   }
   // Four times the blocks that run at once, three on an SM: fewer would leave SMs idle behind the last ones.
   const int blocks = std::max(1, 12 * limits_.sms / shape().kv_heads);
   plan_attention(attended_[0], group(), 16, limits_.split_rows, blocks, plans_[0], wanted_);
   plan_attention(attended_[1], group(), 64, limits_.split_rows, blocks, plans_[1], wanted_);
-  entries_ = entries;
 }
 
-/// Puts everything in one block and one copy: a layer has some hundred bytes to some hundred kilobytes.
 template <KernelQueue Queue, KernelRunnerConfig config_>
-auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<const SequenceRows> sequences, int all)
-    -> Tables {
-  const std::size_t row_count = static_cast<std::size_t>(steady_ ? rows_ : all);
-  const std::size_t count = steady_ ? row_count : sequences.size(), entries = entries_;
+void KernelRunner<Queue, config_>::list_rows(std::span<const SequenceRows> sequences, int rows, int all,
+                                             bool only_computes) {
+  const auto same_rows = [](const SequenceRows& a, const SequenceRows& b) {
+    return a.first_row == b.first_row && a.rows == b.rows && a.position == b.position && a.stored_from == b.stored_from;
+  };
+  const bool same = !listed_.empty() && rows == listed_live_ && all == listed_all_ &&
+                    std::equal(sequences.begin(), sequences.end(), listed_.begin(), listed_.end(), same_rows);
+  if (!same) plan(sequences, rows, all);
+  steady_ = steady_ && rows == given_rows_ && only_computes && static_cast<int>(sequences.size()) <= rows_ &&
+            plans_[1].tiles.empty();
+  if (same && steady_ == listed_steady_) return;
+  listed_.assign(sequences.begin(), sequences.end());
+  listed_live_ = rows;
+  listed_all_ = all;
+  listed_steady_ = steady_;
+
+  const auto row_count = static_cast<std::size_t>(steady_ ? rows_ : all);
+  const std::size_t count = steady_ ? row_count : sequences.size();
   const auto extent = [this](const std::vector<AttentionTile>& tiles) {
     return steady_ && !tiles.empty() ? std::bit_ceil(tiles.size()) : tiles.size();
   };
-  const std::size_t expert_count = experts() ? static_cast<std::size_t>(shape().experts) : 0;
-  std::size_t bytes = StagedBlock::bytes_of<int>(row_count) + 2 * StagedBlock::bytes_of<int>(count) +
-                      StagedBlock::bytes_of<void*>(entries) + 3 * StagedBlock::bytes_of<ProductWeights>(expert_count);
+  std::size_t bytes = StagedBlock::bytes_of<int>(row_count) + StagedBlock::bytes_of<int>(count);
   for (const AttentionPlan& plan : plans_) {
     bytes += StagedBlock::bytes_of<AttentionTile>(extent(plan.tiles));
     bytes += StagedBlock::bytes_of<AttentionTile>(extent(plan.merged));
   }
-  SLUICE_ASSERT(static_cast<std::int64_t>(bytes) <= RunnerRoom::layer_bytes(config_of_model_, limits_, rows_) &&
-                    static_cast<std::int64_t>(entries) <= RunnerRoom::table_blocks(config_of_model_, limits_, rows_),
-                "tables within the runner's limits");
+  SLUICE_ASSERT(static_cast<std::int64_t>(bytes) <= RunnerRoom::layer_bytes(config_of_model_, limits_, rows_),
+                "rows and tiles within the runner's limits");
   StagedBlock block = staging_.block(queue_, bytes, at<std::byte>(room_.layer));
-
-  Tables tables;
-  tables.head_biases = head_biases(weights);
   const auto sequence_of_row = block.take<int>(row_count);
-  const auto first_block = block.take<int>(count);
   const auto stored_from = block.take<int>(count);
   std::fill_n(sequence_of_row.host, row_count, -1);
-  for (const auto& list : {first_block, stored_from}) std::fill_n(list.host, count, 0);
-  tables.sequences = sequence_of_row.device;
-  tables.first_block = first_block.device;
-  tables.stored_from = stored_from.device;
+  std::fill_n(stored_from.host, count, 0);
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    std::fill_n(sequence_of_row.host + sequences[s].first_row, sequences[s].rows, static_cast<int>(s));
+    stored_from.host[s] = sequences[s].stored_from;
+  }
+  tables_.sequences = sequence_of_row.device;
+  tables_.stored_from = stored_from.device;
   for (std::size_t i = 0; i < 2; ++i) {
     const auto take = [&](const std::vector<AttentionTile>& some, int& number) {
       const auto list = block.take<AttentionTile>(extent(some));
@@ -115,40 +118,114 @@ auto KernelRunner<Queue, config_>::stage(const LayerWeights& weights, std::span<
       number = static_cast<int>(extent(some));
       return list.device;
     };
-    tables.tiles[i] = take(plans_[i].tiles, tables.tile_counts[i]);
-    tables.merged[i] = take(plans_[i].merged, tables.merged_counts[i]);
+    tables_.tiles[i] = take(plans_[i].tiles, tables_.tile_counts[i]);
+    tables_.merged[i] = take(plans_[i].merged, tables_.merged_counts[i]);
   }
-  if (expert_count > 0) {
-    const auto first = block.take<ProductWeights>(expert_count), second = block.take<ProductWeights>(expert_count),
-               down = block.take<ProductWeights>(expert_count);
-    const bool one = joined(weights);
-    for (std::size_t e = 0; e < expert_count; ++e) {
-      const MlpWeights& mlp = weights.mlps[e];
-      WeightPieces gate_and_up{mlp.gate};
-      if (one) gate_and_up.add(mlp.up);
-      first.host[e] = gate_and_up.weights(0);
-      second.host[e] = WeightPieces{mlp.up}.weights(0);
-      down.host[e] = WeightPieces{mlp.down}.weights(0);
+  staging_.upload(block);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::list_blocks(int layer, std::span<const SequenceRows> sequences) {
+  const auto entries_at = [this](std::int64_t region) { // from the first kept entry on
+    return static_cast<int>((region - room_.kept) / static_cast<std::int64_t>(sizeof(void*)));
+  };
+  first_block_.assign(steady_ ? static_cast<std::size_t>(rows_) : sequences.size(), 0);
+  own_.clear();
+  int own = 0; // entries of the launch's own tables
+  for (std::size_t s = 0, next = 0; s < sequences.size(); s = next) {
+    const SequenceRows& one = sequences[s];
+    int blocks = 0; // of the table, which a sequence's fresh rows, rebuilt rows and rows that only pass share
+    for (; next < sequences.size() && sequences[next].blocks == one.blocks; ++next)
+      blocks = std::max(blocks, blocks_of(sequences[next]));
+    KeptTables::Table* const kept = one.table >= 0 ? kept_.of(layer, one.table, blocks) : nullptr;
+    if (kept != nullptr) update(*kept, one.known, blocks, one.blocks);
+    const int first = kept != nullptr ? kept->first : entries_at(room_.own_blocks) + own;
+    std::fill_n(first_block_.begin() + static_cast<std::ptrdiff_t>(s), next - s, first);
+    if (kept != nullptr) continue;
+    own_.emplace_back(one.blocks, blocks);
+    own += blocks;
+  }
+  has_own_[static_cast<std::size_t>(layer)] = own > 0;
+  if (own > 0) {
+    SLUICE_ASSERT(own <= RunnerRoom::table_blocks(config_of_model_, limits_, rows_),
+                  "tables within the runner's limits");
+    const auto count = static_cast<std::size_t>(own);
+    StagedBlock block = staging_.block(queue_, StagedBlock::bytes_of<void*>(count), at<std::byte>(room_.own_blocks));
+    void** to = block.take<void*>(count).host;
+    for (const auto& [blocks, many] : own_) to = std::copy_n(blocks, many, to);
+    staging_.upload(block);
+  }
+  list_first_blocks(layer, first_block_);
+  tables_.first_block = at<int>(room_.first_block) + layer * RunnerRoom::first_stride(rows_);
+  tables_.blocks = at<void*>(room_.kept);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::list_first_blocks(int layer, const std::vector<int>& list) {
+  std::vector<int>& there = first_blocks_[static_cast<std::size_t>(layer)];
+  if (there == list) return;
+  SLUICE_ASSERT(static_cast<std::int64_t>(list.size()) <= rows_, "sequences of at least one row each");
+  there = list;
+  StagedBlock block = staging_.block(queue_, StagedBlock::bytes_of<int>(list.size()),
+                                     at<std::byte>(room_.first_block) +
+                                         layer * RunnerRoom::first_stride(rows_) * std::int64_t{sizeof(int)});
+  std::copy(list.begin(), list.end(), block.take<int>(list.size()).host);
+  staging_.upload(block);
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::expect_first_blocks(int layer, std::span<const SequenceRows> sequences) {
+  for (int other = 0; other < shape().layers; ++other) {
+    if (other == layer || has_own_[static_cast<std::size_t>(other)]) continue;
+    bool all = true;
+    first_block_.assign(static_cast<std::size_t>(rows_), 0);
+    for (std::size_t s = 0; all && s < sequences.size(); ++s) {
+      const KeptTables::Table* const kept = sequences[s].table >= 0 ? kept_.find(other, sequences[s].table) : nullptr;
+      all = kept != nullptr;
+      if (all) first_block_[s] = kept->first;
     }
-    tables.gate_and_up = first.device;
-    tables.up = one ? nullptr : second.device;
-    tables.down = down.device;
+    if (all) list_first_blocks(other, first_block_);
   }
-  const auto blocks = block.take<void*>(entries); // last, since their number is not rounded up
-  tables.blocks = blocks.device;
-  std::size_t entry = 0;
-  for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const SequenceRows& sequence = sequences[s];
-    std::fill_n(sequence_of_row.host + sequence.first_row, sequence.rows, static_cast<int>(s));
-    stored_from.host[s] = sequence.stored_from;
-    const bool again = s > 0 && sequences[s - 1].blocks == sequence.blocks;
-    const std::size_t first = again ? static_cast<std::size_t>(first_block.host[s - 1]) : entry;
-    first_block.host[s] = static_cast<int>(first);
-    const auto end = first + static_cast<std::size_t>(blocks_of(sequence));
-    for (; entry < end; ++entry) blocks.host[entry] = sequence.blocks[entry - first];
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::update(KeptTables::Table& table, int from, int to, std::byte* const* addresses) {
+  from = std::min(from, table.entries);
+  table.entries = from; // the device's entries from there on are others
+  if (from >= to) return;
+  from -= from % 2; // whole packets
+  const auto count = static_cast<std::size_t>(to - from);
+  StagedBlock block = staging_.block(queue_, StagedBlock::bytes_of<void*>(count),
+                                     reinterpret_cast<std::byte*>(at<void*>(room_.kept) + table.first + from));
+  std::copy_n(addresses + from, count, block.take<void*>(count).host);
+  staging_.upload(block);
+  table.entries = to;
+}
+
+template <KernelQueue Queue, KernelRunnerConfig config_>
+void KernelRunner<Queue, config_>::list_experts(int layer, const LayerWeights& weights) {
+  const auto count = static_cast<std::size_t>(shape().experts);
+  const bool one = joined(weights);
+  wanted_places_.resize(3 * count);
+  for (std::size_t e = 0; e < count; ++e) {
+    const MlpWeights& mlp = weights.mlps[e];
+    WeightPieces gate_and_up{mlp.gate};
+    if (one) gate_and_up.add(mlp.up);
+    wanted_places_[e] = gate_and_up.weights(0);
+    wanted_places_[count + e] = WeightPieces{mlp.up}.weights(0);
+    wanted_places_[2 * count + e] = WeightPieces{mlp.down}.weights(0);
   }
-  staging_.upload(queue_, block);
-  return tables;
+  const std::int64_t bytes = RunnerRoom::expert_bytes(config_of_model_), region = room_.experts + 3 * layer * bytes;
+  tables_.gate_and_up = at<ProductWeights>(region);
+  tables_.up = one ? nullptr : at<ProductWeights>(region + bytes);
+  tables_.down = at<ProductWeights>(region + 2 * bytes);
+  std::vector<ProductWeights>& there = expert_places_[static_cast<std::size_t>(layer)];
+  if (there == wanted_places_) return;
+  there = wanted_places_;
+  StagedBlock block = staging_.block(queue_, static_cast<std::size_t>(3 * bytes), at<std::byte>(region));
+  for (std::size_t i = 0; i < 3; ++i)
+    std::copy_n(there.data() + i * count, count, block.take<ProductWeights>(count).host);
+  staging_.upload(block);
 }
 
 template <KernelQueue Queue, KernelRunnerConfig config_>

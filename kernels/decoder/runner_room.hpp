@@ -10,6 +10,7 @@
 #include "kernels/attention/attention_plan.hpp"
 #include "kernels/copy/copy_segments.hpp"
 #include "kernels/decoder/staging.hpp"
+#include "kernels/products/product_call.hpp"
 #include "kernels/products/product_segments.hpp"
 #include "kernels/sample/sample.hpp"
 
@@ -25,6 +26,9 @@ struct KernelRunnerLimits {
   /// Entries of a layer's block table: blocks of all its sequences together. Must be at least the blocks that fit the
   /// device, and more if sequences share blocks.
   std::int64_t table_blocks = 1 << 16;
+  /// Entries of the block tables that stay on the device between launches (KeptTables), for each layer on average.
+  /// Tables without room are uploaded with every launch.
+  std::int64_t kept_blocks = 1 << 16;
   int split_rows = attention_split_rows; ///< `plan_attention`'s
   Products products = Products::invariant;
   /// Workspace of fast products: NVIDIA's recommendation for cuBLASLt on compute capability 9.0.
@@ -46,7 +50,8 @@ struct KernelRunnerLimits {
   }
 };
 
-/// Offsets of an iteration's buffers, in bytes, each a multiple of 256, which depend only on its padded rows.
+/// Offsets of an iteration's buffers, in bytes, each a multiple of 256, which depend only on its padded rows. The first
+/// buffers stay where they are from iteration to iteration.
 /// Attention's buffers share memory with the MLP's, since attention is done when the MLP begins.
 ///
 /// More rows or samples never take fewer bytes.
@@ -54,11 +59,17 @@ struct RunnerRoom {
   std::int64_t turns = 0;    ///< [head_dim / 2] of double, for all iterations; first, so that it never moves
   std::int64_t library = 0;  ///< workspace of fast products, for all iterations
   std::int64_t arrivals = 0; ///< [most_arrivals], for all iterations: of ProductSegments and SampleParams
+  std::int64_t kept = 0;     ///< [layers * kept_blocks]: entries of the tables that stay on the device
+  std::int64_t experts = 0;  ///< [layers][3][experts]: where each expert's matrices are, for all iterations
   std::int64_t partials = 0; ///< [partial_count]: ProductSegments::partials
-  std::int64_t given = 0;    ///< staged: tokens and positions
-  std::int64_t layer = 0;    ///< staged: a layer's tables
-  std::int64_t segments = 0; ///< staged: copies of kept hidden states: at most one run per row
-  std::int64_t biases = 0;   ///< a layer's biases of queries, keys and values, one after the other
+
+  std::int64_t given = 0;                ///< staged: tokens and positions
+  std::int64_t layer = 0;                ///< staged: a layer's rows and attention tiles
+  std::int64_t first_block = 0;          ///< [layers][first_stride]: where the sequences' tables begin, in `kept`
+  std::int64_t own_blocks = 0;           ///< staged: entries of the tables that belong to one launch
+  std::int64_t changes = 0;              ///< staged: the list of a long upload
+  std::int64_t segments = 0;             ///< staged: copies of kept hidden states: at most one run per row
+  std::int64_t biases = 0;               ///< a layer's biases of queries, keys and values, one after the other
   std::int64_t residual = 0, normed = 0; ///< [rows][hidden]
   std::int64_t first = 0;                ///< the first product's output: queries, keys and values, or gate and up; also
                                          ///< the attention's output, [rows][heads x head_dim]
@@ -82,16 +93,21 @@ struct RunnerRoom {
     const ModelShape& shape = config.shape;
     const std::int64_t hidden = shape.hidden, queries = std::int64_t{shape.heads} * shape.head_dim,
                        heads = queries + std::int64_t{2} * shape.kv_heads * shape.head_dim;
-    const bool experts = config.mlp == MlpKind::experts, gated = config.mlp != MlpKind::relu;
-    const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
-    const std::int64_t passes = experts ? rows * shape.experts_per_token : rows; // of the MLP
+    const bool has_experts = config.mlp == MlpKind::experts, gated = config.mlp != MlpKind::relu;
+    const std::int64_t mlp = has_experts ? shape.moe_intermediate : shape.mlp;
+    const std::int64_t passes = has_experts ? rows * shape.experts_per_token : rows; // of the MLP
     const std::int64_t number = element_bytes;
 
     turns = take(shape.head_dim / 2, sizeof(double));
     library = take(library_bytes(limits), 1);
     arrivals = take(most_arrivals, sizeof(int));
+    kept = take(kept_entries(config, limits), sizeof(void*));
+    experts = take(3 * shape.layers * expert_bytes(config), 1);
     given = take(2 * rows + staged_gaps, sizeof(int));
     layer = take(layer_bytes(config, limits, rows), 1);
+    first_block = take(first_stride(rows) * shape.layers, sizeof(int));
+    own_blocks = take(table_blocks(config, limits, rows) + 2, sizeof(void*));
+    changes = take(most_changes + rows + shape.layers + 8, sizeof(CopySegment));
     segments = take(rows * static_cast<std::int64_t>(sizeof(CopySegment)) + staged_gaps, 1);
     biases = take(config.qkv_bias ? heads : 0, number);
     residual = take(rows * hidden, number);
@@ -104,7 +120,7 @@ struct RunnerRoom {
     values = take(partial * shape.head_dim, sizeof(float));
     maxima = take(partial, sizeof(float));
     totals = take(partial, sizeof(float));
-    if (experts) {
+    if (has_experts) {
       router = take(rows * shape.experts, sizeof(float));
       chosen = take(passes, sizeof(int));
       shares = take(passes, sizeof(float));
@@ -162,14 +178,30 @@ struct RunnerRoom {
                : std::min(most, limits.segment_room.count() / static_cast<std::int64_t>(sizeof(float)));
   }
 
-  /// Entries of the block table, at most.
+  /// Entries of all tables that stay on the device.
+  [[nodiscard]] static std::int64_t kept_entries(const DecoderConfig& config, const KernelRunnerLimits& limits) {
+    return std::min(limits.kept_blocks, limits.table_blocks) * config.shape.layers;
+  }
+  /// One matrix's places for all experts of a layer.
+  [[nodiscard]] static std::int64_t expert_bytes(const DecoderConfig& config) {
+    const int experts = config.mlp == MlpKind::experts ? config.shape.experts : 0;
+    return static_cast<std::int64_t>(StagedBlock::bytes_of<ProductWeights>(static_cast<std::size_t>(experts)));
+  }
+  /// Numbers from one layer's list of first blocks to the next: whole packets.
+  [[nodiscard]] static std::int64_t first_stride(std::int64_t rows) { return up(rows, 4) * 4; }
+
+  /// Tables whose new entries are uploaded before their layers are launched, in one upload; others follow with their
+  /// layers.
+  static constexpr std::int64_t most_changes = 4096;
+
+  /// Entries of a layer's tables, at most.
   [[nodiscard]] static std::int64_t table_blocks(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                  std::int64_t rows) {
     return std::min(limits.table_blocks, rows * up(config.max_positions, limits.block_tokens.count()));
   }
 
-  /// The most that a layer stages: with every row in a separate sequence. Rows in this function and the two before are
-  /// padded.
+  /// The most that a layer stages of its rows and tiles: with every row in a separate sequence. Rows in this function
+  /// and the two before are padded.
   [[nodiscard]] static std::int64_t layer_bytes(const DecoderConfig& config, const KernelRunnerLimits& limits,
                                                 std::int64_t rows) {
     const std::int64_t group = config.shape.heads / config.shape.kv_heads;
@@ -177,13 +209,10 @@ struct RunnerRoom {
     const std::int64_t split = config.max_positions > AttentionSegments::begin(1)
                                    ? std::min<std::int64_t>(limits.split_rows, partial_rows(config, limits, rows))
                                    : 0;
-    std::int64_t bytes = 3 * rows * static_cast<std::int64_t>(sizeof(int)) +
-                         table_blocks(config, limits, rows) * static_cast<std::int64_t>(sizeof(void*)) +
-                         2 * (tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile)) * // of two plans
-                             (limits.graph_rows > 0 ? 2 : 1); // rounded up to powers of two
-    if (config.mlp == MlpKind::experts)
-      bytes += std::int64_t{3} * config.shape.experts * static_cast<std::int64_t>(sizeof(ProductWeights));
-    return bytes + staged_gaps;
+    return 2 * rows * static_cast<std::int64_t>(sizeof(int)) +
+           2 * (tiles + split) * static_cast<std::int64_t>(sizeof(AttentionTile)) * // of two plans
+               (limits.graph_rows > 0 ? 2 : 1) +                                    // rounded up to powers of two
+           staged_gaps;
   }
 
  private:

@@ -36,7 +36,7 @@ void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes)
   queue.template launch<CopySegmentsConfig{}>(copy);
 }
 
-/// Arrays that one launch uploads: the host's bytes and their destination. It has room for `bytes`.
+/// Arrays that are uploaded together: the host's bytes and their destination. It has room for `bytes`.
 class StagedBlock {
  public:
   static constexpr std::size_t alignment = 16;
@@ -90,15 +90,50 @@ class Staging {
     return {at, device, bytes};
   }
 
-  void upload(Queue& queue, const StagedBlock& block) {
-    if (block.used() > 0) copy_by_kernel(queue, block.device(), block.host(), block.used());
+  /// The next `flush` uploads the block. Blocks of one flush have no byte of the device in common.
+  void upload(const StagedBlock& block) {
+    if (block.used() > 0) waiting_.push_back({block.host(), block.device(), static_cast<std::int64_t>(block.used())});
+  }
+  /// Blocks that wait for the next flush.
+  [[nodiscard]] std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  /// Uploads all blocks that wait, by one launch that carries their list. A longer list is itself uploaded by that
+  /// launch, to `list`, and a second launch works through it.
+  void flush(Queue& queue, std::byte* list) {
+    if (waiting_.empty()) return;
+    constexpr std::size_t most = CopySegmentsParams::most_launched;
+    const std::size_t direct = waiting_.size() <= most ? waiting_.size() : most - 1;
+    CopySegmentsParams first, rest;
+    for (std::size_t i = 0; i < direct; ++i) add(first, waiting_[i]);
+    if (direct < waiting_.size()) {
+      const std::size_t count = waiting_.size() - direct;
+      StagedBlock listed = block(queue, StagedBlock::bytes_of<CopySegment>(count), list);
+      const Staged<CopySegment> segments = listed.take<CopySegment>(count);
+      std::copy(waiting_.begin() + static_cast<std::ptrdiff_t>(direct), waiting_.end(), segments.host);
+      add(first, {listed.host(), listed.device(), static_cast<std::int64_t>(listed.used())});
+      rest.segments = segments.device;
+      rest.count = static_cast<int>(count);
+      rest.ctas = std::min(rest.count, most_ctas);
+    }
+    first.ctas = few_ctas + first.count; // several for a long block, one for each of many short ones
+    queue.template launch<CopySegmentsConfig{}>(first);
+    if (rest.count > 0) queue.template launch<CopySegmentsConfig{}>(rest);
+    waiting_.clear();
   }
 
-  /// Call it when all uploads have arrived.
-  void restart() { piece_ = used_ = 0; }
+  /// Call it when all uploads have arrived. Blocks that still wait are dropped.
+  void restart() {
+    piece_ = used_ = 0;
+    waiting_.clear();
+  }
 
  private:
   static constexpr std::size_t least = std::size_t{1} << 14;
+  static constexpr int few_ctas = 8, most_ctas = 128;
+
+  static void add(CopySegmentsParams& copy, const CopySegment& one) {
+    copy.launched[copy.count++] = one;
+    copy.longest = std::max(copy.longest, one.bytes);
+  }
   [[nodiscard]] static constexpr std::size_t rounded(std::size_t bytes) {
     return (bytes + StagedBlock::alignment - 1) / StagedBlock::alignment * StagedBlock::alignment;
   }
@@ -106,6 +141,7 @@ class Staging {
   std::vector<typename Queue::Memory> pieces_;
   std::size_t piece_ = 0; // that is written
   std::size_t used_ = 0;  // bytes of it
+  std::vector<CopySegment> waiting_;
 };
 
 } // namespace sluice::kernels

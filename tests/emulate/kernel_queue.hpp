@@ -49,6 +49,11 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+/// Launches of CopySegments that carry their list, which uploads and downloads do; and their bytes.
+struct Uploads {
+  std::int64_t launches = 0, bytes = 0;
+};
+
 /// One stream of a device; the device must outlive it. Kernel errors are in the device's report.
 class KernelQueue {
  public:
@@ -95,6 +100,7 @@ class KernelQueue {
 
   /// Copies by other means than kernels.
   [[nodiscard]] std::int64_t copies() const { return *copies_; }
+  [[nodiscard]] const Uploads& uploads() const { return *uploads_; }
 
   /// The kind of wait that is skipped from now on: a test shows that skipping it matters.
   void leave_out(kernels::QueueWait why) { leaves_out_[static_cast<std::size_t>(why)] = true; }
@@ -104,6 +110,11 @@ class KernelQueue {
   static void enqueue(KernelQueue& queue,
                       const typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
     using Kernel = typename kernels::KernelFamily<std::remove_const_t<decltype(config)>>::template Kernel<config>;
+    if constexpr (std::is_same_v<typename Kernel::Params, kernels::CopySegmentsParams>) {
+      if (params.segments == nullptr) ++queue.uploads_->launches;
+      for (int i = 0; params.segments == nullptr && i < params.count; ++i)
+        queue.uploads_->bytes += params.launched[i].bytes;
+    }
     const kernels::Grid grid = Kernel::grid(params);
     if (grid.x > 0 && grid.y > 0) queue.device_->template launch<Kernel>(queue.stream_, grid, params);
   }
@@ -117,6 +128,7 @@ class KernelQueue {
   std::shared_ptr<kernels::LaunchGraphs<KernelQueue, Device::Graph>> graphs_ =
       std::make_shared<kernels::LaunchGraphs<KernelQueue, Device::Graph>>();
   std::shared_ptr<std::int64_t> copies_ = std::make_shared<std::int64_t>(0);
+  std::shared_ptr<Uploads> uploads_ = std::make_shared<Uploads>();
   bool leaves_out_[2] = {};                                         // by QueueWait
   std::shared_ptr<kernels::BucketedProduct<HostLibrary>> products_; ///< once it has room
 };

@@ -161,6 +161,7 @@ struct RunnerWay {
   int graph_rows = 0;
   int least_segment = 512;
   int sms = 132;
+  std::int64_t kept_blocks = 1 << 16;
 };
 
 template <ElementType element>
@@ -172,6 +173,7 @@ class RunnerCase {
       : model_(std::move(weights)), device_(2, seed) {
     const KernelRunnerLimits limits{.block_tokens = Tokens{block_tokens},
                                     .table_blocks = 512,
+                                    .kept_blocks = way.kept_blocks,
                                     .split_rows = way.split_rows,
                                     .products = way.products,
                                     .library_room = Bytes{4096},

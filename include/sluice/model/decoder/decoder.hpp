@@ -25,6 +25,10 @@ struct SequenceRows {
   /// Rows at positions below this find their K and V in the blocks and leave them unchanged; the rows would compute the
   /// same bits (a prefix that passes again for the sake of later layers).
   int stored_from = 0;
+  /// The table of blocks, by a number that the layer's later launches use for it too; -1: it belongs to this launch.
+  /// The runner already has the addresses of its first `known` blocks.
+  std::int32_t table = -1;
+  int known = 0;
 };
 
 /// How many numbers one block of K and V of one layer has.

@@ -25,6 +25,7 @@ class ForwardingRunner : public ModelRunner {
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
     inner_->begin(tokens, positions);
   }
+  void announce(std::span<const GrownTable> tables) override { inner_->announce(tables); }
   void restore(std::span<const HiddenRows> rows) override { inner_->restore(rows); }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {

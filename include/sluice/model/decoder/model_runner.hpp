@@ -38,6 +38,15 @@ struct HiddenRows {
   std::byte* states = nullptr;
 };
 
+/// A layer's table of blocks (SequenceRows::table) that has grown.
+struct GrownTable {
+  int layer = 0;
+  std::int32_t table = 0;
+  int known = 0;                         ///< the runner already has the addresses of this many blocks
+  int blocks = 0;                        ///< the table's
+  std::byte* const* addresses = nullptr; ///< [blocks]
+};
+
 /// Device memory that belongs only to the runner.
 struct RunnerMemory {
   std::span<std::byte> workspace; ///< as large as `ModelRunner::workspace` says, aligned to 256 bytes
@@ -80,6 +89,11 @@ class ModelRunner {
   /// Begins an iteration, with one token and one position per row. The inputs of the previous iteration have been read
   /// by then; its computation may still be under way.
   virtual void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) = 0;
+
+  /// May be called after `begin`: tables that have grown since their last launch, and that layers of this iteration
+  /// will be launched with. A runner that keeps tables on its device can upload all changes at once, before the first
+  /// layer. Later calls count these blocks as known; a runner that ignores some finds them in the launch's table.
+  virtual void announce(std::span<const GrownTable> /*tables*/) {}
 
   /// Call before a layer is launched: some rows drop what they have computed so far and continue from hidden states
   /// kept in an earlier iteration, with the bits that they would have computed.

@@ -30,7 +30,8 @@ struct LayerMoments {
 /// reads and writes.
 ///
 /// - `reads(place)`, `writes(place)`: the address of a place for the next launch, which waits for the copies and layers
-///   that the place's content needs. There is no other way to an address of the device's memory.
+///   that the place's content needs. There is no other way to an address that work may use. (A lane whose device does
+///   not compute at once also has `address(place)`: the same address, for a table that is uploaded before.)
 /// - `reads(place, table)`, `writes(place, table)`: the same for KV whose address a table keeps for later launches, and
 ///   `again(table)`: the next launch reads all that this table has, and may append to it. Tables are numbered from 0.
 /// - `given()`: the device was given the work for which addresses were requested, in the middle of a layer.

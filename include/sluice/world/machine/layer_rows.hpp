@@ -19,30 +19,61 @@ namespace sluice {
 
 /// Collects, layer by layer, the rows of a batch and the addresses of their K and V. It asks the compute lane for each
 /// address, for reading or for writing, so that the lane waits for what the block's content needs. A sequence keeps a
-/// table of addresses per layer; while the layer is resident only new blocks are added to it.
+/// table of addresses per layer; while the layer is resident only new blocks are added to it, and the runner gets
+/// only these.
 class LayerRows {
  public:
+  /// Gives the runner, before the first layer, the blocks that resident layers have got since their last launch, so
+  /// that it can upload all of them at once. The blocks' uses still begin with their layers, which ask the lane for
+  /// them again. The caller holds the schedule's mutex.
+  template <class Lane>
+  void announce(MachineCore& core, Lane& lane, ModelRunner& runner) {
+    find_tables(core);
+    grown_.clear();
+    const std::int64_t block_bytes = core.store.shape().bytes().count();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      KvSequence& sequence = core.sequence(scheduled);
+      if (sequence.lost || scheduled.fresh == 0 || core.blocks_of(scheduled.held) >= scheduled.blocks) continue;
+      sequence.resident.for_each([&](int layer) {
+        const std::int32_t known = sequence.known[static_cast<std::size_t>(layer)];
+        if (known == 0) return; // the whole table is new, and goes with its layer
+        Addresses& kept = addresses_[number(core, scheduled, layer)];
+        const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+        kept.make_room(table.size());
+        for (std::size_t at = table.find(known); at < table.runs().size(); ++at) {
+          BlockRun run = table.runs()[at];
+          if (!run.on_device()) return; // the layer makes room for it
+          if (run.first < known) run = run.split(known);
+          kept.write(run, lane.address({DevicePlace::Kind::kv_block, run.device, run.count}), block_bytes);
+        }
+        kept.announced = static_cast<std::int32_t>(scheduled.blocks);
+        grown_.push_back(
+            {layer, static_cast<std::int32_t>(index(scheduled.slot)), known, kept.announced, kept.blocks.data()});
+      });
+    }
+    if (!grown_.empty()) runner.announce(grown_);
+  }
+
   /// The caller holds the schedule's mutex: entries of other layers change meanwhile, in the same vectors.
   template <ComputeLane Lane>
   void collect(MachineCore& core, int layer, Lane& lane) {
-    addresses_.resize(std::max(addresses_.size(), core.sequences.slots() * static_cast<std::size_t>(core.layers)));
+    find_tables(core);
     rows_.clear();
     const std::int64_t block_bytes = core.store.shape().bytes().count();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
       if (sequence.lost || !scheduled.uses(layer)) continue;
       BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
-      const std::size_t number =
-          index(scheduled.slot) * static_cast<std::size_t>(core.layers) + static_cast<std::size_t>(layer);
-      std::vector<std::byte*>& addresses = addresses_[number];
+      const std::size_t number_of_table = number(core, scheduled, layer);
       std::int32_t& known = sequence.known[static_cast<std::size_t>(layer)];
       const bool resident = sequence.resident.contains(layer);
+      Addresses& addresses = resident ? addresses_[number_of_table] : passing_[index(scheduled.slot)];
       const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
       const std::int64_t block = resident ? known : 0;
-      if (block > 0) lane.again(number); // nobody else has written these blocks since
+      const std::int32_t announced = block > 0 ? addresses.announced : 0;
+      if (block > 0) lane.again(number_of_table); // nobody else has written these blocks since
       if (block < scheduled.blocks) {
-        if (const auto size = static_cast<std::size_t>(table.size()); addresses.size() < size)
-          addresses.resize(std::bit_ceil(size));
+        addresses.make_room(table.size());
         table.cut(appended);
         table.cut(core.blocks_of(scheduled.rebuilt));
       }
@@ -52,21 +83,25 @@ class LayerRows {
         if (is_made) made = run.end();
         const DevicePlace place{DevicePlace::Kind::kv_block, run.device, run.count};
         // A runner takes one table of blocks, and writes to none that it only reads.
-        std::byte* address = is_made || run.first >= appended ? lane.writes(place, number)
-                                                              : const_cast<std::byte*>(lane.reads(place, number));
-        for (std::int32_t i = run.first; i < run.end(); ++i, address += block_bytes)
-          addresses[static_cast<std::size_t>(i)] = address;
+        addresses.write(run,
+                        is_made || run.first >= appended ? lane.writes(place, number_of_table)
+                                                         : const_cast<std::byte*>(lane.reads(place, number_of_table)),
+                        block_bytes);
       });
-      known = resident ? static_cast<std::int32_t>(scheduled.blocks) : 0;
+      known = addresses.announced = resident ? static_cast<std::int32_t>(scheduled.blocks) : 0;
+      const auto add = [&](int first_row, int rows, int position, int stored_from) {
+        rows_.push_back({first_row, rows, position, addresses.blocks.data(), stored_from,
+                         resident ? static_cast<std::int32_t>(index(scheduled.slot)) : -1, announced});
+      };
       if (scheduled.fresh > 0)
-        rows_.push_back({scheduled.first_row, static_cast<int>(scheduled.fresh), static_cast<int>(scheduled.held),
-                         addresses.data(), static_cast<int>(scheduled.held)});
+        add(scheduled.first_row, static_cast<int>(scheduled.fresh), static_cast<int>(scheduled.held),
+            static_cast<int>(scheduled.held));
       if (!scheduled.rebuilds(layer)) continue;
       // The decoder stores what is missing; the other rows only pass, for the sake of later layers.
       const int stored = static_cast<int>(std::min(scheduled.rebuilt, made * core.block_tokens));
       const int all = static_cast<int>(scheduled.rebuilt);
-      if (stored > 0) rows_.push_back({scheduled.rebuilt_row, stored, 0, addresses.data(), 0});
-      if (stored < all) rows_.push_back({scheduled.rebuilt_row + stored, all - stored, stored, addresses.data(), all});
+      if (stored > 0) add(scheduled.rebuilt_row, stored, 0, 0);
+      if (stored < all) add(scheduled.rebuilt_row + stored, all - stored, stored, all);
     }
   }
   [[nodiscard]] std::span<const SequenceRows> rows() const { return rows_; }
@@ -118,6 +153,28 @@ class LayerRows {
   [[nodiscard]] std::span<const HiddenRows> hidden() const { return hidden_; }
 
  private:
+  /// A table's addresses, and how many of them the runner has.
+  struct Addresses {
+    std::vector<std::byte*> blocks;
+    std::int32_t announced = 0; ///< valid while the sequence's `known` blocks are those of the last launch
+
+    void make_room(std::int64_t size) {
+      if (static_cast<std::int64_t>(blocks.size()) < size) blocks.resize(std::bit_ceil(static_cast<std::size_t>(size)));
+    }
+    void write(const BlockRun& run, std::byte* first, std::int64_t block_bytes) {
+      for (std::int32_t i = run.first; i < run.end(); ++i, first += block_bytes)
+        blocks[static_cast<std::size_t>(i)] = first;
+    }
+  };
+
+  void find_tables(const MachineCore& core) {
+    const std::size_t slots = std::max(passing_.size(), core.sequences.slots());
+    passing_.resize(slots);
+    addresses_.resize(slots * static_cast<std::size_t>(core.layers));
+  }
+  [[nodiscard]] static std::size_t number(const MachineCore& core, const ScheduledRequest& scheduled, int layer) {
+    return index(scheduled.slot) * static_cast<std::size_t>(core.layers) + static_cast<std::size_t>(layer);
+  }
   /// Adds the hidden states of tokens `from` .. `to` - 1; token 0 would have row `row`.
   template <ComputeLane Lane>
   void keep(const MachineCore& core, KvSequence& sequence, int layer, std::int64_t from, std::int64_t to, int row,
@@ -134,7 +191,9 @@ class LayerRows {
     }
   }
 
-  std::vector<std::vector<std::byte*>> addresses_; ///< by slot and layer: its blocks
+  std::vector<Addresses> addresses_; ///< of resident layers, by slot and layer
+  std::vector<Addresses> passing_;   ///< of the other sequences of the layer being launched, by slot
+  std::vector<GrownTable> grown_;
   std::vector<SequenceRows> rows_;
   std::vector<HiddenRows> hidden_;
   std::vector<BlockRef> read_; ///< blocks of hidden states that the runner is reading

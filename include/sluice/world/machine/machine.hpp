@@ -203,6 +203,10 @@ class Machine final : public TokenWorld {
   }
   IterationCost wait(const Iteration& /*iteration*/) override {
     runner_->begin(core_.batch.tokens(), core_.batch.positions());
+    if constexpr (!Device::computes_at_once) {
+      const Lock lock{core_.schedule.mutex};
+      rows_.announce(core_, device_.lane(), *runner_);
+    }
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
     for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
     choose_tokens();

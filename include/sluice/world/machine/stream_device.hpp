@@ -56,6 +56,10 @@ class StreamDevice {
     [[nodiscard]] std::byte* writes(const DevicePlace& place, std::size_t table) {
       return stream().writes(device_->parts_->arena.range(place), content(place), static_cast<std::int32_t>(table));
     }
+    /// The address that `reads` and `writes` will give: for tables that are uploaded before their layers' turns.
+    [[nodiscard]] std::byte* address(const DevicePlace& place) {
+      return stream().address(device_->parts_->arena.range(place), content(place));
+    }
     void again(std::size_t table) { stream().again(static_cast<std::int32_t>(table)); }
     void given() { (void)stream().given(); }
     void begins(int layer) {

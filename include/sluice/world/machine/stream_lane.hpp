@@ -216,6 +216,11 @@ class StreamLane {
     touched_.push_back({range, content, true, table});
     return address(range, content);
   }
+  /// The same address, for a table. No work may use it before it was asked for by `reads` or `writes`.
+  [[nodiscard]] std::byte* address(const BlockRange& range, Content content) const {
+    std::byte* const arena = content == Content::host ? memory_->host_arena() : memory_->device_arena();
+    return arena + static_cast<std::int64_t>(range.first) * block_bytes_;
+  }
   /// Takes the ticket behind the work.
   Ticket launched() {
     const Ticket ticket = given();
@@ -250,10 +255,6 @@ class StreamLane {
   };
 
   [[nodiscard]] BlockUses& uses_of(Content content) { return content == Content::host ? *host_ : *device_; }
-  [[nodiscard]] std::byte* address(const BlockRange& range, Content content) const {
-    std::byte* const arena = content == Content::host ? memory_->host_arena() : memory_->device_arena();
-    return arena + static_cast<std::int64_t>(range.first) * block_bytes_;
-  }
   void wait_for_writers(const BlockUses& uses, const BlockUses::Uses& of, bool writes, Content content) {
     const Ticket appended = uses.appended(of);
     const Ticket writer = of.writer();
