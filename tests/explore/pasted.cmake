@@ -1,5 +1,5 @@
 # Compiles the output of `sluice-explore --list`: when pasted, each line is the engine at that place of the product.
-# cmake -DPROGRAM=… -DPRODUCT=small|full -DSOURCE=… -DCOMPILER=… -DWORK=… -P pasted.cmake
+# cmake -DPROGRAM=… -DPRODUCT=small|full|tiers -DSOURCE=… -DCOMPILER=… -DWORK=… -P pasted.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --list OUTPUT_VARIABLE listed RESULT_VARIABLE status)
 if(NOT status EQUAL 0)

@@ -29,7 +29,7 @@ struct Candidate {
 };
 
 struct Space {
-  std::string product; ///< "small" or "full"
+  std::string product; ///< "small", "full" or "tiers"
   std::vector<RoleChoices> roles;
   std::vector<Combination> combinations;
   std::vector<Candidate> engines; ///< by number
