@@ -31,7 +31,7 @@ def presets(compare):
 
 def paper_of(name):
     plain = name.removeprefix("bench_").replace("_", "-").split()[0]
-    return next(paper for paper in papers if plain == paper or plain.startswith(paper + "-"))
+    return next((paper for paper in papers if plain == paper or plain.startswith(paper + "-")), None)
 
 
 def printed(command):
@@ -73,6 +73,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
     titles = presets(given.bin / "sluice-compare")
+    titles = {name: title for name, title in titles.items() if paper_of(name)}  # the others repeat no paper
     for name in variants:
         titles[name] = titles[name.split()[0]]
     known = [*titles, *(f"bench_{paper.replace('-', '_')}_paper" for paper in ("orbitflow", "select-n", "ellm"))]
