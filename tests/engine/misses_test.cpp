@@ -39,7 +39,7 @@ struct Causes {
 };
 
 /// What a run's requests looked up and found, in the order of its events.
-struct Notes final : EventListener {
+struct MissNotes final : EventListener {
   std::map<RequestId, std::vector<BlockKey>> keys;
   std::map<RequestId, MissCauses> misses;
   std::map<RequestId, Tokens> found;
@@ -79,14 +79,14 @@ struct Notes final : EventListener {
 
 /// An engine whose driver notes what it submits.
 template <class E>
-struct Noted : E {
-  Noted(E&& engine, Notes& of) : E(std::move(engine)), notes(of) {}
+struct MissNoted : E {
+  MissNoted(E&& engine, MissNotes& of) : E(std::move(engine)), notes(of) {}
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> keys) {
     Expected<RequestId> id = E::submit(spec, keys);
     if (id) notes.submitted(*id, spec, keys);
     return id;
   }
-  Notes& notes;
+  MissNotes& notes;
 };
 
 template <class E>
@@ -150,12 +150,12 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
       const auto host = static_cast<std::int64_t>(random.below(200));
       const double rate = 1e6 * std::pow(10, random.below(4));
       const std::vector<Tier> lower = lower_tiers(random);
-      Notes notes;
+      MissNotes notes;
       using E = With<System, SmallCost, BasicSimulated<SmallCost>, AnyObserver<false>>;
       typename E::Config config = config_of<E>(device, host, with_rate(rate), lower);
       config.observers = std::tuple{AnyObserver<false>{&notes}};
       config.explains_misses = true;
-      Noted<E> engine(engine_of<E>(std::move(config)), notes);
+      MissNoted<E> engine(engine_of<E>(std::move(config)), notes);
       SessionGenerator sessions{*parse_sessions(text), seed};
       REQUIRE(simulate(engine, sessions));
       Tokens prompts{0}, all{0};
@@ -198,11 +198,11 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
 }
 
 TEST_CASE("requests one after another on ample memory find all that is possible") {
-  Notes notes;
+  MissNotes notes;
   using E = With<VllmPrefixCaching, SmallCost, BasicSimulated<SmallCost>, AnyObserver<false>>;
   typename E::Config config = config_of<E>(1000, 0);
   config.observers = std::tuple{AnyObserver<false>{&notes}};
-  Noted<E> engine(engine_of<E>(std::move(config)), notes);
+  MissNoted<E> engine(engine_of<E>(std::move(config)), notes);
   for (const KeyedRequest& one : again_after_others(480)) {
     engine.idle_until(one.spec.arrival);
     REQUIRE(engine.submit(one.spec, one.keys));
