@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,6 +43,9 @@ struct DiskModel {
     std::vector<std::byte> bytes;
     bool synced = false;
     std::int64_t used = 0;
+    std::int64_t hole = 0; ///< bytes that a damaged size claims beyond `bytes`
+    bool stuck = false;    ///< it cannot be removed
+    std::int64_t size() const { return static_cast<std::int64_t>(bytes.size()) + hole; }
   };
   using Names = std::map<std::string, std::shared_ptr<File>>;
 
@@ -73,18 +78,19 @@ struct DiskModel {
   static constexpr unsigned choices = 8;
 };
 
-/// Its files; every system call is a step.
+/// Its files, for any number of threads; every system call is a step.
 class ModelFiles final : public FileLayer {
  public:
   explicit ModelFiles(DiskModel& disk) : disk_(&disk) {}
 
   int list(std::vector<Entry>& into) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
-    for (const auto& [name, file] : disk_->names)
-      into.push_back({name, static_cast<std::int64_t>(file->bytes.size()), file->used});
+    for (const auto& [name, file] : disk_->names) into.push_back({name, file->size(), file->used});
     return 0;
   }
   int write(const std::string& name, std::span<const std::span<const std::byte>> parts) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code; // creates it
     auto file = std::make_shared<DiskModel::File>();
     file->used = ++disk_->time;
@@ -103,28 +109,51 @@ class ModelFiles final : public FileLayer {
     return 0;
   }
   int rename(const std::string& from, const std::string& to) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
     disk_->names[to] = disk_->names.at(from);
     disk_->names.erase(from);
     return 0;
   }
   int sync_folder() override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
     disk_->durable = disk_->names;
     return 0;
   }
-  int read(const std::string& name, std::vector<std::byte>& into) override {
+  int read(const std::string& name, std::int64_t bytes, std::int64_t from,
+           std::span<const std::span<std::byte>> parts) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
     const auto found = disk_->names.find(name);
     if (found == disk_->names.end()) return ENOENT;
-    into = found->second->bytes;
+    if (found->second->size() != bytes) return other_length;
+    for (const std::span<std::byte> part : parts)
+      for (std::byte& byte : part) {
+        const auto at = static_cast<std::size_t>(from++);
+        byte = at < found->second->bytes.size() ? found->second->bytes[at] : std::byte{0};
+      }
     return 0;
   }
   int remove(const std::string& name) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
-    return disk_->names.erase(name) > 0 ? 0 : ENOENT;
+    const auto found = disk_->names.find(name);
+    if (found == disk_->names.end()) return ENOENT;
+    if (found->second->stuck) return EPERM;
+    disk_->names.erase(found);
+    return 0;
+  }
+  /// Changes a bit of a file, if it is there.
+  bool rot(const std::string& name) {
+    const std::lock_guard lock{mutex_};
+    const auto found = disk_->names.find(name);
+    if (found == disk_->names.end()) return false;
+    found->second->bytes.back() ^= std::byte{1};
+    return true;
   }
   int touch(const std::string& name) override {
+    const std::lock_guard lock{mutex_};
     if (const int code = step()) return code;
     const auto found = disk_->names.find(name);
     if (found == disk_->names.end()) return ENOENT;
@@ -140,6 +169,54 @@ class ModelFiles final : public FileLayer {
   }
 
   DiskModel* disk_;
+  std::mutex mutex_;
+};
+
+/// A function of FileLayer.
+enum class FileCall : std::uint8_t { list, write, rename, sync_folder, read, remove, touch };
+
+/// Files that call `before` and `after` around each call, outside the lock of the modelled disk.
+class WatchedFiles final : public FileLayer {
+ public:
+  using Hook = std::function<void(FileCall, const std::string& name)>;
+  WatchedFiles(DiskModel& disk, Hook before, Hook after)
+      : files_(disk), before_(std::move(before)), after_(std::move(after)) {}
+
+  int list(std::vector<Entry>& into) override {
+    return watch(FileCall::list, {}, [&] { return files_.list(into); });
+  }
+  int write(const std::string& name, std::span<const std::span<const std::byte>> parts) override {
+    return watch(FileCall::write, name, [&] { return files_.write(name, parts); });
+  }
+  int rename(const std::string& from, const std::string& to) override {
+    return watch(FileCall::rename, to, [&] { return files_.rename(from, to); });
+  }
+  int sync_folder() override {
+    return watch(FileCall::sync_folder, {}, [&] { return files_.sync_folder(); });
+  }
+  int read(const std::string& name, std::int64_t bytes, std::int64_t from,
+           std::span<const std::span<std::byte>> parts) override {
+    return watch(FileCall::read, name, [&] { return files_.read(name, bytes, from, parts); });
+  }
+  int remove(const std::string& name) override {
+    return watch(FileCall::remove, name, [&] { return files_.remove(name); });
+  }
+  int touch(const std::string& name) override {
+    return watch(FileCall::touch, name, [&] { return files_.touch(name); });
+  }
+  bool rot(const std::string& name) { return files_.rot(name); }
+
+ private:
+  template <class Call>
+  int watch(FileCall which, const std::string& name, const Call& call) {
+    if (before_) before_(which, name);
+    const int code = call();
+    if (after_) after_(which, name);
+    return code;
+  }
+
+  ModelFiles files_;
+  Hook before_, after_;
 };
 
 /// The payload of the record with this number: its length and bytes follow from the number.

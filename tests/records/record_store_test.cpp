@@ -7,11 +7,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,13 +30,24 @@ struct Opened {
   std::unique_ptr<RecordStore> store;
   std::shared_ptr<std::vector<std::string>> lines;
 };
-Opened open(DiskModel& disk, std::int64_t capacity = plenty, std::uint64_t digest = 7) {
+Opened open(std::unique_ptr<FileLayer> files, std::int64_t capacity = plenty, std::uint64_t digest = 7) {
   auto lines = std::make_shared<std::vector<std::string>>();
   RecordStore::Config config{capacity, digest, crc32c_by_bit,
                              [lines](const std::string& line) { lines->push_back(line); }};
-  auto store = RecordStore::open(std::make_unique<ModelFiles>(disk), std::move(config));
+  auto store = RecordStore::open(std::move(files), std::move(config));
   REQUIRE(store);
   return {*std::move(store), lines};
+}
+Opened open(DiskModel& disk, std::int64_t capacity = plenty, std::uint64_t digest = 7) {
+  return open(std::make_unique<ModelFiles>(disk), capacity, digest);
+}
+Opened open(DiskModel& disk, WatchedFiles::Hook before, WatchedFiles::Hook after, std::int64_t capacity = plenty) {
+  return open(std::make_unique<WatchedFiles>(disk, std::move(before), std::move(after)), capacity);
+}
+std::size_t put_one(RecordStore& store, std::uint64_t number) { return put(store, std::span(&number, 1)); }
+/// A record's file.
+DiskModel::File& file_of(DiskModel& disk, std::uint64_t number) {
+  return *disk.names.at(record_name({7, key_of(number)}));
 }
 /// The only file of a disk.
 std::vector<std::byte>& only_file(DiskModel& disk) {
@@ -176,7 +193,6 @@ TEST_CASE("each step fails once: never a wrong record, at most one line more, an
       DiskModel disk;
       disk.fail_at = fail;
       disk.code = code;
-      std::vector<std::uint64_t> kept;
       std::size_t lines = 0;
       {
         const Opened opened = open(disk, 400);
@@ -289,8 +305,269 @@ TEST_CASE("other models' records make room, a smaller capacity is kept, and othe
   CHECK(small.store->totals().bytes <= 250);
   CHECK(disk.names.contains("notes.txt"));
   CHECK(disk.names.contains("0000000000000001-00.kv"));
-  const std::uint64_t large[] = {5};
-  const Opened none = open(disk, 50, 1);
-  CHECK(put(*none.store, large) == 0); // larger than the capacity: no line, and no loop
+  DiskModel empty;
+  const Opened none = open(empty, 50);
+  CHECK(put_one(*none.store, 5) == 0); // larger than the capacity: no line, and no loop
   CHECK(none.lines->empty());
+}
+
+TEST_CASE("a group whose folder could not be synced is acknowledged only after a sync, also if it is written again") {
+  const std::vector<std::vector<std::uint64_t>> groups{{1, 2}, {3}, {4, 5}};
+  int retried = 0;
+  for (int fail = 1;; ++fail) {
+    INFO("step " << fail);
+    DiskModel disk;
+    disk.fail_at = fail;
+    disk.code = EIO;
+    std::vector<std::uint64_t> kept;
+    {
+      const Opened opened = open(disk);
+      for (const std::vector<std::uint64_t>& group : groups) {
+        std::size_t done = put(*opened.store, group);
+        if (done < group.size()) {
+          ++retried;
+          done = put(*opened.store, group);
+        }
+        CHECK(done == group.size());
+        kept.insert(kept.end(), group.begin(), group.begin() + static_cast<std::ptrdiff_t>(done));
+        DiskModel left = disk.after_cut(0);
+        left.fail_at = -1;
+        const Opened again = open(left);
+        for (const std::uint64_t number : kept) CHECK(get(*again.store, number) == Got::right);
+      }
+    }
+    if (disk.steps <= fail) break;
+  }
+  CHECK(retried > 10);
+}
+
+TEST_CASE("a sync that keeps failing acknowledges nothing, and the records are found meanwhile") {
+  DiskModel disk;
+  disk.code = EIO;
+  const Opened opened = open(disk,
+                             [&disk](FileCall call, const std::string& /*name*/) {
+                               if (call == FileCall::sync_folder) disk.fail_at = disk.steps;
+                             },
+                             {});
+  for (int time = 1; time <= 3; ++time) {
+    CHECK(put_one(*opened.store, 1) == 0);
+    CHECK(get(*opened.store, 1) == Got::right);
+    CHECK(opened.lines->size() == static_cast<std::size_t>(time));
+  }
+}
+
+TEST_CASE("an error that may pass is a miss and a line, and the record stays") {
+  for (const int code : {EMFILE, ENFILE, ENOMEM, EACCES}) {
+    for (const int read : {0, 1}) { // the record's head, and the rest
+      INFO("errno " << code << ", read " << read);
+      DiskModel disk;
+      disk.code = code;
+      const Opened opened = open(disk);
+      REQUIRE(put_one(*opened.store, 1) == 1);
+      disk.fail_at = disk.steps + read;
+      CHECK(get(*opened.store, 1) == Got::miss);
+      CHECK(opened.lines->size() == 1);
+      CHECK(opened.store->has(key_of(1)));
+      CHECK(get(*opened.store, 1) == Got::right);
+      CHECK(opened.lines->size() == 1);
+    }
+  }
+}
+
+TEST_CASE("a record that the disk cannot read is removed, and one whose file is gone is forgotten") {
+  for (const int read : {0, 1}) {
+    INFO("read " << read);
+    DiskModel disk;
+    disk.code = EIO;
+    const Opened opened = open(disk);
+    REQUIRE(put_one(*opened.store, 1) == 1);
+    disk.fail_at = disk.steps + read;
+    CHECK(get(*opened.store, 1) == Got::miss);
+    CHECK(disk.names.empty());
+    REQUIRE(put_one(*opened.store, 2) == 1);
+    disk.names.clear();
+    CHECK(get(*opened.store, 2) == Got::miss);
+    CHECK(opened.lines->size() == 2);
+    CHECK_FALSE(opened.store->has(key_of(2)));
+    CHECK(opened.store->totals().bytes == 0);
+    CHECK(opened.store->totals().records == 0);
+  }
+}
+
+TEST_CASE("a damaged size costs its own record only") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t hole : {std::int64_t{1}, std::int64_t{1} << 40, most - 1'000}) {
+    for (const std::int64_t capacity : {plenty, std::int64_t{1} << 42, most}) {
+      INFO("hole " << hole << ", capacity " << capacity);
+      DiskModel disk;
+      const std::uint64_t numbers[] = {1, 2, 3};
+      REQUIRE(put(*open(disk).store, numbers) == 3);
+      file_of(disk, 3).hole = hole;                       // the newest
+      if (capacity == most) file_of(disk, 2).hole = hole; // two of them: their sum overflows
+      const Opened opened = open(disk, capacity);
+      if (capacity != most) {
+        CHECK(get(*opened.store, 1) == Got::right);
+        CHECK(get(*opened.store, 2) == Got::right);
+      }
+      CHECK(get(*opened.store, 3) == Got::miss);
+      CHECK_FALSE(disk.names.contains(record_name({7, key_of(3)})));
+      CHECK(opened.lines->size() == 1);
+      CHECK(opened.store->totals().bytes >= 0);
+      CHECK(opened.store->totals().bytes <= capacity);
+    }
+  }
+  DiskModel disk; // and in a store that runs
+  const Opened opened = open(disk);
+  REQUIRE(put_one(*opened.store, 1) == 1);
+  file_of(disk, 1).hole = most - 1'000;
+  CHECK(get(*opened.store, 1) == Got::miss);
+  CHECK(opened.lines->size() == 1);
+  CHECK(disk.names.empty());
+}
+
+TEST_CASE("files that cannot be removed are passed over, and only if all are, a record is refused") {
+  DiskModel disk;
+  const std::int64_t capacity = file_bytes_of(1) + file_bytes_of(2) + file_bytes_of(3) + 6; // any three records
+  const std::uint64_t numbers[] = {1, 2, 3};
+  REQUIRE(put(*open(disk, capacity).store, numbers) == 3);
+  for (const std::uint64_t number : {1U, 2U}) file_of(disk, number).stuck = true;
+  const Opened opened = open(disk, capacity);
+  CHECK(put_one(*opened.store, 4) == 1);
+  CHECK(opened.lines->size() == 1); // for both
+  CHECK(opened.store->totals().evicted == 1);
+  for (const std::uint64_t number : {1U, 2U, 4U}) CHECK(get(*opened.store, number) == Got::right);
+  CHECK(get(*opened.store, 3) == Got::miss);
+  file_of(disk, 4).stuck = true;
+  CHECK(put_one(*opened.store, 5) == 0);
+  CHECK(opened.lines->size() == 2);
+  for (const std::uint64_t number : {1U, 2U, 4U}) CHECK(get(*opened.store, number) == Got::right);
+  CHECK(opened.store->totals().bytes == bytes_on(disk));
+  file_of(disk, 1).stuck = false;
+  CHECK(put_one(*opened.store, 5) == 1);
+  CHECK(bytes_on(disk) <= capacity);
+}
+
+TEST_CASE("a wrong record that cannot be removed is no longer found, counts, and is written anew") {
+  DiskModel disk;
+  const Opened opened = open(disk);
+  REQUIRE(put_one(*opened.store, 1) == 1);
+  file_of(disk, 1).bytes.back() ^= std::byte{1};
+  file_of(disk, 1).stuck = true;
+  CHECK(get(*opened.store, 1) == Got::miss);
+  CHECK_FALSE(opened.store->has(key_of(1)));
+  CHECK(opened.store->totals().bytes == bytes_on(disk));
+  CHECK(put_one(*opened.store, 1) == 1);
+  CHECK(get(*opened.store, 1) == Got::right);
+  CHECK(opened.store->totals().bytes == bytes_on(disk));
+  CHECK(opened.store->totals().records == 1);
+  CHECK(opened.lines->size() == 1);
+}
+
+TEST_CASE("a reader that was interrupted removes no record that was written meanwhile") {
+  DiskModel disk;
+  REQUIRE(put_one(*open(disk).store, 1) == 1);
+  file_of(disk, 1).bytes.back() ^= std::byte{1};
+  RecordStore* store = nullptr;
+  int reads = 0;
+  const Opened opened = open(disk, {}, [&](FileCall call, const std::string& /*name*/) {
+    if (call != FileCall::read || ++reads != 2) return;
+    const Got other = get(*store, 1); // another reader
+    CHECK(other == Got::miss);
+    CHECK(put_one(*store, 1) == 1);
+  });
+  store = opened.store.get();
+  CHECK(get(*store, 1) == Got::miss); // what this reader had read was wrong
+  CHECK(get(*store, 1) == Got::right);
+  CHECK(opened.lines->size() == 1);
+}
+
+TEST_CASE("a record that is evicted is a miss without a line, and counts until its file is gone") {
+  DiskModel disk;
+  const std::int64_t capacity = file_bytes_of(1) + file_bytes_of(2);
+  RecordStore* store = nullptr;
+  int removals = 0;
+  const auto check = [&](FileCall call, const std::string& /*name*/) {
+    if (call != FileCall::remove || store == nullptr) return;
+    ++removals;
+    const Got got = get(*store, 1);
+    CHECK(got == Got::miss);
+    CHECK(store->totals().bytes >= bytes_on(disk));
+  };
+  const std::uint64_t numbers[] = {1, 2};
+  const Opened opened = open(disk, check, check, capacity);
+  REQUIRE(put(*opened.store, numbers) == 2);
+  store = opened.store.get();
+  CHECK(put_one(*store, 3) == 1);
+  CHECK(removals >= 2); // before and after
+  CHECK(opened.lines->empty());
+  CHECK(store->totals().faults == 0);
+}
+
+TEST_CASE("a record is read into the caller's memory, and a vector that is used again stays") {
+  DiskModel disk;
+  const Opened opened = open(disk);
+  const std::uint64_t numbers[] = {5, 12}; // of one length
+  REQUIRE(put(*opened.store, numbers) == 2);
+  std::vector<std::byte> into(payload_of(5).size(), std::byte{0xEE});
+  const std::byte* const at = into.data();
+  const std::size_t capacity = into.capacity();
+  for (const std::uint64_t number : numbers) {
+    REQUIRE(opened.store->get(key_of(number), into));
+    CHECK(into == payload_of(number));
+    CHECK(into.data() == at);
+    CHECK(into.capacity() == capacity); // no room for a head or a tail was needed
+  }
+}
+
+TEST_CASE("readers, a writer, and a disk that rots, in threads: no wrong record, and no file is removed under one") {
+  DiskModel disk;
+  constexpr std::int64_t capacity = 1'000;
+  constexpr std::uint64_t keys = 16;
+  std::atomic<int> removing = 0, overlaps = 0, wrong = 0, missing = 0, rotten = 0;
+  WatchedFiles* files = nullptr;
+  auto watched = std::make_unique<WatchedFiles>(
+      disk,
+      [&](FileCall call, const std::string& /*name*/) {
+        if (call == FileCall::remove) {
+          ++removing;
+          for (int i = 0; i < 3; ++i) std::this_thread::yield(); // so that others get between
+        }
+        if (call == FileCall::rename && removing > 0) ++overlaps;
+      },
+      [&](FileCall call, const std::string& /*name*/) {
+        if (call == FileCall::remove) --removing;
+        if (call == FileCall::read) std::this_thread::yield();
+      });
+  files = watched.get();
+  RecordStore::Config config{capacity, 7, crc32c_by_bit, [&](const std::string& line) {
+                               if (line.find(std::strerror(ENOENT)) != std::string::npos) ++missing;
+                             }};
+  auto store = RecordStore::open(std::move(watched), std::move(config));
+  REQUIRE(store);
+  std::vector<std::thread> readers;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed)
+    readers.emplace_back([&, seed] {
+      Random random(seed);
+      for (int step = 0; step < 3'000; ++step)
+        if (get(**store, random.below(keys)) == Got::wrong) ++wrong;
+    });
+  std::thread writer([&] {
+    Random random(3);
+    for (int step = 0; step < 1'500; ++step) {
+      const std::uint64_t group[] = {random.below(keys), random.below(keys)};
+      (void)put(**store, group);
+      if (step % 5 == 0 && files->rot(record_name({7, key_of(random.below(keys))}))) ++rotten;
+    }
+  });
+  for (std::thread& reader : readers) reader.join();
+  writer.join();
+  CHECK(wrong == 0);
+  CHECK(overlaps == 0);
+  CHECK(missing == 0);
+  CHECK((*store)->totals().faults <= rotten);
+  for (std::uint64_t number = 0; number < keys; ++number) (void)get(**store, number); // the last rotten ones
+  for (std::uint64_t number = 0; number < keys; ++number)
+    CHECK((get(**store, number) == Got::right) == (*store)->has(key_of(number)));
+  CHECK((*store)->totals().bytes == bytes_on(disk));
+  CHECK(missing == 0);
 }

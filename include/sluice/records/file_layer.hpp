@@ -20,6 +20,9 @@ class FileLayer {
     std::int64_t used_ns = 0; ///< when it was last written or touched
   };
 
+  /// Not an errno: the file does not have the length that was asked for.
+  static constexpr int other_length = -1;
+
   FileLayer() = default;
   FileLayer(const FileLayer&) = delete;
   FileLayer& operator=(const FileLayer&) = delete;
@@ -34,10 +37,12 @@ class FileLayer {
   [[nodiscard]] virtual int rename(const std::string& from, const std::string& to) = 0;
   /// Waits until the disk has the folder's names.
   [[nodiscard]] virtual int sync_folder() = 0;
-  /// Reads a whole file.
-  [[nodiscard]] virtual int read(const std::string& name, std::vector<std::byte>& into) = 0;
+  /// Reads a file of `bytes` bytes, from byte `from` on, into `parts` in their order. If the file has another length,
+  /// returns `other_length`: a reader allocates by what it expects, not by what a damaged disk claims.
+  [[nodiscard]] virtual int read(const std::string& name, std::int64_t bytes, std::int64_t from,
+                                 std::span<const std::span<std::byte>> parts) = 0;
   [[nodiscard]] virtual int remove(const std::string& name) = 0;
-  /// Notes that the file is used now.
+  /// Notes that the file is used now: after every file that was written or touched before.
   [[nodiscard]] virtual int touch(const std::string& name) = 0;
 };
 

@@ -9,13 +9,17 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,13 +61,24 @@ class PosixFiles final : public FileLayer {
       return Error{ErrorCode::bad_input, folder, std::string{what} + ": " + std::strerror(code),
                    "a folder on a local disk that this process may write"};
     };
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return failed("the folder cannot be made", errno);
+    const bool made = ::mkdir(folder.c_str(), 0700) == 0;
+    if (!made && errno != EEXIST) return failed("the folder cannot be made", errno);
     FileHandle opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (opened.get() < 0) return failed("the folder cannot be opened", errno);
+    if (made) { // otherwise a crash could lose the folder with all that was synced in it
+      const FileHandle parent{::openat(opened.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+      if (parent.get() < 0 || ::fsync(parent.get()) != 0) {
+        const int code = errno;
+        ::rmdir(folder.c_str()); // so that the next call makes and syncs it again
+        return failed("the folder's name cannot be synced", code);
+      }
+    }
     FileHandle lock{::openat(opened.get(), lock_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
     if (lock.get() < 0) return failed("it cannot be written", errno);
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return failed("it cannot be locked", errno);
       return Error{ErrorCode::bad_input, folder, "another process uses it", "a folder for each process"};
+    }
     return std::unique_ptr<FileLayer>{new PosixFiles(std::move(opened), std::move(lock))};
   }
 
@@ -85,8 +100,11 @@ class PosixFiles final : public FileLayer {
       if (one == nullptr) return errno;
       struct ::stat facts {};
       if (::fstatat(folder_.get(), one->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) continue;
-      into.push_back({one->d_name, facts.st_size,
-                      std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + std::int64_t{facts.st_mtim.tv_nsec}});
+      // Bounded, so that a damaged time does not overflow: 7e9 s is the year 2191.
+      const std::int64_t seconds = std::clamp<std::int64_t>(facts.st_mtim.tv_sec, 0, 7'000'000'000);
+      into.push_back({one->d_name, facts.st_size, seconds * 1'000'000'000 + std::int64_t{facts.st_mtim.tv_nsec}});
+      const std::lock_guard lock{time_mutex_};
+      last_used_ns_ = std::max(last_used_ns_, into.back().used_ns);
     }
   }
   [[nodiscard]] int write(const std::string& name, std::span<const std::span<const std::byte>> parts) override {
@@ -99,6 +117,8 @@ class PosixFiles final : public FileLayer {
         if (written < 0) return errno;
         part = part.subspan(static_cast<std::size_t>(written));
       }
+    const std::array<::timespec, 2> times = next_times();
+    if (::futimens(file.get(), times.data()) != 0) return errno;
     if (::fsync(file.get()) != 0) return errno;
     return file.close();
   }
@@ -106,32 +126,48 @@ class PosixFiles final : public FileLayer {
     return ::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) == 0 ? 0 : errno;
   }
   [[nodiscard]] int sync_folder() override { return ::fsync(folder_.get()) == 0 ? 0 : errno; }
-  [[nodiscard]] int read(const std::string& name, std::vector<std::byte>& into) override {
+  [[nodiscard]] int read(const std::string& name, std::int64_t bytes, std::int64_t from,
+                         std::span<const std::span<std::byte>> parts) override {
     const FileHandle file{::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
     if (file.get() < 0) return errno;
     struct ::stat facts {};
     if (::fstat(file.get(), &facts) != 0) return errno;
-    into.resize(static_cast<std::size_t>(facts.st_size));
-    for (std::size_t at = 0; at < into.size();) {
-      const ::ssize_t got = ::read(file.get(), into.data() + at, into.size() - at);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return errno;
-      if (got == 0) into.resize(at); // shortened meanwhile
-      at += static_cast<std::size_t>(got);
-    }
+    if (facts.st_size != bytes) return other_length;
+    for (std::span<std::byte> part : parts)
+      while (!part.empty()) {
+        const ::ssize_t got = ::pread(file.get(), part.data(), part.size(), from);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return errno;
+        if (got == 0) return other_length; // shortened meanwhile
+        part = part.subspan(static_cast<std::size_t>(got));
+        from += got;
+      }
     return 0;
   }
   [[nodiscard]] int remove(const std::string& name) override {
     return ::unlinkat(folder_.get(), name.c_str(), 0) == 0 ? 0 : errno;
   }
   [[nodiscard]] int touch(const std::string& name) override {
-    return ::utimensat(folder_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    const std::array<::timespec, 2> times = next_times();
+    return ::utimensat(folder_.get(), name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
   }
 
  private:
   PosixFiles(FileHandle folder, FileHandle lock) : folder_(std::move(folder)), lock_(std::move(lock)) {}
 
+  /// Now, but later than every time before: the system's time of a file advances only every few milliseconds.
+  [[nodiscard]] std::array<::timespec, 2> next_times() {
+    ::timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const std::lock_guard lock{time_mutex_};
+    last_used_ns_ = std::max(last_used_ns_ + 1, std::int64_t{now.tv_sec} * 1'000'000'000 + std::int64_t{now.tv_nsec});
+    const ::timespec used{last_used_ns_ / 1'000'000'000, last_used_ns_ % 1'000'000'000};
+    return {used, used};
+  }
+
   FileHandle folder_, lock_;
+  std::mutex time_mutex_;
+  std::int64_t last_used_ns_ = 0; ///< the latest time of any file, guarded by `time_mutex_`
 };
 
 } // namespace sluice

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -23,6 +23,7 @@ struct RecordKey {
 struct RecordIdentity {
   std::uint64_t digest = 0;
   RecordKey key;
+  friend constexpr bool operator==(const RecordIdentity&, const RecordIdentity&) = default;
 };
 
 /// CRC-32C (Castagnoli; RFC 3720, section 12.1) of bytes that follow others: `before` is the value so far, 0 at first.
@@ -66,23 +67,48 @@ void put_number(std::span<std::byte> at, Number number) {
   return tail;
 }
 
-/// Returns why a file is not the record that a reader wants; empty if it is. Then `payload` is its payload.
-[[nodiscard]] inline std::string_view record_fault(std::span<const std::byte> file, const RecordIdentity& wanted,
-                                                   Crc32c crc, std::span<const std::byte>& payload) {
-  if (file.size() < record_head_bytes + record_tail_bytes) return "the file is shorter than a record";
+inline constexpr std::int64_t least_record_bytes{record_head_bytes + record_tail_bytes};
+
+/// Returns why a file of `file_bytes` does not begin as the record that a reader wants; empty if it does.
+[[nodiscard]] inline std::string_view record_fault(const std::array<std::byte, record_head_bytes>& head,
+                                                   const RecordIdentity& wanted, std::int64_t file_bytes) {
+  const std::span<const std::byte> from(head);
   for (std::size_t i = 0; i < record_magic.size(); ++i)
-    if (file[i] != static_cast<std::byte>(record_magic[i])) return "the file does not begin as a record";
-  if (detail::get_number(file.subspan(8), 4) != record_version) return "the record has another version";
-  if (detail::get_number(file.subspan(16), 8) != wanted.digest) return "the record is another model's";
-  if (RecordKey{detail::get_number(file.subspan(24), 8), detail::get_number(file.subspan(32), 8)} != wanted.key)
+    if (from[i] != static_cast<std::byte>(record_magic[i])) return "the file does not begin as a record";
+  if (detail::get_number(from.subspan(8), 4) != record_version) return "the record has another version";
+  if (detail::get_number(from.subspan(16), 8) != wanted.digest) return "the record is another model's";
+  if (RecordKey{detail::get_number(from.subspan(24), 8), detail::get_number(from.subspan(32), 8)} != wanted.key)
     return "the record is another block's";
-  const std::span<const std::byte> checked = file.first(file.size() - record_tail_bytes);
-  if (detail::get_number(file.subspan(40), 8) != checked.size() - record_head_bytes)
+  if (detail::get_number(from.subspan(40), 8) != static_cast<std::uint64_t>(file_bytes - least_record_bytes))
     return "the file's length is not the record's";
-  if (detail::get_number(file.last(record_tail_bytes), record_tail_bytes) != crc(0, checked))
-    return "the checksum is wrong";
-  payload = checked.subspan(record_head_bytes);
   return {};
+}
+
+/// A record's file: DIGEST-KEY.kv, in hexadecimal.
+[[nodiscard]] inline std::string record_name(const RecordIdentity& identity) {
+  std::string name;
+  const auto add = [&name](std::uint64_t number) {
+    for (int shift = 60; shift >= 0; shift -= 4) name += "0123456789abcdef"[(number >> shift) & 15U];
+  };
+  add(identity.digest);
+  name += '-';
+  add(identity.key.high);
+  add(identity.key.low);
+  return name + ".kv";
+}
+/// The reverse. False: it is no record's name.
+[[nodiscard]] inline bool parse_record_name(std::string_view name, RecordIdentity& identity) {
+  std::array<std::uint64_t, 3> numbers{};
+  std::size_t at = 0;
+  for (std::size_t digit = 0; digit < 48; ++digit, ++at) {
+    if (digit == 16 && (at >= name.size() || name[at++] != '-')) return false;
+    if (at >= name.size()) return false;
+    const std::size_t value = std::string_view{"0123456789abcdef"}.find(name[at]);
+    if (value == std::string_view::npos) return false;
+    numbers[digit / 16] = (numbers[digit / 16] << 4) | value;
+  }
+  identity = {numbers[0], {numbers[1], numbers[2]}};
+  return name.substr(at) == ".kv";
 }
 
 } // namespace sluice

@@ -20,7 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,9 +30,10 @@ namespace sluice {
 /// then it is acknowledged. So a file with a record's name is whole after any kill; what a disk did to it later, the
 /// record's checksum finds.
 ///
-/// - Whatever is wrong with a record, `get` misses: it says so in one line, and removes the file.
+/// - If a record's bytes are wrong or the disk cannot read them (EIO), `get` misses, logs a line, and removes the file.
+///   After an error that may pass (EMFILE, ENOMEM), it misses, logs a line, and keeps the file.
 /// - Before a record is written, the least recently used ones are removed until it has room. Records of other models
-///   in the folder take room too, and are removed like others.
+///   in the folder take room too, and are removed like others. A file that cannot be removed is passed over.
 /// - Opening reads names and sizes, not contents. Files with other names are left alone, and do not count.
 ///
 /// `put` is called from one thread at a time, everything else from any.
@@ -56,8 +57,8 @@ class RecordStore {
     std::int64_t evicted = 0, faults = 0; ///< records removed for room; lines in the log
   };
 
-  /// Finds the records of an earlier run, in the order of their last use, and removes what a killed one left
-  /// unfinished. Errors: the folder cannot be listed.
+  /// Finds the records of an earlier run, in the order of their last use. Removes, with a line each, what a killed run
+  /// left unfinished and files whose size no record of this store can have. Errors: the folder cannot be listed.
   [[nodiscard]] static Expected<std::unique_ptr<RecordStore>> open(std::unique_ptr<FileLayer> files, Config config) {
     std::vector<FileLayer::Entry> found;
     if (const int code = files->list(found); code != 0)
@@ -66,73 +67,104 @@ class RecordStore {
       return a.used_ns != b.used_ns ? a.used_ns < b.used_ns : a.name < b.name;
     });
     std::unique_ptr<RecordStore> store{new RecordStore(std::move(files), std::move(config))};
+    bool removable = true; // not one line for each record of a folder that is read-only
     for (const FileLayer::Entry& entry : found) {
+      const auto remove = [&](std::string_view why) {
+        store->fault(why, entry.name, store->files_->remove(entry.name));
+      };
       RecordIdentity identity;
       if (entry.name.ends_with(unfinished) &&
-          parse(std::string_view{entry.name}.substr(0, entry.name.size() - unfinished.size()), identity))
-        store->fault("it was left unfinished", entry.name, store->files_->remove(entry.name));
-      else if (parse(entry.name, identity))
-        store->insert({entry.name, identity.key, entry.bytes, identity.digest == store->config_.digest});
+          parse_record_name(std::string_view{entry.name}.substr(0, entry.name.size() - unfinished.size()), identity))
+        remove("it was left unfinished");
+      else if (!parse_record_name(entry.name, identity))
+        continue;
+      else if (entry.bytes < least_record_bytes)
+        remove("the file is shorter than a record");
+      else if (entry.bytes > store->config_.capacity) // a damaged size must not evict all others
+        remove("the file is larger than the capacity");
+      else {
+        removable = removable && store->make_room(entry.bytes);
+        store->bytes_ += entry.bytes;
+        store->records_.push_back({identity, entry.bytes, 0});
+        store->publish(std::prev(store->records_.end()));
+      }
     }
-    store->make_room(0);
     return store;
   }
 
   [[nodiscard]] bool has(const RecordKey& key) const {
     const std::lock_guard lock{mutex_};
-    return index_.contains(key);
+    const auto found = index_.find(RecordIdentity{config_.digest, key});
+    return found != index_.end() && (*found)->serial != 0;
   }
-  /// Reads a record's payload into `into`. False: it is not there, or it is not what was written.
+  /// Reads a record's payload into `into`, directly: a vector that is used again is not cleared before, and nothing is
+  /// copied. False: the record is not there, or it is not what was written; then `into` has any bytes.
   [[nodiscard]] bool get(const RecordKey& key, std::vector<std::byte>& into) {
-    std::string name;
+    Record record;
     {
       const std::lock_guard lock{mutex_};
-      const auto found = index_.find(key);
-      if (found == index_.end()) return false;
-      records_.splice(records_.end(), records_, found->second);
-      name = found->second->name;
+      const auto found = index_.find(RecordIdentity{config_.digest, key});
+      if (found == index_.end() || (*found)->serial == 0) return false;
+      records_.splice(records_.end(), records_, *found);
+      record = **found;
     }
-    const int code = files_->read(name, into);
-    std::span<const std::byte> payload;
-    std::string_view why = "it cannot be read";
-    if (code == 0) why = record_fault(into, {config_.digest, key}, config_.crc, payload);
+    const std::string name = record_name(record.identity);
+    std::string_view why;
+    const int code = read(record, name, into, why);
     if (code == 0 && why.empty()) {
       (void)files_->touch(name); // only the order after a restart suffers
-      into.erase(into.begin(), into.begin() + static_cast<std::ptrdiff_t>(record_head_bytes));
-      into.resize(payload.size());
       const std::lock_guard lock{mutex_};
       ++totals_.read;
       return true;
     }
-    if (!forget(key)) return false; // evicted while it was read
-    fault(why, name, code);
-    (void)files_->remove(name);
+    if (code != 0 && code != EIO && code != ENOENT) { // this process lacks something, or the file is not at fault
+      fault("it cannot be read now", name, code);
+      return false;
+    }
+    {
+      const std::lock_guard files{files_mutex_};
+      Records::iterator at;
+      {
+        const std::lock_guard lock{mutex_};
+        const auto found = index_.find(record.identity);
+        // If it was evicted meanwhile, a file with this name now is another one.
+        if (found == index_.end() || (*found)->serial != record.serial) return false;
+        at = *found;
+        at->serial = 0;
+      }
+      (void)remove(at, name);
+    }
+    fault(why.empty() ? "it cannot be read" : why, name, code);
     return false;
   }
   /// Writes records that the store does not have. Returns how many of them, from the first on, are acknowledged: a
   /// later `get` finds them, also after a crash, while there is room.
   std::size_t put(std::span<const NewRecord> records) {
-    std::vector<Record> renamed;
+    Records renamed;
     std::size_t done = 0;
     for (; done < records.size(); ++done) {
       const RecordKey& key = records[done].key;
-      if (has(key) || std::any_of(renamed.begin(), renamed.end(), [&](const Record& r) { return r.key == key; }))
+      if (has(key) ||
+          std::any_of(renamed.begin(), renamed.end(), [&](const Record& r) { return r.identity.key == key; }))
         continue;
       if (!write(records[done], renamed)) break;
     }
-    if (renamed.empty()) return done;
+    if (renamed.empty() && !names_unsynced_) return done;
     const int code = files_->sync_folder();
-    // Their names may be lost in a crash. Until then they can be found.
-    if (code != 0) fault("the folder cannot be synced, so a crash may lose new records", renamed.front().name, code);
+    names_unsynced_ = code != 0;
+    if (code != 0) fault("it cannot be synced, so a crash may lose new records", "the folder", code);
     const std::lock_guard lock{mutex_};
     totals_.written += static_cast<std::int64_t>(renamed.size());
-    for (Record& record : renamed) insert(std::move(record));
+    while (!renamed.empty()) {
+      records_.splice(records_.end(), renamed, renamed.begin());
+      publish(std::prev(records_.end()));
+    }
     return code == 0 ? done : 0;
   }
   [[nodiscard]] Totals totals() const {
     const std::lock_guard lock{mutex_};
     Totals now = totals_;
-    now.records = static_cast<std::int64_t>(index_.size());
+    now.records = ours_;
     now.bytes = bytes_;
     return now;
   }
@@ -141,43 +173,25 @@ class RecordStore {
   static constexpr std::string_view unfinished = ".new";
 
   struct Record {
-    std::string name;
-    RecordKey key;
-    std::int64_t bytes = 0;
-    bool ours = false; ///< of this model
-  };
-  struct HashKey {
-    std::size_t operator()(const RecordKey& key) const { return static_cast<std::size_t>(key.low); }
+    RecordIdentity identity;
+    std::int64_t bytes = 0;   ///< of its file
+    std::uint64_t serial = 0; ///< another one for each file, also of one name; 0: no `get` finds it
   };
   using Records = std::list<Record>;
+  // Found by identity, and no larger than an iterator.
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(const RecordIdentity& one) const noexcept { return static_cast<std::size_t>(one.key.low); }
+    std::size_t operator()(const Records::iterator& one) const noexcept { return (*this)(one->identity); }
+  };
+  struct Same {
+    using is_transparent = void;
+    bool operator()(const Records::iterator& a, const Records::iterator& b) const { return a->identity == b->identity; }
+    bool operator()(const RecordIdentity& a, const Records::iterator& b) const { return a == b->identity; }
+    bool operator()(const Records::iterator& a, const RecordIdentity& b) const { return a->identity == b; }
+  };
 
   RecordStore(std::unique_ptr<FileLayer> files, Config config) : files_(std::move(files)), config_(std::move(config)) {}
-
-  /// DIGEST-KEY.kv, in hexadecimal.
-  [[nodiscard]] static std::string name_of(const RecordIdentity& identity) {
-    std::string name;
-    const auto add = [&name](std::uint64_t number) {
-      for (int shift = 60; shift >= 0; shift -= 4) name += "0123456789abcdef"[(number >> shift) & 15U];
-    };
-    add(identity.digest);
-    name += '-';
-    add(identity.key.high);
-    add(identity.key.low);
-    return name + ".kv";
-  }
-  [[nodiscard]] static bool parse(std::string_view name, RecordIdentity& identity) {
-    std::array<std::uint64_t, 3> numbers{};
-    std::size_t at = 0;
-    for (std::size_t digit = 0; digit < 48; ++digit, ++at) {
-      if (digit == 16 && (at >= name.size() || name[at++] != '-')) return false;
-      if (at >= name.size()) return false;
-      const std::size_t value = std::string_view{"0123456789abcdef"}.find(name[at]);
-      if (value == std::string_view::npos) return false;
-      numbers[digit / 16] = (numbers[digit / 16] << 4) | value;
-    }
-    identity = {numbers[0], {numbers[1], numbers[2]}};
-    return name.substr(at) == ".kv";
-  }
 
   void fault(std::string_view what, const std::string& name, int code) {
     std::string line = name + ": " + std::string{what};
@@ -188,54 +202,97 @@ class RecordStore {
     }
     if (config_.log) config_.log(line);
   }
-  void insert(Record record) {
-    bytes_ += record.bytes;
-    records_.push_back(std::move(record));
-    if (records_.back().ours) index_[records_.back().key] = std::prev(records_.end());
+  /// How many records of this model it is: 0 or 1.
+  [[nodiscard]] std::int64_t ours(const Record& record) const {
+    return record.identity.digest == config_.digest ? 1 : 0;
   }
-  bool forget(const RecordKey& key) {
+  /// `get` finds the record from now on.
+  void publish(Records::iterator at) {
+    at->serial = ++serials_;
+    index_.insert(at);
+    ours_ += ours(*at);
+  }
+  void drop(Records::iterator at) {
+    bytes_ -= at->bytes;
+    ours_ -= ours(*at);
+    index_.erase(at);
+    records_.erase(at);
+  }
+  /// Removes the file of a record that no `get` finds any more, and then the record: until then its bytes count, so
+  /// that no file is there uncounted. Needs `files_mutex_`.
+  [[nodiscard]] int remove(Records::iterator at, const std::string& name) {
+    const int code = files_->remove(name);
+    if (code != 0 && code != ENOENT) return code;
     const std::lock_guard lock{mutex_};
-    const auto found = index_.find(key);
-    if (found == index_.end()) return false;
-    bytes_ -= found->second->bytes;
-    records_.erase(found->second);
-    index_.erase(found);
-    return true;
+    drop(at);
+    return 0;
   }
-  /// Removes the least recently used records until `bytes` more have room. False: a file cannot be removed.
+  /// Removes the least recently used records until `bytes` more have room. False: there is none.
   bool make_room(std::int64_t bytes) {
-    for (;;) {
-      std::string name;
+    std::string first;
+    int code = 0;
+    std::size_t stuck = 0, tries = 0;
+    bool fits = false;
+    for (bool begins = true;; begins = false) {
+      const std::lock_guard files{files_mutex_};
+      Records::iterator victim;
+      std::uint64_t serial = 0;
       {
         const std::lock_guard lock{mutex_};
-        if (bytes_ + bytes <= config_.capacity) return true;
-        if (records_.empty()) return false;
-        name = records_.front().name;
+        if (begins) tries = records_.size();
+        fits = bytes_ <= config_.capacity - bytes;
+        if (fits || tries-- == 0 || records_.empty()) break;
+        victim = records_.begin();
+        serial = std::exchange(victim->serial, 0);
       }
-      // Removed before it is forgotten: what is counted may be gone, but nothing is there uncounted.
-      if (const int code = files_->remove(name); code != 0 && code != ENOENT) {
-        fault("it cannot be removed for room", name, code);
-        return false;
-      }
+      const std::string name = record_name(victim->identity);
+      const int failed = remove(victim, name);
       const std::lock_guard lock{mutex_};
-      const auto gone = std::find_if(records_.begin(), records_.end(), [&](const Record& r) { return r.name == name; });
-      if (gone == records_.end()) continue; // a reader has found it wrong
-      bytes_ -= gone->bytes;
-      if (gone->ours) index_.erase(gone->key);
-      records_.erase(gone);
-      ++totals_.evicted;
+      if (failed == 0) {
+        ++totals_.evicted;
+        continue;
+      }
+      victim->serial = serial;
+      records_.splice(records_.end(), records_, victim);
+      if (stuck++ > 0) continue;
+      first = name;
+      code = failed;
     }
+    if (stuck > 0)
+      fault(stuck == 1 ? "it cannot be removed for room"
+                       : "it and " + std::to_string(stuck - 1) + " more cannot be removed for room",
+            first, code);
+    return fits;
+  }
+  /// Reads a record's file. Returns an errno; `why` is what is wrong with its bytes.
+  [[nodiscard]] int read(const Record& record, const std::string& name, std::vector<std::byte>& into,
+                         std::string_view& why) {
+    std::array<std::byte, record_head_bytes> head{};
+    std::array<std::byte, record_tail_bytes> tail{};
+    const std::span<std::byte> first[] = {head};
+    int code = files_->read(name, record.bytes, 0, first);
+    if (code == 0) why = record_fault(head, record.identity, record.bytes);
+    if (code == 0 && why.empty()) { // only now its length is known to be true
+      into.resize(static_cast<std::size_t>(record.bytes - least_record_bytes));
+      const std::span<std::byte> rest[] = {into, tail};
+      code = files_->read(name, record.bytes, record_head_bytes, rest);
+      if (code == 0 && detail::get_number(tail, tail.size()) != config_.crc(config_.crc(0, head), into))
+        why = "the checksum is wrong";
+    }
+    if (code != FileLayer::other_length) return code;
+    why = "the file's length is not the record's";
+    return 0;
   }
   /// Writes one record, up to its rename, and adds it to `renamed`. False: it was not written.
-  bool write(const NewRecord& record, std::vector<Record>& renamed) {
+  bool write(const NewRecord& record, Records& renamed) {
     const RecordIdentity identity{config_.digest, record.key};
-    const std::string name = name_of(identity), unfinished_name = name + std::string{unfinished};
+    const std::string name = record_name(identity), unfinished_name = name + std::string{unfinished};
     std::uint64_t length = 0;
     for (const std::span<const std::byte> part : record.parts) length += part.size();
     const auto bytes = static_cast<std::int64_t>(record_head_bytes + length + record_tail_bytes);
-    std::int64_t before = 0; // of this call's records, which are not in the list yet
-    for (const Record& one : renamed) before += one.bytes;
-    if (before + bytes > config_.capacity || !make_room(before + bytes)) return false;
+    std::int64_t together = bytes; // with this call's records, which cannot be evicted yet
+    for (const Record& one : renamed) together += one.bytes;
+    if (together > config_.capacity || !make_room(bytes)) return false;
     const auto head = record_head(identity, length);
     std::uint32_t crc = config_.crc(0, head);
     for (const std::span<const std::byte> part : record.parts) crc = config_.crc(crc, part);
@@ -244,10 +301,17 @@ class RecordStore {
     parts.insert(parts.end(), record.parts.begin(), record.parts.end());
     parts.emplace_back(tail);
     int code = files_->write(unfinished_name, parts);
-    if (code == 0) code = files_->rename(unfinished_name, name);
     if (code == 0) {
-      renamed.push_back({name, record.key, bytes, true});
-      return true;
+      const std::lock_guard files{files_mutex_};
+      code = files_->rename(unfinished_name, name);
+      if (code == 0) {
+        const std::lock_guard lock{mutex_};
+        const auto replaced = index_.find(identity); // a wrong one that could not be removed
+        if (replaced != index_.end()) drop(*replaced);
+        bytes_ += bytes;
+        renamed.push_back({identity, bytes, 0});
+        return true;
+      }
     }
     fault("it cannot be written", name, code);
     (void)files_->remove(unfinished_name);
@@ -256,10 +320,16 @@ class RecordStore {
 
   std::unique_ptr<FileLayer> files_;
   Config config_;
+  bool names_unsynced_ = false; ///< a crash may lose names that this store finds; only `put` uses it
+  /// Held while a file with a record's name is removed or replaced, and taken before `mutex_`: a reader that finds a
+  /// record wrong removes that file, and none that is written meanwhile. Only its holder removes a record.
+  std::mutex files_mutex_;
   mutable std::mutex mutex_; ///< guards what follows; no file is touched under it
   Records records_;          ///< the least recently used first
-  std::unordered_map<RecordKey, Records::iterator, HashKey> index_;
-  std::int64_t bytes_ = 0;
+  std::unordered_set<Records::iterator, Hash, Same> index_;
+  std::uint64_t serials_ = 0; ///< given so far
+  std::int64_t bytes_ = 0;    ///< of all files with a record's name
+  std::int64_t ours_ = 0;     ///< records of this model
   Totals totals_;
 };
 
