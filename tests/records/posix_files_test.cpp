@@ -323,8 +323,10 @@ TEST_CASE("the order survives a clock that is behind the files' times, and times
     REQUIRE(::utimensat(AT_FDCWD, newest.c_str(), times, 0) == 0);
     CHECK(get(*open_here(folder.path), 7) == Got::right); // now the newest
   }
-  const auto store = open_here(folder.path, file_bytes_of(7));
-  CHECK(store->has(key_of(7)));
+  const std::uint64_t more[] = {21};
+  CHECK(put(*open_here(folder.path), more) == 1); // newer than that
+  const auto store = open_here(folder.path, file_bytes_of(21));
+  CHECK(store->has(key_of(21)));
   CHECK(store->totals().records == 1);
 }
 

@@ -121,6 +121,11 @@ TEST_CASE("a record cut at each length, or longer than it was, is a miss and a l
     only_file(written) = right;
     only_file(written).resize(length);
     DiskModel disk = written.after_cut(1);
+    if (static_cast<std::int64_t>(length) < least_record_bytes) { // opening sees that already
+      DiskModel short_one = written.after_cut(1);
+      CHECK(open(short_one).lines->size() == 1);
+      CHECK(short_one.names.empty());
+    }
     check_missed(disk, 5);
   }
 }
@@ -478,6 +483,35 @@ TEST_CASE("a reader that was interrupted removes no record that was written mean
   store = opened.store.get();
   CHECK(get(*store, 1) == Got::miss); // what this reader had read was wrong
   CHECK(get(*store, 1) == Got::right);
+  CHECK(opened.lines->size() == 1);
+}
+
+TEST_CASE("a record is not written anew while a reader removes its wrong file") {
+  DiskModel disk;
+  REQUIRE(put_one(*open(disk).store, 1) == 1);
+  file_of(disk, 1).bytes.back() ^= std::byte{1};
+  std::atomic<bool> removing = false, renamed = false;
+  bool overlaps = false;
+  const Opened opened = open(disk,
+                             [&](FileCall call, const std::string& /*name*/) {
+                               if (call == FileCall::rename) renamed = true;
+                               if (call != FileCall::remove || removing.exchange(true)) return;
+                               // A writer that did not wait would come by now. If the machine runs it too late, this
+                               // finds less.
+                               for (int i = 0; i < 50'000 && !renamed; ++i) std::this_thread::yield();
+                               overlaps = renamed;
+                             },
+                             {});
+  std::thread writer([&] {
+    while (!removing) std::this_thread::yield();
+    (void)put_one(*opened.store, 1);
+  });
+  const Got got = get(*opened.store, 1);
+  removing = true;
+  writer.join();
+  CHECK(got == Got::miss);
+  CHECK_FALSE(overlaps);
+  CHECK(get(*opened.store, 1) == Got::right);
   CHECK(opened.lines->size() == 1);
 }
 
