@@ -486,6 +486,8 @@ TEST_CASE("CachedAttention fetches from the disk while a request waits, and evic
   });
   CHECK(ahead.loaded == Tokens{480});
   CHECK(late.loaded == Tokens{480});
+  CHECK(ahead.fetched == 480);
+  CHECK(late.fetched == 480);
   CHECK(late.ttft().count() - ahead.ttft().count() > 0.7 * fetch_s);
   // The host has the topic. What a long prompt writes meanwhile takes the place of others.
   requests = again_after_others(480, 2);
@@ -494,6 +496,143 @@ TEST_CASE("CachedAttention fetches from the disk while a request waits, and evic
       last(requests, []<class E>(std::type_identity<E>) { return config_of<E>(40, 75, with_rate(1e9)); });
   CHECK(kept.loaded == Tokens{480});
   CHECK(evicted.loaded < Tokens{100});
+}
+
+TEST_CASE("a request that shares the beginning of another one's fetch fetches the rest itself") {
+  const auto branch = [](double arrival, std::uint64_t number, std::uint64_t topic) {
+    KeyedRequest made{{Seconds{arrival}, Tokens{500}, Tokens{2}, {}}, {}};
+    const ContentPiece pieces[] = {{1, Tokens{160}}, {topic, Tokens{320}}, {1000 + number, Tokens{20}}};
+    block_keys(pieces, Tokens{16}, made.keys);
+    return made;
+  };
+  std::vector<KeyedRequest> requests{branch(0, 20, 500), branch(10, 21, 501)};
+  for (std::uint64_t i = 1; i <= 8; ++i)
+    requests.push_back(request(80.0 * static_cast<double>(i), i, 1 + i, 300, 20)); // the device and the host forget
+  requests.push_back(branch(1000, 22, 500));
+  requests.push_back(branch(1000, 23, 501));
+  const Tier ssd{.capacity = TokenBlocks{1000}, .read_rate = BytesPerSecond{1e6}};
+  const auto check = [&]<class E>(std::type_identity<E>) {
+    E engine = engine_of<E>(70, 70, with_rate(1e9), {ssd});
+    const std::vector<RequestRecord> records = run(engine, requests);
+    std::int64_t fetched = 0;
+    for (std::size_t i = requests.size() - 2; i < requests.size(); ++i) {
+      CHECK(records[i].found == Tokens{480});
+      fetched += records[i].fetched;
+    }
+    CHECK(fetched >= 480 + 320); // one of them may find the beginning on the device
+    CHECK(engine.tiers().level(1).read_blocks == 30 + 20);
+  };
+  check(std::type_identity<Tried<VllmOffload>>{});
+  check(std::type_identity<Tried<CachedAttention>>{});
+}
+
+TEST_CASE("each request that waits for a fetch has patience of its own, and the fetch goes on while one has") {
+  const std::vector<BlockKey> keys = request(0, 0, 1, 160, 0).keys;
+  const std::vector<BlockKey> shared(keys.begin(), keys.begin() + 5);
+  const Tier ssd{.capacity = TokenBlocks{100}, .read_rate = BytesPerSecond{1}}; // a block a second
+  struct Woken {
+    RequestId id{};
+    std::size_t blocks = 0;
+    bool all = false;
+  };
+  for (const bool patient_first : {true, false}) {
+    Tiers tiers({{.capacity = TokenBlocks{10}}, {ssd}, false}, Bytes{1}, Feed::written);
+    tiers.write(keys, 0, 0, Seconds{0});
+    (void)tiers.launch();
+    tiers.crossed(0, Seconds{0});
+    tiers.write_back(request(0, 0, 2, 160, 0).keys, Seconds{0}); // the host forgets the others
+    REQUIRE(tiers.find(keys).first == 0);
+    REQUIRE(tiers.find(keys).lower == 10);
+    const Tiers::Waiter patient{Slot{0}, RequestId{0}}, other{Slot{1}, RequestId{1}, true, Seconds{3}};
+    if (patient_first) {
+      tiers.fetch(patient, keys, 0, 0, Seconds{0});
+      CHECK(tiers.join_fetch(shared, 0, other) == 5);
+    } else {
+      tiers.fetch(other, keys, 0, 0, Seconds{0});
+      CHECK(tiers.join_fetch(keys, 0, patient) == 10);
+    }
+    std::vector<Woken> woken;
+    const auto wake = [&](const Tiers::Waiter& waiter, const Tiers::Brought& brought) {
+      woken.push_back(
+          {waiter.id, brought.of(waiter.id == other.id ? std::span<const BlockKey>(shared) : keys), brought.all});
+    };
+    CHECK(tiers.next_end() == Seconds{3});
+    tiers.arrive_by(Seconds{3}, wake);
+    REQUIRE(woken.size() == 1);
+    CHECK(woken[0].id == other.id);
+    CHECK(woken[0].blocks == 3);
+    CHECK_FALSE(woken[0].all);
+    CHECK(tiers.find(keys).first == 3);
+    CHECK(tiers.next_end() == Seconds{10});
+    tiers.arrive_by(Seconds{10}, wake);
+    REQUIRE(woken.size() == 2);
+    CHECK(woken[1].id == patient.id);
+    CHECK(woken[1].blocks == 10);
+    CHECK(woken[1].all);
+    CHECK(tiers.find(keys).first == 10);
+  }
+}
+
+TEST_CASE("blocks are worth what the requests that wait for them say, and nothing once none waits") {
+  const std::vector<BlockKey> keys = request(0, 0, 1, 160, 0).keys, others = request(0, 1, 2, 160, 0).keys;
+  const std::vector<BlockKey> shared(keys.begin(), keys.begin() + 5);
+  const Slot first{0}, second{1};
+  const auto store = [](Tiers& tiers, const std::vector<BlockKey>& of) {
+    tiers.write(of, 0, 0, Seconds{0});
+    (void)tiers.launch();
+    tiers.crossed(0, Seconds{0});
+  };
+  const auto kept = [&](auto&& happens) {
+    Tiers tiers({{.capacity = TokenBlocks{10}, .replacement = Replacement::least_worth}, {}, false}, Bytes{1},
+                Feed::written);
+    happens(tiers);
+    store(tiers, others);
+    return tiers.find(keys).first;
+  };
+  CHECK(kept([&](Tiers& tiers) { store(tiers, keys); }) == 0);
+  CHECK(kept([&](Tiers& tiers) {
+          store(tiers, keys);
+          tiers.want(first, keys, 0.5);
+        }) == 10);
+  CHECK(kept([&](Tiers& tiers) { // it is cancelled
+          store(tiers, keys);
+          tiers.want(first, keys, 0.5);
+          tiers.leave(first);
+        }) == 0);
+  for (const double worth : {0.1, 0.9})
+    CHECK(kept([&](Tiers& tiers) { // one joins, and another one with the same beginning waits
+            store(tiers, keys);
+            tiers.want(first, keys, 0.5);
+            tiers.want(second, shared, worth);
+            tiers.join(first, keys, 0);
+          }) == 5);
+  CHECK(kept([&](Tiers& tiers) { // they are on the link when it arrives
+          tiers.write(keys, 0, 0, Seconds{0});
+          (void)tiers.launch();
+          tiers.want(first, keys, 0.5);
+          tiers.crossed(0, Seconds{0});
+        }) == 10);
+}
+
+TEST_CASE("a cancelled request's blocks leave CachedAttention's host like any others") {
+  using E = Tried<CachedAttention>;
+  E engine = engine_of<E>(40, 75, with_rate(1e9));
+  const std::vector<BlockKey> topic = request(0, 0, 1, 480, 0).keys;
+  const auto serve = [&](const KeyedRequest& one) {
+    engine.idle_until(one.spec.arrival);
+    REQUIRE(engine.submit(one.spec, one.keys));
+    while (engine.step() == Stepped::ran) continue;
+  };
+  serve(request(0, 0, 1, 480, 20));
+  serve(request(50, 1, 2, 16, 0)); // by then the topic has crossed
+  REQUIRE(engine.tiers().store().find(topic) == 30);
+  engine.idle_until(Seconds{100});
+  const KeyedRequest again = request(100, 2, 1, 480, 20);
+  const Expected<RequestId> id = engine.submit(again.spec, again.keys);
+  REQUIRE(id);
+  REQUIRE(engine.cancel(*id));
+  for (std::uint64_t i = 3; i < 9; ++i) serve(request(100.0 * static_cast<double>(i), i, i, 300, 20));
+  CHECK(engine.tiers().store().find(topic) == 0);
 }
 
 TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds what the tier has") {

@@ -197,6 +197,21 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
   CHECK(causes.cut > Tokens{100});
 }
 
+TEST_CASE("what a cancelled request has not computed is no miss of a later one") {
+  using E = Tried<HiCache, Causes>;
+  E engine = engine_of<E>(explained<E>(config_of<E>(100, 1000)));
+  const KeyedRequest one = request(0, 0, 1, 480, 20);
+  const Expected<RequestId> id = engine.submit(one.spec, one.keys);
+  REQUIRE(id);
+  REQUIRE(engine.step() == Stepped::ran); // 256 of 500 tokens
+  REQUIRE(engine.cancel(*id));
+  engine.idle_until(Seconds{100});
+  REQUIRE(engine.submit(one.spec, one.keys));
+  while (engine.step() == Stepped::ran) continue;
+  CHECK(engine.observed<Summary>().requests.back().found == Tokens{256});
+  CHECK(engine.observed<Causes>().of.empty());
+}
+
 TEST_CASE("requests one after another on ample memory find all that is possible") {
   MissNotes notes;
   using E = With<VllmPrefixCaching, SmallCost, BasicSimulated<SmallCost>, AnyObserver<false>>;

@@ -28,6 +28,17 @@ constexpr Tokens block{16}, chunk{256};
 template <class System>
 using Tried = With<System, SmallCost, BasicSimulated<SmallCost>, Summary>;
 
+/// The causes of all misses.
+struct Causes {
+  using role = roles::Observer;
+  using hears = Events<events::Missed>;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    MissCauses all;
+  };
+  void on(State& state, const events::Missed& event) const { state.all += event.causes; }
+};
+
 /// LMCache with `save_decode_cache`, as the recorded run had it.
 struct SavesAnswers : LmcacheRule {
   constexpr SavesAnswers() { saves_answers = true; }
@@ -164,6 +175,26 @@ TEST_CASE("requests that share no prefix find nothing of another engine's reques
   run(*node, requests, {0, 1, 0});
   CHECK(hits_of(node->template engine<1>()).pool == 0);
   CHECK(node->template engine<0>().tiers().store().size() >= 2 * 31);
+}
+
+TEST_CASE("an engine explains misses of blocks that another engine of its tiers has written") {
+  using E = With<VllmOffload, SmallCost, BasicSimulated<SmallCost>, Summary, Causes>;
+  auto config = config_of<E>(200, 40, 1e6);
+  config.explains_misses = true;
+  auto node = Node<E, E>::make({.engines = {config, config}, .shares_tiers = true});
+  REQUIRE(node);
+  std::vector<KeyedRequest> requests;
+  for (const std::uint64_t topic : {1u, 2u, 3u, 1u}) {
+    const ContentPiece pieces[] = {{topic, Tokens{480}}, {100 + requests.size(), Tokens{20}}};
+    KeyedRequest& one = requests.emplace_back(
+        KeyedRequest{{Seconds{100.0 * static_cast<double>(requests.size())}, Tokens{500}, Tokens{2}, {}}, {}});
+    block_keys(pieces, block, one.keys);
+  }
+  run(*node, requests, {0, 1, 1, 1});
+  CHECK(node->template engine<0>().template observed<Causes>().all.all() == Tokens{0});
+  const MissCauses& of = node->template engine<1>().template observed<Causes>().all;
+  CHECK(of.evicted == Tokens{480});
+  CHECK(of.all() == Tokens{480});
 }
 
 TEST_CASE("engines that share tiers agree on what a key names, or there is no node; a node has no copies") {

@@ -49,6 +49,8 @@ struct TierCalls {
   void (*abandon)(Core& core, Slot slot) = nullptr;
   /// A request ends: its blocks may be pinned.
   void (*ended)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
+  /// A request leaves, whether it has ended, was refused or is cancelled. Its row is as it was.
+  void (*left)(Core& core, Slot slot) = nullptr;
   /// A session's request has joined: the session's pins have served.
   void (*joined)(Core& core, std::uint32_t session) = nullptr;
   /// Gives up the pin that would end the soonest. There is one.

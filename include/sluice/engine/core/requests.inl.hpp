@@ -67,6 +67,7 @@ SLUICE_INLINE void answer(Core& core, const RequestRow& request, Seconds now) {
 /// Frees the row's memory and its slot.
 SLUICE_INLINE void release(Core& core, Slot slot) {
   RequestRow& request = core.row(slot);
+  if (core.policies->caching != nullptr) core.policies->caching->tiers->left(core, slot);
   drop(core, request);
   request.phase = Phase::ended;
   core.requests.free_slots.push_back(slot);

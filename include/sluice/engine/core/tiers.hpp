@@ -51,12 +51,26 @@ struct TierLevel {
 /// Counted in token blocks; the link counts layer blocks and may have crossed a part of one.
 class Tiers {
  public:
-  /// Waits for a fetch ahead of a request's turn.
+  /// Gets an abandoned load.
   static constexpr RequestId nobody{std::numeric_limits<std::uint32_t>::max()};
-  /// A request that waits.
+  /// A request that a load or fetch serves.
   struct Waiter {
     Slot slot{};
     RequestId id{};
+    bool waits = true;                                      ///< else the fetch is ahead of its turn
+    Seconds until{std::numeric_limits<double>::infinity()}; ///< it has patience so long
+  };
+  /// What a fetch has brought to the first tier: `keys` of a request, from its first block on, without the first
+  /// `before`.
+  struct Brought {
+    std::span<const BlockKey> keys;
+    std::size_t before = 0;
+    bool all = true;
+
+    /// How many of another request's blocks are among them.
+    [[nodiscard]] std::size_t of(std::span<const BlockKey> other) const {
+      return std::max(common(keys, other), before) - before;
+    }
   };
   /// How many of a request's blocks can be found.
   struct Found {
@@ -86,8 +100,12 @@ class Tiers {
     for (const auto& level : levels_.all) facts.push_back(level->facts);
     return facts;
   }
-  /// From now on these tiers are those of another engine of the same node.
-  void share(const Tiers& other) { levels_.all = other.levels_.all; }
+  /// From now on these tiers are those of another engine of the same node. `engine`: a number of its own, not 0.
+  void share(const Tiers& other, std::uint64_t engine) {
+    levels_.all = other.levels_.all;
+    levels_.requests = other.levels_.requests;
+    engine_ = engine;
+  }
 
   // Finding -----------------------------------------------------------------------------------------------------------
 
@@ -98,8 +116,26 @@ class Tiers {
         ++found.lower;
     return found;
   }
-  /// The first tier's blocks among these are worth `worth` from now on.
-  void weigh(std::span<const BlockKey> keys, double worth) { levels_[0].store.touch(keys, worth); }
+  /// A request that waits from now on uses these blocks; they are worth at least `worth` as long as it waits.
+  void want(Slot slot, std::span<const BlockKey> keys, double worth) {
+    Requests& requests = *levels_.requests;
+    requests.wanted.push_back({by(slot), {keys.begin(), keys.end()}, worth});
+    for (const BlockKey key : keys) {
+      double& known = requests.worth.try_emplace(static_cast<std::uint64_t>(key), worth).first->second;
+      known = std::max(known, worth);
+    }
+    levels_[0].store.touch(keys, [&](std::size_t i) { return wanted(keys[i]); });
+  }
+  /// The request joins, and uses its blocks. They are worth `worth`, or what other requests that wait say.
+  void join(Slot slot, std::span<const BlockKey> keys, double worth) {
+    (void)forget_wanted(slot);
+    levels_[0].store.touch(keys, [&](std::size_t i) { return std::max(worth, wanted(keys[i])); });
+  }
+  /// The request will not join. Its blocks are worth what other requests that wait say.
+  void leave(Slot slot) {
+    const std::vector<BlockKey> keys = forget_wanted(slot);
+    levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
+  }
   void touch(std::span<const BlockKey> keys, Seconds now) {
     levels_[0].store.touch(keys);
     used_again(keys, 0, now);
@@ -165,20 +201,30 @@ class Tiers {
     wanted_ += count;
     loads_.push_back({by, {keys.begin(), keys.end()}, {}, wanted_, read(levels_[0], count, now)});
   }
-  /// Whether a load or a fetch under way brings a block; the request then waits for it, too.
-  bool join(BlockKey key, Waiter waiter) {
-    const auto among = [key](std::span<const BlockKey> keys) {
-      return std::find(keys.begin(), keys.end(), key) != keys.end();
-    };
-    const auto wait_for = [waiter](std::vector<Waiter>& waiters) {
-      waiters.push_back(waiter);
-      return true;
-    };
+  /// Whether a load under way brings a block; the request then waits for it, too.
+  bool join_load(BlockKey key, const Waiter& waiter) {
     for (Load& load : loads_)
-      if (load.by.id != nobody && among(load.keys)) return wait_for(load.waiters);
-    for (Fetch& fetch : fetches_)
-      if (among(std::span<const BlockKey>(fetch.keys).subspan(fetch.first))) return wait_for(fetch.waiters);
+      if (load.by.id != nobody && std::find(load.keys.begin(), load.keys.end(), key) != load.keys.end()) {
+        load.waiters.push_back(waiter);
+        return true;
+      }
     return false;
+  }
+  /// If a fetch under way brings a request's block `first`, it serves the request, too. Returns the request's next
+  /// block that it does not bring.
+  std::size_t join_fetch(std::span<const BlockKey> keys, std::size_t first, const Waiter& waiter) {
+    for (Fetch& fetch : fetches_) {
+      const std::size_t end = common(fetch.keys, keys);
+      if (fetch.first > first || end <= first) continue;
+      const auto same = std::find_if(fetch.waiters.begin(), fetch.waiters.end(),
+                                     [&](const Waiter& w) { return w.slot == waiter.slot && w.id == waiter.id; });
+      if (same == fetch.waiters.end())
+        fetch.waiters.push_back(waiter);
+      else
+        *same = waiter; // it was fetched ahead of its turn, and the turn has come
+      return end;
+    }
+    return first;
   }
   /// The request leaves. Its load keeps the link until it has ended, and nobody gets the blocks.
   void abandon(Slot slot) {
@@ -203,7 +249,7 @@ class Tiers {
   [[nodiscard]] double idle_blocks(Seconds now) const { return std::max(0.0, (now - run_until_).count()) * rate_; }
   [[nodiscard]] double loading() const { return static_cast<double>(wanted_) - arrived_; }
   [[nodiscard]] Seconds run_until() const { return run_until_; }
-  /// Takes the next load that has ended by `now`, and calls `wake(waiter, 0)` for the others that wait for it.
+  /// Takes the next load that has ended by `now`, and calls `wake(waiter, {})` for the others that wait for it.
   template <class Wake>
   bool take_loaded(Seconds now, Loaded& loaded, Wake&& wake) {
     if (loads_.empty()) return false;
@@ -212,7 +258,7 @@ class Tiers {
     loaded.by = load.by;
     loaded.arrived = store().find(load.keys);
     loaded.missing = load.keys.size() - loaded.arrived;
-    for (const Waiter& waiter : load.waiters) wake(waiter, 0);
+    for (const Waiter& waiter : load.waiters) wake(waiter, Brought{});
     loads_.erase(loads_.begin());
     return true;
   }
@@ -220,36 +266,44 @@ class Tiers {
   [[nodiscard]] Seconds next_end() const {
     Seconds next{std::numeric_limits<double>::infinity()};
     if (!loads_.empty()) next = idle_end(loads_.front());
-    for (const Fetch& fetch : fetches_) next = std::min(next, fetch.until);
+    for (const Fetch& fetch : fetches_)
+      for (const Waiter& waiter : fetch.waiters) next = std::min(next, fetch.until(waiter));
     return next;
   }
 
   // Why blocks are not found ------------------------------------------------------------------------------------------
 
-  /// What has happened to a block so far; the larger value counts.
-  enum class Past : std::uint8_t { computing, computed, arrived };
-
   [[nodiscard]] bool explains() const { return explains_; }
-  void note(std::span<const BlockKey> keys, Past past) {
-    for (const BlockKey key : keys) {
-      Past& known = past_[static_cast<std::uint64_t>(key)];
-      known = std::max(known, past);
+  /// A request computes blocks from now on, unless others bring them.
+  void computes(std::span<const BlockKey> keys) {
+    for (const BlockKey key : keys) ++levels_.requests->past[static_cast<std::uint64_t>(key)].computing;
+  }
+  /// The request leaves. It has computed the first `computed` of its blocks `all`, and would have computed `prompt`.
+  void computed(std::span<const BlockKey> all, std::size_t computed, std::size_t prompt) {
+    auto& past = levels_.requests->past;
+    for (const BlockKey key : all.first(computed)) note(key, Past::computed);
+    for (const BlockKey key : all.first(prompt)) {
+      const auto known = past.find(static_cast<std::uint64_t>(key));
+      if (--known->second.computing == 0 && known->second.latest == Past::none) past.erase(known);
     }
   }
   /// Why a request computes its blocks `keys` from number `from` to `to`, in blocks. `on_device(key)`: whether the
   /// device has a block. Blocks that no request has had before are no miss, nor is what follows them.
+  /// Blocks after a miss count under that miss's cause.
   template <class OnDevice>
   void explain(std::span<const BlockKey> keys, std::size_t from, std::size_t to, bool fetched, OnDevice&& on_device,
                MissCauses& causes) const {
+    const auto& of = levels_.requests->past;
     Tokens* behind = nullptr; // what is there behind a miss is missed for the same cause
     for (std::size_t i = from; i < to; ++i) {
-      const auto past = past_.find(static_cast<std::uint64_t>(keys[i]));
-      if (past == past_.end()) return;
+      const auto past = of.find(static_cast<std::uint64_t>(keys[i]));
+      if (past == of.end()) return;
+      const Past latest = past->second.latest;
       const std::size_t in = nearest(keys[i]);
       if (in == levels_.size() && !on_device(keys[i]))
-        behind = past->second == Past::computing || on_its_way(keys[i]) ? &causes.late
-                 : past->second == Past::arrived                        ? &causes.evicted
-                                                                        : &causes.unwritten;
+        behind = latest == Past::none || on_its_way(keys[i]) ? &causes.late
+                 : latest == Past::arrived                   ? &causes.evicted
+                                                             : &causes.unwritten;
       else if (behind == nullptr) // a fetch that has not brought it was too slow
         behind = fetched && in > 0 && in < levels_.size() ? &causes.late : &causes.cut;
       *behind += Tokens{1};
@@ -258,11 +312,10 @@ class Tiers {
 
   // Between tiers -----------------------------------------------------------------------------------------------------
 
-  /// Brings a request's blocks `keys`, from its first one on, to the first tier from position `first` on, for a request
-  /// that waits until they have arrived, but at most for `patience`.
-  void fetch(Waiter by, std::span<const BlockKey> keys, std::size_t first, double worth, Seconds patience,
-             Seconds now) {
-    Fetch fetch{{keys.begin(), keys.end()}, {by}, first, worth, now, now, now};
+  /// Brings a request's blocks `keys`, from its first one on, to the first tier from position `first` on. It goes on
+  /// until they have arrived or no request that it serves has patience left.
+  void fetch(const Waiter& by, std::span<const BlockKey> keys, std::size_t first, double worth, Seconds now) {
+    Fetch fetch{{keys.begin(), keys.end()}, {by}, first, worth, now, now};
     std::vector<std::int64_t> from(levels_.size() + 1);
     for (const BlockKey key : keys.subspan(first)) ++from[nearest(key)];
     for (std::size_t i = 1; i < levels_.size(); ++i) {
@@ -271,11 +324,10 @@ class Tiers {
       fetch.end = std::max(fetch.end, read(levels_[i], from[i], now));
       levels_[i].store.touch(keys.subspan(first));
     }
-    fetch.until = std::min(fetch.end, now + patience);
     fetches_.push_back(std::move(fetch));
   }
-  /// Everything that has arrived by `now` is in its tier; calls `wake(waiter, blocks)` for requests whose fetch is
-  /// over, with what it has brought.
+  /// Everything that has arrived by `now` is in its tier; calls `wake(waiter, brought)` for requests whose fetch is
+  /// over or whose patience has ended.
   template <class Wake>
   void arrive_by(Seconds now, Wake&& wake) {
     for (std::size_t i = 0; i < levels_.size(); ++i) {
@@ -288,18 +340,30 @@ class Tiers {
       level.coming.erase(level.coming.begin(), level.coming.begin() + static_cast<std::ptrdiff_t>(arrived));
     }
     for (std::size_t i = 0; i < fetches_.size();) {
-      if (fetches_[i].until > now) {
+      Fetch& fetch = fetches_[i];
+      const auto due = std::stable_partition(fetch.waiters.begin(), fetch.waiters.end(),
+                                             [&](const Waiter& waiter) { return fetch.until(waiter) > now; });
+      if (due == fetch.waiters.end()) {
         ++i;
         continue;
       }
-      const Fetch fetch = std::move(fetches_[i]);
-      fetches_.erase(fetches_.begin() + static_cast<std::ptrdiff_t>(i));
-      const std::size_t arrived = fetch.arrived();
+      Seconds until = now;
+      if (due == fetch.waiters.begin()) { // nobody waits for the rest
+        until = fetch.until(*due);
+        for (auto other = due; other != fetch.waiters.end(); ++other) until = std::max(until, fetch.until(*other));
+      }
+      const std::size_t arrived = fetch.arrived(until);
       // Blocks before these stay in the tier if they are there. Those that only the device has are not written.
       std::size_t from = fetch.first;
       while (from > 0 && store().holds(fetch.keys[from - 1])) --from;
-      arrive(0, run_of(fetch.keys, from, arrived, fetch.worth), fetch.until);
-      for (const Waiter& waiter : fetch.waiters) wake(waiter, arrived - fetch.first);
+      arrive(0, run_of(fetch.keys, from, arrived, fetch.worth), until);
+      const Brought brought{std::span<const BlockKey>(fetch.keys).first(arrived), fetch.first, until >= fetch.end};
+      for (auto waiter = due; waiter != fetch.waiters.end(); ++waiter) wake(*waiter, brought);
+      fetch.waiters.erase(due, fetch.waiters.end());
+      if (fetch.waiters.empty())
+        fetches_.erase(fetches_.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
     }
   }
 
@@ -334,27 +398,49 @@ class Tiers {
     std::vector<Waiter> waiters;
     std::size_t first = 0;
     double worth = 0;
-    Seconds begin{0}, end{0}, until{0}; ///< its bytes move from `begin` to `end`; it is over at `until`
+    Seconds begin{0}, end{0}; ///< its bytes move
 
-    /// How many of `keys` are in the first tier when it is over.
-    [[nodiscard]] std::size_t arrived() const {
+    /// When it is over for a request.
+    [[nodiscard]] Seconds until(const Waiter& waiter) const { return std::min(end, waiter.until); }
+    /// How many of `keys` are in the first tier at `until`.
+    [[nodiscard]] std::size_t arrived(Seconds until) const {
       if (until >= end) return keys.size();
       const double share = std::max(0.0, (until - begin) / (end - begin));
       return first + static_cast<std::size_t>(share * static_cast<double>(keys.size() - first));
     }
   };
 
+  /// What has happened to a block so far; the larger value counts.
+  enum class Past : std::uint8_t { none, computed, arrived };
+  struct History {
+    std::int32_t computing = 0; ///< live requests that have it in their prompts
+    Past latest = Past::none;
+  };
+  struct Wanted {
+    std::uint64_t by = 0;
+    std::vector<BlockKey> keys; ///< from its first block on
+    double worth = 0;
+  };
+  /// What the tiers know of requests.
+  struct Requests {
+    std::unordered_map<std::uint64_t, History> past; ///< of every block so far, if they explain misses
+    std::vector<Wanted> wanted;                      ///< by requests that wait, if the policy looks ahead
+    std::unordered_map<std::uint64_t, double> worth; ///< of each block of `wanted`, the largest
+  };
+
   /// The tiers, the first one first. Engines of a node may share them; a copy has its own.
   struct Levels {
     std::vector<std::shared_ptr<TierLevel>> all;
+    std::shared_ptr<Requests> requests = std::make_shared<Requests>();
 
     Levels() = default;
-    Levels(const Levels& other) : all(other.all) {
+    Levels(const Levels& other) : all(other.all), requests(std::make_shared<Requests>(*other.requests)) {
       for (auto& level : all) level = std::make_shared<TierLevel>(*level);
     }
     Levels(Levels&&) = default;
     Levels& operator=(Levels other) noexcept {
       std::swap(all, other.all);
+      std::swap(requests, other.requests);
       return *this;
     }
     ~Levels() = default;
@@ -368,6 +454,42 @@ class Tiers {
     level.facts = tier;
     level.store = TierStore(tier.capacity, tier.replacement);
     levels_.all.push_back(std::make_shared<TierLevel>(std::move(level)));
+  }
+  [[nodiscard]] std::uint64_t by(Slot slot) const { return (engine_ << 32) + index(slot); }
+  /// What a block is worth to the requests that wait.
+  [[nodiscard]] double wanted(BlockKey key) const {
+    const auto& worth = levels_.requests->worth;
+    if (worth.empty()) return 0;
+    const auto known = worth.find(static_cast<std::uint64_t>(key));
+    return known == worth.end() ? 0 : known->second;
+  }
+  /// A request waits no longer. Returns the blocks that it wanted.
+  std::vector<BlockKey> forget_wanted(Slot slot) {
+    Requests& requests = *levels_.requests;
+    const auto one = std::find_if(requests.wanted.begin(), requests.wanted.end(),
+                                  [&](const Wanted& wanted) { return wanted.by == by(slot); });
+    if (one == requests.wanted.end()) return {};
+    std::vector<BlockKey> keys = std::move(one->keys);
+    requests.wanted.erase(one);
+    // Of the others that have block i, the largest worth: they have all blocks before it, too.
+    std::vector<double> most(keys.size() + 1, -1);
+    for (const Wanted& other : requests.wanted) {
+      double& last = most[common(keys, other.keys)];
+      last = std::max(last, other.worth);
+    }
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      const auto key = static_cast<std::uint64_t>(keys[i]);
+      if (most[i + 1] < 0)
+        requests.worth.erase(key);
+      else
+        requests.worth[key] = most[i + 1];
+      most[i] = std::max(most[i], most[i + 1]);
+    }
+    return keys;
+  }
+  void note(BlockKey key, Past past) {
+    Past& known = levels_.requests->past[static_cast<std::uint64_t>(key)].latest;
+    known = std::max(known, past);
   }
   [[nodiscard]] bool on_its_way(BlockKey key) const {
     const auto has = [key](const auto& some) {
@@ -427,7 +549,7 @@ class Tiers {
   }
   /// Blocks have arrived in a tier; the next one gets what the feed says.
   void arrive(std::size_t in, const Run& run, Seconds now) {
-    const auto worth_of = [&run](std::size_t) { return run.worth; };
+    const auto worth_of = [&](std::size_t i) { return std::max(run.worth, wanted(run.keys[i])); };
     TierStore& store = levels_[in].store;
     std::vector<BlockKey> evicted;
     const bool feeds = in + 1 < levels_.size() && feed_ == Feed::evicted;
@@ -440,7 +562,7 @@ class Tiers {
       store.store(run.keys, evict, worth_of, run.previous);
     if (explains_)
       for (const BlockKey key : run.keys)
-        if (store.holds(key)) note({&key, 1}, Past::arrived);
+        if (store.holds(key)) note(key, Past::arrived);
     if (in + 1 == levels_.size()) return;
     if (!evicted.empty()) send(in + 1, {evicted, {}, 0, true}, now);
     if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, run, now);
@@ -469,7 +591,7 @@ class Tiers {
   Seconds within_at_{-1}, within_end_{0};                 ///< of the last load within an iteration: its start, its end
   std::vector<Fetch> fetches_;
   bool explains_ = false;
-  std::unordered_map<std::uint64_t, Past> past_; ///< of every block so far, if it explains misses
+  std::uint64_t engine_ = 0; ///< of those that share the tiers
 };
 
 /// Defined in tiers.inl.hpp.

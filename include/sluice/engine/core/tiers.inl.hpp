@@ -45,11 +45,17 @@ namespace detail {
 }
 
 /// A request that waits for a tier's blocks is asked again.
-SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, std::size_t fetched) {
+SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, const Tiers::Brought& brought) {
   RequestRow& request = core.row(waiter.slot);
-  if (request.id != waiter.id || request.phase == Phase::ended) return;
+  if (request.id != waiter.id || request.phase == Phase::ended || request.phase == Phase::running) return;
+  const Tokens block = core.limits.block_tokens;
+  if (request.times_preempted == 0) { // counted like `found`, until it first joins
+    const std::span<const BlockKey> keys = core.prefix.keys_within(waiter.slot, request.context() - Tokens{1}, block);
+    request.fetched += static_cast<std::int32_t>(static_cast<std::int64_t>(brought.of(keys)) * block.count());
+  }
+  if (!waiter.waits) return;
   request.waits = false;
-  request.fetched = static_cast<std::int32_t>(static_cast<std::int64_t>(fetched) * core.limits.block_tokens.count());
+  if (!brought.all) request.has_fetched = true; // it has had no patience for another request's fetch, either
 }
 
 /// If a request that computes beside its load has computed all before the loaded blocks, and these have arrived, it
@@ -70,15 +76,18 @@ SLUICE_INLINE void entered(Core& core, Slot slot, Seconds now, const PolicyCalls
   const Tokens block = core.limits.block_tokens;
   const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.context() - Tokens{1}, block);
   const double worth = caching.worth(policies.policies, core.view(now), request).score;
-  tiers.weigh(keys, worth);
+  tiers.want(slot, keys, worth);
   std::size_t first = 0;
   while (first < keys.size() && core.prefix.finds(keys[first])) ++first;
   const Tiers::Found found = tiers.find(keys.subspan(first));
   first += found.first;
-  const Tiers::Waiter ahead{slot, Tiers::nobody};
-  if (found.lower > 0 && !tiers.join(keys[first], ahead))
-    tiers.fetch(ahead, keys.first(first + found.lower), first, worth, Seconds{std::numeric_limits<double>::infinity()},
-                now);
+  const std::size_t end = first + found.lower;
+  const Tiers::Waiter ahead{slot, request.id, false};
+  for (std::size_t covered = first; first < end; first = covered) { // others' fetches bring the beginning
+    covered = tiers.join_fetch(keys, first, ahead);
+    if (covered == first) break;
+  }
+  if (first < end) tiers.fetch(ahead, keys.first(end), first, 0, now);
 }
 
 SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
@@ -96,7 +105,7 @@ SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
   MissCauses causes;
   tiers.explain(keys, found, loaded, request.has_fetched, on_device, causes);
   tiers.explain(keys, behind, keys.size(), request.has_fetched, on_device, causes);
-  tiers.note(core.prefix.keys_within(slot, request.spec.prompt, block), Tiers::Past::computing);
+  tiers.computes(core.prefix.keys_within(slot, request.spec.prompt, block));
   if (causes.all().count() == 0) return;
   const auto in_tokens = [&](Tokens& counted) { counted = Tokens{counted.count() * block.count()}; };
   in_tokens(causes.unwritten);
@@ -110,8 +119,8 @@ SLUICE_INLINE void started(Core& core, Slot slot, Seconds now, const PolicyCalls
   const CachingTable& caching = *policies.table.caching;
   const RequestRow& request = core.row(slot);
   if (caching.looks_ahead)
-    core.tiers->weigh(core.prefix.keys_within(slot, request.context() - Tokens{1}, core.limits.block_tokens),
-                      caching.worth(policies.policies, core.view(now), request).score);
+    core.tiers->join(slot, core.prefix.keys_within(slot, request.context() - Tokens{1}, core.limits.block_tokens),
+                     caching.worth(policies.policies, core.view(now), request).score);
   explain(core, slot, policies);
 }
 
@@ -119,7 +128,9 @@ SLUICE_INLINE void started(Core& core, Slot slot, Seconds now, const PolicyCalls
 /// brought by `now` is in its tier.
 SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
-  const auto awake = [&core](const Tiers::Waiter& waiter, std::size_t fetched) { wake(core, waiter, fetched); };
+  const auto awake = [&core](const Tiers::Waiter& waiter, const Tiers::Brought& brought) {
+    wake(core, waiter, brought);
+  };
   for (Tiers::Loaded loaded; tiers.take_loaded(now, loaded, awake);) {
     RequestRow& request = core.row(loaded.by.slot);
     if (request.id != loaded.by.id || request.phase != Phase::running || !request.waits) continue; // it has left
@@ -153,14 +164,25 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
 
 SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
-  if (core.tiers->explains())
-    core.tiers->note(core.prefix.keys_within(slot, request.computed, core.limits.block_tokens), Tiers::Past::computed);
   if (request.spec.session == 0) return;
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   if (!(worth.pinned.count() > 0)) return;
   core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
   request.blocks = TokenBlocks{0};
   request.slack = Tokens{0};
+}
+
+/// A request leaves, whether it has ended or not.
+SLUICE_INLINE void left(Core& core, Slot slot) {
+  Tiers& tiers = *core.tiers;
+  tiers.leave(slot);
+  const RequestRow& request = core.row(slot);
+  if (!tiers.explains() || (request.phase == Phase::waiting && request.times_preempted == 0)) return; // never `started`
+  const Tokens block = core.limits.block_tokens;
+  const auto blocks = [block](Tokens tokens) { return static_cast<std::size_t>(tokens.count() / block.count()); };
+  const std::span<const BlockKey> keys =
+      core.prefix.keys_within(slot, std::max(request.computed, request.spec.prompt), block);
+  tiers.computed(keys, blocks(request.computed), blocks(request.spec.prompt));
 }
 
 /// The ledger's capacity follows at the end of the commit, when the session's request has taken its blocks.
@@ -203,14 +225,20 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
     const std::size_t skipped = beside ? blocks_of(reuse.skipped, prefix.below) : 0;
     const std::size_t loaded = blocks_of(reuse.tokens, prefix.below - tokens_of(skipped));
     const bool waits = reuse.mode == LoadMode::ahead || beside;
-    const Tiers::Waiter self{slot, request.id};
     if (fetched > 0) {
       const std::size_t first = on_device + found.first;
-      request.waits = request.has_fetched = true;
-      if (!tiers.join(keys[first], self))
-        tiers.fetch(self, keys.first(first + fetched), first,
-                    policies.table.caching->worth(policies.policies, view, request).score, reuse.patience, view.now);
-    } else if (loaded > 0 && waits && tiers.join(keys[on_device + skipped], self)) {
+      const Tiers::Waiter self{slot, request.id, true, view.now + reuse.patience};
+      request.waits = true;
+      // What others' fetches and loads do not bring is fetched when they are over.
+      if (tiers.join_fetch(keys, first, self) == first && !tiers.join_load(keys[first], self)) {
+        request.has_fetched = true;
+        // The worth of a request that waits is known if the policy looks ahead, and only as long as it waits.
+        const double worth = policies.table.caching->looks_ahead
+                                 ? 0
+                                 : policies.table.caching->worth(policies.policies, view, request).score;
+        tiers.fetch(self, keys.first(first + fetched), first, worth, view.now);
+      }
+    } else if (loaded > 0 && waits && tiers.join_load(keys[on_device + skipped], {slot, request.id})) {
       request.waits = true;
     } else {
       request.loading = tokens_of(loaded);
@@ -348,7 +376,7 @@ SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, con
 }
 
 SLUICE_INLINE void share_tiers(Core& core, const Tiers& of, std::uint64_t engine) {
-  core.tiers->share(of);
+  core.tiers->share(of, engine);
   core.prefix.tell_apart(engine);
 }
 
@@ -365,6 +393,7 @@ SLUICE_INLINE const TierCalls tier_calls{
     .load = &detail::load,
     .abandon = &detail::abandon,
     .ended = &detail::pin_ended,
+    .left = &detail::left,
     .joined = &detail::unpin_session,
     .give_up_pin = &detail::give_up_pin,
     .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },

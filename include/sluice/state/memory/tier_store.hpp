@@ -75,13 +75,22 @@ class TierStore {
     ++time_;
     touch_held(keys);
   }
-  /// The same, and they are worth `worth` from now on, if that is the replacement.
-  void touch(std::span<const BlockKey> keys, double worth) {
+  /// The same, and key i is worth `worth_of(i)` from now on, if that is the replacement.
+  template <class WorthOf>
+  void touch(std::span<const BlockKey> keys, WorthOf&& worth_of) {
     touch(keys);
     if (replacement_ != Replacement::least_worth) return;
     for (const BlockKey key : keys)
-      if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) {
-        weigh(block, worth);
+      if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) blocks_[block].newer = time_;
+    weigh(keys, worth_of);
+  }
+  /// Key i is worth `worth_of(i)` from now on, if that is the replacement. Nobody uses the blocks.
+  template <class WorthOf>
+  void weigh(std::span<const BlockKey> keys, WorthOf&& worth_of) {
+    if (replacement_ != Replacement::least_worth) return;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody && !is_absent(block)) {
+        worth_[block] = worth_of(i);
         if (place(block) != nobody) sift(place(block), leaf_of(block));
       }
   }
