@@ -245,6 +245,30 @@ TEST_CASE(
   CHECK(last_of<H>(requests, cost, 50, {ssd(1e9)}).loaded == Tokens{480});
 }
 
+TEST_CASE("IfFaster fetches from a fast SSD, and computes where the SSD or the pool's channel is slow") {
+  const std::vector<KeyedRequest> requests = again_after_others(480, 8);
+  const SmallCost cost = with_rate(1e9);
+  const double bytes = 30.0 * layers * 4096;
+  const auto check = [&]<class E>(std::type_identity<E>) {
+    const auto last = [&](double seconds) {
+      const Tier ssd{.capacity = TokenBlocks{1000}, .read_rate = BytesPerSecond{bytes / seconds}};
+      return last_of<E>(requests, cost, 50, {ssd});
+    };
+    const RequestRecord miss = last_of<E>(requests, cost, 50), fast = last(1e-4), slow = last(0.5);
+    CHECK(fast.loaded == Tokens{480});
+    CHECK(fast.fetched == 480);
+    CHECK(fast.ttft() < miss.ttft());
+    CHECK(slow.loaded == Tokens{0});
+    CHECK(slow.ttft() == miss.ttft());
+    auto pool = config_of<E>(40, 1000, cost);
+    pool.tier.read_rate = BytesPerSecond{bytes / 0.5};
+    E engine = engine_of<E>(pool);
+    CHECK(run(engine, requests).back().ttft() == miss.ttft());
+  };
+  check(std::type_identity<Tried<HiCacheIfFaster>>{});
+  check(std::type_identity<Tried<AdaptiveOffload>>{});
+}
+
 TEST_CASE("a fetch brings the host the fetched blocks, and no block that only the device has") {
   // The host and the device lose a topic. Then the device gets its beginning again.
   using E = Tried<With<VllmPrefixCaching, OnceOffloaded>>;
@@ -311,6 +335,17 @@ TEST_CASE("tiers that cannot be: one line says which one and why") {
   CHECK(wrong({.replacement = Replacement::least_worth}) ==
         "engine configuration: tier 3 gets evicted blocks, and evicts by worth, which evicted blocks do not have; "
         "expected another Replacement");
+}
+
+TEST_CASE("a first tier that evicts in another order than its policy needs is refused") {
+  using E = Tried<CachedAttention>;
+  auto config = config_of<E>(40, 10);
+  CHECK(E::make(config));
+  config.tier.replacement = Replacement::least_recent;
+  const Expected<E> engine = E::make(config);
+  REQUIRE_FALSE(engine);
+  CHECK(engine.error().line() == "engine configuration: tier 1 evicts by LRU, and its Caching policy by worth; "
+                                 "expected the Replacement of the policy's first_tier()");
 }
 
 TEST_CASE("which blocks a lower tier gets: all, those used again, those that the host evicts") {

@@ -484,6 +484,10 @@ Status check_columns(const Options& options) {
   if (!chosen) return chosen.error();
   if (options.table == "full" && !options.columns.empty() && options.preset.empty())
     return flag_error("--columns", "the full table has columns of its own", "--table md, latex or csv as well");
+  const auto is_findable = [](const Chosen& column) { return column.name == findable_column; };
+  if (!options.node.tenants.empty() && std::any_of(chosen->begin(), chosen->end(), is_findable))
+    return flag_error("--columns", fmt::format("{} bounds what one engine's requests find", findable_column),
+                      "other columns, or no --tenants");
   return {};
 }
 

@@ -26,6 +26,13 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
     if (status.ok())
       status = policy_table<C>.caching->tiers->check(config.tier, config.lower_tiers, C::caching_type::writes,
                                                      C::caching_type::feed);
+  if constexpr (HasFirstTier<typename C::caching_type>)
+    if (const Replacement own = reached_by<typename C::caching_type>(config.tier).replacement;
+        status.ok() && config.tier.capacity.count() > 0 && config.tier.replacement != own)
+      status = Error{ErrorCode::bad_input, "engine configuration",
+                     "tier 1 evicts by " + std::string{name(config.tier.replacement)} + ", and its Caching policy by " +
+                         std::string{name(own)},
+                     "the Replacement of the policy's first_tier()"};
   if (!status.ok()) return status.error();
   return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }

@@ -116,6 +116,24 @@ class Tiers {
         ++found.lower;
     return found;
   }
+  /// How long the first tier's own channel would take for `count` blocks.
+  [[nodiscard]] Seconds read_time(std::size_t count, Seconds now) const {
+    return read_end(levels_[0], static_cast<std::int64_t>(count), now) - now;
+  }
+  /// How long it would take to bring a request's blocks `keys` to the first tier, from position `first` on.
+  [[nodiscard]] Seconds fetch_time(std::span<const BlockKey> keys, std::size_t first, Seconds now) const {
+    Seconds end = now;
+    for (const Fetch& fetch : fetches_)
+      if (const std::size_t covered = common(fetch.keys, keys); fetch.first <= first && covered > first) {
+        end = std::max(end, fetch.end);
+        first = covered;
+      }
+    std::vector<std::int64_t> from(levels_.size() + 1);
+    for (const BlockKey key : keys.subspan(first)) ++from[nearest(key)];
+    for (std::size_t i = 1; i < levels_.size(); ++i)
+      if (from[i] > 0) end = std::max(end, read_end(levels_[i], from[i], now));
+    return end - now;
+  }
   /// A request that waits from now on uses these blocks; they are worth at least `worth` as long as it waits.
   void want(Slot slot, std::span<const BlockKey> keys, double worth) {
     Requests& requests = *levels_.requests;
@@ -516,8 +534,10 @@ class Tiers {
   /// When a read of `count` blocks from a tier ends.
   Seconds read(TierLevel& level, std::int64_t count, Seconds now) const {
     level.read_blocks += count;
-    return level.reads_until =
-               std::max(now, level.reads_until) + level.facts.latency + block_ * count / level.facts.read_rate;
+    return level.reads_until = read_end(level, count, now);
+  }
+  [[nodiscard]] Seconds read_end(const TierLevel& level, std::int64_t count, Seconds now) const {
+    return std::max(now, level.reads_until) + level.facts.latency + block_ * count / level.facts.read_rate;
   }
   [[nodiscard]] Seconds idle_end(const Load& load) const {
     return std::max(load.ready, run_until_ + Seconds{std::max(0.0, static_cast<double>(load.end) - arrived_) / rate_});

@@ -215,7 +215,10 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
     return Tokens{static_cast<std::int64_t>(blocks) * block_tokens.count()};
   };
   if (found.first + found.lower > 0) {
-    const FoundPrefix prefix{request.computed, tokens_of(found.first), tokens_of(found.lower)};
+    FoundPrefix prefix{request.computed, tokens_of(found.first), tokens_of(found.lower)};
+    const std::size_t lower = on_device + found.first;
+    if (found.first > 0) prefix.below_time = tiers.read_time(found.first, view.now);
+    if (found.lower > 0) prefix.lower_time = tiers.fetch_time(keys.first(lower + found.lower), lower, view.now);
     const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, prefix);
     const auto blocks_of = [&](Tokens wanted, Tokens most) {
       return static_cast<std::size_t>(std::clamp(wanted, Tokens{0}, most).count() / block_tokens.count());

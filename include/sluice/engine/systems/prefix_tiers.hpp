@@ -62,7 +62,7 @@ struct KvbmRule : BasicWriteThrough<Writes::behind, Feed::used_again> {
 struct MooncakeStoreRule : BasicWriteThrough<Writes::behind, Feed::evicted> {
   constexpr MooncakeStoreRule() { mode = LoadMode::ahead; }
   /// The host's memory as a pool, behind a network adapter of 200 Gb/s each way, one per device.
-  [[nodiscard]] static Tier pooled(Tier host) {
+  [[nodiscard]] static Tier first_tier(Tier host) {
     host.read_rate = host.write_rate = BytesPerSecond{25e9};
     host.latency = Seconds{10e-6};
     return host;

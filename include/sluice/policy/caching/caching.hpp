@@ -19,6 +19,9 @@ struct FoundPrefix {
   Tokens device{0}; ///< whose KV is on the device
   Tokens below{0};  ///< whose KV only the first tier has, directly after those
   Tokens lower{0};  ///< directly after those: whose KV some tier has, in part only a lower one
+  /// How long the tiers' own channels would take from now on, with what is under way: to deliver `below`, beside the
+  /// device's link; and to bring `lower` to the first tier, before they cross the link.
+  Seconds below_time{0}, lower_time{0};
 };
 
 /// What a request loads of the tokens that the device does not have.
@@ -110,16 +113,17 @@ concept HasWorth = requires(const P& policy, const View& view, const RequestRow&
   requires std::same_as<decltype(policy.worth(view, row, cost)), Worth>;
 };
 
-/// `P` reaches the first tier in another way than over the device's link alone: `P::pooled(host)`.
+/// `P` has a first tier of its own: `P::first_tier(host)` is the host's memory with another way to it, or another order
+/// of eviction, which a configuration's `tier` must have.
 template <class P>
-concept PoolsHosts = requires(const Tier& host) {
-  requires std::same_as<decltype(P::pooled(host)), Tier>;
+concept HasFirstTier = requires(const Tier& host) {
+  requires std::same_as<decltype(P::first_tier(host)), Tier>;
 };
-/// The host's memory as `P` reaches it.
+/// The host's memory as `P` has it.
 template <class P>
 [[nodiscard]] Tier reached_by(const Tier& host) {
-  if constexpr (PoolsHosts<P>)
-    return P::pooled(host);
+  if constexpr (HasFirstTier<P>)
+    return P::first_tier(host);
   else
     return host;
 }
@@ -140,9 +144,10 @@ template <class P>
 ///     blocks take room of the device until their time is over, the session's next request joins, or running requests
 ///     need the room: pins are given up before a request is preempted, and before nothing could run.
 ///  8. Optional: `P::looks_ahead`. If true, `worth` is also asked when a request arrives and when it first joins; the
-///     first tier's blocks of the request have that worth from then on. What of its prefix only lower tiers have is
-///     fetched when it arrives.
+///     first tier's blocks of the request have that worth from then on. Blocks of several waiting requests have the
+///     largest worth. When a request arrives, the engine fetches the part of its prefix that only lower tiers hold.
 ///  9. Optional: a `P::State`. The hook is then `write(state, view, row)`.
+/// 10. Optional: `P::first_tier(host)`, if the first tier is not host memory with LRU behind the device's link alone.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
 /// with a tier needs.

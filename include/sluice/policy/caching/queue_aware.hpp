@@ -7,13 +7,13 @@
 namespace sluice {
 
 /// CachedAttention (USENIX ATC 2024): KV of all sessions is saved behind the computation; what the host evicts goes to
-/// the disk, and comes back as soon as a request that needs it has arrived. Of the host's blocks those leave first that
-/// no waiting request needs, then those of the request that has to wait the longest. Loads are layer by layer.
+/// the disk, and comes back as soon as a request that needs it has arrived. The host evicts blocks that no waiting
+/// request needs first, then those of the request that arrived last. Loads are layer by layer.
 struct QueueAware : BasicWriteThrough<Writes::behind, Feed::evicted> {
   static constexpr bool looks_ahead = true;
 
   /// The host's memory, ordered by the queue.
-  [[nodiscard]] static Tier pooled(Tier host) {
+  [[nodiscard]] static Tier first_tier(Tier host) {
     host.replacement = Replacement::least_worth;
     return host;
   }

@@ -2,6 +2,7 @@
 // Findable: the observer that knows what a run's requests could have found at most, whatever the system kept.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/state/memory/belady.hpp"
@@ -79,6 +80,7 @@ struct Findable {
 
  private:
   static Use& joined(State& state, const RequestRow& row) {
+    SLUICE_ASSERT(index(row.id) < state.uses.size(), "a driver that calls submitted for each request");
     Use& use = state.uses[index(row.id)];
     if (!use.joined) use.life.begin = row.running_since;
     use.joined = true;

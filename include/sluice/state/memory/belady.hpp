@@ -35,8 +35,8 @@ struct Lifetime {
 /// in the order of their beginnings. A block that a live request has is a hit for others: in time, a block can be
 /// found only later, when it is computed, so no run finds more (docs/tiers.md).
 ///
-/// This is Belady's rule (MIN). A block that the last request which has it gives up must be kept until the next request
-/// looks it up, or that is no hit. Of more blocks than there is room for, the one whose next look-up is the latest
+/// This is Belady's rule (MIN). When its last holder ends, a block must be kept until the next look-up; otherwise that
+/// look-up misses. Of more blocks than there is room for, the one whose next look-up is the latest
 /// leaves, which leaves the most intervals whole (Faigle and Nawijn, 1995). It need not look at the prefix tree: a
 /// block's interval contains that of the block before it, so a choice that keeps only whole prefixes is as good
 /// (tests/state/memory/belady_test.cpp compares with all possible choices).
