@@ -16,53 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice::testing {
-
-namespace {
-
-/// A modelled disk for two threads: the engine's reads, and another one writes.
-class LockedFiles final : public FileLayer {
- public:
-  explicit LockedFiles(sluice_test::DiskModel& disk) : files_(disk) {}
-  int list(std::vector<Entry>& into) override {
-    return locked([&] { return files_.list(into); });
-  }
-  int write(const std::string& name, std::span<const std::span<const std::byte>> parts) override {
-    return locked([&] { return files_.write(name, parts); });
-  }
-  int rename(const std::string& from, const std::string& to) override {
-    return locked([&] { return files_.rename(from, to); });
-  }
-  int sync_folder() override {
-    return locked([&] { return files_.sync_folder(); });
-  }
-  int read(const std::string& name, std::vector<std::byte>& into) override {
-    return locked([&] { return files_.read(name, into); });
-  }
-  int remove(const std::string& name) override {
-    return locked([&] { return files_.remove(name); });
-  }
-  int touch(const std::string& name) override {
-    return locked([&] { return files_.touch(name); });
-  }
-
- private:
-  template <class Call>
-  int locked(const Call& call) {
-    const std::lock_guard lock{mutex_};
-    return call();
-  }
-  std::mutex mutex_;
-  sluice_test::ModelFiles files_;
-};
-
-} // namespace
 
 TEST_CASE("later turns find all of their conversation that has KV, and generate the same tokens") {
   Random random(60);
@@ -119,7 +77,7 @@ TEST_CASE(
     std::atomic<int> lines = 0;
     const auto records = [&](std::uint64_t digest) {
       auto store = RecordStore::open(
-          std::make_unique<LockedFiles>(disk),
+          std::make_unique<sluice_test::ModelFiles>(disk),
           {sluice_test::plenty, digest, sluice_test::crc32c_by_bit, [&lines](const std::string&) { ++lines; }});
       REQUIRE(store);
       return std::shared_ptr<RecordStore>{*std::move(store)};
