@@ -266,7 +266,7 @@ TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, i
 }
 
 TEST_CASE("a forecast's finding covers those who ask for no less, until a request leaves") {
-  const detail::Finding finding{.slo = usual_slo, .prompt = 100, .most_tokens = 50, .have_left = 7};
+  const detail::Finding finding{.slo = usual_slo, .to_compute = 100, .most_tokens = 50, .have_left = 7};
   Generation same;
   same.slo = usual_slo;
   same.prompt.assign(100, 5);
@@ -278,6 +278,8 @@ TEST_CASE("a forecast's finding covers those who ask for no less, until a reques
   more.max_tokens = 51;
   more.slo = {Seconds{1}, Seconds{0.05}};
   CHECK(finding.covers(more, 7));
+  more.on_host = Tokens{16}; // only 85 tokens to compute
+  CHECK(!finding.covers(more, 7));
   less.prompt.resize(99);
   CHECK(!finding.covers(less, 7));
   less = same;

@@ -2,14 +2,18 @@
 #include "run/tiers.hpp"
 
 #include "sluice/core/text.hpp"
+#include "sluice/records/record.hpp"
+#include "sluice/world/local/memory.hpp"
 #include "sluice/world/machine/kv_digest.hpp"
 
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace running {
@@ -50,13 +54,27 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       fmt::format("a block of {} tokens takes {}", setup.limits.block_tokens.count(),
                                   exact_bytes(memory.block.count() * layers)),
                       "room for at least one");
+  if (options.host_cache > physical_memory().count())
+    return flag_error("--host-cache",
+                      fmt::format("this machine has {} of memory", exact_bytes(physical_memory().count())),
+                      "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
   if (options.disk_cache.empty()) return {};
   const Expected<DiskCache> disk = read_disk_cache(options);
   if (!disk) return disk.error();
-  // Two builds may round differently: none finds what another has computed.
+  const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) +
+                              4 * setup.limits.block_tokens.count() + memory.block.count() * layers;
+  if (disk->bytes < record)
+    return flag_error("--disk-cache", "a record takes " + exact_bytes(record), "room for at least one");
+  // Two builds may round differently: none finds what another has computed. Without a commit that names it, a build is
+  // known by the time of its program.
   const MadeBy& made = made_by();
-  const std::string build = fmt::format("{} {} {}", made.version, made.commit, made.build);
+  std::string build = fmt::format("{} {} {}", made.version, made.commit, made.build);
+  if (made.commit == "unknown" || made.commit.ends_with("-dirty")) {
+    std::error_code ignored;
+    const auto time = std::filesystem::last_write_time("/proc/self/exe", ignored);
+    build += fmt::format(" {}", time.time_since_epoch().count());
+  }
   Expected<std::shared_ptr<RecordStore>> records =
       open_records(*disk, kv_digest(weights, 4, setup.limits.block_tokens, build));
   if (!records) {

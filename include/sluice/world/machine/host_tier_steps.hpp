@@ -51,7 +51,8 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
     });
   }
   if (full == first) return core.sequences.leave(sequence);
-  core.sequences.depart(sequence, {keys.begin() + first, keys.begin() + full}, first,
+  keys.resize(static_cast<std::size_t>(full));
+  core.sequences.depart(sequence, keys, first,
                         {tokens.begin() + static_cast<std::ptrdiff_t>(first * core.block_tokens),
                          tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)});
 }
@@ -91,6 +92,9 @@ inline void settle(MachineCore& core, std::vector<SettledBlock>& added) {
         }
         core.tier.add(key, std::move(host));
       }
+      // Its beginning was used too: without that it would leave before its end, which then could not be found.
+      for (std::size_t block = one.known.size(); block-- > 0;)
+        if (core.tier.holds(one.known[block])) core.tier.touch({&one.known[block], 1});
     }
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));
   }

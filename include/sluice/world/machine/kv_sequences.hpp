@@ -63,6 +63,7 @@ struct DepartedSequence {
   std::int64_t first = 0;
   std::vector<std::int32_t> tokens; ///< of these blocks
   std::vector<BlockTable> tables;   ///< by layer
+  std::vector<RecordKey> known;     ///< of the blocks before `first`, which the tier had
   bool lost = false;                ///< a transfer failed for good
 };
 
@@ -157,8 +158,12 @@ class KvSequences {
     one.present = false;
   }
   /// The request leaves the slot, but not its blocks of K and V.
-  void depart(KvSequence& one, std::vector<RecordKey> keys, std::int64_t first, std::vector<std::int32_t> tokens) {
-    DepartedSequence gone{one.generation, std::move(keys), first, std::move(tokens), {}, false};
+  /// `keys`: of all its blocks that the tier has or gets, the latter from `first` on.
+  void depart(KvSequence& one, const std::vector<RecordKey>& keys, std::int64_t first,
+              std::vector<std::int32_t> tokens) {
+    const auto known = keys.begin() + static_cast<std::ptrdiff_t>(first);
+    DepartedSequence gone{one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known},
+                          false};
     for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
     departed_.push_back(std::move(gone));
     leave(one);

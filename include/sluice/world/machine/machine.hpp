@@ -80,27 +80,28 @@ class Machine final : public TokenWorld {
 
   Tokens find(const TokenRequest& request) override {
     const std::lock_guard lock{core_.schedule.mutex};
+    core_.tier.unpin(std::exchange(found_, {}));
     if (!core_.tier.exists() || request.scores || request.tokens.empty()) return Tokens{0}; // scores need every row
     settle();
-    core_.tier.unpin(std::exchange(found_, {}));
     // The last token is always computed, because its output is needed.
     const std::span<const std::int32_t> before = std::span(request.tokens).first(request.tokens.size() - 1);
     prefix_keys(before, core_.block_tokens, request.salt, found_);
     HostTierCounts& counts = core_.tier.counts();
     counts.asked += static_cast<std::int64_t>(request.tokens.size());
-    const std::size_t all = found_.size(), on_host = core_.tier.find(found_);
+    const std::size_t all = found_.size();
     std::vector<RecordKey> keys = std::exchange(found_, {});
     for (; found_.size() < all;) { // pinned one by one, because a block from the disk may evict others
       const RecordKey& key = keys[found_.size()];
-      if (found_.size() >= on_host && !read_record(key, before)) break;
+      if (!core_.tier.holds(key)) {
+        if (!read_record(key, before)) break;
+        counts.from_disk += core_.block_tokens;
+      }
       core_.tier.pin({&key, 1});
       found_.push_back(key);
     }
     core_.tier.touch(found_);
     const Tokens found{static_cast<std::int64_t>(found_.size()) * core_.block_tokens};
     counts.found += found.count();
-    if (found_.size() > on_host)
-      counts.from_disk += static_cast<std::int64_t>(found_.size() - on_host) * core_.block_tokens;
     return found;
   }
   void enter(RequestId id, TokenRequest request) override {

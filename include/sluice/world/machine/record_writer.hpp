@@ -71,7 +71,15 @@ class RecordWriter {
         records.push_back({block.key, block.parts});
         keys.push_back(block.key);
       }
-      (void)store_->put(records); // the store logs failures; the host still has the blocks
+      // The store logs failures; the host still has these blocks. One bad record must not cost the others of its group,
+      // but a full disk fails every record.
+      int failures = 0;
+      for (std::span<const RecordStore::NewRecord> rest(records); !rest.empty() && failures < 2;) {
+        const std::size_t done = store_->put(rest);
+        failures = done > 0 ? 0 : failures;
+        if (done < rest.size()) ++failures;
+        rest = rest.subspan(std::min(done + 1, rest.size()));
+      }
       written_(keys);
     }
   }
