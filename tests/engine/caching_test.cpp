@@ -18,9 +18,8 @@
 #include <utility>
 #include <vector>
 
-using namespace sluice;
-using namespace sluice::testing;
-using namespace sluice::testing::tiers;
+// Not by `using`: files of a program compile together, and some have functions of these names.
+namespace sluice::testing::tiers {
 
 namespace {
 
@@ -715,3 +714,5 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
   }
   CHECK(loaded > 1000);
 }
+
+} // namespace sluice::testing::tiers

@@ -21,9 +21,8 @@
 #include <utility>
 #include <vector>
 
-using namespace sluice;
-using namespace sluice::testing;
-using namespace sluice::testing::tiers;
+// Not by `using`: files of a program compile together, and some have functions of these names.
+namespace sluice::testing::tiers {
 
 namespace {
 
@@ -232,3 +231,5 @@ TEST_CASE("requests one after another on ample memory find all that is possible"
   CHECK(notes.findable.share(TokenBlocks{10}, Tokens{16}) ==
         doctest::Approx(160.0 / static_cast<double>(prompts.count())));
 }
+
+} // namespace sluice::testing::tiers
