@@ -92,7 +92,7 @@ typename E::Config trial_config(const Trial& trial, const SmallCost& world, Byte
           .geometry = {trial.layers, Bytes{4096}, layer_weights, Bytes{3000}},
           .device_blocks = trial.device,
           .host_blocks = trial.host,
-          .tier = {.capacity = TokenBlocks{trial.host.count() / trial.layers}},
+          .tier = reached_by<typename E::caching_type>({.capacity = TokenBlocks{trial.host.count() / trial.layers}}),
           .cost = believed,
           .backend = BasicSimulated<SmallCost>{world},
           .lower_tiers = {{.capacity = TokenBlocks{25},
