@@ -5,9 +5,8 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/engine/core/caching_table.hpp"
+#include "sluice/engine/core/tier_level.hpp"
 #include "sluice/report/observer/miss_causes.hpp"
-#include "sluice/state/memory/tier.hpp"
-#include "sluice/state/memory/tier_store.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,24 +19,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// One tier's blocks and its channel, which serves one transfer after another in each direction.
-struct TierLevel {
-  /// Blocks that arrive at `end`.
-  struct Coming {
-    Seconds end{0};
-    std::vector<BlockKey> keys;
-    BlockKey previous{}; ///< the request's block before them, if they are not its first
-    double worth = 0;
-    bool evicted = false; ///< from the memory above: in the order of their evictions
-  };
-
-  Tier facts;
-  TierStore store;
-  Seconds reads_until{0}, writes_until{0};
-  std::vector<Coming> coming;                ///< in the order of their ends
-  std::int64_t written = 0, read_blocks = 0; ///< blocks that have used the channel, or will
-};
 
 /// Blocks move in three ways; a block can be found when it has arrived.
 ///

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// TierLevel: one memory below an engine's device, with its channel.
+#pragma once
+
+#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/state/memory/tier.hpp"
+#include "sluice/state/memory/tier_store.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+/// One tier's blocks and its channel, which serves one transfer after another in each direction.
+struct TierLevel {
+  /// Blocks that arrive at `end`.
+  struct Coming {
+    Seconds end{0};
+    std::vector<BlockKey> keys;
+    BlockKey previous{}; ///< the request's block before them, if they are not its first
+    double worth = 0;
+    bool evicted = false; ///< from the memory above: in the order of their evictions
+  };
+
+  Tier facts;
+  TierStore store;
+  Seconds reads_until{0}, writes_until{0};
+  std::vector<Coming> coming;                ///< in the order of their ends
+  std::int64_t written = 0, read_blocks = 0; ///< blocks that have used the channel, or will
+};
+
+} // namespace sluice
