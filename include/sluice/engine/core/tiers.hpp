@@ -286,9 +286,8 @@ class Tiers {
       if (--known->second.computing == 0 && known->second.latest == Past::none) past.erase(known);
     }
   }
-  /// Why a request computes its blocks `keys` from number `from` to `to`, in blocks. `on_device(key)`: whether the
-  /// device has a block. Blocks that no request has had before are no miss, nor is what follows them.
-  /// Blocks after a miss count under that miss's cause.
+  /// Why a request computes its blocks `from` to `to`. `on_device(key)`: whether the device has a block. Blocks that no
+  /// request has had before are no miss, nor is what follows them; blocks after a miss count under that miss's cause.
   template <class OnDevice>
   void explain(std::span<const BlockKey> keys, std::size_t from, std::size_t to, bool fetched, OnDevice&& on_device,
                MissCauses& causes) const {
