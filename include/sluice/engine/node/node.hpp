@@ -97,8 +97,8 @@ class BasicNode {
   /// Rejected: copies, whose engines would each have tiers of their own. `BasicEngine::fork` copies an engine.
   BasicNode(const BasicNode&) = delete;
   BasicNode& operator=(const BasicNode&) = delete;
-  BasicNode(BasicNode&&) = default;
-  BasicNode& operator=(BasicNode&&) = default;
+  BasicNode(BasicNode&&) noexcept = default;
+  BasicNode& operator=(BasicNode&&) noexcept = default;
   ~BasicNode() = default;
 
   [[nodiscard]] Seconds now() const { return at_; }
