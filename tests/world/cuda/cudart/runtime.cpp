@@ -124,6 +124,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 cudaError_t cudaSetDevice(int /*device*/) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* /*value*/, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  return cudaErrorNotSupported; // the callers keep their defaults
+}
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
   *free = state().seen.free_bytes;
