@@ -22,8 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace sluice::kernels {
@@ -35,8 +35,6 @@ Status OnGpu::prepare() {
 }
 template <Kernel K>
 Status OnGpu::launch(const typename K::Params& params, CUstream_st* stream) {
-  if constexpr (std::is_same_v<K, GatherSegments>) // the runner's own copies have a list in memory, or are one segment
-    if (params.segments == nullptr && params.count > 1) testing::emulated_runtime().gathered += params.count;
   const Grid grid = K::grid(params);
   if (grid.x > 0 && grid.y > 0) testing::runtime_device().launch<K>(testing::stream_number(stream), grid, params);
   return {};
@@ -52,6 +50,14 @@ std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens /*block_
 }
 
 namespace {
+
+/// Counts what the link gathers: the runner's uploads are launches of the same kernel.
+GatherKernel counted_gather() {
+  return {[](std::span<const Copy> copies, CUstream_st* stream) {
+    emulated_runtime().gathered += static_cast<std::int64_t>(copies.size());
+    return kernels::cuda_gather().launch(copies, stream);
+  }};
+}
 
 using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 using CudaMachine = Machine<StreamDevice<CudaMemory>>;
@@ -79,7 +85,7 @@ struct OnCuda {
     restart_runtime(seed);
     Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
     if (!memory) return memory.error();
-    (*memory)->gather_by(kernels::cuda_gather(), {gathered, gathered});
+    (*memory)->gather_by(counted_gather(), {gathered, gathered});
     Expected<ModelWeights> weights = pinned_weights(trial.weights, ElementType::f32);
     if (!weights) return weights.error();
     auto runner = std::make_unique<Runner>(*memory, weights->config, kernels::cuda_runner_limits(setup));
