@@ -36,6 +36,9 @@ target_link_libraries(sluice_project INTERFACE sluice::sluice)
 target_compile_options(
   sluice_project INTERFACE -Wall -Wextra -Wpedantic ${shadow} -Wconversion -Wsign-conversion $<$<BOOL:${SLUICE_WERROR}>:-Werror>
                            -ffp-contract=off)
+# g++ first collects its garbage when a unit's parse uses 2 GiB, not 128 MiB: most units never do, and compile in 12 to 20 %
+# less time. The largest then uses 2.3 GiB instead of 1.8.
+target_compile_options(sluice_project INTERFACE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=2097152>")
 if(SLUICE_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(sluice_project INTERFACE -march=${SLUICE_ARCH})
 endif()
