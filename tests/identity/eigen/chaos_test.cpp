@@ -7,10 +7,27 @@
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
+#include "sluice/world/machine/world_of.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
 
 namespace sluice::testing {
+
+namespace {
+
+/// Decides beside the iteration without a thread, so that a seed and no scheduler chooses which decisions are late.
+class LateByChance final : public WorldOf<RealBackend> {
+ public:
+  LateByChance(const RealBackend& machine, std::uint64_t seed) : WorldOf(machine), random_(seed) {}
+  void async(void (*work)(void*), void* what) override { work(what); }
+  bool async_done() override { return random_.below(2) == 0; }
+  void join_async() override {}
+
+ private:
+  Random random_;
+};
+
+} // namespace
 
 std::unique_ptr<Decoder> decoder_of(const ModelWeights& weights, Tokens block_tokens, int threads) {
   return make_decoder(weights, block_tokens, threads);
@@ -26,6 +43,23 @@ TEST_CASE("new placements for all requests in every step change no token and no 
 TEST_CASE("planning beside the iteration changes no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, OneStepAhead>>(5, 8, 0.9);
   check_chaos<CpuTrials, With<Chaos, OneStepAhead, FairShare, ChaosSwap>>(6, 8, 1.1);
+}
+
+TEST_CASE("a late decision has room for what its requests have grown to meanwhile") {
+  for (const std::uint64_t seed : {216U, 543U, 2422U}) { // of 2,500, those that refused the most without that room
+    CAPTURE(seed);
+    Random random(seed);
+    const RealTrial trial = at_once(random_real_trial(random));
+    const std::vector<RealOutput> expected = alone(trial);
+    const auto kv = static_cast<std::int64_t>(0.9 * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
+    for (int again = 0; again < 10; ++again) {
+      const RealResult result = run_real<With<Chaos, OneStepAhead>>(trial, kv, [&](auto& config) {
+        config.backend = Cpu{std::make_shared<LateByChance>(config.backend, random())};
+      });
+      CHECK(result.refused == 0);
+      check_identity(result, expected);
+    }
+  }
 }
 
 TEST_CASE("rotations with copies ahead change no token and no logit") {

@@ -33,8 +33,9 @@ struct Budget {
                                  const Budget& budget);
 
 /// Whether a decision made ahead still fits both memories, after requests that have ended since were removed from it.
-/// If not, the engine discards it and decides again.
-[[nodiscard]] bool still_fits(const Core& core, const Draft& draft, const Decision& decision);
+/// If not, the engine discards it and decides again. Raises the room in flight to what the requests need now: they have
+/// grown if an iteration was repeated meanwhile.
+[[nodiscard]] bool still_fits(const Core& core, const Draft& draft, Decision& decision);
 
 /// Repeats the last batch under the last plan, one token on, without asking a policy. False, with `decision` not valid,
 /// if a request's next block has no room or a request has not run yet.
@@ -43,6 +44,17 @@ struct Budget {
 namespace detail {
 /// Adds what a request of `blocks` blocks with the residency `holding` streams in an iteration.
 void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks);
+/// The device room in flight of requests that have grown since their plan was made. Only a backend that moves real bytes
+/// asks: it cannot run with less.
+struct GrownRoom {
+  const Core* core;
+  std::vector<LayerStream> streams{};
+  LayerBlocks rebuilt{0}; ///< K and V of layers that are nowhere, while they compute
+
+  /// A request of `blocks` blocks with the residency `holding` runs.
+  void add(const Holding& holding, TokenBlocks blocks);
+  [[nodiscard]] LayerBlocks blocks() const;
+};
 /// Keeps a running request that was about to leave: it gets a claim of one token at the front. Joining requests make
 /// room for it, in the batch and in the token budget, the last of them first.
 void keep_after_all(const Core& core, Slot slot, std::vector<Claim>& claims);

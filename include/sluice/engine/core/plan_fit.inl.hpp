@@ -99,13 +99,19 @@ SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& strea
                 core.geometry.hidden_size());
 }
 
+SLUICE_INLINE LayerBlocks GrownRoom::blocks() const { return core->in_flight(streams) + rebuilt; }
+
+SLUICE_INLINE void GrownRoom::add(const Holding& holding, TokenBlocks blocks) {
+  add_streams(*core, streams, holding, blocks);
+  if (!holding.nowhere.empty()) rebuilt += LayerBlocks{holding.head_blocks(blocks, core->limits.block_tokens).count()};
+}
+
 } // namespace detail
 
 SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
   decision.clear();
   LayerBlocks growth{0};
-  std::vector<LayerStream>
-      streams; // for a backend that moves real bytes, which cannot run with less room than they need
+  detail::GrownRoom in_flight{&core};
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
     if (request.computed.count() == 0 || request.pending().count() != 1 || request.waits)
@@ -113,19 +119,18 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
-    if (core.policies->is.real_time) detail::add_streams(core, streams, request.holding, blocks);
+    if (core.policies->is.real_time) in_flight.add(request.holding, blocks);
   }
-  if (core.policies->is.real_time) growth += core.in_flight(streams); // for more tokens than the plan was made for
+  if (core.policies->is.real_time) growth += in_flight.blocks(); // for more tokens than the plan was made for
   if (decision.claims.empty() || growth > core.ledger.device().free()) return false;
   decision.valid = true;
   return true;
 }
 
-SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decision& decision) {
+SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& decision) {
   if (decision.claims.empty()) return false;
   Footprint all;
-  LayerBlocks in_flight = decision.in_flight;
-  std::vector<LayerStream> streams;
+  detail::GrownRoom in_flight{&core};
   for (const Claim& claim : decision.claims) {
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens > request.pending()) return false;
@@ -143,9 +148,10 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
     if (request.phase != Phase::running && !core.finds_the_same(claim.slot)) return false;
     const TokenBlocks blocks = request.blocks_after(claim.tokens, core.limits.block_tokens);
     all = all + core.footprint(holding, blocks);
-    if (core.policies->is.real_time) detail::add_streams(core, streams, holding, blocks);
+    if (core.policies->is.real_time) in_flight.add(holding, blocks);
   }
-  if (core.policies->is.real_time) in_flight = std::max(in_flight, core.in_flight(streams));
+  if (core.policies->is.real_time) // the requests may have grown, and preempted ones give up memory for this
+    decision.in_flight = std::max(decision.in_flight, in_flight.blocks());
   // Running requests that the decision does not name hold memory too: a request joined or was given up since.
   if (decision.claims.size() < core.requests.running.size())
     for (const Slot slot : core.requests.running) {
@@ -158,7 +164,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, const Decisi
     }
   LayerBlocks device = core.ledger.device().capacity() - core.prefix.pinned();
   if (decision.new_plan) device += core.capacity_with(draft.plan.weights) - core.kv_capacity;
-  return all.device + in_flight <= device && all.host <= core.ledger.host().capacity();
+  return all.device + decision.in_flight <= device && all.host <= core.ledger.host().capacity();
 }
 
 SLUICE_INLINE void detail::keep_after_all(const Core& core, Slot slot, std::vector<Claim>& claims) {
