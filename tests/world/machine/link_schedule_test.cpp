@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr KvBlockShape streamed_shape{4, 32, 4};
 constexpr int streamed_layers = 8;
+
+CopySince at(int second) { return CopySince{std::chrono::seconds{second}}; }
 
 /// One iteration in which every layer's KV crosses the link, through room for two streamed_layers.
 class Streamed {
@@ -64,6 +67,19 @@ class Streamed {
     schedule_.computed(0);
     const CopySince after = std::chrono::steady_clock::now();
     const std::optional<PlacedCopy> copy = schedule_.next(Way::to_device);
+    REQUIRE(copy);
+    (void)schedule_.ended(Way::to_device, CopyOutcome::done, {}, {});
+    return {before, copy->since, after};
+  }
+  /// The same for a block without a copy that is evicted.
+  std::array<CopySince, 3> evicted() {
+    BlockTable& one = table(0, 0);
+    REQUIRE(store_.step(one[0], BlockEvent::release));
+    REQUIRE(store_.take(one, one.cut(0), 1) == 1);
+    const CopySince before = std::chrono::steady_clock::now();
+    schedule_.evict(sequences_.ref(*sequences_.find(slot(0)), 0, 0), one[0]);
+    const CopySince after = std::chrono::steady_clock::now();
+    const std::optional<PlacedCopy> copy = schedule_.next(Way::to_host);
     REQUIRE(copy);
     return {before, copy->since, after};
   }
@@ -138,14 +154,14 @@ TEST_CASE("choosing a copy costs no more for many requests than for few") {
 }
 
 TEST_CASE("a link with threads is told since when a copy could begin") {
-  const auto [before, since, after] = Streamed(3, 4, CopiesCount::when_ended).second_layer_opened();
-  CHECK(before <= since);
-  CHECK(since <= after);
+  Streamed streamed{3, 4, CopiesCount::when_ended};
+  for (const auto& [before, since, after] : {streamed.second_layer_opened(), streamed.evicted()}) {
+    CHECK(before <= since);
+    CHECK(since <= after);
+  }
 }
 
 TEST_CASE("a need is open since the last of the events that it waits for") {
-  using Time = KvNeeds::Time;
-  const auto at = [](int second) { return Time{std::chrono::seconds{second}}; };
   constexpr int layers = 3;
   const auto need = [](int position, int previous, bool first) {
     KvNeed one;
@@ -159,26 +175,74 @@ TEST_CASE("a need is open since the last of the events that it waits for") {
   const auto opened = [&](TransferOrder::Start start) {
     std::vector<KvNeed> list{need(0, -1, true), need(0, -1, false), need(2, 0, false), need(3, 2, false)};
     KvNeeds needs{layers};
-    needs.begin(list, 1, start, at(1));
+    needs.begin(list, 1, start, at(0));
     IterationProgress progress;
-    for (int layer = 0; layer < layers; ++layer) { // computing at 10, launched at 20, computed at 30 + the layer
+    for (int layer = 0; layer < layers; ++layer) {
       progress.computing = layer;
-      progress.time = at(10 + layer);
-      needs.reach(progress);
+      needs.reach(progress, at(10 * layer + 1));
       progress.launched = layer + 1;
-      progress.time = at(20 + layer);
-      needs.reach(progress);
+      needs.reach(progress, at(10 * layer + 2));
       progress.computed = layer + 1;
-      progress.time = at(30 + layer);
-      needs.reach(progress);
+      needs.reach(progress, at(10 * layer + 3));
     }
-    std::vector<Time> times;
-    for (std::size_t i = 0; i < needs.size(); ++i) times.push_back(needs.opened_at(i));
+    std::vector<CopySince> times;
+    for (std::size_t i = 0; i < needs.size(); ++i) times.push_back(needs[i].since);
     return times;
   };
-  CHECK(opened(TransferOrder::Start::room) == std::vector{at(1), at(1), at(1), at(20)});
-  CHECK(opened(TransferOrder::Start::previous_layer_starts) == std::vector{at(1), at(1), at(11), at(20)});
-  CHECK(opened(TransferOrder::Start::previous_own_layer_ends) == std::vector{at(1), at(1), at(30), at(32)});
+  CHECK(opened(TransferOrder::Start::room) == std::vector{at(0), at(0), at(0), at(2)});
+  CHECK(opened(TransferOrder::Start::previous_layer_starts) == std::vector{at(0), at(0), at(11), at(21)});
+  CHECK(opened(TransferOrder::Start::previous_own_layer_ends) == std::vector{at(0), at(0), at(3), at(23)});
+}
+
+TEST_CASE("streamed weights are open since they have a slot and their order lets them start") {
+  constexpr int layers = 4;
+  const std::byte image[64] = {};
+  // The times at which the copies of the layers' weights could begin, through two slots.
+  const auto opened = [&](TransferOrder::Start start) {
+    ModelWeights model;
+    model.config.shape.layers = layers;
+    model.layout.add(LayerTensor::query, 4, 4, ElementType::f32);
+    model.layers.assign(layers, {image});
+    DeviceMemory device{Bytes{1000}};
+    WeightStore store{model, device, Bytes{0}, Bytes{1}, 32};
+    WeightsPlan plan;
+    plan.streamed = LayerSet::all(layers);
+    plan.slots = 2;
+    REQUIRE(store.load(plan, [](const PlacedCopy&) {}));
+    WeightPassages passages{store, layers};
+    std::vector<WeightNeed> list{{0, false}, {1, false}, {2, false}, {3, false}, {layers, false}};
+    passages.begin(list);
+    IterationProgress progress;
+    passages.open(progress, start, at(0));
+    std::vector<CopySince> times;
+    const auto pump = [&] {
+      WeightPassages::Piece piece;
+      while (const std::optional<PlacedCopy> copy = passages.next(100, piece)) {
+        passages.complete(piece, false);
+        passages.ended(piece);
+        times.push_back(copy->since);
+      }
+    };
+    pump();
+    for (int layer = 0; layer < layers; ++layer) {
+      progress.computing = layer;
+      passages.open(progress, start, at(10 * layer + 1));
+      store.computed(layer);
+      progress.launched = layer + 1;
+      passages.open(progress, start, at(10 * layer + 2));
+      progress.computed = layer + 1;
+      passages.open(progress, start, at(10 * layer + 3));
+      pump(); // late: the copies could begin before
+    }
+    return times;
+  };
+  const auto both = [](std::initializer_list<int> seconds) { // each layer has two pieces
+    std::vector<CopySince> times;
+    for (const int second : seconds) times.insert(times.end(), 2, at(second));
+    return times;
+  };
+  CHECK(opened(TransferOrder::Start::room) == both({0, 0, 2, 12, 22}));
+  CHECK(opened(TransferOrder::Start::previous_layer_starts) == both({0, 1, 11, 21, 31}));
 }
 
 } // namespace sluice

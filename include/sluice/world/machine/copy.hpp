@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// The earliest time at which a copy could start; `CopySince::min()`: directly after the copy before it. Only copies of
-/// KV to the device have such a time: a lane that is late makes up for up to 10 ms before any other copy.
+/// The earliest time at which a copy could start, room in memory aside; `CopySince::min()`: directly after the copy
+/// before it. A lane that is late makes up for its delay, but not for time in which it had nothing to move.
 using CopySince = std::chrono::steady_clock::time_point;
 
 /// `rows` runs of `bytes` each, `from_stride` and `to_stride` bytes apart. Source and destination do not overlap.

@@ -6,11 +6,11 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/world/machine/block.hpp"
+#include "sluice/world/machine/copy.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,6 +32,7 @@ struct KvNeed {
   std::int32_t next = 0;   ///< the first block that has not begun
   std::int32_t end = 0;
   std::int32_t waiting = -1; ///< the next need that waits for the same progress (KvNeeds)
+  CopySince since{};         ///< when it was opened (KvNeeds)
 
   [[nodiscard]] bool done() const { return next >= end; }
   /// Covers these blocks too, and those between them and the blocks so far.
@@ -46,8 +47,6 @@ struct IterationProgress {
   int launched = 0;   ///< layers that the device has been given
   int computing = -1; ///< the layer that computes now
   int computed = 0;   ///< layers that have been computed, all before it included
-  /// When it came this far; not set where nobody asks when a need was opened.
-  std::chrono::steady_clock::time_point time{};
 };
 
 /// An iteration's needs, first those that come before any other, then by position. A need is *open* from the moment at
@@ -55,17 +54,13 @@ struct IterationProgress {
 /// and open needs are bits of a set: choosing the next copy costs the same for one request and for hundreds.
 class KvNeeds {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-
   explicit KvNeeds(int layers) : layers_(layers) {
     for (std::vector<std::int32_t>& lists : waiting_) lists.resize(static_cast<std::size_t>(layers) + 1);
-    for (std::vector<Time>& times : reached_) times.resize(static_cast<std::size_t>(layers) + 1);
   }
 
   /// Takes the needs of an iteration, and returns the previous ones' memory. `firsts`: how many come before any other;
   /// the rest is in the order of its positions.
-  void begin(std::vector<KvNeed>& needs, std::size_t firsts, TransferOrder::Start start, Time now = {}) {
-    begun_ = now;
+  void begin(std::vector<KvNeed>& needs, std::size_t firsts, TransferOrder::Start start, CopySince now) {
     needs_.swap(needs);
     firsts_ = firsts;
     start_ = start;
@@ -80,7 +75,7 @@ class KvNeeds {
         SLUICE_ASSERT(i + 1 == needs_.size() || need.position <= needs_[i + 1].position, "in the order of positions");
         first_at_[static_cast<std::size_t>(need.position)] = i;
       }
-      if (!need.done()) file(i);
+      if (!need.done()) file(i, now);
     }
     for (std::size_t position = first_at_.size() - 1; position-- > 0;)
       first_at_[position] = std::min(first_at_[position], first_at_[position + 1]);
@@ -92,21 +87,10 @@ class KvNeeds {
     for (std::vector<std::int32_t>& lists : waiting_) std::fill(lists.begin(), lists.end(), -1);
   }
   /// Opens what waited for this.
-  void reach(const IterationProgress& at) {
-    wake(Awaits::launch, at_.launched, at.launched, at.time);
-    wake(Awaits::computing, at_.computing + 1, at.computing + 1, at.time);
-    wake(Awaits::computed, at_.computed, at.computed, at.time);
-  }
-  /// When an open need was opened. A lane that asks later may make up for its own delay, but not for time in which the
-  /// need was not open.
-  [[nodiscard]] Time opened_at(std::size_t i) const {
-    Time opened = begun_;
-    for_each_event(needs_[i], [&](Awaits what, int value) {
-      if (value > 0)
-        opened = std::max(opened, reached_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)]);
-      return true;
-    });
-    return opened;
+  void reach(const IterationProgress& at, CopySince now) {
+    wake(Awaits::launch, at_.launched, at.launched, now);
+    wake(Awaits::computing, at_.computing + 1, at.computing + 1, now);
+    wake(Awaits::computed, at_.computed, at.computed, now);
   }
 
   [[nodiscard]] KvNeed& operator[](std::size_t i) { return needs_[i]; }
@@ -135,40 +119,26 @@ class KvNeeds {
   enum class Awaits : std::uint8_t { launch, computing, computed };
   static constexpr std::size_t word_bits = 64;
 
-  /// Calls `event(what, value)` for each event without which the need cannot start, until one returns false. Returns
-  /// whether all returned true.
-  template <class Event>
-  bool for_each_event(const KvNeed& need, const Event& event) const {
-    if (need.first) return true;
-    // The current token still uses its blocks.
-    if (need.position >= layers_ && !event(Awaits::launch, need.position - layers_ + 1)) return false;
-    if (start_ == TransferOrder::Start::previous_layer_starts && need.position > 0)
-      return event(Awaits::computing, need.position);
-    if (start_ == TransferOrder::Start::previous_own_layer_ends && need.previous >= 0)
-      return event(Awaits::computed, need.previous + 1);
-    return true;
-  }
   /// Opens the need, or lets it wait for the next event without which it cannot start.
-  void file(std::size_t i) {
-    if (!for_each_event(needs_[i], [&](Awaits what, int value) { return await(i, what, value, reached(what)); }))
-      return;
+  void file(std::size_t i, CopySince now) {
+    KvNeed& need = needs_[i];
+    if (!need.first) {
+      // The current token still uses its blocks.
+      if (need.position >= layers_ && !await(i, Awaits::launch, need.position - layers_ + 1, at_.launched)) return;
+      if (start_ == TransferOrder::Start::previous_layer_starts && need.position > 0 &&
+          !await(i, Awaits::computing, need.position, at_.computing + 1))
+        return;
+      if (start_ == TransferOrder::Start::previous_own_layer_ends && need.previous >= 0 &&
+          !await(i, Awaits::computed, need.previous + 1, at_.computed))
+        return;
+    }
+    need.since = now;
     open_[i / word_bits] |= std::uint64_t{1} << (i % word_bits);
     lowest_ = std::min(lowest_, i / word_bits);
   }
-  [[nodiscard]] int reached(Awaits what) const {
-    switch (what) {
-    case Awaits::launch:
-      return at_.launched;
-    case Awaits::computing:
-      return at_.computing + 1;
-    case Awaits::computed:
-      return at_.computed;
-    }
-    return 0;
-  }
-  /// Whether `now` has reached `value`; otherwise the need waits for it, or is never opened in this iteration.
-  bool await(std::size_t i, Awaits what, int value, int now) {
-    if (now >= value) return true;
+  /// Whether `reached` is `value` or more; otherwise the need waits for it, or is never opened in this iteration.
+  bool await(std::size_t i, Awaits what, int value, int reached) {
+    if (reached >= value) return true;
     if (value <= layers_) {
       std::int32_t& list = waiting_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)];
       needs_[i].waiting = list;
@@ -176,7 +146,7 @@ class KvNeeds {
     }
     return false;
   }
-  void wake(Awaits what, int from, int to, Time now) {
+  void wake(Awaits what, int from, int to, CopySince now) {
     if (to <= from) return;
     switch (what) {
     case Awaits::launch:
@@ -190,11 +160,10 @@ class KvNeeds {
       break;
     }
     for (int value = from + 1; value <= to; ++value) {
-      reached_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)] = now;
       std::int32_t& list = waiting_[static_cast<std::size_t>(what)][static_cast<std::size_t>(value)];
       for (std::int32_t i = list, next = -1; i >= 0; i = next) {
         next = needs_[static_cast<std::size_t>(i)].waiting;
-        file(static_cast<std::size_t>(i));
+        file(static_cast<std::size_t>(i), now);
       }
       list = -1;
     }
@@ -208,8 +177,6 @@ class KvNeeds {
   std::vector<std::uint64_t> open_;                  ///< a bit per need
   std::size_t lowest_ = 0;                           ///< no word before it has a bit
   std::array<std::vector<std::int32_t>, 3> waiting_; ///< by what is awaited and its value: the first need of a list
-  std::array<std::vector<Time>, 3> reached_;         ///< by event and its value: when that happened
-  Time begun_{};
   IterationProgress at_;
 };
 

@@ -112,10 +112,10 @@ class LinkSchedule {
     flights(way).pop_front();
     if (way == Way::to_device) note_span(flight, begun, end);
     --in_flight_;
-    ++version_;
     SLUICE_ASSERT(count_ == CopiesCount::when_ended || outcome == CopyOutcome::done, "a copy that counts already");
     if (count_ == CopiesCount::when_ended) complete(way, flight, outcome == CopyOutcome::failed);
     if (flight.weights) passages_.ended(flight.piece);
+    changed(now());
     notify_progress();
     return way == Way::to_host;
   }
@@ -144,7 +144,7 @@ class LinkSchedule {
     passages_.begin(weights);
     at_ = {};
     turn_ = 0;
-    ++version_;
+    changed(now());
   }
   /// The device was given the layer, of which no more blocks are fetched.
   void launched(int layer) {
@@ -185,13 +185,13 @@ class LinkSchedule {
   void evict(const BlockRef& ref, BlockRun& run) {
     const bool passed = run.passes();
     if (!store_->step(run, BlockEvent::evict)) return; // it leaves already
-    if (run.queued()) queue(passed ? written_ : evicted_, {ref, run.count});
+    if (run.queued()) queue(passed ? written_ : evicted_, {ref, run.count, now()});
     ++version_;
   }
   /// The plan wants a copy of the full blocks on the host.
   void copy_ahead(const BlockRef& ref, BlockRun& run) {
     if (!store_->step(run, BlockEvent::copy_ahead)) return;
-    queue(copies_, {ref, run.count});
+    queue(copies_, {ref, run.count, now()});
     ++version_;
   }
   /// Whether hidden states are on their way to the host, whose blocks will become free.
@@ -228,6 +228,7 @@ class LinkSchedule {
   struct Outgoing {
     BlockRef ref; ///< the first
     std::int32_t count = 0;
+    CopySince since{}; ///< when the last of them was queued
   };
   /// The run of a table with which the next copy begins; no table: there is none.
   struct Queued {
@@ -250,13 +251,18 @@ class LinkSchedule {
     if (waiting_room_ || in_flight_ == 0 || (waiting_layer_ >= 0 && arrived(waiting_layer_))) progress.notify_all();
   }
 
-  /// A link with threads makes up for their delays, so it is told since when a copy could begin.
+  /// The time at which what is queued or opened now may begin, for a link that makes up for its threads' delays.
   [[nodiscard]] CopySince now() const {
     return count_ == CopiesCount::when_ended ? std::chrono::steady_clock::now() : CopySince::min();
   }
   void reach() {
-    at_.time = now();
-    needs_.reach(at_);
+    const CopySince time = now();
+    needs_.reach(at_, time);
+    changed(time);
+  }
+  /// Something may begin that could not before.
+  void changed(CopySince time) {
+    passages_.open(at_, order_.start, time);
     ++version_;
   }
   /// The first block of a need that could be fetched now, or the end of its blocks.
@@ -292,6 +298,7 @@ class LinkSchedule {
       if (last.ref.slot == more.ref.slot && last.ref.layer == more.ref.layer &&
           last.ref.generation == more.ref.generation && last.ref.block + last.count == more.ref.block) {
         last.count += more.count;
+        last.since = more.since;
         return;
       }
     }
@@ -329,7 +336,7 @@ class LinkSchedule {
     std::int32_t block = 0;
     const std::size_t chosen = choose(block);
     const int nearest = chosen == needs_.size() ? never : needs_[chosen].first ? -1 : needs_[chosen].position;
-    if (const std::optional<PlacedCopy> copy = passages_.next(nearest, at_, order_, flight.piece)) {
+    if (const std::optional<PlacedCopy> copy = passages_.next(nearest, flight.piece)) {
       flight.weights = true;
       flight.position = flight.piece.position;
       ++version_;
@@ -338,7 +345,7 @@ class LinkSchedule {
     if (chosen == needs_.size()) return std::nullopt;
     turn_ = chosen + 1;
     std::optional<PlacedCopy> copy = fetch(needs_[chosen], block, flight);
-    if (copy) copy->since = needs_.opened_at(chosen);
+    if (copy) copy->since = needs_[chosen].since;
     return copy;
   }
   /// The open need that is served next, and its block; the number of needs if there is nothing to fetch, or no room.
@@ -402,6 +409,7 @@ class LinkSchedule {
       PlacedCopy copy;
       const std::int32_t count =
           store_->send(*first.table, first.run, std::min<std::int64_t>(out.count, longest_run()), is_hidden(ref), copy);
+      copy.since = out.since;
       note(flight, ref, copy);
       out.ref.block += count;
       out.count -= count;

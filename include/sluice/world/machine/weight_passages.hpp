@@ -8,6 +8,7 @@
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,10 +20,11 @@ namespace sluice {
 struct WeightNeed {
   int position = 0;
   bool returns = false; ///< for good; otherwise through a slot
+  CopySince since{};    ///< when it was opened (WeightPassages)
 };
 
-/// Weights on their way to the device: one passage at a time, in pieces, several of which may be under way. Not
-/// synchronised.
+/// Weights on their way to the device: one passage at a time, in pieces, several of which may be under way. A need is
+/// open once the transfer rule lets it start and there is a slot for it. Not synchronised.
 class WeightPassages {
  public:
   /// A piece under way.
@@ -40,12 +42,23 @@ class WeightPassages {
   /// prefetched passage is for this one.
   void begin(std::vector<WeightNeed>& needs) {
     needs_.swap(needs);
-    next_need_ = 0;
+    next_need_ = opened_ = 0;
     if (passage_ && passage_->piece.position >= layers_) passage_->piece.position -= layers_;
   }
   void forget() {
     needs_.clear();
-    next_need_ = 0;
+    next_need_ = opened_ = 0;
+  }
+  /// Opens what may start by now. Call it after each progress of the layers, and after each end of a piece.
+  void open(const IterationProgress& at, TransferOrder::Start start, CopySince now) {
+    for (; opened_ < needs_.size(); ++opened_) {
+      WeightNeed& need = needs_[opened_];
+      if (need.position >= layers_ && at.launched <= need.position - layers_) return;
+      if (start == TransferOrder::Start::previous_layer_starts && at.computing < need.position - 1) return;
+      const auto with_slots = std::count_if(begin_of(next_need_), begin_of(opened_), streams);
+      if (streams(need) && with_slots >= weights_->free_slots()) return;
+      need.since = now;
+    }
   }
   /// The piece under way was begun in the previous iteration.
   void turn(Piece& piece) const {
@@ -54,25 +67,24 @@ class WeightPassages {
 
   /// Returns the next piece, and describes it in `piece`. Weights come before KV that is needed no earlier than the end
   /// of their layer, and after KV of their own layer: `kv_position` is where KV is needed next.
-  std::optional<PlacedCopy> next(int kv_position, const IterationProgress& at, TransferOrder order, Piece& piece) {
+  std::optional<PlacedCopy> next(int kv_position, Piece& piece) {
     if (!passage_) {
-      if (next_need_ >= needs_.size()) return std::nullopt;
+      if (next_need_ == opened_) return std::nullopt;
       const WeightNeed& need = needs_[next_need_];
       if (kv_position <= need.position) return std::nullopt;
-      if (need.position >= layers_ && at.launched <= need.position - layers_) return std::nullopt;
-      if (order.start == TransferOrder::Start::previous_layer_starts && at.computing < need.position - 1)
-        return std::nullopt;
       const int layer = need.position % layers_;
       const std::optional<WeightStore::Passage> begun =
           need.returns ? weights_->begin_return(layer) : weights_->begin_stream(layer);
       if (!begun) return std::nullopt;
-      passage_ = Under{*begun, {++passages_, layer, need.position, false, need.returns, need.position >= layers_}};
+      passage_ =
+          Under{*begun, {++passages_, layer, need.position, false, need.returns, need.position >= layers_}, need.since};
       ++next_need_;
     } else if (kv_position < passage_->piece.position) {
       return std::nullopt;
     }
     ++in_flight_;
-    const PlacedCopy copy = weights_->next_piece(passage_->passage);
+    PlacedCopy copy = weights_->next_piece(passage_->passage);
+    copy.since = passage_->since;
     passage_->piece.last = passage_->passage.done();
     piece = passage_->piece;
     if (piece.last) passage_.reset();
@@ -86,10 +98,12 @@ class WeightPassages {
     if (did_fail) {
       dropped_ = piece.passage;
       if (!piece.returns) weights_->computed(piece.layer);
-      if (!piece.ahead)
+      if (!piece.ahead) {
         failed_ = true;
-      else if (piece.position < layers_)
-        needs_.insert(needs_.begin() + static_cast<std::ptrdiff_t>(next_need_), {piece.position, piece.returns});
+      } else if (piece.position < layers_) {
+        needs_.insert(begin_of(next_need_), {piece.position, piece.returns});
+        opened_ = next_need_;
+      }
       if (passage_ && passage_->piece.passage == piece.passage) passage_.reset();
       return;
     }
@@ -122,12 +136,17 @@ class WeightPassages {
   struct Under {
     WeightStore::Passage passage;
     Piece piece;
+    CopySince since; ///< of its need
   };
+
+  static bool streams(const WeightNeed& need) { return !need.returns; }
+  std::vector<WeightNeed>::iterator begin_of(std::size_t i) { return needs_.begin() + static_cast<std::ptrdiff_t>(i); }
 
   WeightStore* weights_;
   int layers_;
   std::vector<WeightNeed> needs_;
-  std::size_t next_need_ = 0;
+  std::size_t next_need_ = 0;    ///< the first that has not begun
+  std::size_t opened_ = 0;       ///< the first that is not open
   std::optional<Under> passage_; ///< whose pieces begin now
   std::uint64_t passages_ = 0, dropped_ = 0;
   int in_flight_ = 0;

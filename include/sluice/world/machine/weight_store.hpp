@@ -167,6 +167,10 @@ class WeightStore {
   }
   /// Whether the layer has a slot, which may still be filling.
   [[nodiscard]] bool is_coming(int layer) { return slot_of(layer) != nullptr; }
+  /// Slots that no layer has.
+  [[nodiscard]] std::ptrdiff_t free_slots() const {
+    return std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.layer < 0; });
+  }
   /// Frees the layer's slot: the layer has been computed.
   void computed(int layer) {
     if (Slot* slot = slot_of(layer)) slot->layer = -1;
