@@ -293,8 +293,8 @@ void sampling(Bench& bench, const std::string& name, int rows, const Sampling& h
               for (int i = 0; i < rows; ++i) ways.push_back(sample_way(how, static_cast<std::uint64_t>(i), 9));
               const Memory way = uploaded(bench.device, ways);
               const int parts = sample_parts(rows, vocabulary, 132);
-              const Memory best =
-                  poisoned(bench.device, static_cast<std::uint64_t>(rows * parts) * sizeof(std::uint64_t));
+              const Memory best = poisoned(bench.device, static_cast<std::uint64_t>(rows * parts) *
+                                                             (1 + sampling_most_listed) * sizeof(std::uint64_t));
               const Memory arrivals = uploaded(bench.device, std::vector<int>(static_cast<std::size_t>(rows), 0));
               std::vector<Memory> inputs, tokens;
               const auto of = [&](int) {

@@ -81,7 +81,7 @@ struct RunnerRoom {
   std::int64_t sampled = 0;   ///< staged: the sampled rows, and how they are sampled
   std::int64_t last = 0;      ///< [samples][hidden]
   std::int64_t logits = 0;    ///< [samples][vocabulary] of f32
-  std::int64_t best = 0;      ///< [samples][sampling_most_parts]: SampleParams::best
+  std::int64_t best = 0;      ///< of all parts of rows that several blocks sample: SampleParams::best
   std::int64_t tokens = 0;    ///< [samples]
   std::int64_t bytes = 0;     ///< of all
   std::int64_t partial_count = 0;
@@ -132,7 +132,8 @@ struct RunnerRoom {
     sampled = take(samples * static_cast<std::int64_t>(sizeof(SampleWay) + sizeof(int)) + staged_gaps, 1);
     last = take(samples * hidden, number);
     logits = take(samples * shape.vocabulary, sizeof(float));
-    best = take(samples * sampling_most_parts, sizeof(std::uint64_t));
+    const std::int64_t parts = std::min<std::int64_t>(samples * sampling_most_parts, sampling_all_parts);
+    best = take(parts * (1 + sampling_most_listed), sizeof(std::uint64_t));
     tokens = take(samples, sizeof(int));
   }
 

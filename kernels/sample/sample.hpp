@@ -30,8 +30,10 @@ struct SampleWay {
   int top_k = 0;           ///< 0: all
 };
 
-/// Parts of a row, at most.
-inline constexpr int sampling_most_parts = 32;
+/// Parts of a row, and of all rows that have several, at most.
+inline constexpr int sampling_most_parts = 32, sampling_all_parts = 256;
+/// Tokens that a part lists for top-k, at most: with a larger top_k, one block searches the row for them.
+inline constexpr int sampling_most_listed = 256;
 
 struct SampleParams {
   const void* logits = nullptr;    ///< [rows][vocabulary], of the configuration's element, 16-byte aligned
@@ -41,15 +43,15 @@ struct SampleParams {
   int vocabulary = 0;            ///< below 2^20
   bool refuses = false;          ///< a row whose logits are not all finite gets -1 instead of a token
   int parts = 1;                 ///< of a row, each searched by a block (`sample_parts`); if 1, nothing below is used
-  std::uint64_t* best = nullptr; ///< [rows][parts]
+  std::uint64_t* best = nullptr; ///< [rows][parts][1 + sampling_most_listed]
   int* arrivals = nullptr;       ///< [rows]: zeros, and zeros again after the launch
 
   friend bool operator==(const SampleParams&, const SampleParams&) = default;
 };
 
-/// How many blocks search a row for its largest logit: as many as leave no SM idle, of 4096 tokens or more.
+/// How many blocks search a row: as many as leave no SM idle, of 4096 tokens or more.
 [[nodiscard]] constexpr int sample_parts(int rows, int vocabulary, int sms) {
-  const int idle = rows > 0 ? sms / rows : 1;
+  const int idle = rows > 0 ? (sms < sampling_all_parts ? sms : sampling_all_parts) / rows : 1;
   const int most = idle < sampling_most_parts ? idle : sampling_most_parts;
   const int worth = pieces(vocabulary, 4096);
   const int parts = worth < most ? worth : most;
@@ -57,11 +59,12 @@ struct SampleParams {
 }
 
 /// A row's largest logit is the best of its parts', in 64-bit numbers of which no two are equal, so any number of parts
-/// finds the same. A greedy row is then done. The last block to arrive chooses the token of a row with a temperature,
-/// without sorting. The k-th likeliest token, the last token of the nucleus and the drawn token are
-/// each the last of the shortest prefix of ordered tokens whose weights reach a given sum. A radix descent over the
-/// order's bits, 8 at a time, finds it: a histogram of weights, a scan over its 256 buckets, then the bucket in which
-/// the sum is reached. For the k-th likeliest token every weight is 1.
+/// finds the same. A greedy row is then done. For top-k each part also lists its k likeliest tokens, which include
+/// those of the row's that it has. The last block to arrive chooses the token of a row with a temperature, among the
+/// listed tokens or all of the row, without sorting. The k-th likeliest token, the last token of the nucleus and the
+/// drawn token are each the last of the shortest prefix of ordered tokens whose weights reach a given sum. A radix
+/// descent over the order's bits, 8 at a time, finds it: a histogram of weights, a scan over its 256 buckets, then the
+/// bucket in which the sum is reached. For the k-th likeliest token every weight is 1.
 ///
 /// Sums are of integers, so the order of atomics does not matter, and the weights are computed in steps that are exact,
 /// or rounded in the same way on all machines (sampling_weight.hpp): by construction the token equals the CPU's, not
@@ -106,8 +109,14 @@ struct Sample {
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& shared, const Params& params) {
     const SampleWay way = params.ways[cta.block_x()];
+    const bool fewest = way.scale > 0 && way.top_k > 1 && way.top_k < params.vocabulary;
+    const bool lists = fewest && params.parts > 1 && way.top_k <= sampling_most_listed;
+    // The parts' best tokens, then their lists.
+    std::uint64_t* const found = params.best + std::int64_t{cta.block_x()} * params.parts * (1 + sampling_most_listed);
     Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
-    const std::uint64_t best = greedy(cta, shared, row, params);
+    const Row part = part_of(row, cta.block_y(), params.parts);
+    if (lists) list(cta, shared, part, way.top_k, found + params.parts + cta.block_y() * way.top_k);
+    const std::uint64_t best = greedy(cta, shared, part, found, params);
     if (best == of_another_block) return; // the same in all threads
     int token = best == refused_place ? -1 : static_cast<int>(best & 0xffffffffU);
     if (token < 0) { // the same in all threads
@@ -116,10 +125,14 @@ struct Sample {
     }
     row.largest = static_cast<double>(widen(row.logits[token]));
     row.scale = way.scale;
+    if (lists) {
+      cta.fence(); // the other blocks' lists
+      row.listed = found + params.parts;
+      row.end = params.parts * way.top_k;
+    }
     const bool finite = row.largest - row.largest == 0;
     if (way.scale > 0 && way.top_k != 1 && finite) {
       for (int i = cta.thread(); i < 256; i += threads) shared.powers[i] = sampling_power(i); // read after a sync
-      const bool fewest = way.top_k > 0 && way.top_k < params.vocabulary;
       const bool nucleus = way.share < std::uint64_t{1} << 53;
       if (fewest) {
         const auto reaches = [&](std::uint64_t) { return static_cast<std::uint64_t>(way.top_k); };
@@ -145,6 +158,8 @@ struct Sample {
   struct Row {
     const T* logits;
     int tokens;
+    int begin = 0, end = tokens;             ///< those that are searched; `begin` is a multiple of a packet's
+    const std::uint64_t* listed = nullptr;   ///< the places of these instead, `none` among them
     std::uint64_t limit = ~std::uint64_t{0}; ///< the place of the last token that is kept
     double largest = 0;
     double scale = 0;
@@ -153,26 +168,58 @@ struct Sample {
   /// The token part of a place that keeps all tokens of its logit, so that the last one's number is not needed.
   static constexpr std::uint64_t last_of_logit = 0xffffffffU;
   static constexpr std::uint64_t refused_place = 0;
-  static constexpr std::uint64_t of_another_block = ~std::uint64_t{0}; ///< a token's number is below 2^32 - 1
+  static constexpr std::uint64_t none = ~std::uint64_t{0}; ///< a token's number is below 2^32 - 1
+  static constexpr std::uint64_t of_another_block = none;
 
+  /// One of a row's parts: whole units of what its threads load at a time.
+  SLUICE_DEVICE static Row part_of(const Row& row, int part, int parts) {
+    constexpr int unit = threads * Floats::size;
+    const int of_part = pieces(pieces(row.tokens, parts), unit) * unit;
+    Row some = row;
+    some.begin = part * of_part;
+    some.end = some.begin + of_part < row.tokens ? some.begin + of_part : row.tokens;
+    return some;
+  }
   template <class C, class Does>
   SLUICE_DEVICE static void each_token(const C& cta, const Row& row, const Does& does) {
-    each_token(cta, row, 0, row.tokens, does);
-  }
-  /// The tokens `begin` .. `end` - 1; `begin` is a multiple of a packet's.
-  template <class C, class Does>
-  SLUICE_DEVICE static void each_token(const C& cta, const Row& row, int begin, int end, const Does& does) {
+    if (row.listed != nullptr) {
+      for (int i = cta.thread(); i < row.end; i += threads)
+        if (const std::uint64_t place = row.listed[i]; place != none)
+          does(logit_of(place >> 32), static_cast<int>(place & 0xffffffffU));
+      return;
+    }
     const bool whole = row.tokens % Floats::size == 0;
     Floats next;
-    const int first = begin + cta.thread() * Floats::size;
-    if (first < end) next.load(row.logits, first, row.tokens, whole);
-    for (int at = first; at < end; at += threads * Floats::size) {
+    const int first = row.begin + cta.thread() * Floats::size;
+    if (first < row.end) next.load(row.logits, first, row.tokens, whole);
+    for (int at = first; at < row.end; at += threads * Floats::size) {
       const Floats logits = next; // the next are loaded while these are processed
-      if (at + threads * Floats::size < end) next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
+      if (at + threads * Floats::size < row.end) next.load(row.logits, at + threads * Floats::size, row.tokens, whole);
       SLUICE_UNROLL
       for (int j = 0; j < Floats::size; ++j)
-        if (at + j < end) does(logits.of[j], at + j);
+        if (at + j < row.end) does(logits.of[j], at + j);
     }
+  }
+  /// The logit of a `sampling_key`, except the sign of 0 and the bits of a NaN.
+  SLUICE_DEVICE static float logit_of(std::uint64_t key) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>((key & 0x80000000U) != 0 ? key : ~key & 0x7fffffffU));
+  }
+
+  /// Writes the places of a part's `count` likeliest tokens, or of all if it has fewer and then `none`.
+  template <class C>
+  SLUICE_DEVICE static void list(const C& cta, Shared& shared, Row part, int count, std::uint64_t* places) {
+    const int tokens = part.end > part.begin ? part.end - part.begin : 0;
+    if (tokens > count)
+      part.limit = prefix<Order::likeliest, false>(cta, shared, part,
+                                                   [&](std::uint64_t) { return static_cast<std::uint64_t>(count); });
+    if (cta.thread() == 0) shared.last = 0;
+    cta.sync();
+    each_token(cta, part, [&](float logit, int token) {
+      const std::uint64_t place = sampling_place(logit, token);
+      if (place <= part.limit) places[cta.atomic_add(&shared.last, 1)] = place;
+    });
+    for (int i = tokens + cta.thread(); i < count; i += threads) places[i] = none;
+    cta.fence(); // the row's last block reads them
   }
 
   /// Adds to a 64-bit sum by 32-bit atomics: a GPU has these in shared memory, but does 64-bit additions by
@@ -187,20 +234,18 @@ struct Sample {
   }
 
   /// The place of the largest logit; `refused_place` if the row is refused, since a logit that is not finite then takes
-  /// the first place, which no number has. `of_another_block` in blocks that are not the row's last to arrive.
+  /// the first place, which no number has. `of_another_block` in blocks that are not the row's last to arrive. `bests`:
+  /// of the row's parts.
   template <class C>
-  SLUICE_DEVICE static std::uint64_t greedy(const C& cta, Shared& shared, const Row& row, const Params& params) {
-    constexpr int unit = threads * Floats::size;
-    const int of_part = pieces(pieces(row.tokens, params.parts), unit) * unit;
-    const int begin = cta.block_y() * of_part;
-    const int end = begin + of_part < row.tokens ? begin + of_part : row.tokens;
-    std::uint64_t best = ~std::uint64_t{0};
-    each_token(cta, row, begin, end, [&](float logit, int token) {
+  SLUICE_DEVICE static std::uint64_t greedy(const C& cta, Shared& shared, const Row& part, std::uint64_t* bests,
+                                            const Params& params) {
+    std::uint64_t best = none;
+    each_token(cta, part, [&](float logit, int token) {
       const bool refused = params.refuses && !(logit - logit == 0);
       const std::uint64_t place = refused ? refused_place : sampling_place(logit, token);
       best = place < best ? place : best;
     });
-    if (begin + cta.warp() * warp_lanes * Floats::size < end) { // some lanes have tokens
+    if (part.begin + cta.warp() * warp_lanes * Floats::size < part.end) { // some lanes have tokens
       SLUICE_UNROLL
       for (int with = warp_lanes / 2; with > 0; with /= 2) {
         const std::uint64_t other = cta.shuffle_xor(best, with);
@@ -212,7 +257,6 @@ struct Sample {
     for (int warp = 0; warp < threads / warp_lanes; ++warp) best = shared.best[warp] < best ? shared.best[warp] : best;
     if (params.parts == 1) return best;
 
-    std::uint64_t* const bests = params.best + std::int64_t{cta.block_x()} * params.parts;
     if (cta.thread() == 0) {
       bests[cta.block_y()] = best;
       cta.fence();
@@ -222,7 +266,7 @@ struct Sample {
         cta.fence();
       }
       shared.last = last ? 1 : 0;
-      for (int part = 0; last && part < params.parts; ++part) best = bests[part] < best ? bests[part] : best;
+      for (int i = 0; last && i < params.parts; ++i) best = bests[i] < best ? bests[i] : best;
       shared.of_row = best;
     }
     cta.sync();
@@ -290,9 +334,8 @@ struct Sample {
   /// Whether `wanted` is reached by the last of the tokens with this key, which all have the same weight.
   SLUICE_DEVICE static bool is_last(std::uint64_t key, std::uint64_t passed, std::uint64_t own, std::uint64_t wanted,
                                     const Row& row, const Shared& shared) {
-    const auto bits = static_cast<std::uint32_t>((key & 0x80000000U) != 0 ? key : ~key & 0x7fffffffU);
-    const double logit = static_cast<double>(std::bit_cast<float>(bits)); // sampling_key, undone
-    return passed + own - wanted < sampling_weight(row.largest - logit, row.scale, shared.powers);
+    return passed + own - wanted <
+           sampling_weight(row.largest - static_cast<double>(logit_of(key)), row.scale, shared.powers);
   }
 
   /// The token at a place found by `prefix`.

@@ -69,7 +69,7 @@ void chooses_what_the_cpu_does(int vocabulary, int rows, std::uint64_t seed) {
   }
   std::vector<int> tokens(count, -1), arrivals(count, 0);
   const int parts = 1 + static_cast<int>(seed) % 4; // of which some may have no token
-  std::vector<std::uint64_t> best(count * static_cast<std::size_t>(parts), 0);
+  std::vector<std::uint64_t> best(count * static_cast<std::size_t>(parts) * (1 + sampling_most_listed), 0);
   run_emulated<K>(
       {logits.data(), ways.data(), tokens.data(), rows, vocabulary, false, parts, best.data(), arrivals.data()}, seed);
   CHECK(arrivals == std::vector<int>(count, 0)); // as the next launch needs them
@@ -110,6 +110,32 @@ TEST_CASE("kernels.sample chooses the CPU sampler's token") {
   SUBCASE("bf16") { chooses<ElementType::bf16>(30); }
 }
 
+TEST_CASE("kernels.sample chooses the same tokens by several blocks a row as by one") {
+  using K = Sample<SampleConfig{ElementType::f32}>;
+  constexpr int rows = 40, vocabulary = 9001; // up to five parts have tokens
+  Random random(10);
+  std::vector<float> logits(std::size_t{rows} * vocabulary);
+  std::vector<SampleWay> ways;
+  for (int row = 0; row < rows; ++row) {
+    fill(random, std::span<float>{logits}.subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary));
+    Sampling sampling = random_sampling(random, vocabulary);
+    if (row % 2 == 0) // as many as a part lists, or has, and one more
+      sampling = {.temperature = 1, .top_k = (row % 4 == 0 ? sampling_most_listed : 2048) + row / 4 % 2, .seed = 1};
+    ways.push_back(sample_way(sampling, static_cast<std::uint64_t>(row), 1));
+  }
+  const auto chosen = [&](int parts) {
+    std::vector<int> tokens(rows, -7), arrivals(rows, 0);
+    std::vector<std::uint64_t> best(std::size_t{rows} * static_cast<std::size_t>(parts) * (1 + sampling_most_listed));
+    run_emulated<K>(
+        {logits.data(), ways.data(), tokens.data(), rows, vocabulary, false, parts, best.data(), arrivals.data()},
+        static_cast<std::uint64_t>(parts));
+    return tokens;
+  };
+  const std::vector<int> expected = chosen(1);
+  for (const int parts : under_thread_sanitizer ? std::vector{3} : std::vector{2, 5, 8})
+    CHECK(chosen(parts) == expected);
+}
+
 TEST_CASE("kernels.sample takes the greedy token if no logit is a number, whatever the parameters") {
   using K = Sample<SampleConfig{ElementType::f32}>;
   const float none = std::numeric_limits<float>::quiet_NaN(), least = -std::numeric_limits<float>::infinity();
@@ -138,7 +164,7 @@ TEST_CASE("kernels.sample gives no token to a row that it refuses, and other row
     for (int row = 0; row < rows; ++row)
       ways.push_back(sample_way(samples ? sampling : Sampling{}, static_cast<std::uint64_t>(row), 1));
     std::vector<int> tokens(rows, -7), arrivals(rows, 0);
-    std::vector<std::uint64_t> best(rows * 3, 0);
+    std::vector<std::uint64_t> best(rows * 3 * (1 + sampling_most_listed), 0);
     const int parts = samples ? 3 : 1;
     run_emulated<K>(
         {logits.data(), ways.data(), tokens.data(), rows, vocabulary, true, parts, best.data(), arrivals.data()}, 1);
@@ -156,6 +182,10 @@ TEST_CASE("kernels.sample searches a row by as many blocks as leave no SM idle")
   CHECK(sample_parts(8, 128256, 132) == 16);
   CHECK(sample_parts(132, 128256, 132) == 1);
   CHECK(sample_parts(1000, 128256, 132) == 1);
+  for (int rows = 1; rows < 300; ++rows) {
+    const int parts = sample_parts(rows, 128256, 1000);
+    CHECK((parts == 1 || rows * parts <= sampling_all_parts));
+  }
   CHECK(sample_parts(1, 4096, 132) == 1); // a block has 4096 tokens or more
   CHECK(sample_parts(0, 128256, 132) == 1);
 }
