@@ -255,12 +255,12 @@ def cost_of_launches(served, _folder, batches):
     launched = batches.run(*served.products("fast"), "--no-graphs")
     made, replayed, one_by_one = (graphed.graphs.get(name, 0) for name in ("made", "replayed", "launched"))
     refused = graphed.graphs.get("refused")
-    said = f"{replayed} layers replayed by {made} graphs, {one_by_one} launched"
+    said = f"{replayed} sequences replayed by {made} graphs, {one_by_one} launched"
     wrong = ""
     if refused or not replayed:
         wrong = f"{said}: {refused or 'no graph was replayed'}"
     elif (launched.graphs or {}).get("replayed", 0):
-        wrong = f"--no-graphs replayed {launched.graphs['replayed']} layers"
+        wrong = f"--no-graphs replayed {launched.graphs['replayed']} sequences"
     more = {"about": f"; {said}", "wrong": wrong, "seconds": round(time.monotonic() - begin, 3)}
     return [dearer(NAMES[cost_of_launches][0], launched, graphed, launched.decoding, graphed.decoding, **more)]
 

@@ -61,13 +61,17 @@ class CudaQueue {
   }
   void copy(void* to, const void* from, std::size_t bytes) {
     SLUICE_ASSERT(!graphs_->collects(), "no copies among launches");
+    give();
     Copy copy;
     copy.to = static_cast<std::byte*>(to);
     copy.from = static_cast<const std::byte*>(from);
     copy.bytes = static_cast<std::int64_t>(bytes);
     memory_->copy_async(StreamId::compute, copy);
   }
-  [[nodiscard]] Ticket record() { return memory_->record(StreamId::compute); }
+  [[nodiscard]] Ticket record() {
+    give();
+    return memory_->record(StreamId::compute);
+  }
   void wait(const Ticket& ticket, QueueWait /*why*/) { memory_->synchronize(ticket); }
   [[nodiscard]] Memory host(std::size_t bytes) {
     Expected<PinnedBytes> pinned = pinned_bytes(bytes, "tables of an iteration");
@@ -89,15 +93,9 @@ class CudaQueue {
   /// If the driver refuses to capture, or has no memory for graphs, kernels are launched one by one.
   template <class Body>
   void graph(const GraphPlace& place, Body&& body) {
-    graphs_->play(
-        *this, place, std::forward<Body>(body),
-        [this](std::span<const Launch<CudaQueue>> launches) { return captured(launches); },
-        [this](const Graph& graph) {
-          if (memory_->status())
-            (void)memory_->succeeds(cudaGraphLaunch(graph.get(), memory_->stream(StreamId::compute)),
-                                    "cuda: a graph of launches");
-        });
+    graphs_->add(place, std::forward<Body>(body));
   }
+  void give() { graphs_->give(*this); }
   [[nodiscard]] const GraphCounts& graph_counts() const { return graphs_->counts(); }
 
   [[nodiscard]] CudaMemory& memory() { return *memory_; }
@@ -109,6 +107,8 @@ class CudaQueue {
   };
   using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
   using Captured = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
+  using Graphs = LaunchGraphs<CudaQueue, Graph>;
+  friend Graphs;
 
   template <auto config>
   static void enqueue(CudaQueue& queue,
@@ -131,6 +131,11 @@ class CudaQueue {
   }
   [[nodiscard]] bool goes_on() const { return captures_ ? captured_.ok() : memory_->status().ok(); }
 
+  void replay(const Graph& graph) {
+    if (memory_->status())
+      (void)memory_->succeeds(cudaGraphLaunch(graph.get(), memory_->stream(StreamId::compute)),
+                              "cuda: a graph of launches");
+  }
   [[nodiscard]] Expected<Graph> captured(std::span<const Launch<CudaQueue>> launches) {
     if (!memory_->status()) return memory_->status().error();
     const cudaStream_t stream = memory_->stream(StreamId::compute);
@@ -162,7 +167,7 @@ class CudaQueue {
 
   std::shared_ptr<CudaMemory> memory_;
   std::shared_ptr<LibraryProducts> library_;
-  std::shared_ptr<LaunchGraphs<CudaQueue, Graph>> graphs_ = std::make_shared<LaunchGraphs<CudaQueue, Graph>>();
+  std::shared_ptr<Graphs> graphs_ = std::make_shared<Graphs>();
   bool captures_ = false;
   Status captured_; // the first error while capturing
 };

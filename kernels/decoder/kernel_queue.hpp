@@ -39,9 +39,10 @@ concept HostMemory = std::movable<M> && std::default_initializable<M> && require
 ///  4. `host(bytes)`: memory that such a copy may read or write. With zero bytes it is empty.
 ///  5. `multiply(call)` enqueues a product by a library, whose rows may depend on their number (`Products::fast`).
 ///     Before the first, `lend(room)` gives the queue device memory that the library may use as workspace.
-///  6. `graph(place, body)` enqueues the launches and products of `body` on this queue: kernel by kernel, or as a graph
-///     made when `body` launched the same before (LaunchGraphs). `body` may not copy, record or wait. `graph_counts()`
-///     returns how many were launched in each way.
+///  6. `graph(place, body)` holds the launches and products of `body` back until `give()`, or until anything else is
+///     enqueued or recorded. Bodies that follow each other directly are one sequence, enqueued kernel by kernel, or as
+///     the graph made of an earlier sequence that was the same (LaunchGraphs). `body` may not copy, record or wait.
+///     `graph_counts()` returns how many were enqueued in each way.
 ///
 /// A device error stays in the queue until its owner asks for it; later work is not executed, and waits return.
 ///
@@ -59,6 +60,7 @@ concept KernelQueue = std::default_initializable<typename Q::Ticket> && HostMemo
   queue.lend(room);
   queue.multiply(call);
   queue.graph(place, body);
+  queue.give();
   { std::as_const(queue).graph_counts() } -> std::convertible_to<GraphCounts>;
 };
 

@@ -33,8 +33,8 @@ struct KernelRunnerConfig {
 };
 
 /// The ModelRunner of a GPU. Everything is enqueued on one queue, so kernels need no waits between each other. A layer
-/// is nine launches (fourteen with experts), and at most three more for attention; or one graph of these launches.
-/// Hidden states that a layer keeps or starts from take one more launch and one more upload.
+/// is nine launches (fourteen with experts), and at most three more for attention; or a part of a graph. Hidden states
+/// that a layer keeps or starts from take one more launch and one more upload.
 ///
 /// **Uploads.** An iteration's tokens, rows and attention tiles, and the new entries of block tables, are uploaded
 /// once, before the first layer. Tables stay on the device (KeptTables), so a decode step uploads what is new and not
@@ -53,10 +53,10 @@ struct KernelRunnerConfig {
 /// the device, tables overwrite earlier ones in the queue's order.
 ///
 /// **Graphs.** If a layer only computes every row of a small iteration (usually decodes), its launches go to the queue
-/// as one sequence, which the queue may replay as a graph (LaunchGraphs). Their parameters are therefore kept equal
-/// from iteration to iteration: rows, attention tiles and tiles to merge are rounded up, and tables stay at the same
-/// addresses, with their contents uploaded before. The results of padding rows are not read; tiles beyond the last have
-/// no rows.
+/// as a sequence, together with those of such layers before it, up to the last `give`. The queue may replay the
+/// sequence as a graph (LaunchGraphs). Their parameters are therefore kept equal from iteration to iteration: rows,
+/// attention tiles and tiles to merge are rounded up, and tables stay at the same addresses, with their contents
+/// uploaded before. The results of padding rows are not read; tiles beyond the last have no rows.
 ///
 /// No step allocates on the device: all buffers are in the memory given to `place`, whose size `workspace` returns.
 template <KernelQueue Queue, KernelRunnerConfig config_>
@@ -191,6 +191,8 @@ class KernelRunner final : public ModelRunner {
       launch_kernels(weights, tables_, rows, all, kept);
     }
   }
+
+  void give() override { queue_.give(); }
 
   void launch_samples(std::span<const SampleRow> rows) override {
     samples_ = rows.size();

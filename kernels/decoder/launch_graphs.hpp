@@ -25,7 +25,7 @@ namespace sluice::kernels {
 /// Identifies the origin of a sequence of launches. Sequences of one place usually have the same kernels, and often the
 /// same parameters, which are compared.
 struct GraphPlace {
-  int layer = 0;
+  int layer = 0;             ///< the first
   int rows = 0;              ///< of the iteration, rounded up
   int tiles = 0, merged = 0; ///< of attention, rounded up
   friend auto operator<=>(const GraphPlace&, const GraphPlace&) = default;
@@ -74,47 +74,81 @@ class Launch {
 /// sequence only if every parameter of every launch is the same**, so by construction the graph does what the launches
 /// would have done, for any kernel parameters. The comparison takes the host less time than one launch.
 ///
-/// Rejected: one graph for all layers with new kernel parameters before each replay (cudaGraphExecKernelNodeSetParams),
-/// which costs the host about as much as the launches, and is impossible for a library's nodes, whose parameters are
-/// not public; and kernels that read the weights' addresses from memory, which a library's kernels cannot do either.
-/// The first occurrence makes no graph because a kernel's first launch may load its code, and a library's first call
-/// may search for an algorithm, which do not belong in a capture; and many sequences occur only once.
+/// Rejected: graphs with new kernel parameters before each replay (cudaGraphExecKernelNodeSetParams), which costs the
+/// host about as much as the launches, and is impossible for a library's nodes, whose parameters are not public; and
+/// kernels that read the weights' addresses from memory, which a library's kernels cannot do either. The first
+/// occurrence makes no graph because a kernel's first launch may load its code, and a library's first call may search
+/// for an algorithm, which do not belong in a capture; and many sequences occur only once.
 ///
 /// A place keeps `most_of_place` sequences, since streamed weights are in one of a few slots. A further one replaces a
 /// sequence that did not occur in the last `stale` sequences of that place (weights that have moved for good leave such
-/// sequences behind). All places together keep `most`: a further one replaces the sequence of any place that has not
-/// occurred for the longest time, if at least `stale_of_all` others have occurred since (a server meets ever new
-/// numbers of rows and tiles). If no sequence can be replaced, the new one is launched kernel by kernel, so that no
-/// cycle makes graphs in every step.
+/// sequences behind). All places together keep `most` launches: a further sequence replaces those that have not
+/// occurred for the longest time, if at least `stale_of_all` launches of others have been given since (a server meets
+/// ever new numbers of rows and tiles). If no sequence can be replaced, the new one is launched kernel by kernel, so
+/// that no cycle makes graphs in every step.
 ///
-/// Not checked: before the caller plays a place again, the host must have waited for the work played there `stale`
-/// times before, and for the work played anywhere `stale_of_all` times before.
+/// Not checked: before the caller gives a place's sequence again, the host must have waited for the place's sequence
+/// `stale` times before, and for all work `stale_of_all` launches before.
 template <class Queue, std::movable Graph>
 class LaunchGraphs {
  public:
-  static constexpr std::size_t most_of_place = 4, most = 4096;
+  static constexpr std::size_t most_of_place = 4; ///< sequences
+  static constexpr std::size_t most = 1 << 16;    ///< launches
   static constexpr std::int64_t stale = 64, stale_of_all = 2 * most;
 
   [[nodiscard]] bool collects() const { return collects_; }
-  /// Calls `enqueue(queue, params)` now or, while a sequence is collected, adds it to the sequence.
+  /// Adds the launches of `body` to the open sequence, or opens one at `place`.
+  template <class Body>
+  void add(const GraphPlace& place, Body&& body) {
+    if (launches_.empty()) place_ = place;
+    collects_ = true;
+    std::forward<Body>(body)();
+    collects_ = false;
+  }
+  /// In `add`'s body, adds a launch to the sequence. Elsewhere calls `enqueue(queue, params)`, behind the open
+  /// sequence.
   template <auto enqueue, class Params>
   void launch(Queue& queue, const Params& params) {
-    if (!collects_) return enqueue(queue, params);
+    if (!collects_) {
+      give(queue);
+      return enqueue(queue, params);
+    }
     if constexpr (RepeatedParams<Params>)
       launches_.push_back(Launch<Queue>::template of<enqueue>(params));
     else
       SLUICE_ASSERT(false, "a kernel that is launched in sequences, whose parameters can be compared");
   }
 
-  /// Enqueues the launches of `body`. `capture(launches)` returns an `Expected<Graph>`: its error (graphs are not
-  /// available) is kept in the counts, and capturing is not tried again. `replay(graph)` enqueues a graph.
-  template <class Body, class Capture, class Replay>
-  void play(Queue& queue, const GraphPlace& place, Body&& body, Capture&& capture, Replay&& replay) {
-    collect(std::forward<Body>(body));
+  /// Enqueues the open sequence, if there is one. `queue.captured(launches)` returns an `Expected<Graph>`: its error
+  /// (graphs are not available) is kept in the counts, and capturing is not tried again. `queue.replay(graph)` enqueues
+  /// a graph.
+  void give(Queue& queue) {
     if (launches_.empty()) return;
-    Known* const known = refused_ ? nullptr : find(places_[place]);
+    play(queue);
+    launches_.clear();
+  }
+
+  [[nodiscard]] const GraphCounts& counts() const { return counts_; }
+
+ private:
+  struct Place;
+  struct Known {
+    std::vector<Launch<Queue>> launches;
+    std::optional<Graph> graph;
+    Place* place = nullptr;
+    std::int64_t seen = 0, last = 0; ///< how often it occurred, and when last, by its place's count
+    std::int64_t last_of_all = 0;    ///< by the count of all launches
+  };
+  using Order = std::list<Known>; ///< least recently used first
+  struct Place {
+    std::vector<typename Order::iterator> known;
+    std::int64_t played = 0;
+  };
+
+  void play(Queue& queue) {
+    Known* const known = refused_ ? nullptr : find(places_[place_]);
     if (known != nullptr && known->seen > 1 && !known->graph) {
-      Expected<Graph> made = capture(std::span<const Launch<Queue>>{launches_});
+      Expected<Graph> made = queue.captured(std::span<const Launch<Queue>>{launches_});
       if (made) {
         known->graph = *std::move(made);
         ++counts_.made;
@@ -129,37 +163,13 @@ class LaunchGraphs {
       return;
     }
     ++counts_.replayed;
-    replay(*known->graph);
+    queue.replay(*known->graph);
   }
 
-  [[nodiscard]] const GraphCounts& counts() const { return counts_; }
-
- private:
-  struct Place;
-  struct Known {
-    std::vector<Launch<Queue>> launches;
-    std::optional<Graph> graph;
-    Place* place = nullptr;
-    std::int64_t seen = 0, last = 0; ///< how often it occurred, and when last, by its place's count
-    std::int64_t last_of_all = 0;    ///< by the count of all places
-  };
-  using Order = std::list<Known>; ///< least recently used first
-  struct Place {
-    std::vector<typename Order::iterator> known;
-    std::int64_t played = 0;
-  };
-
-  template <class Body>
-  void collect(Body&& body) {
-    launches_.clear();
-    collects_ = true;
-    body();
-    collects_ = false;
-  }
-  /// Finds the collected sequence among those of its place, or adds it; null if there is no room.
+  /// Finds the open sequence among those of its place, or adds it; null if there is no room.
   Known* find(Place& place) {
     ++place.played;
-    ++played_;
+    played_ += static_cast<std::int64_t>(launches_.size());
     for (const auto one : place.known)
       if (one->launches == launches_) return asked_for(one);
     if (place.known.size() == most_of_place) {
@@ -167,10 +177,12 @@ class LaunchGraphs {
           std::min_element(place.known.begin(), place.known.end(), [](auto a, auto b) { return a->last < b->last; });
       if (place.played - (*oldest)->last <= stale) return nullptr;
       forget(*oldest);
-    } else if (known_.size() == most) {
-      if (played_ - known_.front().last_of_all <= stale_of_all) return nullptr;
+    }
+    while (kept_ + launches_.size() > most) {
+      if (known_.empty() || played_ - known_.front().last_of_all <= stale_of_all) return nullptr;
       forget(known_.begin());
     }
+    kept_ += launches_.size();
     const auto made = known_.insert(known_.end(), Known{launches_, std::nullopt, &place});
     place.known.push_back(made);
     return asked_for(made);
@@ -185,13 +197,16 @@ class LaunchGraphs {
   void forget(typename Order::iterator one) {
     auto& of_place = one->place->known;
     of_place.erase(std::find(of_place.begin(), of_place.end(), one));
+    kept_ -= one->launches.size();
     known_.erase(one);
   }
 
   std::map<GraphPlace, Place> places_;
-  Order known_; // of all places
-  std::int64_t played_ = 0;
-  std::vector<Launch<Queue>> launches_; // of the sequence that is collected
+  Order known_;                         // of all places
+  std::int64_t played_ = 0;             // launches
+  std::size_t kept_ = 0;                // launches of the known sequences
+  std::vector<Launch<Queue>> launches_; // of the open sequence
+  GraphPlace place_;                    // its
   bool collects_ = false;
   bool refused_ = false;
   GraphCounts counts_;

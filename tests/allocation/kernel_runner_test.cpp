@@ -50,19 +50,27 @@ struct IdleQueue {
   void launch(const typename KernelFamily<std::remove_const_t<decltype(config)>>::Params& params) {
     graphs->template launch<&IdleQueue::enqueue<config>>(*this, params);
   }
-  void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-  Ticket record() { return 0; }
+  void copy(void* to, const void* from, std::size_t bytes) {
+    give();
+    std::memcpy(to, from, bytes);
+  }
+  Ticket record() {
+    give();
+    return 0;
+  }
   void wait(const Ticket&, QueueWait) {}
   Memory host(std::size_t bytes) { return {std::make_unique<std::byte[]>(bytes), bytes}; }
   void lend(std::span<std::byte> /*room*/) { products = std::make_shared<BucketedProduct<IdleLibrary>>(IdleLibrary{}); }
   void multiply(const ProductCall& call) { graphs->template launch<&IdleQueue::enqueue_product>(*this, call); }
   template <class Body>
   void graph(const GraphPlace& place, Body&& body) {
-    graphs->play(
-        *this, place, std::forward<Body>(body),
-        [](std::span<const Launch<IdleQueue>> launches) { return Expected<std::size_t>{launches.size()}; },
-        [](std::size_t) {});
+    graphs->add(place, std::forward<Body>(body));
   }
+  void give() { graphs->give(*this); }
+  [[nodiscard]] Expected<std::size_t> captured(std::span<const Launch<IdleQueue>> launches) const {
+    return launches.size();
+  }
+  void replay(std::size_t /*graph*/) {}
   [[nodiscard]] GraphCounts graph_counts() const { return graphs->counts(); }
 
   template <auto config>

@@ -68,10 +68,14 @@ class KernelQueue {
   }
   void copy(void* to, const void* from, std::size_t bytes) {
     SLUICE_ASSERT(!graphs_->collects(), "no copies among launches");
+    give();
     ++*copies_;
     device_->copy(stream_, to, from, bytes);
   }
-  Ticket record() { return device_->record(stream_); }
+  Ticket record() {
+    give();
+    return device_->record(stream_);
+  }
   void wait(const Ticket& ticket, kernels::QueueWait why) {
     if (ticket != nullptr && !leaves_out_[static_cast<std::size_t>(why)]) device_->synchronize(ticket);
   }
@@ -85,17 +89,17 @@ class KernelQueue {
   }
   template <class Body>
   void graph(const kernels::GraphPlace& place, Body&& body) {
-    graphs_->play(
-        *this, place, std::forward<Body>(body),
-        [this](std::span<const kernels::Launch<KernelQueue>> launches) {
-          Expected<Device::Graph> graph{std::in_place};
-          device_->begin_capture(stream_, *graph);
-          for (const auto& launch : launches) launch.enqueue(*this);
-          device_->end_capture(stream_);
-          return graph;
-        },
-        [this](const Device::Graph& graph) { device_->launch(stream_, graph); });
+    graphs_->add(place, std::forward<Body>(body));
   }
+  void give() { graphs_->give(*this); }
+  [[nodiscard]] Expected<Device::Graph> captured(std::span<const kernels::Launch<KernelQueue>> launches) {
+    Expected<Device::Graph> graph{std::in_place};
+    device_->begin_capture(stream_, *graph);
+    for (const auto& launch : launches) launch.enqueue(*this);
+    device_->end_capture(stream_);
+    return graph;
+  }
+  void replay(const Device::Graph& graph) { device_->launch(stream_, graph); }
   [[nodiscard]] const GraphCounts& graph_counts() const { return graphs_->counts(); }
 
   /// Copies by other means than kernels.

@@ -319,7 +319,7 @@ class Stages(Rehearsal):
         self.assertIn("the link does not bind: 8 x 1024 tokens on llama3-8b, 16 layers", slow["reason"])
         launches = rows["identity", "what launching without graphs costs, decoding"]
         self.assertAlmostEqual(launches["value"], 20, places=6)
-        self.assertIn("300 layers replayed by 8 graphs, 24 launched", launches["config"])
+        self.assertIn("300 sequences replayed by 8 graphs, 24 launched", launches["config"])
         self.assertAlmostEqual(rows["shape", shape.GATHERING]["value"], 10, places=6)
         there = {"VllmSwap", "OrbitFlow", "VllmRecompute", "DeepSpeedInference", "DeepSpeedWeights"}
         for system in SYSTEMS:

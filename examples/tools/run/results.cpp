@@ -79,7 +79,7 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
   json.field("peak_host_bytes", results.host_peak.count());
   if (results.peak_resident) json.field("peak_resident_bytes", results.peak_resident->count());
   json.field("bytes_to_device", in).field("bytes_to_host", out);
-  if (const std::optional<GraphCounts>& graphs = results.graphs) { // how a GPU launched layers of small iterations
+  if (const std::optional<GraphCounts>& graphs = results.graphs) { // how a GPU launched small iterations
     json.key("graphs").begin_object().field("made", graphs->made).field("replayed", graphs->replayed);
     json.field("launched", graphs->launched).field("refused", graphs->refused).end_object();
   }

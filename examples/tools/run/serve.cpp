@@ -160,8 +160,8 @@ void tell_tier(const HostTierCounts& tier) {
 }
 
 void tell_graphs(const GraphCounts& graphs) {
-  fmt::print(stderr, "layers of small iterations: {} replayed by {} graphs, {} launched kernel by kernel\n",
-             graphs.replayed, graphs.made, graphs.launched);
+  fmt::print(stderr, "sequences of layers: {} replayed by {} graphs, {} launched kernel by kernel\n", graphs.replayed,
+             graphs.made, graphs.launched);
   if (!graphs.refused.empty()) fmt::print(stderr, "no more graphs: {}\n", without_controls(graphs.refused));
 }
 

@@ -17,12 +17,14 @@ namespace {
 struct OnKernels {
   ElementType element = ElementType::f32;
   std::uint64_t seed = 1;
+  bool graphs = true;
   std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
 
   [[nodiscard]] std::int64_t element_bytes() const { return bytes_of(element); }
   [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
     MachineSetup setup = trial.setup(decoder, kv_blocks);
     setup.staged = LayerSet::all(trial.layers());
+    setup.graphs = graphs;
     setup.device_memory = device_memory_for(kv_blocks, element, trial.weights, setup);
     return setup;
   }
@@ -47,6 +49,18 @@ void shorten(RealTrial& trial) {
   trial.limits.batch = 2;
 }
 
+/// A trial with these weights.
+RealTrial kernel_trial(Random& random, ElementType element, SmallModel model, bool short_one) {
+  RealTrial trial = random_gpu_trial(random);
+  if (short_one) shorten(trial);
+  trial.weights = small_weights(model, element, random());
+  const int vocabulary = trial.weights.config.shape.vocabulary;
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  return trial;
+}
+
 template <class E>
 void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, int rounds) {
   Random random(seed);
@@ -55,13 +69,7 @@ void check_kernels(ElementType element, SmallModel model, std::uint64_t seed, in
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
-    RealTrial trial = random_gpu_trial(random);
-    if (sanitized) shorten(trial);
-    trial.weights = small_weights(model, element, random());
-    const int vocabulary = trial.weights.config.shape.vocabulary;
-    for (auto& prompt : trial.prompts)
-      for (std::int32_t& token : prompt) token %= vocabulary;
-    trial.host_blocks = 2 * trial.all() + 64;
+    const RealTrial trial = kernel_trial(random, element, model, sanitized);
     std::vector<RealOutput> expected(trial.prompts.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
       expected[i] = run_real<Engine<>>(
@@ -89,6 +97,30 @@ TEST_CASE("bf16 kernels compute the same bits, wherever the blocks are") {
 }
 TEST_CASE("kernels compute the same bits while other weights stream in every step" * doctest::skip(sanitized)) {
   check_kernels<With<Chaos, ChaosWeights>>(ElementType::bf16, SmallModel::mixtral, 33, most_rounds);
+}
+
+TEST_CASE("a step in which nothing moves is one graph, and otherwise each layer is" * doctest::skip(sanitized)) {
+  Random random(34);
+  RealTrial trial = kernel_trial(random, ElementType::f32, SmallModel::llama, true);
+  const auto run = [&]<class E>(int tokens, bool graphs, std::int64_t kv_blocks = 0) {
+    trial.outputs.assign(2, tokens);
+    trial.host_blocks = 2 * trial.all() + 64;
+    return run_real<E>(
+        trial, kv_blocks > 0 ? kv_blocks : trial.all(), [](auto&) {}, {},
+        OnKernels{ElementType::f32, random(), graphs});
+  };
+  const auto sequences = [](const RealResult& result) { return result.graphs->replayed + result.graphs->launched; };
+  const RealResult expected = run.operator()<Engine<>>(20, false), resident = run.operator()<Engine<>>(20, true);
+  CHECK(expected.graphs->replayed == 0);
+  CHECK(resident.outputs == expected.outputs);
+  CHECK(resident.moved.to_device.copies + resident.moved.to_host.copies == 0);
+  // A table that is new is uploaded with its layer. The ten steps that the longer outputs take have no new one.
+  const RealResult sooner = run.operator()<Engine<>>(10, true);
+  CHECK(resident.steps == sooner.steps + 10);
+  CHECK(sequences(resident) == sequences(sooner) + 10);
+  const RealResult moving = run.operator()<Chaos>(20, true, 11 * trial.largest() / 10 + 2 * trial.layers() + 8);
+  CHECK(moving.moved.to_device.copies > 0);
+  CHECK(sequences(moving) > moving.steps);
 }
 
 } // namespace sluice::testing

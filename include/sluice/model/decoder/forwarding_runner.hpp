@@ -31,6 +31,7 @@ class ForwardingRunner : public ModelRunner {
                     int stored_rows, std::span<const HiddenRows> kept) override {
     inner_->launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
+  void give() override { inner_->give(); }
   void launch_samples(std::span<const SampleRow> rows) override { inner_->launch_samples(rows); }
   [[nodiscard]] std::span<const std::int32_t> tokens() override { return inner_->tokens(); }
   [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return inner_->logits(sample); }

@@ -53,12 +53,12 @@ struct RunnerMemory {
   OuterWeights weights;           ///< loaded before the first iteration, never written again
 };
 
-/// How a runner launched the layers that may be replayed as graphs: layers of small iterations that all rows pass.
-/// Other layers are not counted.
+/// How a runner launched what may be replayed as graphs: layers of small iterations that all rows pass, in sequences of
+/// the layers launched between two calls of `ModelRunner::give`. Other layers are not counted.
 struct GraphCounts {
   std::int64_t made = 0;     ///< graphs
-  std::int64_t replayed = 0; ///< layers launched as a graph, the first launch of each graph included
-  std::int64_t launched = 0; ///< layers launched kernel by kernel
+  std::int64_t replayed = 0; ///< sequences launched as a graph, the first launch of each graph included
+  std::int64_t launched = 0; ///< sequences launched kernel by kernel
   std::string refused;       ///< why the driver refused a graph, after which the runner asks for none; empty: never
 };
 
@@ -107,6 +107,10 @@ class ModelRunner {
   virtual void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                             int stored_rows, std::span<const HiddenRows> kept) = 0;
 
+  /// Gives the device all layers launched so far: a runner may hold them back, to give it many at once. Call it before
+  /// a ticket is recorded behind them. `launch_samples` gives them too.
+  virtual void give() {}
+
   /// After the last layer: computes logits and tokens of some of its rows, none of them twice.
   virtual void launch_samples(std::span<const SampleRow> rows) = 0;
 
@@ -123,7 +127,7 @@ class ModelRunner {
   /// tokens.
   [[nodiscard]] virtual Status status() { return {}; }
 
-  /// How many layers were replayed so far, and whether the driver refused; nothing for a runner that launches no
+  /// What was replayed so far, and whether the driver refused; nothing for a runner that launches no
   /// kernels.
   [[nodiscard]] virtual std::optional<GraphCounts> graphs() const { return std::nullopt; }
 

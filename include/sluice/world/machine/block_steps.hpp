@@ -214,6 +214,8 @@ class BlockNeeds {
     for (int layer = 0; layer < core.layers; ++layer)
       if (core.weights.streams(layer)) weights_.push_back({layer + core.layers, false});
   }
+  /// Whether the iteration may move KV.
+  [[nodiscard]] bool moves_kv() const { return !moving_.empty(); }
   /// Hands the needs over; the schedule returns the memory of an earlier iteration's lists.
   void begin(LinkSchedule& schedule, TransferOrder order) {
     const std::size_t firsts = firsts_.size();

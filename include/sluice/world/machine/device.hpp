@@ -35,9 +35,11 @@ struct LayerMoments {
 /// - `reads(place, table)`, `writes(place, table)`: the same for KV whose address a table keeps for later launches, and
 ///   `again(table)`: the next launch reads all that this table has, and may append to it. Tables are numbered from 0.
 /// - `given()`: the device was given the work for which addresses were requested, in the middle of a layer.
-/// - `begins(layer)`: the layer's launches follow. `launched(layer)`: the device was given all of them.
+/// - `begins(layer)`: the launches of this layer follow, and perhaps of those behind it. `launched(layer)`: the device
+///   was given all of them, up to this layer's.
 /// - `finish()`: waits until the device has computed everything it was given; the link continues meanwhile.
-/// - `times(layer)`: the times of a layer that the device has computed.
+/// - `times(layer)`: the times of a layer that the device has computed. Layers that were launched as one share their
+///   time equally.
 template <class L>
 concept ComputeLane = requires(L& lane, const DevicePlace& place, std::size_t table, int layer) {
   { lane.reads(place) } -> std::same_as<const std::byte*>;

@@ -213,6 +213,11 @@ class LinkSchedule {
   [[nodiscard]] bool stuck() const {
     return in_flight_ == 0 && at_.computed >= at_.launched && idle_at_[0] == version_ && idle_at_[1] == version_;
   }
+  /// Whether nothing moves, and nothing will before blocks are evicted or another iteration begins.
+  [[nodiscard]] bool at_rest() const {
+    return in_flight_ == 0 && needs_.size() == 0 && passages_.at_rest() && written_.empty() && evicted_.empty() &&
+           copies_.empty();
+  }
   /// Lets no copy of weights begin: the plan of the weights is about to change, once none is under way.
   void halt_weights() { passages_.halt(); }
   [[nodiscard]] bool moves_weights() const { return passages_.any_in_flight(); }

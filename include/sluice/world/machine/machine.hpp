@@ -207,6 +207,7 @@ class Machine final : public TokenWorld {
     if constexpr (!Device::computes_at_once) {
       const Lock lock{core_.schedule.mutex};
       rows_.announce(core_, device_.lane(), *runner_);
+      together_ = !needs_.moves_kv() && core_.schedule.at_rest();
     }
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
     for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
@@ -359,11 +360,15 @@ class Machine final : public TokenWorld {
       lock.unlock();
       device_.wake();
     }
-    lane.begins(layer);
+    if (layer == 0 || !together_) lane.begins(layer);
     if (!rows_.rows().empty())
       runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer),
                             rows_.hidden());
-    lane.launched(layer);
+    if (const bool last = layer + 1 == core_.layers; last || !together_) {
+      SLUICE_ASSERT(!together_ || core_.schedule.at_rest(), "no copy of blocks whose use has no ticket yet");
+      runner_->give();
+      lane.launched(layer);
+    }
     if constexpr (Device::computes_at_once) lock.lock();
     close_layer(core_, layer);
     core_.weights.computed(layer);
@@ -469,6 +474,9 @@ class Machine final : public TokenWorld {
   LayerRows rows_;
   LayerWeights weights_; ///< of the layer being launched
   bool loaded_ = false;
+  /// Nothing moves during the iteration: a device that runs behind its launches gets all layers as one, with one
+  /// ticket.
+  bool together_ = false;
 
   std::vector<LayerTimes> times_; // of the last iteration
   std::vector<double> computed_;

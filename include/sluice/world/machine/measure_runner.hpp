@@ -87,8 +87,11 @@ class RunnerTimer final : public BatchTimer {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       point_at_blocks(batch);
       runner_->launch_layer(static_cast<int>(i), layers_[i], sequences_, batch.rows(), 0, {});
-      if (i == 0 && layers_.size() > 1) before = memory_->record(StreamId::compute);
+      if (i > 0 || layers_.size() == 1) continue;
+      runner_->give();
+      before = memory_->record(StreamId::compute);
     }
+    runner_->give();
     const Ticket computed = memory_->record(StreamId::compute);
     runner_->launch_samples(samples_);
     const Ticket sampled = memory_->record(StreamId::compute);

@@ -62,12 +62,12 @@ class StreamDevice {
     }
     void again(std::size_t table) { stream().again(static_cast<std::int32_t>(table)); }
     void given() { (void)stream().given(); }
-    void begins(int layer) {
-      layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
-      of(layer) = {stream().arrival(), device_->memory_->record(StreamId::compute), {}};
-    }
+    void begins(int layer) { began_ = {stream().arrival(), device_->memory_->record(StreamId::compute), {}, layer}; }
     void launched(int layer) {
-      of(layer).ended = stream().launched();
+      layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
+      began_.ended = stream().launched();
+      began_.count = layer + 1 - began_.first;
+      for (int one = began_.first; one <= layer; ++one, began_.arrival = {}) of(one) = began_;
       device_->computing_.push_back(layer);
     }
     void finish() {
@@ -79,24 +79,30 @@ class StreamDevice {
       device_->wake();
     }
     [[nodiscard]] LayerMoments times(int layer) {
-      LayerMoments moments{device_->memory_->time(of(layer).begun), device_->memory_->time(of(layer).ended)};
-      if (of(layer).arrival.number > 0) moments.arrived = device_->memory_->time(of(layer).arrival);
+      const Launched& one = of(layer);
+      const LayerMoments::Time begun = device_->memory_->time(one.begun);
+      const auto share = (device_->memory_->time(one.ended) - begun) / one.count;
+      LayerMoments moments{begun + share * (layer - one.first), begun + share * (layer + 1 - one.first)};
+      if (one.arrival.number > 0) moments.arrived = device_->memory_->time(one.arrival);
       return moments;
     }
 
    private:
     friend StreamDevice;
-    struct Layer {
-      Ticket arrival, begun, ended;
+    /// Layers that were launched as one.
+    struct Launched {
+      Ticket arrival, begun, ended; ///< `arrival`: that the first of them waited for
+      int first = 0, count = 0;
     };
     static StreamWait::Content content(const DevicePlace& place) {
       return place.kind == DevicePlace::Kind::kv_block ? StreamWait::Content::kv : StreamWait::Content::weights;
     }
     StreamLane<Memory, Waits>& stream() { return device_->parts_->compute; }
-    Layer& of(int layer) { return layers_[static_cast<std::size_t>(layer)]; }
+    Launched& of(int layer) { return layers_[static_cast<std::size_t>(layer)]; }
 
     StreamDevice* device_;
-    std::vector<Layer> layers_; ///< of the iteration, by layer
+    Launched began_;
+    std::vector<Launched> layers_; ///< of the iteration, by layer
   };
 
   /// `element_bytes`: size of an element of K and V.
@@ -223,7 +229,7 @@ class StreamDevice {
     LinkSchedule& schedule = parts_->core->schedule;
     while (!computing_.empty()) {
       const int layer = computing_.front();
-      if (memory_->done(lane_.of(layer).begun)) schedule.computes(layer);
+      if (memory_->done(lane_.of(layer).begun)) schedule.computes(lane_.of(layer).first);
       if (!memory_->done(lane_.of(layer).ended)) return;
       schedule.computed(layer);
       computing_.pop_front();
@@ -234,7 +240,7 @@ class StreamDevice {
   std::int64_t element_bytes_;
   Waits waits_;
   std::unique_ptr<Parts> parts_; ///< set by `connect`
-  RingQueue<int> computing_;     ///< layers that were launched and are not yet known to be computed
+  RingQueue<int> computing_;     ///< the last layers of launches that are not yet known to be computed
   Lane lane_;
 };
 

@@ -127,6 +127,7 @@ class WeightPassages {
     dropped_ = passages_;
   }
   [[nodiscard]] bool any_in_flight() const { return in_flight_ > 0; }
+  [[nodiscard]] bool at_rest() const { return in_flight_ == 0 && !passage_ && needs_.empty(); }
 
   /// Whether a transfer of a layer's weights has failed twice since `forgive`.
   [[nodiscard]] bool failed() const { return failed_; }
