@@ -87,9 +87,16 @@ void add_machine(Flags& flags, Options& options) {
   flags.size("--host-cache", options.host_cache, 1,
              "host memory, besides --host-memory, that keeps KV of ended requests for later ones with the same "
              "beginning, e.g. 8GB (default: none is kept)");
-  app.add_option("--disk-cache", options.disk_cache,
-                 "DIR:SIZE, a folder that has the same KV after a restart and beyond --host-cache, e.g. "
-                 "/var/cache/kv:100GB");
+  flags.read("--disk-cache", "DIR:SIZE",
+             "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
+             [&options](std::string_view text) -> std::string {
+               const std::size_t colon = text.rfind(':');
+               const std::optional<double> bytes =
+                   colon == std::string_view::npos ? std::nullopt : read_bytes(text.substr(colon + 1));
+               if (!bytes || *bytes < 1 || colon == 0) return "DIR:SIZE, such as /var/cache/kv:100GB";
+               options.disk_cache = DiskCache{std::string{text.substr(0, colon)}, static_cast<std::int64_t>(*bytes)};
+               return {};
+             });
   add_link(flags, options.link);
   app.add_option("--lanes", options.lanes,
                  "the link's lanes: each-way (a GPU's default), or one shared by both directions (shared)")
@@ -218,6 +225,8 @@ Status check_machine(const Options& options) {
 }
 
 Status check_repeatable(const Options& options, const std::string& flag) {
+  if (options.host_cache > 0)
+    return flag_error(flag, "the record does not have what earlier requests left in --host-cache", "one of the two");
   if (options.profile.empty())
     return flag_error(flag, "without a profile every run measures new times for planners", "--profile as well");
   if (options.backend == "cuda" && !options.device_memory && !options.kv_memory)

@@ -18,6 +18,12 @@ class Flags;
 
 namespace running {
 
+/// A folder for KV of ended requests, and the most bytes in it.
+struct DiskCache {
+  std::string folder;
+  std::int64_t bytes = 0;
+};
+
 struct Options {
   std::string model = "tiny", system = "AllResident", backend = "cpu";
   std::vector<std::string> set;                ///< numbers of the system's policies
@@ -27,9 +33,9 @@ struct Options {
   std::optional<std::int64_t> limit;
   std::optional<double> rate_scale;                                  ///< for a trace; empty: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
-  std::int64_t host_cache = 0; ///< bytes for KV of ended requests; 0: none is kept
-  std::string disk_cache;      ///< DIR:SIZE below it; empty: none
-  double link = 0;             ///< bytes per second; 0: no limit
+  std::int64_t host_cache = 0;         ///< bytes for KV of ended requests; 0: none is kept
+  std::optional<DiskCache> disk_cache; ///< below it
+  double link = 0;                     ///< bytes per second; 0: no limit
   std::string lanes = "shared";
   std::string products = "invariant";
   bool no_graphs = false;

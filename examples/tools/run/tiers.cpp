@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/tiers.hpp"
 
-#include "sluice/core/text.hpp"
 #include "sluice/records/record.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/machine/kv_digest.hpp"
@@ -11,8 +10,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -20,28 +17,12 @@ namespace running {
 
 using namespace sluice;
 
-Expected<DiskCache> read_disk_cache(const Options& options) {
-  const std::string& text = options.disk_cache;
-  const std::size_t colon = text.rfind(':');
-  const std::optional<double> bytes =
-      colon == std::string::npos ? std::nullopt : read_bytes(std::string_view{text}.substr(colon + 1));
-  if (!bytes || *bytes < 1 || colon == 0)
-    return flag_error("--disk-cache", "it is '" + excerpt(text, 200) + "'", "DIR:SIZE, such as /var/cache/kv:100GB");
-  return DiskCache{text.substr(0, colon), static_cast<std::int64_t>(*bytes)};
-}
-
 Status check_tiers(const Options& options) {
-  if (options.host_cache == 0 && options.disk_cache.empty()) return {};
-  const char* const flag = options.disk_cache.empty() ? "--host-cache" : "--disk-cache";
-  if (!options.disk_cache.empty()) {
-    if (Expected<DiskCache> disk = read_disk_cache(options); !disk) return disk.error();
-    if (options.host_cache == 0)
-      return flag_error(flag, "blocks reach the disk through the host", "--host-cache as well");
-  }
+  if (options.host_cache == 0 && !options.disk_cache) return {};
+  const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
+  if (options.host_cache == 0)
+    return flag_error(flag, "blocks reach the disk through the host", "--host-cache as well");
   if (options.backend != "cpu") return flag_error(flag, "a GPU has no tiers yet", "--backend cpu");
-  for (const std::string* const clock : {&options.record_clock, &options.replay_clock})
-    if (!clock->empty())
-      return flag_error(flag, "the record of a clock does not have what earlier requests left", "one of the two");
   return {};
 }
 
@@ -59,12 +40,10 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       fmt::format("this machine has {} of memory", exact_bytes(physical_memory().count())),
                       "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
-  if (options.disk_cache.empty()) return {};
-  const Expected<DiskCache> disk = read_disk_cache(options);
-  if (!disk) return disk.error();
+  if (!options.disk_cache) return {};
   const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) +
                               4 * setup.limits.block_tokens.count() + memory.block.count() * layers;
-  if (disk->bytes < record)
+  if (options.disk_cache->bytes < record)
     return flag_error("--disk-cache", "a record takes " + exact_bytes(record), "room for at least one");
   // Two builds may round differently: none finds what another has computed. Without a commit that names it, a build is
   // known by the time of its program.
@@ -76,7 +55,7 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
     build += fmt::format(" {}", time.time_since_epoch().count());
   }
   Expected<std::shared_ptr<RecordStore>> records =
-      open_records(*disk, kv_digest(weights, 4, setup.limits.block_tokens, build));
+      open_records(*options.disk_cache, kv_digest(weights, 4, setup.limits.block_tokens, build));
   if (!records) {
     Error error = records.error();
     error.where = "--disk-cache: " + error.where;

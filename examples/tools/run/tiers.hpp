@@ -15,14 +15,6 @@
 
 namespace running {
 
-/// The value of --disk-cache: a folder, and the most bytes in it.
-struct DiskCache {
-  std::string folder;
-  std::int64_t bytes = 0;
-};
-/// Errors: it is not DIR:SIZE.
-sluice::Expected<DiskCache> read_disk_cache(const Options& options);
-
 /// Checks these flags against the others.
 sluice::Status check_tiers(const Options& options);
 

@@ -168,11 +168,7 @@ Status check_options(Options& options) {
   if (Status status = running::check_machine(options.run); !status) return status;
   if (!options.simulate.empty() && options.run.host_cache > 0)
     return running::flag_error("--host-cache", "with --simulate there is no KV", "one of the two");
-  for (const std::string* const path : {&options.record_clock, &options.replay})
-    if (!path->empty() && options.run.host_cache > 0)
-      return running::flag_error("--host-cache", "the record of a clock does not have what earlier requests left",
-                                 "one of the two");
-  if (!options.tee.empty() && !options.run.disk_cache.empty())
+  if (!options.tee.empty() && options.run.disk_cache)
     return running::flag_error("--tee", "its machine cannot use the folder of --disk-cache too", "one of the two");
   if (!options.simulate.empty() && options.run.backend != "cpu")
     return running::flag_error("--backend", "with --simulate nothing computes", "one of the two");

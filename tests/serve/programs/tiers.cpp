@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,16 @@ using sluice_test::ServerProcess;
 using sluice_test::TemporaryFolder;
 
 constexpr std::int64_t block_tokens = 16;
+
+/// Decorates a test that needs `--disk-cache`.
+doctest::skip needs_disk() {
+#ifndef SLUICE_HAS_ISAL
+  std::fprintf(stderr, "skipped: a test needs a build with ISA-L (Debian: libisal-dev)\n");
+  return doctest::skip(true);
+#else
+  return needs_program("sluice-serve");
+#endif
+}
 
 json ask(const ServerProcess& server, const json& messages, const std::string& key = {}) {
   const json body{{"messages", messages}, {"max_tokens", 40}, {"temperature", 0}};
@@ -62,8 +73,7 @@ json with_answer(json messages, const json& answer) {
 
 } // namespace
 
-TEST_CASE("a second turn of a long chat comes from the host, and after a restart from the disk" *
-          needs_program("sluice-serve")) {
+TEST_CASE("a second turn of a long chat comes from the host, and after a restart from the disk" * needs_disk()) {
   const json chat = long_chat();
   json first, second;
   {
@@ -129,5 +139,11 @@ TEST_CASE("--host-cache and --disk-cache that cannot work are one line" * needs_
   check("--host-cache 1GB --record-clock " + here + "/c.csv", "does not have what earlier requests left");
   check("--host-cache 1GB --disk-cache " + here + ":1GB --tee VllmSwap", "--tee: its machine cannot use");
   check("--host-cache 1GB --simulate a100-80", "--host-cache: with --simulate there is no KV");
-  check("--host-cache 1GB --disk-cache " + here + "/missing/deep:1GB", "the folder cannot be made");
+}
+
+TEST_CASE("a folder of --disk-cache that cannot be made is one line" * needs_disk()) {
+  const TemporaryFolder folder;
+  sluice_test::check_refused("sluice-serve",
+                             "--host-cache 1GB --disk-cache " + (folder.path / "missing/deep").string() + ":1GB",
+                             "the folder cannot be made");
 }
