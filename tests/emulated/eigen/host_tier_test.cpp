@@ -14,6 +14,10 @@ TEST_CASE("on an emulated device, turns from the host tier change no token and n
   CHECK(check_turns<GpuTrials, OrbitFlow>(164, 4, 1.1).found > 0);
 }
 
+TEST_CASE("on an emulated device, fifty requests that wait for one beginning: one load") {
+  check_convoy<GpuTrials>(167, 50, 12);
+}
+
 TEST_CASE("on an emulated device, cancellations and failing copies around the host tier change no token") {
   CHECK(check_turns<GpuTrials, Chaos>(165, 5, 0.8, 10).found > 0);
   CHECK(check_turns<GpuTrials, Chaos>(166, 5, 0.9, 0, 0.05).found > 0);

@@ -63,6 +63,10 @@ TEST_CASE("copies that fail for good on the way to the tier or from it change no
   CHECK(check_turns<CpuTrials, VllmSwap>(70, 12, 1.1, 15, 0.05).found > 0);
 }
 
+TEST_CASE("fifty requests that wait for one beginning: one load from the host") {
+  check_convoy<CpuTrials>(73, 50, 12);
+}
+
 TEST_CASE(
     "a new process finds on the disk all that an earlier one has computed, and nothing that is broken or foreign") {
   Random random(71);

@@ -8,13 +8,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 namespace sluice::testing {
 
 /// Sessions of `turns` turns: each turn's prompt is the whole conversation so far and some new tokens. Turns of one
-/// number arrive together, and those of the next number long after they have ended.
+/// number arrive together, and those of the next number long after they have ended. In half of the trials all sessions
+/// begin alike.
 struct Sessions {
   RealTrial trial;
   std::vector<RealOutput> expected;
@@ -26,6 +30,10 @@ Sessions random_sessions(Random& random, int turns) {
   RealTrial& trial = sessions.trial;
   const std::size_t count = trial.prompts.size();
   std::fill(trial.arrivals.begin(), trial.arrivals.end(), 0.0);
+  std::vector<std::int32_t> beginning(random.below(2) == 0 ? 0 : 1 + random.below(30));
+  for (std::int32_t& token : beginning) token = static_cast<std::int32_t>(random.below(64));
+  for (std::vector<std::int32_t>& prompt : trial.prompts)
+    prompt.insert(prompt.begin(), beginning.begin(), beginning.end());
   for (int turn = 1; turn <= turns; ++turn) {
     sessions.expected = alone(trial);
     if (turn == turns) break;
@@ -53,6 +61,51 @@ inline std::int64_t findable(const RealTrial& trial, const std::vector<RealOutpu
     tokens += (before - 1) / each * each; // the last token of an answer has no KV
   }
   return tokens;
+}
+
+/// `waiters` requests with one beginning of `blocks` blocks, which lies in the host tier, and then, `records` given,
+/// only on the disk: it crosses the link once, and is read from the disk once.
+template <class Trials>
+void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
+                  const std::function<std::shared_ptr<RecordStore>()>& records = {}) {
+  Random random(seed);
+  RealTrial trial = Trials::draw(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const auto length = static_cast<std::size_t>(blocks * each);
+  std::vector<std::int32_t> beginning(length);
+  for (std::int32_t& token : beginning) token = static_cast<std::int32_t>(random.below(64));
+  trial.prompts.assign(waiters + 1, beginning);
+  trial.outputs.assign(waiters + 1, 2);
+  trial.arrivals.assign(waiters + 1, 1000.0);
+  trial.arrivals[0] = 0; // it writes the blocks
+  for (std::size_t i = 0; i <= waiters; ++i) {
+    trial.prompts[i].push_back(static_cast<std::int32_t>(i % 64));
+    trial.prompts[i].push_back(static_cast<std::int32_t>(i / 64));
+  }
+  trial.limits.batch = static_cast<int>(waiters);
+  trial.limits.batch_tokens = Tokens{static_cast<std::int64_t>(length) + 4 * static_cast<std::int64_t>(waiters)};
+  trial.slo = Seconds{10};
+  trial.host_blocks = 2 * trial.all() + 64;
+  trial.tier_blocks = 2 * blocks * trial.layers();
+  const std::vector<RealOutput> expected = alone(trial);
+  const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
+  const auto check = [&](const std::vector<std::size_t>& only, std::int64_t from_disk) {
+    if (records) trial.records = records();
+    const RealResult result = run_real<Engine<>>(
+        trial, trial.all(), [](auto&) {}, only, Trials::where(random));
+    for (const std::size_t i : only) {
+      CHECK(result.outputs[i].tokens == expected[i].tokens);
+      CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
+    }
+    CHECK(result.tier.found == static_cast<std::int64_t>(waiters * length));
+    CHECK(result.moved.to_device.bytes.count() == blocks * trial.layers() * block);
+    CHECK(result.tier.from_disk == from_disk);
+    if (records) CHECK(trial.records->totals().read == from_disk / each);
+  };
+  std::vector<std::size_t> all(waiters + 1);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  check(all, 0);
+  if (records) check({all.begin() + 1, all.end()}, blocks * each); // a new process
 }
 
 struct Exercise {

@@ -131,6 +131,46 @@ TEST_CASE("a block that a request shares stays until both have given it up") {
   CHECK(stores.store.host_used().count() == layers);
 }
 
+TEST_CASE("requests that find one block have one device block, which is free when the last has given it up") {
+  Stores stores(2);
+  KvStore& store = stores.store;
+  const RecordKey key{1, 1};
+  stores.add(key);
+  const std::int32_t host = stores.tier.blocks(key)[0];
+  std::vector<BlockTable> tables(3);
+  for (BlockTable& table : tables) {
+    table.grow(1);
+    store.share(table[0], host);
+  }
+  CHECK(store.copy_of(host) == BlockRun::nowhere);
+  PlacedCopy copy;
+  REQUIRE(store.fetch(tables[0], 0, 1, false, false, copy) == 1);
+  const std::int32_t device = tables[0][0].device;
+  CHECK(store.copy_of(host) == device);
+  REQUIRE(store.join(tables[1], 0, 1, true) == 1); // while the copy is under way
+  store.ended({static_cast<std::size_t>(device), 1});
+  REQUIRE(store.arrived(tables[0][0]));
+  REQUIRE(store.arrived(tables[1][0]));
+  CHECK(tables[1][0].device == device);
+  CHECK(tables[1][0].passes());
+  CHECK(store.device_used().count() == 1);
+  CHECK(store.step(tables[0][0], BlockEvent::release));
+  CHECK(store.device_used().count() == 1);
+  REQUIRE(store.join(tables[2], 0, 1, false) == 1); // the one who fetched it has left
+  REQUIRE(store.arrived(tables[2][0]));
+  CHECK(tables[2][0].device == device);
+  CHECK(store.step(tables[1][0], BlockEvent::evict));
+  CHECK(store.device_used().count() == 1);
+  CHECK(store.step(tables[2][0], BlockEvent::release));
+  CHECK(store.device_used().count() == 0);
+  CHECK(store.copy_of(host) == BlockRun::nowhere);
+  CHECK(stores.memory.used().count() == 0);
+  REQUIRE(store.fetch(tables[1], 0, 1, false, false, copy) == 1); // as if nobody had had it
+  store.ended({static_cast<std::size_t>(tables[1][0].device), 1});
+  store.forget_copies({static_cast<std::size_t>(tables[1][0].device), 1}); // the copy has failed
+  CHECK(store.copy_of(host) == BlockRun::nowhere);
+}
+
 TEST_CASE("blocks kept for a request that waits are pinned until it starts or leaves") {
   Stores stores(2);
   const RecordKey one{1, 1}, two{2, 2};

@@ -78,6 +78,7 @@ class Arena {
     BlockTable* table = nullptr;
     std::int32_t block = 0;         ///< its number in the table
     KvSequence* sequence = nullptr; ///< null: it has departed
+    std::int32_t next = -1;         ///< another holder of the same device block
   };
 
   [[nodiscard]] std::size_t blocks(std::int64_t bytes) const {
@@ -126,24 +127,30 @@ class Arena {
       const std::optional<std::size_t> to = pool.take_outside(range);
       SLUICE_ASSERT(to.has_value(), "a free block outside of the range");
       relocate(block, *to);
-      const Holder holder = std::exchange(holders_[block], {});
-      SLUICE_ASSERT(holder.table != nullptr, "a block in use, and in no transfer, is in a block table");
-      holder.table->one(holder.block).device = static_cast<std::int32_t>(*to);
-      if (holder.sequence != nullptr) std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
+      first_holders_[*to] = std::exchange(first_holders_[block], -1);
+      SLUICE_ASSERT(first_holders_[*to] >= 0, "a block in use, and in no transfer, is in a block table");
+      for (std::int32_t at = first_holders_[*to]; at >= 0; at = holders_[static_cast<std::size_t>(at)].next) {
+        const Holder& holder = holders_[static_cast<std::size_t>(at)];
+        holder.table->one(holder.block).device = static_cast<std::int32_t>(*to);
+        if (holder.sequence != nullptr) std::fill(holder.sequence->known.begin(), holder.sequence->known.end(), 0);
+      }
+      core_->store.moved(block, *to);
       pool.give({block, 1});
-      holders_[*to] = holder;
     }
   }
-  /// Finds which table uses each block, once per `take`: a compaction moves blocks one by one, and there are many
+  /// Finds which tables use each block, once per `take`: a compaction moves blocks one by one, and there are many
   /// entries.
   void find_holders() {
     if (std::exchange(knows_holders_, true)) return;
-    holders_.assign(core_->store.device_blocks(), {});
+    holders_.clear();
+    first_holders_.assign(core_->store.device_blocks(), -1);
     const auto add = [this](BlockTable& table, KvSequence* sequence) {
       for (const BlockRun& run : table.runs())
-        for (std::int32_t i = 0; run.on_device() && i < run.count; ++i)
-          holders_[static_cast<std::size_t>(run.device) + static_cast<std::size_t>(i)] = {&table, run.first + i,
-                                                                                          sequence};
+        for (std::int32_t i = 0; run.on_device() && i < run.count; ++i) {
+          std::int32_t& first = first_holders_[static_cast<std::size_t>(run.device) + static_cast<std::size_t>(i)];
+          holders_.push_back({&table, run.first + i, sequence, first});
+          first = static_cast<std::int32_t>(holders_.size()) - 1;
+        }
     };
     core_->sequences.for_each([&add](Slot, KvSequence& sequence) {
       for (BlockTable& table : sequence.tables) add(table, &sequence);
@@ -204,7 +211,8 @@ class Arena {
   MachineCore* core_;
   std::int64_t block_;
   std::array<std::vector<BlockRange>, 2> ranges_; ///< of homes and of slots, by their number
-  std::vector<Holder> holders_;                   ///< by block, during one `take`
+  std::vector<Holder> holders_;                   ///< during one `take`
+  std::vector<std::int32_t> first_holders_;       ///< by block, a number in `holders_`; -1: none
   bool knows_holders_ = false;
 };
 

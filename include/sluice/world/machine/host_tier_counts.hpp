@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTierCounts: what a machine's host tier has, and what it has done so far.
+// HostTierCounts: what a machine's host tier has, and what it has done so far. KvMoved: KV over the link.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace sluice {
+
+/// What has crossed the link in one direction, and the sum of the copies' times.
+struct KvMoved {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+
+  void add(std::int64_t more, std::chrono::steady_clock::duration took) {
+    bytes += more;
+    seconds += std::chrono::duration<double>(took).count();
+  }
+};
 
 struct HostTierCounts {
   std::int64_t capacity = 0, blocks = 0; ///< token blocks: the most, and now
@@ -12,6 +24,7 @@ struct HostTierCounts {
   std::int64_t from_disk = 0;            ///< part of `found`
   std::int64_t stored = 0, evicted = 0;  ///< token blocks
   std::int64_t block_bytes = 0;          ///< of a token block
+  KvMoved to_device, to_host;            ///< over the link: KV of running requests, too, but no weights
 };
 
 } // namespace sluice

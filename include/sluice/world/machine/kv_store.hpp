@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -123,8 +124,8 @@ class KvStore {
   }
 
   /// Begins to fetch blocks, up to `most`, from the first of run `at` on, which only the host has: as many as are
-  /// neighbours in both memories. Returns how many; 0: no device block is free. `passes`: for one layer only. `hidden`:
-  /// they hold hidden states, one block of which is a copy.
+  /// neighbours in both memories, and as have no copy to `join` behind the first. Returns how many; 0: no device block
+  /// is free. `passes`: for one layer only. `hidden`: they hold hidden states, one block of which is a copy.
   [[nodiscard]] std::int32_t fetch(BlockTable& table, std::size_t at, std::int64_t most, bool passes, bool hidden,
                                    PlacedCopy& copy) {
     SLUICE_ASSERT(table[at].on_host(), "a block that only the host has");
@@ -137,11 +138,18 @@ class KvStore {
     }
     most = std::min(most, there);
     if (most <= 0) return 0;
+    for (std::int64_t i = 1; !copies_.empty() && i < most; ++i)
+      if (copy_of(host + static_cast<std::int32_t>(i)) != BlockRun::nowhere) most = i;
     const BlockRange taken = device_.take(static_cast<std::size_t>(most));
     if (taken.count == 0) return 0;
     take_memory(taken.count);
     device_.set_moving(taken, true);
     const auto count = static_cast<std::int32_t>(taken.count);
+    for (std::int32_t i = 0; !copies_.empty() && i < count; ++i)
+      if (shares_[at_of(host + i)] > 0) {
+        copies_[at_of(host + i)] = static_cast<std::int32_t>(taken.first) + i;
+        sources_[taken.first + at_of(i)] = host + i;
+      }
     table.each(first, first + count, [&](BlockRun& run) {
       run.device = static_cast<std::int32_t>(taken.first) + run.first - first;
       step(run, BlockEvent::fetch);
@@ -153,6 +161,8 @@ class KvStore {
   }
   /// A copy of these device blocks has ended. `arrived`, `sent` or `ended_unwanted` follows for each of them.
   void ended(const BlockRange& blocks) { device_.set_moving(blocks, false); }
+  /// Another copy of these blocks is still under way, for another holder.
+  void moves(const BlockRange& blocks) { device_.set_moving(blocks, true); }
   /// Ends a fetch: the bytes have arrived. The blocks are clean, full or not.
   bool arrived(BlockRun& run) {
     run.copied = run.tokens;
@@ -227,11 +237,51 @@ class KvStore {
     give_host(host);
   }
 
-  // Host blocks of the host tier, which several may hold (host_tier.hpp) ----------------------------------------------
+  // Blocks that several sequences hold, because they have found them in the host tier (host_tier.hpp). They are full,
+  // so nobody writes to them.
+  // ---------------------------------------------------------------------------------------------
 
+  /// The device block to which a block of the tier was copied, or is being copied; nowhere: none, or it has left.
+  [[nodiscard]] std::int32_t copy_of(std::int32_t host) const {
+    return copies_.empty() ? BlockRun::nowhere : copies_[at_of(host)];
+  }
+  /// Blocks that only the host has, up to `most`, from the first of run `at` on, get the device blocks of the tier's
+  /// copies, as many as are neighbours there; the first one has a copy. They take no room. The state is that of a
+  /// fetch: `arrived` follows, for each holder. Returns how many.
+  [[nodiscard]] std::int32_t join(BlockTable& table, std::size_t at, std::int64_t most, bool passes) {
+    SLUICE_ASSERT(table[at].on_host(), "a block that only the host has");
+    const std::int32_t first = table[at].first, host = table[at].host, device = copy_of(host);
+    most = std::min<std::int64_t>(most, table[at].count);
+    std::int32_t count = 1;
+    while (count < most && copy_of(host + count) == device + count) ++count;
+    table.each(first, first + count, [&](BlockRun& run) {
+      run.device = device;
+      step(run, BlockEvent::fetch);
+      if (passes) step(run, BlockEvent::pass);
+    });
+    for (std::int32_t i = 0; i < count; ++i) ++device_shares_[at_of(device + i)];
+    return count;
+  }
+  /// A copy to these device blocks has failed: nobody else gets their content.
+  void forget_copies(const BlockRange& blocks) {
+    for (std::size_t block = blocks.first; !copies_.empty() && block < blocks.end(); ++block) forget_copy(block);
+  }
+  /// The device has moved a block's content to another one, which is taken; whoever held it holds that one now.
+  void moved(std::size_t from, std::size_t to) {
+    if (copies_.empty()) return;
+    device_shares_[to] = std::exchange(device_shares_[from], 0);
+    const std::int32_t host = std::exchange(sources_[from], BlockRun::nowhere);
+    sources_[to] = host;
+    if (host != BlockRun::nowhere) copies_[at_of(host)] = static_cast<std::int32_t>(to);
+  }
   /// Blocks that are nowhere get the content of full host blocks, neighbours from `host` on, which from now on have one
   /// holder more.
   void share(BlockRun& run, std::int32_t host) {
+    if (copies_.empty()) { // without a tier nothing is kept
+      copies_.assign(host_.size(), BlockRun::nowhere);
+      sources_.assign(device_.size(), BlockRun::nowhere);
+      device_shares_.assign(device_.size(), 0);
+    }
     for (std::int32_t i = 0; i < run.count; ++i)
       ++shares_[static_cast<std::size_t>(host) + static_cast<std::size_t>(i)];
     run.host = host;
@@ -260,21 +310,44 @@ class KvStore {
     [[maybe_unused]] const bool had = memory_->take(shape_.bytes() * static_cast<std::int64_t>(blocks));
     SLUICE_ASSERT(had, "the budget has a block's bytes for each of `free_blocks`");
   }
-  void give_host(const BlockRange& range) {
+  [[nodiscard]] static std::size_t at_of(std::int32_t block) { return static_cast<std::size_t>(block); }
+  /// One holder gives blocks up. Calls `freed(range)` for those that had no other.
+  template <class Free>
+  static void give_up(std::vector<std::uint16_t>& others, const BlockRange& range, const Free& freed) {
     for (std::size_t at = range.first; at < range.end();) {
-      if (shares_[at] > 0) {
-        --shares_[at++];
+      if (others[at] > 0) {
+        --others[at++];
         continue;
       }
       std::size_t end = at + 1;
-      while (end < range.end() && shares_[end] == 0) ++end;
-      host_.give({at, end - at});
+      while (end < range.end() && others[end] == 0) ++end;
+      freed(BlockRange{at, end - at});
       at = end;
     }
   }
+  void give_host(const BlockRange& range) {
+    give_up(shares_, range, [this](const BlockRange& last) {
+      for (std::size_t block = last.first; !copies_.empty() && block < last.end(); ++block)
+        if (const std::int32_t copy = std::exchange(copies_[block], BlockRun::nowhere); copy != BlockRun::nowhere)
+          sources_[at_of(copy)] = BlockRun::nowhere;
+      host_.give(last);
+    });
+  }
   void give_device(const BlockRange& range) {
-    device_.give(range);
-    memory_->give(shape_.bytes() * static_cast<std::int64_t>(range.count));
+    const auto give = [this](const BlockRange& blocks) {
+      device_.give(blocks);
+      memory_->give(shape_.bytes() * static_cast<std::int64_t>(blocks.count));
+    };
+    if (copies_.empty()) return give(range);
+    give_up(device_shares_, range, [&](const BlockRange& blocks) {
+      forget_copies(blocks);
+      give(blocks);
+    });
+  }
+  void forget_copy(std::size_t device) {
+    const std::int32_t host = std::exchange(sources_[device], BlockRun::nowhere);
+    if (host != BlockRun::nowhere && copies_[at_of(host)] == static_cast<std::int32_t>(device))
+      copies_[at_of(host)] = BlockRun::nowhere;
   }
   /// The copy of everything in neighbouring blocks; for K and V all of their bytes.
   [[nodiscard]] PlacedCopy whole(Way way, const BlockRange& device, std::int32_t host) const {
@@ -291,6 +364,10 @@ class KvStore {
   DeviceMemory* memory_;
   BlockPool device_, host_;
   std::vector<std::uint16_t> shares_; ///< by host block: its holders but one
+  // Empty until a sequence has found a block in the tier.
+  std::vector<std::uint16_t> device_shares_; ///< the same by device block
+  std::vector<std::int32_t> copies_;         ///< by host block of the tier: `copy_of`
+  std::vector<std::int32_t> sources_;        ///< by device block: whose copy it is
   std::size_t kept_free_ = 0;
   std::int64_t leaving_ = 0;
   LayerBlocks host_peak_{0};

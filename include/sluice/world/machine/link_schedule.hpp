@@ -8,6 +8,7 @@
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/fault.hpp"
+#include "sluice/world/machine/host_tier_counts.hpp"
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
@@ -60,8 +61,7 @@ struct ScheduleLooks {
 class LinkSchedule {
  public:
   /// With `faults.reorders`, blocks come in an order drawn from its seed, within what room and the start of streams
-  /// allow.
-  /// `run`: the most neighbouring blocks that one copy moves.
+  /// allow. `run`: the most neighbouring blocks that one copy moves.
   LinkSchedule(KvStore& store, KvSequences& sequences, WeightStore& weights, int layers, bool each_way,
                CopiesCount count, std::int64_t run = 1, const FaultPlan& faults = {})
       : store_(&store),
@@ -76,7 +76,7 @@ class LinkSchedule {
         room_(layers),
         passages_(weights, layers) {}
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable progress; ///< something arrived or left, or nothing can move: for links with threads
 
   // By the lanes of the link -----------------------------------------------------------------------------------------
@@ -93,6 +93,7 @@ class LinkSchedule {
       }
       return std::nullopt;
     }
+    flight.bytes = copy->total();
     copy->way = way;
     copy->tag = ++copies_begun_; // each copy draws its own fault
     ++in_flight_;
@@ -111,6 +112,8 @@ class LinkSchedule {
     const Flight flight = flights(way).front();
     flights(way).pop_front();
     if (way == Way::to_device) note_span(flight, begun, end);
+    if (!flight.weights && outcome == CopyOutcome::done)
+      moved_[static_cast<std::size_t>(way)].add(flight.bytes, end - begun);
     --in_flight_;
     SLUICE_ASSERT(count_ == CopiesCount::when_ended || outcome == CopyOutcome::done, "a copy that counts already");
     if (count_ == CopiesCount::when_ended) complete(way, flight, outcome == CopyOutcome::failed);
@@ -227,6 +230,8 @@ class LinkSchedule {
   [[nodiscard]] bool weights_failed() const { return passages_.failed(); }
   void forgive_weights() { passages_.forgive(); }
   [[nodiscard]] const ScheduleLooks& looks() const { return looks_; }
+  /// KV and hidden states that have crossed the link.
+  [[nodiscard]] const KvMoved& moved(Way way) const { return moved_[static_cast<std::size_t>(way)]; }
 
  private:
   /// Neighbouring blocks of a table that were queued.
@@ -249,6 +254,7 @@ class LinkSchedule {
     std::int32_t count = 0;
     std::int32_t device = 0, host = 0; ///< the first block in each memory
     std::int64_t copies = 0;           ///< how many of the oldest resident blocks keep their copy on the host
+    std::int64_t bytes = 0;
   };
   RingQueue<Flight>& flights(Way way) { return flights_[static_cast<std::size_t>(way)]; }
   std::uint64_t& idle_at(Way way) { return idle_at_[static_cast<std::size_t>(way)]; }
@@ -338,20 +344,23 @@ class LinkSchedule {
     // On a single lane, outgoing blocks alternate with incoming ones.
     if (!each_way_ && last_ == Way::to_device && first_queued(written_).table != nullptr) return std::nullopt;
     constexpr int never = std::numeric_limits<int>::max();
-    std::int32_t block = 0;
-    const std::size_t chosen = choose(block);
-    const int nearest = chosen == needs_.size() ? never : needs_[chosen].first ? -1 : needs_[chosen].position;
-    if (const std::optional<PlacedCopy> copy = passages_.next(nearest, flight.piece)) {
-      flight.weights = true;
-      flight.position = flight.piece.position;
-      ++version_;
+    for (;;) {
+      std::int32_t block = 0;
+      const std::size_t chosen = choose(block);
+      const int nearest = chosen == needs_.size() ? never : needs_[chosen].first ? -1 : needs_[chosen].position;
+      if (const std::optional<PlacedCopy> copy = passages_.next(nearest, flight.piece)) {
+        flight.weights = true;
+        flight.position = flight.piece.position;
+        ++version_;
+        return copy;
+      }
+      if (chosen == needs_.size()) return std::nullopt;
+      turn_ = chosen + 1;
+      if (join(needs_[chosen], block)) continue;
+      std::optional<PlacedCopy> copy = fetch(needs_[chosen], block, flight);
+      if (copy) copy->since = needs_[chosen].since;
       return copy;
     }
-    if (chosen == needs_.size()) return std::nullopt;
-    turn_ = chosen + 1;
-    std::optional<PlacedCopy> copy = fetch(needs_[chosen], block, flight);
-    if (copy) copy->since = needs_[chosen].since;
-    return copy;
   }
   /// The open need that is served next, and its block; the number of needs if there is nothing to fetch, or no room.
   std::size_t choose(std::int32_t& block) {
@@ -393,16 +402,51 @@ class LinkSchedule {
     const std::int32_t count = store_->fetch(table, table.cut(block), most, need.passing, is_hidden(ref), copy);
     if (count == 0) return std::nullopt;
     ++looks_.copies;
-    sequences_->find(Slot{need.slot})->parked.erase(need.layer % layers_);
     note(flight, ref, copy);
+    took(need, table, block, count, flight);
+    return copy;
+  }
+  /// A need has its device blocks.
+  void took(const KvNeed& need, BlockTable& table, std::int32_t block, std::int32_t count, Flight& flight) {
     flight.position = need.position;
     flight.copies = need.copies;
+    sequences_->find(Slot{need.slot})->parked.erase(need.layer % layers_);
     std::int64_t awaited = 0;
     table.each(block, block + count, [&](const BlockRun& run) { awaited += run.awaited ? run.count : 0; });
     if (awaited > 0) room_.reserved(need.position, need.passing) -= awaited;
     if (need.idle) room_.reserved_idle() -= count - awaited;
     ++version_;
-    return copy;
+  }
+  /// One load serves all: if another sequence has fetched the same block of the host tier, or is fetching it, this one
+  /// gets the same device blocks, as many as follow, and no copy. False: nobody has.
+  bool join(const KvNeed& need, std::int32_t block) {
+    const BlockRef ref{need.slot, need.layer, block, need.generation};
+    BlockTable& table = *sequences_->table(ref);
+    const std::size_t at = table.cut(block);
+    const std::int32_t device = store_->copy_of(table[at].host);
+    if (device == BlockRun::nowhere) return false;
+    Flight rider;
+    rider.ref = ref;
+    rider.device = device;
+    rider.host = table[at].host;
+    // All blocks of one copy under way, or blocks whose copies have ended.
+    std::int64_t most = need.end - block;
+    bool under_way = false;
+    RingQueue<Flight>& coming = flights(Way::to_device);
+    for (std::size_t i = 0; count_ == CopiesCount::when_ended && i < coming.size(); ++i) {
+      const Flight& one = coming[i];
+      if (one.weights || one.device + one.count <= device) continue;
+      under_way = under_way || one.device <= device;
+      most = std::min<std::int64_t>(most, (one.device <= device ? one.device + one.count : one.device) - device);
+    }
+    rider.count = store_->join(table, at, most, need.passing);
+    took(need, table, block, rider.count, rider);
+    if (under_way)
+      riders_.push_back(rider);
+    else
+      complete_in(rider, false);
+    notify_progress();
+    return true;
   }
 
   std::optional<PlacedCopy> next_out(Flight& flight) {
@@ -445,20 +489,30 @@ class LinkSchedule {
 
   /// Blocks change hands.
   void complete(Way way, const Flight& flight, bool failed) {
-    if (flight.weights)
-      passages_.complete(flight.piece, failed);
-    else if (way == Way::to_device)
-      complete_in(flight, failed);
-    else
-      complete_out(flight, failed);
+    if (flight.weights) return passages_.complete(flight.piece, failed);
+    const BlockRange blocks = range(flight.device, flight.count);
+    store_->ended(blocks);
+    for (RingQueue<Flight>& others : flights_)
+      for (std::size_t i = 0; count_ == CopiesCount::when_ended && i < others.size(); ++i) {
+        const std::int32_t from = std::max(flight.device, others[i].device);
+        const std::int32_t end = std::min(flight.device + flight.count, others[i].device + others[i].count);
+        if (from < end) store_->moves(range(from, end - from));
+      }
+    if (way == Way::to_host) return complete_out(flight, failed);
+    if (failed) store_->forget_copies(blocks);
+    complete_in(flight, failed);
+    std::erase_if(riders_, [&](const Flight& rider) {
+      const bool ends = rider.device >= flight.device && rider.device < flight.device + flight.count;
+      if (ends) complete_in(rider, failed);
+      return ends;
+    });
+  }
+  [[nodiscard]] static BlockRange range(std::int32_t first, std::int32_t count) {
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
   }
   /// Calls `ended(run)` for the blocks of a copy that their table still has; the others' memory is free now.
   template <class Ended>
   void each_copied(const Flight& flight, const Ended& ended) {
-    const auto range = [](std::int32_t first, std::int32_t count) {
-      return BlockRange{static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
-    };
-    store_->ended(range(flight.device, flight.count));
     BlockTable* const table = sequences_->departing_table(flight.ref);
     for (std::int32_t done = 0; done < flight.count;) {
       const std::int32_t block = flight.ref.block + done;
@@ -528,16 +582,17 @@ class LinkSchedule {
   WeightPassages passages_;
   RingQueue<Outgoing> written_, evicted_, copies_; ///< blocks to be sent: written by layers, evicted, copied ahead
   std::array<RingQueue<Flight>, 2> flights_;       ///< by way: begun, and not ended
+  std::vector<Flight> riders_;                     ///< of a copy under way: blocks of others that hold its destination
 
   IterationProgress at_;
   int waiting_layer_ = -1; ///< what the computing thread waits for
   bool waiting_room_ = false;
   std::vector<LinkSpan> spans_;
+  std::array<KvMoved, 2> moved_; ///< by way
   ScheduleLooks looks_;
   int in_flight_ = 0;
   Way last_ = Way::to_host;
-  std::uint64_t version_ = 1;
-  std::uint64_t copies_begun_ = 0;
+  std::uint64_t version_ = 1, copies_begun_ = 0;
   std::array<std::uint64_t, 2> idle_at_{0, 0};
   bool halted_ = false;
 };
