@@ -289,6 +289,33 @@ TEST_CASE("the least recently used records leave, in the order of a list, also a
   CHECK(opened.lines->empty());
 }
 
+TEST_CASE("a record whose content was found elsewhere is used now, the first of several the most recently") {
+  DiskModel disk;
+  const std::uint64_t numbers[] = {7, 14, 21, 28}; // all of one length
+  const std::int64_t room = 4 * file_bytes_of(7);
+  {
+    const Opened opened = open(disk, room);
+    CHECK(put(*opened.store, numbers) == 4);
+    const RecordKey used[] = {key_of(7), key_of(14), key_of(99)}; // there is no 99
+    opened.store->use(used);
+    CHECK(opened.store->totals().read == 0);
+    CHECK(opened.lines->empty());
+  }
+  const Opened opened = open(disk, room); // in the same order
+  const auto left = [&] {
+    std::vector<std::uint64_t> there;
+    for (const std::uint64_t number : numbers)
+      if (opened.store->has(key_of(number))) there.push_back(number);
+    return there;
+  };
+  put_one(*opened.store, 35);
+  CHECK(left() == std::vector<std::uint64_t>{7, 14, 28});
+  put_one(*opened.store, 42);
+  CHECK(left() == std::vector<std::uint64_t>{7, 14});
+  put_one(*opened.store, 49);
+  CHECK(left() == std::vector<std::uint64_t>{7});
+}
+
 TEST_CASE("other models' records make room, a smaller capacity is kept, and other files are left alone") {
   DiskModel disk;
   const std::uint64_t numbers[] = {1, 2, 3, 4};

@@ -21,6 +21,8 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,7 +136,75 @@ struct Probe {
   std::vector<Seen>* seen; // written by the engine's thread until it has sent the refusal
 };
 
+/// Drawn tokens with a disk, whose reads for generations with `sequence` 7 end when the test says so.
+class DiskTokens final : public TokenSource {
+ public:
+  DiskTokens() : drawn_(hundred()) {}
+  std::optional<std::uint64_t> seek(const Generation& generation) override {
+    searches[++begun_] = generation.sequence != 7;
+    return begun_;
+  }
+  bool sought(std::uint64_t search) override { return searches.at(search); }
+  Tokens find(std::uint64_t search) override {
+    CHECK(searches.at(search));
+    searches.erase(search);
+    return Tokens{16};
+  }
+  void leave_search(std::uint64_t search) override { searches.erase(search); }
+  void enter(RequestId id, const Generation& generation) override { drawn_.enter(id, generation); }
+  std::span<const std::int32_t> generated(RequestId id, std::size_t count) override {
+    return drawn_.generated(id, count);
+  }
+  std::span<const std::vector<TokenChance>> chances(RequestId id) override { return drawn_.chances(id); }
+  bool stopped(RequestId id) override { return drawn_.stopped(id); }
+  void forget(RequestId id) override { drawn_.forget(id); }
+
+  std::map<std::uint64_t, bool> searches; ///< that have not ended: whether they are over
+
+ private:
+  DrawnTokens drawn_;
+  std::uint64_t begun_ = 0;
+};
+
 } // namespace
+
+TEST_CASE("a generation that waits for a disk is submitted when it has answered, and others run meanwhile") {
+  DiskTokens tokens;
+  Told told;
+  EngineLoop<Simulated8b> loop(tokens, told);
+  const Server server = simulated_server(1000);
+  REQUIRE(loop.make([&](EventListener& feed) {
+                Simulated8b::Config config = configure<Simulated8b>(server);
+                config.observers = std::tuple{GenerationFeed{&feed}};
+                return config;
+              })
+              .ok());
+  const auto run = [&] {
+    while (loop.step() == Stepped::ran) loop.tell(loop.engine().now());
+    loop.tell(loop.engine().now());
+  };
+  Generation slow = generation(100, 5);
+  slow.sequence = 7;
+  for (std::uint64_t id = 1; id <= 3; ++id) loop.enter(GenerationId{id}, slow);
+  loop.enter(GenerationId{4}, generation(100, 5));
+  run();
+  CHECK(told.all().size() == 1);
+  CHECK(is_over(told.all().at(GenerationId{4})));
+  CHECK(told.all().at(GenerationId{4}).front().cached == 16);
+  CHECK(tokens.searches.size() == 3);
+  loop.leave(GenerationId{2}); // its client has left
+  CHECK(tokens.searches.size() == 2);
+  tokens.searches.begin()->second = true;
+  run();
+  CHECK(tokens_of(told.all().at(GenerationId{1})).size() == 5);
+  CHECK(told.all().at(GenerationId{1}).front().cached == 16);
+  CHECK(told.all().count(GenerationId{2}) == 0);
+  CHECK(told.all().count(GenerationId{3}) == 0);
+  loop.fail(Error{ErrorCode::bad_input, "the device", "it has failed", "one that works"});
+  loop.tell(loop.engine().now());
+  CHECK(told.all().at(GenerationId{3}).front().kind == Kind::failed);
+  CHECK(tokens.searches.empty());
+}
 
 TEST_CASE("EngineThread delivers every generation's tokens in order and once, and its finish reason") {
   RunningThread<Simulated8b> running(simulated_server(1000));

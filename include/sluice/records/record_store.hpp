@@ -137,6 +137,20 @@ class RecordStore {
     fault(why.empty() ? "it cannot be read" : why, name, code);
     return false;
   }
+  /// These records are used now, though their content was found elsewhere: the first is the most recent. Keys without a
+  /// record are passed over.
+  void use(std::span<const RecordKey> keys) {
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      const RecordIdentity identity{config_.digest, keys[i]};
+      {
+        const std::lock_guard lock{mutex_};
+        const auto found = index_.find(identity);
+        if (found == index_.end() || (*found)->serial == 0) continue;
+        records_.splice(records_.end(), records_, *found);
+      }
+      (void)files_->touch(record_name(identity)); // only the order after a restart suffers
+    }
+  }
   /// Writes records that the store does not have. Returns how many of them, from the first on, are acknowledged: a
   /// later `get` finds them, also after a crash, while there is room.
   std::size_t put(std::span<const NewRecord> records) {

@@ -66,14 +66,17 @@ class CpuTokens final : public TokenSource {
     machine_ = std::move(machine);
   }
 
-  [[nodiscard]] std::optional<Tokens> find(const Generation& generation) override {
+  [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation) override {
     if (!tier()) return std::nullopt;
     TokenRequest request;
     request.tokens = generation.prompt;
     request.salt = generation.salt;
     request.scores = generation.scores_prompt;
-    return machine_->find(request);
+    return machine_->seek(request);
   }
+  [[nodiscard]] bool sought(std::uint64_t search) override { return machine_->sought(search); }
+  [[nodiscard]] Tokens find(std::uint64_t search) override { return machine_->find(search); }
+  void leave_search(std::uint64_t search) override { machine_->leave_search(search); }
   [[nodiscard]] std::optional<HostTierCounts> tier() const override {
     const HostTierCounts counts = machine_->host_tier();
     return counts.capacity > 0 ? std::optional{counts} : std::nullopt;

@@ -72,12 +72,106 @@ class EngineLoop final : private EventListener {
   /// Returns the counters and state, which the loop updates and which other threads may read.
   [[nodiscard]] EngineFigures& figures() { return figures_; }
 
-  /// Submits a generation that arrived at `arrival`, first to the gates and then to the engine.
+  /// Submits a generation that arrived at `arrival`, first to the gates and then to the engine. If KV of its prompt
+  /// must be read from a disk, that begins now, and a later `step` submits the generation when it is over: other
+  /// requests do not wait for the disk.
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
-    const std::optional<Tokens> found = tokens_->find(generation);
-    generation.on_host = found.value_or(Tokens{0});
+    const std::optional<std::uint64_t> search = tokens_->seek(generation);
+    if (search && !tokens_->sought(*search))
+      searching_.push_back({id, std::move(generation), arrival, *search});
+    else
+      submit(id, std::move(generation), arrival, search);
+  }
+  /// Cancels a generation.
+  void leave(GenerationId id) {
+    const auto searching =
+        std::find_if(searching_.begin(), searching_.end(), [&](const auto& s) { return s.id == id; });
+    if (searching != searching_.end()) {
+      tokens_->leave_search(searching->search);
+      searching_.erase(searching);
+      return;
+    }
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return; // it has ended or was refused
+    const RequestId request = found->second;
+    errors_.left(request);
+    (void)engine_->cancel(request); // cannot fail: requests that have ended are no longer in the table
+    forget(request, id);
+  }
+  /// Runs one step. `tell` passes on its events.
+  Stepped step() {
+    submit_sought();
+    const Seconds began = engine_->now();
+    // A long step must not delay deposited tokens: those due during the step are released before it, to be held until
+    // they are due. The longest recent step serves as an estimate of the step's length.
+    engine_->release_due(real_time ? began + Seconds{steps_.longest_s()} : began);
+    if constexpr (real_time) tell(began);
+    const Stepped stepped = engine_->step();
+    // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
+    if constexpr (!real_time) engine_->release_due(engine_->now());
+    if (stepped == Stepped::ran) {
+      pace_.stepped((engine_->now() - began).count(), ended_ ? (began - *ended_).count() : -1);
+      steps_.ran((engine_->now() - began).count());
+    }
+    ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
+    if (stepped != Stepped::failed) figures_.update(engine_->view(), tokens_->tier());
+    return stepped;
+  }
+  /// Passes events to the listener. `present`: the current time on the engine's clock.
+  void tell(Seconds present) {
+    if (events_.empty()) return;
+    for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = (times_[i] - present).count();
+    times_.clear();
+    listener_->happened(std::exchange(events_, {}));
+  }
+  /// Ends a run that failed, with a `failed` event for every generation.
+  void fail(const Status& status) {
+    failed_ = status.error().line();
+    figures_.failed(failed_);
+    listener_->stopped(failed_);
+    for (const auto& [request, alive] : alive_) add(failure(alive.id, failed_));
+    for (const Searching& one : searching_) {
+      tokens_->leave_search(one.search);
+      add(failure(one.id, failed_));
+    }
+    searching_.clear();
+    alive_.clear();
+    requests_.clear();
+  }
+  /// Answers a generation that is submitted after the run has failed.
+  void refuse_failed(GenerationId id) { add(failure(id, failed_)); }
+
+ private:
+  struct Alive {
+    GenerationId id{};
+    std::size_t told = 0; ///< tokens passed on
+    bool with_chances = false;
+  };
+
+  /// A generation for which a disk is read.
+  struct Searching {
+    GenerationId id{};
+    Generation generation;
+    Seconds arrival{0};
+    std::uint64_t search = 0;
+  };
+
+  /// Submits the generations whose search is over, in the order of their arrival.
+  void submit_sought() {
+    for (std::size_t i = 0; i < searching_.size();) {
+      if (!tokens_->sought(searching_[i].search)) {
+        ++i;
+        continue;
+      }
+      Searching one = std::move(searching_[i]);
+      searching_.erase(searching_.begin() + static_cast<std::ptrdiff_t>(i));
+      submit(one.id, std::move(one.generation), one.arrival, one.search);
+    }
+  }
+  void submit(GenerationId id, Generation generation, Seconds arrival, std::optional<std::uint64_t> search) {
+    if (search) generation.on_host = tokens_->find(*search);
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
                              *observers_, relay_, steps_);
@@ -119,62 +213,9 @@ class EngineLoop final : private EventListener {
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
     accepted.forecast = std::move(forecast);
-    if (found) accepted.cached = found->count();
+    if (search) accepted.cached = generation.on_host.count();
     add(std::move(accepted));
   }
-  /// Cancels a generation.
-  void leave(GenerationId id) {
-    const auto found = requests_.find(id);
-    if (found == requests_.end()) return; // it has ended or was refused
-    const RequestId request = found->second;
-    errors_.left(request);
-    (void)engine_->cancel(request); // cannot fail: requests that have ended are no longer in the table
-    forget(request, id);
-  }
-  /// Runs one step. `tell` passes on its events.
-  Stepped step() {
-    const Seconds began = engine_->now();
-    // A long step must not delay deposited tokens: those due during the step are released before it, to be held until
-    // they are due. The longest recent step serves as an estimate of the step's length.
-    engine_->release_due(real_time ? began + Seconds{steps_.longest_s()} : began);
-    if constexpr (real_time) tell(began);
-    const Stepped stepped = engine_->step();
-    // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
-    if constexpr (!real_time) engine_->release_due(engine_->now());
-    if (stepped == Stepped::ran) {
-      pace_.stepped((engine_->now() - began).count(), ended_ ? (began - *ended_).count() : -1);
-      steps_.ran((engine_->now() - began).count());
-    }
-    ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
-    if (stepped != Stepped::failed) figures_.update(engine_->view(), tokens_->tier());
-    return stepped;
-  }
-  /// Passes events to the listener. `present`: the current time on the engine's clock.
-  void tell(Seconds present) {
-    if (events_.empty()) return;
-    for (std::size_t i = 0; i < events_.size(); ++i) events_[i].hold_s = (times_[i] - present).count();
-    times_.clear();
-    listener_->happened(std::exchange(events_, {}));
-  }
-  /// Ends a run that failed, with a `failed` event for every generation.
-  void fail(const Status& status) {
-    failed_ = status.error().line();
-    figures_.failed(failed_);
-    listener_->stopped(failed_);
-    for (const auto& [request, alive] : alive_) add(failure(alive.id, failed_));
-    alive_.clear();
-    requests_.clear();
-  }
-  /// Answers a generation that is submitted after the run has failed.
-  void refuse_failed(GenerationId id) { add(failure(id, failed_)); }
-
- private:
-  struct Alive {
-    GenerationId id{};
-    std::size_t told = 0; ///< tokens passed on
-    bool with_chances = false;
-  };
-
   [[nodiscard]] static ApiError unheeded_priority() {
     ApiError error;
     error.status = 400;
@@ -281,6 +322,7 @@ class EngineLoop final : private EventListener {
   ForecastErrors errors_;
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< indexed by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< indexed by live generation
+  std::vector<Searching> searching_;
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_;   ///< one per event
   StepPace steps_;               ///< for gates that look ahead

@@ -24,10 +24,18 @@ class TokenSource {
   TokenSource& operator=(const TokenSource&) = delete;
   virtual ~TokenSource() = default;
 
-  /// Returns how many tokens of a prompt that is about to be submitted have KV in a tier below the device, in whole
-  /// blocks; nothing if there is no such tier. They are kept until the next call, or if `enter` follows for this
-  /// generation, until it starts.
-  [[nodiscard]] virtual std::optional<Tokens> find(const Generation& /*generation*/) { return std::nullopt; }
+  /// Begins to look up the prompt of a generation that has arrived in the tiers below the device, of which a thread
+  /// reads the disk. Returns a number for `find` or `leave_search`, one of which must follow; nothing if there is no
+  /// tier.
+  [[nodiscard]] virtual std::optional<std::uint64_t> seek(const Generation& /*generation*/) { return std::nullopt; }
+  /// Returns whether nothing is being read for this search any more.
+  [[nodiscard]] virtual bool sought(std::uint64_t /*search*/) { return true; }
+  /// Ends a search, and waits for it if it is not over. Returns how many tokens of the prompt, which is about to be
+  /// submitted, have KV in the tier above the disk, in whole blocks. They are kept until the next call, or if `enter`
+  /// follows for this generation, until it starts.
+  [[nodiscard]] virtual Tokens find(std::uint64_t /*search*/) { return Tokens{0}; }
+  /// Ends the search for a generation that is not submitted.
+  virtual void leave_search(std::uint64_t /*search*/) {}
   /// Returns what that tier has done so far; nothing if there is none.
   [[nodiscard]] virtual std::optional<HostTierCounts> tier() const { return std::nullopt; }
   /// Reports that the engine has accepted a generation as request `id`.

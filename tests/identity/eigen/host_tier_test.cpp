@@ -13,14 +13,103 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <future>
+#include <list>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace sluice::testing {
+
+namespace {
+
+std::shared_ptr<RecordStore> records_on(std::unique_ptr<FileLayer> files, std::uint64_t digest = 1,
+                                        std::function<void(const std::string&)> log = {},
+                                        std::int64_t capacity = sluice_test::plenty) {
+  auto store = RecordStore::open(std::move(files), {capacity, digest, sluice_test::crc32c_by_bit, std::move(log)});
+  REQUIRE(store);
+  return std::shared_ptr<RecordStore>{*std::move(store)};
+}
+
+/// A machine and its engine, for one request after the other.
+class Turns {
+ public:
+  explicit Turns(const RealTrial& trial) {
+    std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
+    RealTrial all = trial;
+    all.limits.batch_tokens = Tokens{256};
+    const std::int64_t blocks = all.all() + 16 * all.layers();
+    const MachineSetup setup = all.setup(*decoder, blocks);
+    auto made = make_cpu_machine(all.weights, std::move(decoder), setup, {});
+    REQUIRE(made);
+    machine_ = *made;
+    const ModelShape& shape = all.weights.config.shape;
+    const Bytes block{kv_block_floats(shape, all.limits.block_tokens) * 4};
+    SmallCost cost;
+    cost.base = Seconds{1e-3};
+    cost.rate = BytesPerSecond{1e9};
+    Expected<E> engine = E::make({.limits = all.limits,
+                                  .geometry = {shape.layers, block, all.weights.layout.bytes, Bytes{0}},
+                                  .device_blocks = LayerBlocks{blocks},
+                                  .host_blocks = LayerBlocks{blocks},
+                                  .cost = cost,
+                                  .backend = Cpu{machine_}});
+    REQUIRE(engine);
+    engine_.emplace(*std::move(engine));
+  }
+
+  [[nodiscard]] CpuMachine& machine() { return *machine_; }
+  [[nodiscard]] std::uint64_t seek(const std::vector<std::int32_t>& prompt) {
+    TokenRequest request;
+    request.tokens = prompt;
+    return machine_->seek(request);
+  }
+  /// Generates `output` tokens, waits until the request's KV has reached the tiers, and returns how many tokens of the
+  /// prompt were found.
+  std::int64_t run(const std::vector<std::int32_t>& prompt, std::int64_t output = 1,
+                   std::vector<std::int32_t>* answer = nullptr) {
+    return run_found(prompt, machine_->find(seek(prompt)), output, answer);
+  }
+  std::int64_t run_found(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output,
+                         std::vector<std::int32_t>* answer) {
+    TokenRequest request;
+    request.tokens = prompt;
+    RequestSpec spec;
+    spec.arrival = engine_->now();
+    spec.prompt = Tokens{static_cast<std::int64_t>(prompt.size())};
+    spec.output = Tokens{output};
+    const Expected<RequestId> id = engine_->submit(spec, {}, found);
+    REQUIRE(id);
+    machine_->enter(*id, std::move(request));
+    while (engine_->alive() > 0) REQUIRE(engine_->step() != Stepped::failed);
+    if (answer != nullptr) {
+      const auto tokens = machine_->generated(*id, Tokens{0}, Tokens{output});
+      answer->assign(tokens.begin(), tokens.end());
+    }
+    machine_->forget(*id);
+    while (machine_->keeps_moving()) std::this_thread::yield();
+    return found.count();
+  }
+  /// Waits until no record is read or used any more.
+  void wait_for_disk() {
+    while (machine_->keeps_reading()) std::this_thread::yield();
+  }
+
+ private:
+  using E = With<Engine<>, Cpu, SmallCost>;
+  std::shared_ptr<CpuMachine> machine_;
+  std::optional<E> engine_;
+};
+
+} // namespace
 
 TEST_CASE("later turns find all of their conversation that has KV, and generate the same tokens") {
   Random random(60);
@@ -63,8 +152,169 @@ TEST_CASE("copies that fail for good on the way to the tier or from it change no
   CHECK(check_turns<CpuTrials, VllmSwap>(70, 12, 1.1, 15, 0.05).found > 0);
 }
 
-TEST_CASE("fifty requests that wait for one beginning: one load from the host") {
+TEST_CASE("fifty requests that wait for one beginning: one load from the host, and one read of the disk") {
   check_convoy<CpuTrials>(73, 50, 12);
+  sluice_test::DiskModel disk;
+  check_convoy<CpuTrials>(74, 50, 9, [&disk] { return records_on(std::make_unique<sluice_test::ModelFiles>(disk)); });
+}
+
+TEST_CASE("the least recently used turns leave the host tier, and a conversation loses its end first") {
+  Random random(75);
+  for (int round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_real_trial(random);
+    const std::int64_t each = trial.limits.block_tokens.count();
+    const std::int64_t capacity = 6 + static_cast<std::int64_t>(random.below(12));
+    trial.prompts.assign(1, std::vector<std::int32_t>(60)); // room on the device for the longest
+    trial.outputs.assign(1, 1);
+    trial.tier_blocks = capacity * trial.layers();
+    Turns turns(trial);
+    std::vector<std::vector<std::int32_t>> chats(5);
+    std::list<RecordKey> recent;                            // the reference: the most recent first
+    const auto use = [&](std::span<const RecordKey> keys) { // so that the first one is the most recent
+      for (std::size_t i = keys.size(); i-- > 0;) {
+        recent.remove(keys[i]);
+        recent.push_front(keys[i]);
+      }
+    };
+    const auto known = [&](std::span<const RecordKey> keys) {
+      std::size_t found = 0;
+      while (found < keys.size() && std::find(recent.begin(), recent.end(), keys[found]) != recent.end()) ++found;
+      return found;
+    };
+    for (int step = 0; step < 60; ++step) {
+      std::vector<std::int32_t>& chat = chats[random.below(chats.size())];
+      if (chat.size() > 50) chat.clear();
+      for (std::uint64_t more = 1 + random.below(12); more > 0; --more)
+        chat.push_back(static_cast<std::int32_t>(random.below(64)));
+      std::vector<RecordKey> keys, prompt;
+      prefix_keys(std::span(chat).first(chat.size() - 1), each, 0, prompt);
+      const std::size_t found = known(prompt);
+      use(std::span(prompt).first(found));
+      CHECK(turns.run(chat) == static_cast<std::int64_t>(found) * each); // the answer's one token has no KV
+      prefix_keys(chat, each, 0, keys);
+      const std::size_t first = known(keys);
+      use(std::span(keys).first(first)); // they stay while room is made
+      const std::size_t end = std::min<std::size_t>(keys.size(), static_cast<std::size_t>(capacity));
+      for (std::size_t i = first; i < end; ++i)
+        if (recent.size() + end - first > static_cast<std::size_t>(capacity)) recent.pop_back();
+      use(std::span(keys).first(end));
+    }
+  }
+}
+
+TEST_CASE("a disk that fails while a request waits for it is a miss and a line, and others run meanwhile") {
+  enum class Fault { none, slow, error, cut };
+  Random random(76);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.prompts = {std::vector<std::int32_t>(static_cast<std::size_t>(6 * each + 1), 7),
+                   std::vector<std::int32_t>(static_cast<std::size_t>(2 * each + 1), 8)};
+  trial.outputs.assign(2, 3);
+  trial.tier_blocks = 20 * trial.layers();
+  sluice_test::DiskModel disk;
+  std::int64_t lines = 0;
+  const auto open = [&](sluice_test::WatchedFiles::Hook before) {
+    return records_on(std::make_unique<sluice_test::WatchedFiles>(disk, std::move(before), nullptr), 1,
+                      [&lines](const std::string&) { ++lines; });
+  };
+  std::vector<std::int32_t> first, second, answer; // what the two requests generate
+  {
+    trial.records = open(nullptr);
+    Turns turns(trial);
+    CHECK(turns.run(trial.prompts[0], 3, &first) == 0);
+    CHECK(turns.run(trial.prompts[1], 3, &second) == 0);
+  }
+  const auto files = disk.names;
+  CHECK(files.size() == 8);
+  for (const Fault fault : {Fault::none, Fault::slow, Fault::error, Fault::cut}) {
+    CAPTURE(static_cast<int>(fault));
+    disk.names.clear();
+    for (const auto& [name, file] : files) disk.names[name] = std::make_shared<sluice_test::DiskModel::File>(*file);
+    lines = 0;
+    std::promise<void> answers;
+    const std::shared_future<void> gate = answers.get_future().share();
+    std::atomic<int> reads = 0;
+    trial.records = open([&](sluice_test::FileCall call, const std::string&) {
+      if (call != sluice_test::FileCall::read) return;
+      if (fault == Fault::slow) gate.wait();
+      if (reads++ == 4 && fault == Fault::error) { // the third record's head
+        disk.fail_at = disk.steps;
+        disk.code = EIO;
+      }
+    });
+    if (fault == Fault::cut)
+      for (auto& [name, file] : disk.names) file->bytes.resize(20);
+    Turns turns(trial);
+    const std::uint64_t search = turns.seek(trial.prompts[0]);
+    if (fault == Fault::slow) { // the disk answers only after the other request has run
+      CHECK_FALSE(turns.machine().sought(search));
+      CHECK(turns.run_found(trial.prompts[1], Tokens{0}, 3, &answer) == 0);
+      CHECK(answer == second);
+      CHECK_FALSE(turns.machine().sought(search));
+      answers.set_value();
+    }
+    const std::int64_t found = turns.run_found(trial.prompts[0], turns.machine().find(search), 3, &answer);
+    CHECK(answer == first);
+    CHECK(found == (fault == Fault::error ? 2 : fault == Fault::cut ? 0 : 6) * each);
+    CHECK(lines == (fault == Fault::error || fault == Fault::cut ? 1 : 0));
+    disk.fail_at = -1;
+    trial.records = nullptr;
+  }
+}
+
+TEST_CASE("a request that leaves while the disk is read for it gives back what it has found") {
+  Random random(78);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.prompts.assign(1, std::vector<std::int32_t>(static_cast<std::size_t>(6 * each + 1), 7));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 6 * trial.layers();
+  sluice_test::DiskModel disk;
+  {
+    trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
+    Turns turns(trial);
+    (void)turns.run(trial.prompts[0]);
+  }
+  trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
+  Turns turns(trial);
+  turns.machine().leave_search(turns.seek(trial.prompts[0])); // read or not
+  turns.wait_for_disk();
+  const std::vector<std::int32_t> other(trial.prompts[0].size(), 8);
+  CHECK(turns.run(other) == 0);
+  CHECK(turns.run(other) == 6 * each); // it had the whole tier: nothing was pinned
+}
+
+TEST_CASE("a record whose block is found on the host is used, too: others leave the disk before it") {
+  Random random(77);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const auto chat = [&](std::int32_t number) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
+  };
+  trial.prompts.assign(1, chat(0));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 60 * trial.layers();
+  const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) + 4 * each +
+                              trial.layers() * kv_block_floats(trial.weights.config.shape, Tokens{each}) * 4;
+  sluice_test::DiskModel disk;
+  const auto open = [&] { // room for three conversations
+    return records_on(std::make_unique<sluice_test::ModelFiles>(disk), 1, {}, 9 * record);
+  };
+  {
+    trial.records = open();
+    Turns turns(trial);
+    for (std::int32_t number = 0; number < 8; ++number) {
+      (void)turns.run(chat(number));
+      CHECK(turns.run(chat(0)) == 3 * each);
+      turns.wait_for_disk();
+    }
+  }
+  trial.records = open();
+  Turns again(trial);
+  CHECK(again.run(chat(0)) == 3 * each); // it was never read from the disk
+  CHECK(again.run(chat(7)) == 3 * each);
+  CHECK(again.run(chat(3)) == 0);
 }
 
 TEST_CASE(
@@ -79,15 +329,9 @@ TEST_CASE(
     for (const auto& prompt : trial.prompts) prompts += (static_cast<std::int64_t>(prompt.size()) - 1) / each * each;
     sluice_test::DiskModel disk;
     std::atomic<int> lines = 0;
-    const auto records = [&](std::uint64_t digest) {
-      auto store = RecordStore::open(
-          std::make_unique<sluice_test::ModelFiles>(disk),
-          {sluice_test::plenty, digest, sluice_test::crc32c_by_bit, [&lines](const std::string&) { ++lines; }});
-      REQUIRE(store);
-      return std::shared_ptr<RecordStore>{*std::move(store)};
-    };
     const auto run = [&]<class E>(std::uint64_t digest, std::int64_t tier_blocks, const E* /*type*/) {
-      trial.records = records(digest);
+      trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk), digest,
+                                 [&lines](const std::string&) { ++lines; });
       trial.tier_blocks = tier_blocks;
       const RealResult result = run_real<E>(trial, trial.all());
       trial.records = nullptr;

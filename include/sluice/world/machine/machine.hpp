@@ -16,6 +16,7 @@
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/machine/record_writer.hpp"
+#include "sluice/world/machine/tier_searches.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/machine/token_world.hpp"
 
@@ -60,11 +61,15 @@ class Machine final : public TokenWorld {
                    "more memory, or smaller limits"};
     if (Status status = machine->device_.connect(machine->core_, *machine->runner_); !status) return status.error();
     if (setup.records != nullptr && machine->core_.tier.exists()) {
-      if constexpr (!Device::computes_at_once)
+      if constexpr (Device::computes_at_once) {
+        machine->searches_.read_from(
+            setup.records, [&device = machine->device_](std::int32_t block) { return device.host_block(block); });
+        machine->writer_.emplace(setup.records,
+                                 [&machine = *machine](std::span<const RecordKey> keys) { machine.written(keys); });
+      } else {
         return Error{ErrorCode::unsupported, "a disk below the host tier", "this device does not support it",
                      "the CPU"};
-      machine->writer_.emplace(setup.records,
-                               [&machine = *machine](std::span<const RecordKey> keys) { machine.written(keys); });
+      }
     }
     return machine;
   }
@@ -78,31 +83,38 @@ class Machine final : public TokenWorld {
     device_.stop(); // before the state that the lanes work on
   }
 
-  Tokens find(const TokenRequest& request) override {
+  std::uint64_t seek(const TokenRequest& request) override {
     const std::lock_guard lock{core_.schedule.mutex};
-    core_.tier.unpin(std::exchange(found_, {}));
-    if (!core_.tier.exists() || request.scores || request.tokens.empty()) return Tokens{0}; // scores need every row
+    std::vector<RecordKey> keys;
+    if (!core_.tier.exists() || request.scores || request.tokens.empty()) // scores need every row
+      return searches_.begin(std::move(keys), {});
     settle();
     // The last token is always computed, because its output is needed.
     const std::span<const std::int32_t> before = std::span(request.tokens).first(request.tokens.size() - 1);
-    prefix_keys(before, core_.block_tokens, request.salt, found_);
+    prefix_keys(before, core_.block_tokens, request.salt, keys);
+    core_.tier.counts().asked += static_cast<std::int64_t>(request.tokens.size());
+    return searches_.begin(std::move(keys), before);
+  }
+  bool sought(std::uint64_t search) override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    return searches_.over(search);
+  }
+  Tokens find(std::uint64_t search) override {
+    Lock lock{core_.schedule.mutex};
+    searches_.wait(lock, search);
+    TierSearches::Found found = searches_.take(search);
+    core_.tier.touch(found.keys);
+    core_.tier.unpin(std::exchange(found_, std::move(found.keys)));
     HostTierCounts& counts = core_.tier.counts();
-    counts.asked += static_cast<std::int64_t>(request.tokens.size());
-    const std::size_t all = found_.size();
-    std::vector<RecordKey> keys = std::exchange(found_, {});
-    for (; found_.size() < all;) { // pinned one by one, because a block from the disk may evict others
-      const RecordKey& key = keys[found_.size()];
-      if (!core_.tier.holds(key)) {
-        if (!read_record(key, before)) break;
-        counts.from_disk += core_.block_tokens;
-      }
-      core_.tier.pin({&key, 1});
-      found_.push_back(key);
-    }
-    core_.tier.touch(found_);
-    const Tokens found{static_cast<std::int64_t>(found_.size()) * core_.block_tokens};
-    counts.found += found.count();
-    return found;
+    const Tokens tokens{static_cast<std::int64_t>(found_.size()) * core_.block_tokens};
+    counts.found += tokens.count();
+    counts.from_disk += found.from_disk * core_.block_tokens;
+    return tokens;
+  }
+  using TokenWorld::find;
+  void leave_search(std::uint64_t search) override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    searches_.leave(search);
   }
   void enter(RequestId id, TokenRequest request) override {
     {
@@ -137,7 +149,13 @@ class Machine final : public TokenWorld {
   [[nodiscard]] CopyTotals moved() const override { return device_.moved(); }
   [[nodiscard]] std::optional<GraphCounts> graphs() const override { return runner_->graphs(); }
   [[nodiscard]] LayerBlocks host_peak() const override { return core_.store.host_peak(); }
-  [[nodiscard]] HostTierCounts host_tier() const override { return core_.tier.counts(); }
+  [[nodiscard]] HostTierCounts host_tier() const override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    HostTierCounts counts = core_.tier.counts();
+    counts.to_device = core_.schedule.moved(Way::to_device);
+    counts.to_host = core_.schedule.moved(Way::to_host);
+    return counts;
+  }
   /// Whether KV of ended requests was on its way to the host tier since the last call, or blocks of the tier are on
   /// theirs to the disk.
   [[nodiscard]] bool keeps_moving() {
@@ -146,6 +164,11 @@ class Machine final : public TokenWorld {
     const bool moves = !core_.sequences.departed().empty() || writing_ > 0;
     settle();
     return moves;
+  }
+  /// Whether records are read, or noted as used.
+  [[nodiscard]] bool keeps_reading() const {
+    const std::lock_guard lock{core_.schedule.mutex};
+    return searches_.works();
   }
   [[nodiscard]] const ScheduleLooks& schedule_looks() const { return core_.schedule.looks(); }
 
@@ -161,8 +184,10 @@ class Machine final : public TokenWorld {
   }
   void idle_until(Seconds when, Doorbell& bell) override {
     // While KV of ended requests moves, the engine looks again soon, and not with the next request: blocks that have
-    // reached the host tier are counted, and written to the disk.
-    const Seconds most{keeps_moving() ? 0.01 : std::numeric_limits<double>::infinity()};
+    // reached the host tier are counted, and written to the disk. A request that waits for the disk is looked at
+    // sooner.
+    const bool moves = keeps_moving();
+    const Seconds most{searches() ? 0.0005 : moves ? 0.01 : std::numeric_limits<double>::infinity()};
     const Seconds left = std::min(when - now(), most);
     if (left <= Seconds{0}) return;
     if (!core_.setup.skips_idle || std::isinf(left.count()))
@@ -293,39 +318,16 @@ class Machine final : public TokenWorld {
     for (const std::int32_t host : core_.tier.blocks(block.key)) record.parts.push_back(device_.host_block(host));
     writer_->add(std::move(record));
   }
+  [[nodiscard]] bool searches() {
+    const std::lock_guard lock{core_.schedule.mutex};
+    return searches_.any();
+  }
   /// Called by the writer's thread.
   void written(std::span<const RecordKey> keys) {
     const std::lock_guard lock{core_.schedule.mutex};
     core_.tier.unpin(keys);
     writing_ -= static_cast<std::int64_t>(keys.size());
   }
-  /// Brings a block from the disk to the tier. `before`: the prompt, of which the block's tokens follow `found_`'s.
-  /// False: the disk does not have it, or the tier has no room.
-  [[nodiscard]] bool read_record(const RecordKey& key, std::span<const std::int32_t> before) {
-    if constexpr (Device::computes_at_once) {
-      if (!writer_ || !core_.setup.records->get(key, record_)) return false;
-      const auto tokens = before.subspan(found_.size() * static_cast<std::size_t>(core_.block_tokens),
-                                         static_cast<std::size_t>(core_.block_tokens));
-      const auto block = static_cast<std::size_t>(core_.store.shape().bytes().count());
-      const std::span<const std::byte> own = std::as_bytes(tokens);
-      if (record_.size() != own.size() + block * static_cast<std::size_t>(core_.layers) ||
-          !std::equal(own.begin(), own.end(), record_.begin()) || core_.tier.reserve(1) == 0)
-        return false;
-      std::vector<std::int32_t> host;
-      for (int layer = 0; layer < core_.layers; ++layer) {
-        // Next to the block before, so that both cross the link as one copy.
-        const std::int32_t last =
-            found_.empty() ? -2 : core_.tier.blocks(found_.back())[static_cast<std::size_t>(layer)];
-        host.push_back(core_.store.take_host(last + 1));
-        std::memcpy(device_.host_block(host.back()).data(),
-                    record_.data() + own.size() + block * static_cast<std::size_t>(layer), block);
-      }
-      core_.tier.add(key, std::move(host));
-      return true;
-    }
-    return false;
-  }
-
   /// The clock stands still meanwhile: a server loads before it serves.
   [[nodiscard]] Status load_by(const WeightsPlan& plan) {
     const Seconds before = now();
@@ -489,9 +491,9 @@ class Machine final : public TokenWorld {
 
   std::vector<RecordKey> found_; ///< what `find` found last, pinned until `enter`
   std::vector<SettledBlock> added_;
-  std::vector<std::byte> record_;
   std::int64_t writing_ = 0;           ///< blocks that are being written to the disk
   std::optional<RecordWriter> writer_; ///< reads the host's memory: destroyed before the device
+  TierSearches searches_{core_};       ///< writes there: the same
 
   AsyncThread async_;
   Clock::time_point began_;
