@@ -23,6 +23,7 @@ struct AskedOf {
   std::string method, path;         ///< empty if the request could not be read
   std::string request_id;           ///< x-request-id; may be empty
   std::string key;                  ///< the name of its API key; may be empty
+  std::string session;              ///< x-session-id; may be empty
   std::string traceparent;          ///< may be empty
   double begun = 0;                 ///< when the request arrived, in seconds of the log's clock
 
@@ -30,6 +31,7 @@ struct AskedOf {
   void write(JsonWriter& json) const {
     for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"request_id", request_id},
                                       {"key", key},
+                                      {"session", session},
                                       {"traceparent", traceparent}})
       if (!value.empty()) json.key(name).value(excerpt(value, longest));
   }

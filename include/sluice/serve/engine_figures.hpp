@@ -296,6 +296,21 @@ class EngineFigures {
                "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of "
                "cached tokens.",
                whole(tier.found));
+    // vLLM has replaced the counters by transfer type, and keeps them for compatibility.
+    for (const auto& [type, moved] : {std::pair{"CPU_to_GPU", &tier.to_device}, {"GPU_to_CPU", &tier.to_host}})
+      to.counter("vllm:kv_offload_total_bytes_total", "Number of bytes offloaded by KV connector", whole(moved->bytes),
+                 {{"transfer_type", type}});
+    for (const auto& [type, moved] : {std::pair{"CPU_to_GPU", &tier.to_device}, {"GPU_to_CPU", &tier.to_host}})
+      to.counter("vllm:kv_offload_total_time_total", "Total time measured by all KV offloading operations",
+                 moved->seconds, {{"transfer_type", type}});
+    to.counter("vllm:kv_offload_load_bytes_total", "Bytes loaded from offload storage to GPU.",
+               whole(tier.to_device.bytes));
+    to.counter("vllm:kv_offload_load_time_total", "Load time from offload storage to GPU, in seconds.",
+               tier.to_device.seconds);
+    to.counter("vllm:kv_offload_store_bytes_total", "Bytes stored from GPU to offload storage.",
+               whole(tier.to_host.bytes));
+    to.counter("vllm:kv_offload_store_time_total", "Store time from GPU to offload storage, in seconds.",
+               tier.to_host.seconds);
     to.counter("sluice:tier_hit_tokens_total", "Tokens of prompts whose KV was found, by tier.",
                whole(tier.found - tier.from_disk), {{"tier", "host"}});
     to.counter("sluice:tier_hit_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});

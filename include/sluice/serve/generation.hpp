@@ -34,8 +34,10 @@ struct Generation {
   Slo slo;                    ///< as the client requested it
   SloLead lead;               ///< how much earlier the engine must be, because delivery takes time
   int priority = 0;
-  std::uint64_t salt = 0; ///< its KV is found by generations of the same salt only
-  Tokens on_host{0};      ///< of the prompt, with KV in the engine's host tier; the engine's loop sets it
+  std::uint64_t salt = 0;    ///< its KV is found by generations of the same salt only
+  std::uint32_t session = 0; ///< as in a RequestSpec
+  std::int32_t turn = 0;     ///< the same
+  Tokens on_host{0};         ///< of the prompt, with KV in the engine's host tier; the engine's loop sets it
 };
 
 /// Returns the engine's request for a generation that arrived at `arrival`. `slo`: the SLO that the engine must keep.
@@ -45,7 +47,9 @@ struct Generation {
           .output = Tokens{generation.max_tokens},
           .slo = slo,
           .output_is_bound = true,
-          .priority = generation.priority};
+          .priority = generation.priority,
+          .session = generation.session,
+          .turn = generation.turn};
 }
 
 /// A token and its log-probability.

@@ -15,7 +15,8 @@ namespace sluice {
 
 /// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with more fields: `slo_ttft_s`
 /// and `slo_tbt_s`, absent without an SLO; `engine_slo_ttft_s` and `engine_slo_tbt_s`, the tighter SLO that the engine
-/// got, if it differs; and `max_tokens`, the limit that the engine knew.
+/// got, if it differs; `max_tokens`, the limit that the engine knew; and `session` and `turn`, if the client named its
+/// session.
 ///
 /// Among the four trace formats, only this one has a time for each event of a request, and only its lines may be in any
 /// order. A line can therefore be written when its request ends, and a server that is killed loses only running
@@ -38,6 +39,8 @@ inline void write_request(std::string& to, const ServedRequest& request) {
     if (!std::isinf(limit.count())) json.key(name).value(limit.count());
   if (given.ttft < kept.slo.ttft) json.key("engine_slo_ttft_s").value(given.ttft.count());
   if (given.tbt < kept.slo.tbt) json.key("engine_slo_tbt_s").value(given.tbt.count());
+  if (request.spec.session > 0)
+    json.key("session").value(std::int64_t{request.spec.session}).key("turn").value(std::int64_t{request.spec.turn});
   json.key("cancelled").value(request.cancelled).end_object();
   to += '\n';
 }

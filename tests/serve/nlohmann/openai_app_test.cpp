@@ -662,6 +662,44 @@ TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a ne
   }
 }
 
+TEST_CASE("OpenAiApp numbers the sessions that x-session-id names, by key, and logs the name") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](std::string line) { lines.push_back(json::parse(line)); };
+    setup.api_keys = {"alice", "bob"};
+  });
+  const auto turn = [&](const char* key, const std::string& session) {
+    HttpHeaders headers;
+    headers.add("Authorization", std::string{"Bearer "} + key);
+    if (!session.empty()) headers.add("X-Session-ID", session);
+    const std::size_t before = world.engine.order.size();
+    const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2})", headers);
+    if (world.engine.order.size() == before) {
+      CHECK(seen->response.status == 400);
+      CHECK(seen->body()["error"]["param"] == "x-session-id");
+      return std::pair{std::uint32_t{0}, std::int32_t{-1}};
+    }
+    const Generation& first = world.engine.generations.at(world.engine.order[before]);
+    const Generation& second = world.engine.generations.at(world.engine.order[before + 1]);
+    CHECK(first.session == second.session);
+    CHECK(first.turn == second.turn);
+    return std::pair{first.session, first.turn};
+  };
+  const auto one = turn("alice", "chat-1");
+  CHECK(one.first > 0);
+  CHECK(one.second == 0);
+  CHECK(turn("alice", "chat-1") == std::pair{one.first, std::int32_t{1}});
+  CHECK(turn("alice", "chat-2").first != one.first);
+  CHECK(turn("bob", "chat-1").first != one.first);
+  CHECK(turn("alice", "") == std::pair{std::uint32_t{0}, std::int32_t{0}});
+  CHECK(turn("alice", "chat-1").second == 2);
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[0]["session"] == "chat-1");
+  CHECK_FALSE(lines[4].contains("session"));
+  for (const std::string& wrong : {std::string{"a b"}, std::string(129, 'a'), std::string{"\xC3\xA9"}})
+    CHECK(turn("alice", wrong).second == -1);
+}
+
 TEST_CASE("OpenAiApp says in every answer and chunk what computed it") {
   World world([](OpenAiSetup& setup) { setup.fingerprint = "sluice-1-abc"; });
   const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");

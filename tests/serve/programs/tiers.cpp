@@ -54,6 +54,11 @@ double hits(const ServerProcess& server, const std::string& tier) {
 double stored(const ServerProcess& server) {
   return server.metric("sluice:tier_stored_blocks_total{model_name=\"demo\",engine=\"0\",tier=\"host\"}");
 }
+/// Bytes of KV over the link.
+double crossed(const ServerProcess& server, const std::string& type) {
+  return server.metric("vllm:kv_offload_total_bytes_total{model_name=\"demo\",engine=\"0\",transfer_type=\"" + type +
+                       "\"}");
+}
 /// Whole blocks that have KV after this answer, whose last token has none.
 std::int64_t blocks_after(const json& answer) {
   return (answer["usage"]["total_tokens"].get<std::int64_t>() - 1) / block_tokens;
@@ -93,6 +98,9 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
     CHECK(text_of(one) == text_of(first));
     CHECK(cached_of(one) == 0);
     REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));
+    const double block = crossed(server, "GPU_to_CPU") / static_cast<double>(blocks_after(one)); // bytes
+    CHECK(block > 0);
+    CHECK(crossed(server, "CPU_to_GPU") == 0);
     const json two = ask(server, with_answer(chat, first));
     CHECK(text_of(two) == text_of(second));
     cached = cached_of(two);
@@ -104,6 +112,8 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
     CHECK(server.metric("vllm:external_prefix_cache_hits_total") == static_cast<double>(cached));
     CHECK(server.metric("vllm:external_prefix_cache_queries_total") ==
           static_cast<double>(prompt_of(one) + prompt_of(two)));
+    CHECK(crossed(server, "CPU_to_GPU") == block * static_cast<double>(cached / block_tokens));
+    CHECK(server.metric("vllm:kv_offload_load_bytes_total") == crossed(server, "CPU_to_GPU"));
     CHECK(json::parse(sluice_test::get(server.port(), "/live/state"))["engine"]["tier"]["found"] == cached);
     server.signal(SIGTERM);
     CHECK(server.wait() == 0);

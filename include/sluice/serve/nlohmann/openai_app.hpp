@@ -20,6 +20,7 @@
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/process_metrics.hpp"
 #include "sluice/serve/serve_metrics.hpp"
+#include "sluice/serve/session_numbers.hpp"
 #include "sluice/serve/wall_time.hpp"
 
 #include <algorithm>
@@ -106,6 +107,10 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     if (!names_itself && !given.empty())
       return exchange->respond(error_response(detail::api_error(
           "x-request-id", "x-request-id is '" + excerpt(given) + "'; expected 1 to 128 visible ASCII characters")));
+    if (const std::string_view session = request.headers.find("x-session-id");
+        !session.empty() && !is_request_id(session))
+      return exchange->respond(error_response(detail::api_error(
+          "x-session-id", "x-session-id is '" + excerpt(session) + "'; expected 1 to 128 visible ASCII characters")));
     for (const Route& route : routes()) {
       if (!route.leads_to(path)) continue;
       if (request.method == "POST" && request.method == route.method && !says_json(request.headers))
@@ -505,6 +510,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     asked.path = request.path();
     asked.request_id = std::move(id);
     if (const std::shared_ptr<KeyAccount> account = account_of(request)) asked.key = account->name();
+    asked.session = request.headers.find("x-session-id");
     asked.traceparent = request.headers.find("traceparent");
     asked.begun = setup_.clock();
     return asked;
@@ -543,6 +549,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   GenerationEngine* engine_;
   ServeMetrics metrics_;
   AnswerLog answers_;
+  SessionNumbers sessions_;
   Jobs jobs_;
   std::unordered_map<GenerationId, std::pair<std::uint64_t, std::size_t>> where_; ///< each generation's job and answer
   std::string request_id_; ///< of the request that is being handled now

@@ -39,6 +39,9 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
   const std::shared_ptr<KeyAccount> account = account_of(request);
   const std::shared_ptr<const LogitRules> rules =
       wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
+  const std::uint64_t salt = account == nullptr ? 0 : account->salt();
+  const std::string_view session = request.headers.find("x-session-id");
+  const SessionNumbers::Turn turn = session.empty() ? SessionNumbers::Turn{} : sessions_.next(salt, session);
   std::vector<Generation> generations;
   for (const std::vector<std::int32_t>& prompt : prompts) {
     for (int choice = 0; choice < choices; ++choice) {
@@ -57,7 +60,9 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
       generation.slo = wanted.slo;
       generation.lead = metrics_.slos.lead(wanted.slo);
       generation.priority = wanted.priority;
-      generation.salt = account == nullptr ? 0 : account->salt();
+      generation.salt = salt;
+      generation.session = turn.session;
+      generation.turn = turn.turn;
       generations.push_back(std::move(generation));
     }
   }
