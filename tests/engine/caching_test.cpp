@@ -699,6 +699,8 @@ TEST_CASE("sessions on little memory: nothing is lost, and a later turn finds wh
     check(std::type_identity<Tried<HiCache>>{});
     check(std::type_identity<Tried<Lmcache>>{});
     check(std::type_identity<Tried<HiCacheIfFaster>>{});
+    check(std::type_identity<Tried<HiCacheWithinSlos>>{});
+    check(std::type_identity<Tried<With<HiCacheWithinSlos, OneStepAhead>>>{});
     check(std::type_identity<Tried<With<HiCache, OneStepAhead>>>{});
     check(std::type_identity<Tried<VllmOffload>>{});
     check(std::type_identity<Tried<HiCacheBack>>{});

@@ -36,8 +36,14 @@ struct CachingCode<C> {
           },
       .reuse =
           [](const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) {
-            return asked(name,
-                         [&] { return of(policies).caching.reuse(view, request, found, of(policies).predictor()); });
+            return asked(name, [&] {
+              const Policies<C>& all = of(policies);
+              if constexpr (ReusesByEstimate<Policy>)
+                return all.caching.reuse(view, request, found, all.predictor(),
+                                         Estimate{Policies<C>::estimates, policies, view.geometry});
+              else
+                return all.caching.reuse(view, request, found, all.predictor());
+            });
           },
       .worth =
           [](const void* policies, const View& view, const RequestRow& request) {

@@ -79,10 +79,7 @@ constexpr EstimateTable Policies<C>::estimates{
       return static_cast<const Policies*>(policies)->predictor().step(work);
     },
     [](const void* policies) -> LinkCost { return static_cast<const Policies*>(policies)->predictor().link(); },
-    [](const SteadyLoad& load) -> StepCost {
-      SteadyScratch<typename C::transfer_type> scratch;
-      return steady_step<typename C::transfer_type>(load, scratch);
-    }};
+    &evaluate_after_repeats<typename C::transfer_type>};
 
 namespace detail {
 

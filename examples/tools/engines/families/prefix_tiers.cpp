@@ -22,6 +22,10 @@ System hicache_back() {
 System hicache_if_faster() {
   return simulated_entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
 }
+System hicache_within_slos() {
+  return simulated_entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
+                                                    "HiCache that loads what keeps TTFT and everybody's TBT");
+}
 System kvbm() {
   return simulated_entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
 }

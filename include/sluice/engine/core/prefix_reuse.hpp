@@ -67,7 +67,8 @@ class PrefixReuse {
   void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
-    cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
+    if (blocks > entry.table.blocks.size()) // a load that lost blocks on the way has left their room
+      cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
   }
   /// The request's first `computed` tokens have KV, which others can find from now on.
   void seal(Slot slot, Tokens computed, Tokens block_tokens) {

@@ -227,7 +227,6 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
     const bool beside = reuse.mode == LoadMode::beside;
     const std::size_t skipped = beside ? blocks_of(reuse.skipped, prefix.below) : 0;
     const std::size_t loaded = blocks_of(reuse.tokens, prefix.below - tokens_of(skipped));
-    const bool waits = reuse.mode == LoadMode::ahead || beside;
     if (fetched > 0) {
       const std::size_t first = on_device + found.first;
       const Tiers::Waiter self{slot, request.id, true, view.now + reuse.patience};
@@ -241,7 +240,7 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
                                  : policies.table.caching->worth(policies.policies, view, request).score;
         tiers.fetch(self, keys.first(first + fetched), first, worth, view.now);
       }
-    } else if (loaded > 0 && waits && tiers.join_load(keys[on_device + skipped], {slot, request.id})) {
+    } else if (loaded > 0 && tiers.join_load(keys[on_device + skipped], {slot, request.id})) {
       request.waits = true;
     } else {
       request.loading = tokens_of(loaded);

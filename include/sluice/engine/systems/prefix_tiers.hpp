@@ -11,6 +11,7 @@
 #include "sluice/policy/caching/pauses_when_slow.hpp"
 #include "sluice/policy/caching/pin_sessions.hpp"
 #include "sluice/policy/caching/queue_aware.hpp"
+#include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 
 namespace sluice {
@@ -79,6 +80,8 @@ using HiCache = With<VllmPrefixCaching, HiCacheRule>;
 using HiCacheBack = With<VllmPrefixCaching, HiCacheBackRule>;
 /// HiCache that loads only what is faster to load than to compute, as proposed for vLLM (vllm#35343).
 using HiCacheIfFaster = With<VllmPrefixCaching, IfFaster<HiCacheRule>>;
+/// HiCache that loads as much, and in the way, that the running requests' TBT and the newcomer's TTFT allow.
+using HiCacheWithinSlos = With<VllmPrefixCaching, WithinSlos<HiCacheRule>>;
 /// The same scheduler with KVBM's tiers.
 using Kvbm = With<VllmPrefixCaching, KvbmRule>;
 /// The same scheduler with Mooncake's pool.
@@ -103,6 +106,7 @@ extern template class BasicEngine<Lmcache::composition>;
 extern template class BasicEngine<HiCache::composition>;
 extern template class BasicEngine<HiCacheBack::composition>;
 extern template class BasicEngine<HiCacheIfFaster::composition>;
+extern template class BasicEngine<HiCacheWithinSlos::composition>;
 extern template class BasicEngine<Kvbm::composition>;
 extern template class BasicEngine<MooncakeStore::composition>;
 extern template class BasicEngine<Cake::composition>;

@@ -4,6 +4,7 @@
 
 #include "sluice/core/contract.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 
@@ -95,10 +96,16 @@ concept NamesWrite = requires(P& policy, const View& view, const RequestRow& row
   policy.write(view, row);
 };
 
+/// `P` says what is loaded, and asks what iterations would take before.
+template <class P>
+concept ReusesByEstimate = requires(const P& policy, const View& view, const RequestRow& row, const FoundPrefix& found,
+                                    const CostArchetype& cost, const Estimate& estimate) {
+  requires std::same_as<decltype(policy.reuse(view, row, found, cost, estimate)), Reuse>;
+};
 /// `P` says what is loaded.
 template <class P>
-concept HasReuse = requires(const P& policy, const View& view, const RequestRow& row, const FoundPrefix& found,
-                            const CostArchetype& cost) {
+concept HasReuse = ReusesByEstimate<P> || requires(const P& policy, const View& view, const RequestRow& row,
+                                                   const FoundPrefix& found, const CostArchetype& cost) {
   requires std::same_as<decltype(policy.reuse(view, row, found, cost)), Reuse>;
 };
 template <class P>
@@ -138,8 +145,9 @@ template <class P>
 ///     its iterations; the engine writes the full blocks of those with KV that the tier does not have. Not asked with
 ///     `Writes::evicted`.
 ///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
-///     The answer depends on nothing but the arguments. One load serves all: a second request that would load the same
-///     blocks waits for the first one's load, and finds them on the device.
+///     The answer depends on nothing but the arguments. With a fifth argument, `const Estimate&`, it may ask the
+///     evaluator what iterations would take. One load serves all: a second request that would load the same blocks
+///     waits for the first one's load, and finds them on the device.
 ///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Pinned
 ///     blocks take room of the device until their time is over, the session's next request joins, or running requests
 ///     need the room: pins are given up before a request is preempted, and before nothing could run.
