@@ -164,7 +164,9 @@ void check_ledger(const E& engine, bool between_iterations = true) {
                                                              view.geometry.layers, view.geometry.hidden_size());
       // During an iteration there is memory for what it computes; a request that reuses cached blocks takes them when
       // it joins.
-      const bool found = E::retention_type::finds_released && row.phase != Phase::running;
+      const bool caches = Caches<typename E::caching_type>;
+      const bool found =
+          row.phase != Phase::running && (E::retention_type::finds_released || (caches && row.blocks.count() == 0));
       if (between_iterations && !found) {
         const Tokens held = row.computed + row.awaited();
         // A load that lost blocks of its tier on the way leaves their room to what is computed instead.
@@ -199,6 +201,11 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   }
   CHECK(counted.device <= engine.ledger().device().capacity());
   CHECK(counted.host <= engine.ledger().host().capacity());
+  if constexpr (Caches<typename E::caching_type> && !E::retention_type::finds_released)
+    CHECK_MESSAGE(counted.host + across_layers(TokenBlocks{static_cast<std::int64_t>(engine.tiers().store().size())},
+                                               view.geometry.layers) <=
+                      engine.ledger().host().capacity(),
+                  "KV of live requests and of ended ones share the host's memory");
   // KV has its own memory plus the memory of streamed layers, less the slots.
   const WeightsPlan& weights = engine.plan().weights;
   const double given = weights.share * (weights.streamed.count() - weights.slots) *

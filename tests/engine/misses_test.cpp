@@ -182,6 +182,7 @@ TEST_CASE("misses and what is found add up to what requests before have had, and
     check(std::type_identity<HiCacheBack>{});
     check(std::type_identity<HiCacheIfFaster>{});
     check(std::type_identity<HiCacheWithinSlos>{});
+    check(std::type_identity<OrbitFlowCached>{});
     check(std::type_identity<Kvbm>{});
     check(std::type_identity<MooncakeStore>{});
     check(std::type_identity<Cake>{});

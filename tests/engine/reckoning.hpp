@@ -47,6 +47,7 @@ struct Held {
   Holding holding;
   std::int64_t blocks = 0;
   Tokens computed{0};
+  std::int64_t loaded = 0; ///< blocks from a tier, if it had none before
 };
 
 /// Every block of every layer. `computes`: the request is part of the iteration, and so needs all its KV on the device;
@@ -67,7 +68,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       if (block >= after.blocks || !was_there) {
         if (was.device) ++sum.perhaps_out; // was leaving when the others found no memory
         if (block >= after.blocks) continue;
-        sum.out += is.host ? 1 : 0; // computed now, and not kept only on the device
+        if (block >= after.loaded) sum.out += is.host ? 1 : 0; // computed now, and not kept only on the device
         new_states += is.states ? 1 : 0;
         continue;
       }
@@ -146,6 +147,8 @@ struct Reckoning {
       CHECK_MESSAGE(runs == (row.phase == Phase::running), "the batch is the running requests");
       const Tokens tokens = runs ? claim->second : Tokens{0};
       Held& after = now[row.id] = {row.holding, row.blocks.count(), row.computed};
+      const Tokens loaded = row.meets > 0 ? row.awaited() : row.computed;
+      if (held[row.id].blocks == 0) after.loaded = loaded.count() / block_tokens;
       const Crossed one = crossed_by(held[row.id], after, tokens.count() > 0, runs, geometry->layers, block_tokens,
                                      geometry->hidden_size());
       sum.in += one.in;

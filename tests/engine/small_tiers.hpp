@@ -39,6 +39,7 @@ typename E::Config config_of(std::int64_t device, std::int64_t host, const Small
   return {.limits = {.batch = 64, .batch_tokens = Tokens{256}, .max_context = Tokens{2048}},
           .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
           .device_blocks = LayerBlocks{device * layers},
+          .host_blocks = LayerBlocks{E::retention_type::finds_released ? 0 : host * layers},
           .tier = pool_of<E>(host),
           .cost = cost,
           .backend = BasicSimulated<SmallCost>{cost},

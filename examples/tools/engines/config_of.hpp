@@ -33,7 +33,8 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
                             .cost = cost_of<typename E::cost_type>(setup),
                             .backend = std::move(backend)};
   if constexpr (sluice::Caches<typename E::caching_type>) { // the host's memory is the tier's
-    config.tier.capacity = sluice::TokenBlocks{std::exchange(config.host_blocks, {}).count() / setup.geometry.layers};
+    config.tier.capacity = sluice::TokenBlocks{config.host_blocks.count() / setup.geometry.layers};
+    if constexpr (E::retention_type::finds_released) config.host_blocks = {}; // else live requests share it
     config.tier = sluice::reached_by<typename E::caching_type>(config.tier);
     config.lower_tiers = setup.lower_tiers;
   }

@@ -130,10 +130,17 @@ concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::place
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
-/// The tier gets what the device can find, and no machine has one yet.
+/// No machine has the tiers yet, and no tier has hidden states or knows of copies.
 template <class C>
-concept TierHasDevice =
-    !Caches<typename C::caching_type> || (C::retention_type::finds_released && !is_real_time<typename C::backend_type>);
+concept TiersFit =
+    !Caches<typename C::caching_type> ||
+    (!is_real_time<typename C::backend_type> && !C::retention_type::keeps_hidden && !C::retention_type::copies_ahead);
+
+/// What the device overwrites is what it could have found.
+template <class P>
+concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
+template <class C>
+concept OverwritesWhatItFinds = !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
 
 /// Deciding ahead in real time needs a thread.
 template <class C>
@@ -141,7 +148,8 @@ concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TierHasDevice<C> && DecidesWhereItCan<C>;
+concept RolesFit =
+    LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -187,9 +195,12 @@ consteval auto explain_pairs() {
     static_assert(ReleasedBlocksStay<C>,
                   "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
                   "would find KV that is gone. Use another one, or a simulated backend");
-    static_assert(TierHasDevice<C>,
-                  "sluice: this Caching policy writes what the device finds again: it needs a Retention with "
-                  "finds_released = true (KeepUntilOverwritten), and a simulated backend");
+    static_assert(TiersFit<C>,
+                  "sluice: a Caching policy needs a simulated backend, and a Retention without hidden states or copies "
+                  "ahead: a loaded prefix has none");
+    static_assert(OverwritesWhatItFinds<C>,
+                  "sluice: this Caching policy writes what the device overwrites: it needs a Retention with "
+                  "finds_released = true (KeepUntilOverwritten)");
     static_assert(
         DecidesWhereItCan<C>,
         "sluice: OneStepAhead in real time needs a Backend that says plans_async = true: one with a thread on "

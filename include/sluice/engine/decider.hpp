@@ -113,7 +113,7 @@ class Decider {
       for (const Slot slot : core_.requests.preempted) facts_.gate(slot, true);
       ask();
     }
-    if constexpr (C::retention_type::finds_released)
+    if constexpr (C::retention_type::finds_released || Caches<typename C::caching_type>)
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
       while (facts_.look_up(proposal.claims, view, calls())) ask();
     if constexpr (Caches<typename C::caching_type>) let_wait_for_loads();

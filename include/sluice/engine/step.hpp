@@ -69,7 +69,8 @@ Begun BasicEngine<C>::decide_and_commit() {
   }
   gather_work(core_, decision_, commit_.moves, prepared_);
   if constexpr (Caches<typename C::caching_type>) // every request waits for a load
-    if (prepared_.work.tokens().count() == 0 && commit_.moves.moves_nothing()) return Begun::idle;
+    if (prepared_.work.tokens().count() == 0 && commit_.moves.moves_nothing() && next_load() < never_due)
+      return Begun::idle;
   prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
   if constexpr (Caches<typename C::caching_type>) launch_writes(core_, commit_.moves, prepared_, now());
   if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);

@@ -37,6 +37,11 @@ System cake() {
   return simulated_entry<sluice::Cake>("Cake", "Cake: computes a prefix's beginning while its end is loaded");
 }
 
+System orbitflow_cached() {
+  return simulated_entry<sluice::OrbitFlowCached>("OrbitFlowCached",
+                                                  "OrbitFlowPool whose host also keeps prefixes of ended requests");
+}
+
 System cached_attention() {
   return simulated_entry<sluice::CachedAttention>("CachedAttention",
                                                   "CachedAttention: fetched and kept for requests that wait");

@@ -51,13 +51,15 @@ struct TierCalls {
   void (*ended)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A request leaves, whether it has ended, was refused or is cancelled. Its row is as it was.
   void (*left)(Core& core, Slot slot) = nullptr;
+  /// Live requests take `more` blocks of the host's memory next, which they share with the first tier: it evicts.
+  void (*give_way)(Core& core, LayerBlocks more, Seconds now) = nullptr;
   /// A session's request has joined: the session's pins have served.
   void (*joined)(Core& core, std::uint32_t session) = nullptr;
   /// Gives up the pin that would end the soonest. There is one.
   void (*give_up_pin)(Core& core) = nullptr;
   /// Whether the first tier has all of these blocks.
   bool (*holds)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
-  /// Token blocks that were launched to the first tier and have not crossed the link.
+  /// Layer blocks that were launched to the first tier and have not crossed the link.
   double (*on_link)(const Tiers& tiers) = nullptr;
 };
 

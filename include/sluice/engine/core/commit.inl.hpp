@@ -128,6 +128,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   if (table.is.copies_ahead || table.is.keeps_hidden) fit_host(core, decision, change, state.saved);
 
   // All claims at once: their sum fits, but one claim after the other might not.
+  take_host(core, change.after.host - change.before.host, now);
   core.ledger.replace(change.before, change.after);
   const bool keeps_slots = table.is.wants_timeline && !table.is.real_time;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {

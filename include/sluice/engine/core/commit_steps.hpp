@@ -44,6 +44,11 @@ enum class States : bool { left_out, counted };
 [[nodiscard]] bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
                                const PolicyCalls& policies, Seconds now, CommitState& state);
 
+/// Live requests take `more` blocks of host memory next.
+inline void take_host(Core& core, LayerBlocks more, Seconds now) {
+  if (core.shares_host()) core.policies->caching->tiers->give_way(core, more, now);
+}
+
 // move_claim.inl.hpp ------------------------------------------------------------------------------------------------
 
 /// Moves one claim to its place: fetches what is on the host and needed now, layer by layer or all at once; evicts what

@@ -80,6 +80,9 @@ struct Core {
   [[nodiscard]] LayerBlocks capacity_with(const WeightsPlan& weights) const {
     return std::max(LayerBlocks{0}, device_blocks + weights.freed);
   }
+  /// Whether KV of ended requests, in the first tier, and KV of live ones share the host's memory: unless the device
+  /// keeps the blocks of ended requests, so that live ones have nothing on the host.
+  [[nodiscard]] bool shares_host() const { return policies->caching != nullptr && !policies->is.finds_released; }
   /// Whether a request that does not run would still find, on the device and below, what its row says.
   [[nodiscard]] bool finds_the_same(Slot slot) const;
   /// The device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.

@@ -69,8 +69,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     // Nothing is computed yet, so nothing moves. The prompt's KV of offloaded layers is written out as it is computed,
     // and so are saved hidden states.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
-    const std::int64_t on_host =
-        core.policies->caching == nullptr ? request.loading.count() / block_tokens.count() : 0; // written before
+    const std::int64_t on_host = request.loading.count() / block_tokens.count(); // written before
     const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - on_host) * target.host.count()} +
                                 hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());

@@ -60,6 +60,7 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
     if (after.host - before.host > host_free(core, state)) {
       kept = Kept::nothing;
     } else {
+      take_host(core, after.host - before.host, now);
       core.ledger.replace(before, after);
       evict(core, request, moved, core.geometry.hidden_size(), state.moves);
     }
@@ -118,6 +119,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
         needed -= before.device;
         continue;
       }
+      take_host(core, after.host - before.host, now);
       core.ledger.replace(before, after);
       evict(core, request, less, {}, state.moves);
       needed -= before.device - after.device;

@@ -18,7 +18,8 @@ namespace sluice {
 /// free blocks: a joining request takes room for what it does not find *held*, and after a release the ledger's
 /// capacity follows the cache.
 ///
-/// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one and never call it.
+/// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one; with tiers it keeps
+/// the keys of their requests' blocks.
 class PrefixReuse {
  public:
   /// Blocks of a request that has ended, which stay held until a time.
@@ -92,6 +93,7 @@ class PrefixReuse {
   }
   /// The blocks that the request would load: `look_up` has made their keys.
   [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const {
+    if (row.loading.count() == 0) return {};
     const Tokens before = row.meets > 0 ? Tokens{row.meets} : row.computed - row.loading;
     const auto first = static_cast<std::size_t>(before.count() / block_tokens.count());
     const auto count = static_cast<std::size_t>(row.loading.count() / block_tokens.count());

@@ -96,7 +96,7 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.resident_layers = core.geometry.layers;
   request.computed = request.loading = on_host;
   request.slack = -on_host; // they take room like new ones
-  if (core.policies->is.finds_released) core.prefix.enter(slot, id, prompt_keys);
+  if (core.policies->is.finds_released || core.policies->caching != nullptr) core.prefix.enter(slot, id, prompt_keys);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
   ++requests.waiting;

@@ -14,7 +14,6 @@
 #include <limits>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,7 +28,7 @@ namespace sluice {
 /// - Between tiers blocks move on the tiers' own channels; when such a transfer ends is known when it starts. Blocks
 ///   that a tier evicts into the next one are in a buffer meanwhile.
 ///
-/// Counted in token blocks; the link counts layer blocks and may have crossed a part of one.
+/// Tiers count token blocks. The link counts layer blocks, and may have crossed a part of one.
 class Tiers {
  public:
   /// Gets an abandoned load.
@@ -135,6 +134,13 @@ class Tiers {
     const std::vector<BlockKey> keys = forget_wanted(slot);
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
+  /// The first tier may have at most `room` blocks from now on, and evicts what it has more.
+  void limit(std::int64_t room, Seconds now) {
+    std::vector<BlockKey> evicted;
+    levels_[0].store.limit(std::min(levels_[0].facts.capacity, TokenBlocks{room}),
+                           [&](BlockKey key) { evicted.push_back(key); });
+    if (!evicted.empty() && levels_.size() > 1 && feed_ == Feed::evicted) send(1, {evicted, {}, 0, true}, now);
+  }
   void touch(std::span<const BlockKey> keys, Seconds now) {
     levels_[0].store.touch(keys);
     used_again(keys, 0, now);
@@ -144,12 +150,13 @@ class Tiers {
 
   /// Offers a request's blocks `keys`, from its first one on, of which the first `before` were offered before: those
   /// behind them are written, except for blocks that the tier has or that are on their way. If the tier has lost a
-  /// block that was offered before, nothing is written: what follows it could never be found.
-  void write(std::span<const BlockKey> keys, std::size_t before, double worth, Seconds now) {
+  /// block that was offered before, nothing is written: what follows it could never be found. `layers` of each block
+  /// cross the link; the host has the others.
+  void write(std::span<const BlockKey> keys, std::size_t before, double worth, Seconds now, int layers = 1) {
     std::size_t known = expected(0, keys);
     for (const Write& other : waiting_) known = std::max(known, common(keys, other.keys));
     if (known < before) return;
-    for (std::size_t i = known; i < keys.size(); ++i) offered_ += store().holds(keys[i]) ? 0 : 1;
+    for (std::size_t i = known; i < keys.size(); ++i) offered_ += store().holds(keys[i]) ? 0 : layers;
     waiting_.push_back({{keys.begin(), keys.end()}, before, known, worth, offered_});
     crossed(static_cast<double>(launched_) - crossed_, now); // if nothing moves, they are only used once more
   }
@@ -161,14 +168,14 @@ class Tiers {
     transfer(0, {keys, {}, 0, true}, missing, now);
     return missing;
   }
-  /// How many blocks were offered since the last call; they are on the link from now on.
+  /// How many layer blocks were offered since the last call; they are on the link from now on.
   [[nodiscard]] std::int64_t launch() { return offered_ - std::exchange(launched_, offered_); }
   /// All blocks that were launched have crossed by `now`, except for the last `left`.
   void crossed(double left, Seconds now) {
     crossed_ = static_cast<double>(launched_) - left;
     std::size_t arrived = 0;
-    // A block has crossed if all but a millionth has: the link's time is a sum of doubles.
-    for (; arrived < waiting_.size() && static_cast<double>(waiting_[arrived].end) <= crossed_ + 1e-6; ++arrived) {
+    // A block has crossed if nearly all of it has: the link's time is a sum of doubles.
+    for (; arrived < waiting_.size() && static_cast<double>(waiting_[arrived].end) <= crossed_ + nearly; ++arrived) {
       const Write& write = waiting_[arrived];
       const std::span<const BlockKey> keys(write.keys);
       if (expected(0, keys.first(write.known)) < write.known) continue; // evicted meanwhile
@@ -185,19 +192,19 @@ class Tiers {
   /// Begins a load within an iteration that starts now. Returns how many blocks' worth of link time the load takes:
   /// more than `count` if the tier's own channel, which serves the same load, is slower. Loads of one iteration follow
   /// one another, so each takes the time from the end of the one before it.
-  [[nodiscard]] double load_within(std::int64_t count, Seconds now) {
+  [[nodiscard]] double load_within(std::int64_t count, Seconds now, int layers = 1) {
     const Seconds begin = within_at_ == now ? std::max(now, within_end_) : now;
     within_at_ = now;
     within_end_ = read(levels_[0], count, now);
     const auto blocks = static_cast<double>(count);
-    return within_end_ > begin ? std::max(blocks, (within_end_ - begin).count() * rate_) : blocks;
+    return within_end_ > begin ? std::max(blocks, (within_end_ - begin).count() * rate_ / layers) : blocks;
   }
 
-  /// Begins a load of `keys`, which the first tier has, for a request that waits for it.
-  void load(Waiter by, std::span<const BlockKey> keys, Seconds now) {
+  /// Begins a load of `layers` layers of `keys`, which the first tier has, for a request that waits for it.
+  void load(Waiter by, std::span<const BlockKey> keys, Seconds now, int layers = 1) {
     const auto count = static_cast<std::int64_t>(keys.size());
     if (loads_.empty()) run_until_ = std::max(run_until_, now); // the link was idle for it only from now on
-    wanted_ += count;
+    wanted_ += count * layers;
     loads_.push_back({by, {keys.begin(), keys.end()}, {}, wanted_, read(levels_[0], count, now)});
   }
   /// Whether a load under way brings a block; the request then waits for it, too.
@@ -230,7 +237,7 @@ class Tiers {
     for (Load& load : loads_)
       if (load.by.slot == slot) load.by.id = nobody;
   }
-  /// The lane to the device was idle for `blocks` token blocks during an iteration that ended at `now`.
+  /// The lane to the device was idle for `blocks` layer blocks during an iteration that ended at `now`.
   void pass(double blocks, Seconds now) {
     arrived_ = std::min(static_cast<double>(wanted_), arrived_ + blocks);
     run_until_ = now;
@@ -244,7 +251,7 @@ class Tiers {
     arrived_ = std::max(least, std::min(static_cast<double>(wanted_), arrived_ + idle_blocks(now)));
     run_until_ = now;
   }
-  /// Token blocks that the link's lane to the device could have moved since the last iteration.
+  /// Layer blocks that the link's lane to the device could have moved since the last iteration.
   [[nodiscard]] double idle_blocks(Seconds now) const { return std::max(0.0, (now - run_until_).count()) * rate_; }
   [[nodiscard]] double loading() const { return static_cast<double>(wanted_) - arrived_; }
   [[nodiscard]] Seconds run_until() const { return run_until_; }
@@ -253,7 +260,7 @@ class Tiers {
   bool take_loaded(Seconds now, Loaded& loaded, Wake&& wake) {
     if (loads_.empty()) return false;
     const Load& load = loads_.front();
-    if (static_cast<double>(load.end) > arrived_ + 1e-6 || load.ready > now) return false;
+    if (static_cast<double>(load.end) > arrived_ + nearly || load.ready > now) return false;
     loaded.by = load.by;
     loaded.arrived = store().find(load.keys);
     loaded.missing = load.keys.size() - loaded.arrived;
@@ -366,6 +373,8 @@ class Tiers {
   }
 
  private:
+  static constexpr double nearly = 1e-5;
+
   /// Blocks of a request in order, the block before them if they are not its first, and their worth; or evicted blocks,
   /// of any requests, in the order of their evictions.
   struct Run {
@@ -382,13 +391,13 @@ class Tiers {
     std::size_t before = 0;     ///< of them, those that this request has offered before
     std::size_t known = 0;      ///< of them, those that are in the tier or on their way to it
     double worth = 0;
-    std::int64_t end = 0; ///< blocks offered up to its last
+    std::int64_t end = 0; ///< layer blocks offered up to its last
   };
   struct Load {
     Waiter by;
     std::vector<BlockKey> keys;
     std::vector<Waiter> waiters;
-    std::int64_t end = 0; ///< blocks loaded up to its last
+    std::int64_t end = 0; ///< layer blocks loaded up to its last
     Seconds ready{0};     ///< when the tier's own channel has delivered them
   };
   struct Fetch {
@@ -408,23 +417,9 @@ class Tiers {
     }
   };
 
-  /// What has happened to a block so far; the larger value counts.
-  enum class Past : std::uint8_t { none, computed, arrived };
-  struct History {
-    std::int32_t computing = 0; ///< live requests that have it in their prompts
-    Past latest = Past::none;
-  };
-  struct Wanted {
-    std::uint64_t by = 0;
-    std::vector<BlockKey> keys; ///< from its first block on
-    double worth = 0;
-  };
-  /// What the tiers know of requests.
-  struct Requests {
-    std::unordered_map<std::uint64_t, History> past; ///< of every block so far, if they explain misses
-    std::vector<Wanted> wanted;                      ///< by requests that wait, if the policy looks ahead
-    std::unordered_map<std::uint64_t, double> worth; ///< of each block of `wanted`, the largest
-  };
+  using Requests = TierRequests;
+  using Past = TierRequests::Past;
+  using Wanted = TierRequests::Wanted;
 
   /// The tiers, the first one first. Engines of a node may share them; a copy has its own.
   struct Levels {
@@ -582,11 +577,11 @@ class Tiers {
   Levels levels_;
   std::vector<Write> waiting_; ///< in the order of their offers
   std::int64_t offered_ = 0, launched_ = 0;
-  double crossed_ = 0; ///< blocks
+  double crossed_ = 0; ///< layer blocks
   std::vector<Load> loads_;
-  std::int64_t wanted_ = 0;                               ///< blocks of all loads so far
+  std::int64_t wanted_ = 0;                               ///< layer blocks of all loads so far
   double arrived_ = 0;                                    ///< of them
-  double rate_ = std::numeric_limits<double>::infinity(); ///< of an idle link, token blocks a second
+  double rate_ = std::numeric_limits<double>::infinity(); ///< of an idle link, layer blocks a second
   Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
   Seconds within_at_{-1}, within_end_{0};                 ///< of the last load within an iteration: its start, its end
   std::vector<Fetch> fetches_;

@@ -2,6 +2,7 @@
 // The tiers below the device: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/prepared.hpp"
 #include "sluice/engine/core/tiers.hpp"
@@ -58,6 +59,22 @@ SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, const Tiers::Br
   if (!brought.all) request.has_fetched = true; // it has had no patience for another request's fetch, either
 }
 
+/// What the request has computed, others can find on the device from now on, if it keeps blocks.
+SLUICE_INLINE void seal(Core& core, Slot slot) {
+  if (core.policies->is.finds_released) core.prefix.seal(slot, core.row(slot).computed, core.limits.block_tokens);
+}
+
+/// The first tier has what live requests leave of the host's memory when they have taken `more` blocks.
+SLUICE_INLINE void give_way(Core& core, LayerBlocks more, Seconds now) {
+  if (!core.shares_host()) return;
+  const Account& host = core.ledger.host();
+  SLUICE_ASSERT(host.used() + across_layers(TokenBlocks{static_cast<std::int64_t>(core.tiers->store().size())},
+                                            core.geometry.layers) <=
+                    host.capacity(),
+                "prefixes and live requests share the host's memory");
+  core.tiers->limit(std::max<std::int64_t>(0, (host.free() - more).count()) / core.geometry.layers, now);
+}
+
 /// If a request that computes beside its load has computed all before the loaded blocks, and these have arrived, it
 /// goes on behind them.
 SLUICE_INLINE void meet(Core& core, Slot slot) {
@@ -65,7 +82,7 @@ SLUICE_INLINE void meet(Core& core, Slot slot) {
   if (request.meets == 0 || request.waits || request.computed < Tokens{request.meets}) return;
   request.computed += std::exchange(request.loading, Tokens{0});
   request.meets = 0;
-  core.prefix.seal(slot, request.computed, core.limits.block_tokens);
+  seal(core, slot);
 }
 
 SLUICE_INLINE void entered(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
@@ -147,7 +164,7 @@ SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) 
     if (request.meets > 0)
       meet(core, loaded.by.slot);
     else
-      core.prefix.seal(loaded.by.slot, request.computed, core.limits.block_tokens);
+      seal(core, loaded.by.slot);
   }
   tiers.arrive_by(now, awake);
 }
@@ -164,7 +181,7 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
 
 SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
-  if (request.spec.session == 0) return;
+  if (request.spec.session == 0 || !core.policies->is.finds_released) return;
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   if (!(worth.pinned.count() > 0)) return;
   core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
@@ -200,7 +217,7 @@ SLUICE_INLINE void give_up_pin(Core& core) {
 
 SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
-  if (request.waits) return false;
+  if (request.waits || request.blocks.count() > 0) return false; // a paused request has its KV
   Tiers& tiers = *core.tiers;
   const Tokens block_tokens = core.limits.block_tokens;
   const RequestRow before = request;
@@ -261,18 +278,20 @@ SLUICE_INLINE void load(Core& core, Slot slot, Moves& moves, Seconds now) {
   const Tokens block_tokens = core.limits.block_tokens;
   const TokenBlocks blocks{request.loading.count() / block_tokens.count()};
   const LayerBlocks all = across_layers(blocks, core.geometry.layers);
+  const LayerBlocks stay = across_layers(blocks, request.resident_layers); // the host has the others
   core.tiers->touch(core.prefix.keys_within(slot, request.computed + request.awaited(), block_tokens), now);
   if (request.load_mode == LoadMode::ahead || request.load_mode == LoadMode::beside) {
-    core.tiers->load({slot, request.id}, core.prefix.loaded_keys(slot, request, block_tokens), now);
-    core.tiers->loaded_idle += all;
+    core.tiers->load({slot, request.id}, core.prefix.loaded_keys(slot, request, block_tokens), now,
+                     request.resident_layers);
+    core.tiers->loaded_idle += stay;
     request.waits = true;
     if (request.load_mode == LoadMode::ahead) request.loading = Tokens{0};
     return;
   }
-  moves.arriving += all;
+  moves.arriving += stay;
   moves.to_device += all;
   moves.from_tier += all;
-  const double of_each_layer = core.tiers->load_within(blocks.count(), now);
+  const double of_each_layer = core.tiers->load_within(blocks.count(), now, core.geometry.layers);
   if (request.load_mode == LoadMode::layerwise) {
     moves.streams.push_back({LayerSet::all(core.geometry.layers), of_each_layer, {}});
   } else {
@@ -287,15 +306,11 @@ SLUICE_INLINE void abandon(Core& core, Slot slot) {
   core.row(slot).waits = false;
 }
 
-/// The planner's link in token blocks a second, to the device.
-SLUICE_INLINE double token_blocks_per_s(const Core& core, const BlockLink& link) {
-  return link.blocks_per_s / core.geometry.layers;
-}
-
 } // namespace detail
 
 SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Seconds now, const PolicyCalls& policies) {
   const CachingTable& caching = *policies.table.caching;
+  detail::give_way(core, LayerBlocks{0}, now);
   if (caching.writes == Writes::evicted) {
     for (const Claim& claim : claims) detail::meet(core, claim.slot);
     return;
@@ -305,34 +320,36 @@ SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Sec
   for (const Claim& claim : claims) {
     detail::meet(core, claim.slot);
     const RequestRow& request = core.row(claim.slot);
-    if (request.waits) continue;
+    if (request.waits || !request.holding.nowhere.empty()) continue; // layers that nobody has
     const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
     std::size_t& offered = core.prefix.offered(claim.slot);
     const std::span<const BlockKey> keys = core.prefix.keys_within(claim.slot, wanted, block_tokens);
     if (keys.size() <= offered) continue;
-    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, now);
+    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, now,
+                      request.resident_layers);
     offered = keys.size();
   }
 }
 
 SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_blocks, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
+  detail::give_way(core, LayerBlocks{0}, now);
   const Seconds since = tiers.run_until();
   double idle_s = (now - since).count();
   const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
-  const double rate = detail::token_blocks_per_s(core, link);
+  const double rate = link.blocks_per_s;
   // On one lane the loads, for which requests wait, go first.
   if (!link.each_way() && idle_s > 0) idle_s -= std::min(idle_s, tiers.loading() / rate);
   tiers.pass_idle(rate, now);
   if (idle_s > 0) {
     const double possible = idle_s * (link.each_way() ? link.out_blocks_per_s : link.blocks_per_s);
-    const LayerBlocks more = across_layers(TokenBlocks{tiers.launch()}, core.geometry.layers);
+    const LayerBlocks more{tiers.launch()};
     tiers.moved_idle += more;
     const double wanted = background_blocks + static_cast<double>(more.count());
     background_blocks = std::max(0.0, wanted - possible);
     // They have crossed at the beginning of that time.
     const Seconds crossed = now - Seconds{idle_s * std::clamp(1 - wanted / possible, 0.0, 1.0)};
-    tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), crossed);
+    tiers.crossed(std::min(tiers.on_link(), background_blocks), crossed);
   }
   detail::arrive(core, now, policies);
   detail::unpin_expired(core, now);
@@ -343,9 +360,9 @@ SLUICE_INLINE void launch_writes(Core& core, Moves& moves, Prepared& prepared, S
   Tiers& tiers = *core.tiers;
   const CachingTable& caching = *core.policies->caching;
   const bool back = caching.writes == Writes::evicted;
-  const TokenBlocks launched{back ? tiers.write_back(core.prefix.overwritten(), now) : tiers.launch()};
+  const LayerBlocks blocks{back ? tiers.write_back(core.prefix.overwritten(), now) * core.geometry.layers
+                                : tiers.launch()};
   if (back) core.prefix.forget_overwritten();
-  const LayerBlocks blocks = across_layers(launched, core.geometry.layers);
   moves.to_tier = blocks + std::exchange(tiers.moved_idle, LayerBlocks{0});
   moves.to_host += moves.to_tier;
   const LayerBlocks loaded = std::exchange(tiers.loaded_idle, LayerBlocks{0});
@@ -360,6 +377,7 @@ SLUICE_INLINE void launch_writes(Core& core, Moves& moves, Prepared& prepared, S
 SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, const Moves& moves,
                                   const Prepared& prepared, double background_blocks, const PolicyCalls& policies) {
   Tiers& tiers = *core.tiers;
+  detail::give_way(core, LayerBlocks{0}, now);
   if (tiers.loading() > 0) {
     // Loads for which requests wait have what the iteration leaves of the lane to the device.
     const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
@@ -369,11 +387,11 @@ SLUICE_INLINE void pass_iteration(Core& core, Seconds duration, Seconds now, con
     double idle_s = duration.count() - in / link.blocks_per_s;
     idle_s -= link.each_way() ? link.mix_loss * std::min(duration.count(), out / link.out_blocks_per_s)
                               : out / link.blocks_per_s;
-    tiers.pass(std::max(0.0, idle_s) * detail::token_blocks_per_s(core, link), now);
+    tiers.pass(std::max(0.0, idle_s) * link.blocks_per_s, now);
   } else {
     tiers.pass(0, now);
   }
-  tiers.crossed(std::min(tiers.on_link(), background_blocks / core.geometry.layers), now);
+  tiers.crossed(std::min(tiers.on_link(), background_blocks), now);
   detail::arrive(core, now, policies);
 }
 
@@ -396,6 +414,7 @@ SLUICE_INLINE const TierCalls tier_calls{
     .abandon = &detail::abandon,
     .ended = &detail::pin_ended,
     .left = &detail::left,
+    .give_way = &detail::give_way,
     .joined = &detail::unpin_session,
     .give_up_pin = &detail::give_up_pin,
     .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },

@@ -212,18 +212,21 @@ class BasicNode {
     std::optional<View> shared; // the first caching engine's
     Feed feed{};
     std::vector<Tier> tiers;
-    bool explains = false;
+    bool explains = false, shares_host = false;
     std::size_t first = 0;
     each([&]<std::size_t I>() {
       if constexpr (Caches<typename engine_type<I>::caching_type>) {
         const View view = std::get<I>(made)->view();
         const char* differs = nullptr;
+        shares_host = shares_host || !engine_type<I>::retention_type::finds_released;
         if (!shared) {
           shared = view;
           feed = engine_type<I>::caching_type::feed;
           tiers = std::get<I>(made)->tiers().facts();
           explains = std::get<I>(made)->tiers().explains();
           first = I;
+        } else if (shares_host) { // its ledger is its own
+          differs = "a Retention with finds_released = true";
         } else if (view.geometry.layers != shared->geometry.layers ||
                    view.geometry.layer_weight_bytes != shared->geometry.layer_weight_bytes) {
           differs = "the same model";

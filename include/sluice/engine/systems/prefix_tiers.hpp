@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/caching.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/oldest_session_first.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
@@ -88,6 +89,9 @@ using Kvbm = With<VllmPrefixCaching, KvbmRule>;
 using MooncakeStore = With<VllmPrefixCaching, MooncakeStoreRule>;
 /// Cake's cut: the end of a found prefix is loaded while the beginning is computed, so that both take equally long.
 using Cake = With<VllmPrefixCaching, MeetInTheMiddle<WriteThrough>>;
+/// OrbitFlow with the host's memory for both: offloaded layers of running requests, and prefixes of ended ones in what
+/// those leave. The device keeps nothing of ended requests.
+using OrbitFlowCached = With<OrbitFlowPool, HiCacheRule>;
 /// CachedAttention: the queue says what is fetched from the disk, and what the host evicts last.
 using CachedAttention = With<VllmPrefixCaching, QueueAware>;
 /// vLLM's offloading connector as vllm#35343 proposes it: it pauses while first tokens are slower than at first, and
@@ -110,6 +114,7 @@ extern template class BasicEngine<HiCacheWithinSlos::composition>;
 extern template class BasicEngine<Kvbm::composition>;
 extern template class BasicEngine<MooncakeStore::composition>;
 extern template class BasicEngine<Cake::composition>;
+extern template class BasicEngine<OrbitFlowCached::composition>;
 extern template class BasicEngine<CachedAttention::composition>;
 extern template class BasicEngine<AdaptiveOffload::composition>;
 extern template class BasicEngine<Continuum::composition>;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -120,6 +121,19 @@ class TierStore {
     SLUICE_ASSERT(replacement_ != Replacement::least_worth, "a store without a tree");
     for (const BlockKey key : keys)
       if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) erase(block);
+  }
+  /// It has room for `capacity` blocks from now on, at most as many as it was made with, and evicts what it has more.
+  template <class Evicted = Forget>
+  void limit(TokenBlocks capacity, Evicted&& evicted = {}) {
+    capacity_ = static_cast<std::size_t>(capacity.count());
+    while (size_ > capacity_) {
+      if (replacement_ == Replacement::least_worth)
+        (void)make_room(nobody, std::numeric_limits<double>::infinity(), evicted);
+      else if (replacement_ == Replacement::adaptive)
+        evict_adaptively(static_cast<std::size_t>(target_), evicted);
+      else
+        evict(lists_[replacement_ == Replacement::least_frequent ? lowest_ : 0].oldest, evicted);
+    }
   }
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
@@ -362,6 +376,14 @@ class TierStore {
     return true;
   }
   template <class Evicted>
+  void evict_adaptively(std::size_t target, Evicted& evicted) {
+    const bool first = lists_[once].count > 0 && lists_[once].count >= target;
+    const std::uint32_t list = first ? once : often;
+    ghosts_.add(list, blocks_[lists_[list].oldest].key());
+    if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
+    evict(lists_[list].oldest, evicted);
+  }
+  template <class Evicted>
   std::size_t store_or_none(std::span<const BlockKey> keys, Evicted& evicted) {
     const auto [held, remembered] = touch_held(keys);
     // This request's blocks stay: they are the most recent of the second list, since they have just been touched.
@@ -373,13 +395,7 @@ class TierStore {
             ? std::min(lists_[once].count, lists_[once].count - target + (target > 0 ? 1u : 0u))
             : 0;
     if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return 0;
-    for (std::size_t i = 0; i < missing; ++i) {
-      const bool first = lists_[once].count > 0 && lists_[once].count >= target;
-      const std::uint32_t list = first ? once : often;
-      ghosts_.add(list, blocks_[lists_[list].oldest].key());
-      if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
-      evict(lists_[list].oldest, evicted);
-    }
+    for (std::size_t i = 0; i < missing; ++i) evict_adaptively(target, evicted);
     for (const BlockKey key : keys) {
       if (held > 0 && block_of(key) != nobody) continue;
       if (remembered) ghosts_.remove(key);
