@@ -106,7 +106,7 @@ TEST_CASE("the demo model answers a message, and ends its answer" * needs_demo()
 TEST_CASE("the demo model generates the same text whatever moves" * needs_demo()) {
   const std::string prompts = "--prompt 'It is a truth' --prompt 'Emma could not' --max-tokens 40 ";
   const Json expected = generated(prompts)["requests"];
-  for (const char* system : {"VllmSwap", "OrbitFlow", "SuperInfer"}) {
+  for (const char* system : {"VllmSwap", "OrbitFlow", "SuperInfer", "Confluence"}) {
     const Json requests = generated(prompts + "--kv-memory 256KiB --system " + system)["requests"];
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(system);

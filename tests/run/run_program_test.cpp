@@ -273,7 +273,7 @@ TEST_CASE("a run's clock replayed makes the same decisions, and computes nothing
       run_program("sluice-profile", "--measure --seconds 0.1 --link 1GB/s --quiet --out " + at("here"));
   REQUIRE(measured.code == 0);
   const std::string profile = "--profile " + at("here") + " ";
-  for (const char* system : {"OrbitFlow", "VllmSwap", "SuperInfer", "Ellm"}) {
+  for (const char* system : {"OrbitFlow", "VllmSwap", "SuperInfer", "Ellm", "Confluence"}) {
     INFO(system);
     const std::string job = three + profile + "--link 1GB/s --slo-tbt 0.02 --kv-memory " +
                             std::to_string(largest + 2 * 8 * block) + " --system " + system + " ";

@@ -18,6 +18,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ struct RealTrial {
   FaultPlan faults;
   std::int64_t host_blocks = 0;
   Seconds slo{0};
+  Seconds ttft{std::numeric_limits<double>::infinity()}; ///< SLO of the first token
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::int64_t> outputs;
   std::vector<double> arrivals;
@@ -240,7 +242,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       spec.arrival = Seconds{trial.arrivals[i]};
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
-      spec.slo.tbt = trial.slo;
+      spec.slo = {trial.ttft, trial.slo};
       TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;

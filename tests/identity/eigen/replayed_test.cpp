@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real run's clock replayed: the same engine on the same requests repeats its decisions without computing a token.
+#include "sluice/engine/systems/confluence.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
@@ -70,7 +71,7 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
       spec.arrival = Seconds{trial.arrivals[i]};
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
-      spec.slo.tbt = trial.slo;
+      spec.slo = {trial.ttft, trial.slo};
       if (const Expected<RequestId> id = engine->submit(spec)) enter(*id, i);
       continue;
     }
@@ -125,6 +126,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
       trial.faults.most_delay = Seconds{0.0002};
     }
     if (round % 2 == 1) trial.leaving = 30;
+    trial.ttft = trial.slo * 20;
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const Bytes block{kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4};
     ClockRecord record;
@@ -174,6 +176,7 @@ TEST_CASE("an engine that gets a real run's times repeats its decisions") {
   SUBCASE("chaos, planned beside the iteration") { check_replays<With<Chaos, OneStepAhead>>(12, 6, 0.9); }
   SUBCASE("OrbitFlow, planned beside the iteration") { check_replays<OrbitFlow>(13, 5, 0.6); }
   SUBCASE("SuperInfer, whose rotations read the time") { check_replays<SuperInfer>(14, 6, 1.1); }
+  SUBCASE("Confluence, whose order and chunks read the time") { check_replays<Confluence>(15, 6, 0.8); }
 }
 
 } // namespace sluice::testing

@@ -42,12 +42,8 @@ std::int64_t ask_twenty(const ServerProcess& server, int longest, bool logprobs 
   return tokens;
 }
 
-} // namespace
-
-TEST_CASE("--tee: a second system under memory pressure makes the same tokens" * needs_program("sluice-serve")) {
-  ServerProcess server({"--model", "tiny", "--system", "OrbitFlow", "--tee", "VllmRecompute", "--kv-memory", "2MiB",
-                        "--context", "512", "--batch", "8"});
-  const std::int64_t tokens = ask_twenty(server, 120);
+/// Waits until the second engine has made all answers of `ask_twenty`, whose tokens are those of the first.
+void check_no_difference(const ServerProcess& server, std::int64_t tokens) {
   CHECK(ServerProcess::eventually([&] { return server.metric("sluice:tee_generations_compared_total") == 24; }));
   CHECK(server.metric("sluice:tee_tokens_compared_total") == tokens);
   CHECK(server.metric("vllm:generation_tokens_total") == tokens);
@@ -57,6 +53,14 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
   for (const char* reason : {"refused", "failed", "lag"})
     CHECK(server.metric("sluice:tee_left_out_total{model_name=\"tiny\",engine=\"0\",reason=\"" + std::string{reason} +
                         "\"}") == 0);
+}
+
+} // namespace
+
+TEST_CASE("--tee: a second system under memory pressure makes the same tokens" * needs_program("sluice-serve")) {
+  ServerProcess server({"--model", "tiny", "--system", "OrbitFlow", "--tee", "VllmRecompute", "--kv-memory", "2MiB",
+                        "--context", "512", "--batch", "8"});
+  check_no_difference(server, ask_twenty(server, 120));
   CHECK(server.metric("sluice:blocks_to_host_total") > 0); // memory was short
 
   // A client that leaves ends both engines' work; tokens compared before stay counted.
@@ -71,6 +75,14 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
   CHECK(server.metric("sluice:tee_tokens_differing_total") == 0);
   server.signal(SIGTERM);
   CHECK(server.wait() == 0);
+}
+
+TEST_CASE("--tee: Confluence makes AllResident's tokens, with SLOs for which it pauses requests" *
+          needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "tiny", "--system", "Confluence", "--tee", "AllResident", "--kv-memory",
+                              "2MiB", "--context", "512", "--batch", "8", "--gate", "none", "--slo-ttft", "0.5",
+                              "--slo-tbt", "0.005"});
+  check_no_difference(server, ask_twenty(server, 120));
 }
 
 TEST_CASE("--tee with --simulate: drawn tokens are the same for the same seed" * needs_program("sluice-serve")) {

@@ -16,15 +16,15 @@ namespace sluice {
 /// theirs, under one set of numbers; docs/leading.md compares it with each of them, cell by cell, and says where it
 /// loses.
 ///
-///   whose first token comes next, and in which chunks   SlackFirst: requests that can be in time, the smallest first
-///   who joins beside those that run                     WorthJoining: LightLLM's look ahead, with the link's room
-///   counted where the KV of few requests lives                  WorthJoining: OrbitFlow's distances, by
-///   GroupedDistance
-///   ... and of many                                     WorthJoining: Pie's SwappedLayers, of which only new KV goes
-///   back when plans are made                                 DecodeWindow (OrbitFlow) whose tokens wait for a newcomer
-///   that presses       SlackFirst names it: who loses least whose tokens wait when KV has grown beyond memory
-///   PreemptNewest (vLLM) what remains of a paused request                    KeepUntilNeeded (OrbitFlow) in which
-///   order transfers share the link             DeadlinePool
+///   whose first token comes next, in which chunks    SlackFirst: requests that can be in time, the smallest first
+///   whose tokens wait for a newcomer that presses    SlackFirst names it: the request that loses least
+///   who joins beside those that run                  WorthJoining: LightLLM's look ahead, the link's room included
+///   where the KV of few requests lives               WorthJoining: OrbitFlow's distances, by GroupedDistance
+///   ... and of many                                  WorthJoining: Pie's SwappedLayers, only new KV goes back
+///   when plans are made                              DecodeWindow (OrbitFlow)
+///   whose tokens wait for KV that has grown          PreemptNewest (vLLM)
+///   what remains of a paused request                 KeepUntilNeeded (OrbitFlow)
+///   in which order transfers share the link          DeadlinePool
 ///
 /// Taken out again, because seeds showed no difference: a relief of its own (PreemptNewest decides the same, since a
 /// pressing claim names who pays), and expected lengths for newcomers in time.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// check_confluence: Confluence where newcomers press, requests are paused and distances change, on any device.
+#pragma once
+
+#include "sluice/engine/systems/confluence.hpp"
+
+#include "identity/eigen/chaos_checks.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice::testing {
+
+/// Trials with SLOs that some requests can keep and others cannot. A newcomer presses as soon as it can, whatever the
+/// others' sizes and however much pauses have cost, and one batch in two is placed by the policy for many requests.
+template <class Trials>
+void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0) {
+  Random random(seed);
+  RealExercise exercise;
+  std::int64_t cancelled = 0;
+  // Whether a first token is late depends on the machine's speed: more rounds if no request was paused.
+  for (int round = 0; round < rounds || (leaving == 0 && exercise.preempted == 0 && round < 6 * rounds); ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    RealTrial trial = Trials::draw(random);
+    if (round % 2 == 1) trial = at_once(std::move(trial));
+    trial.ttft = Seconds{random.below(3) == 0 ? 0.002 : 10};
+    trial.slo = Seconds{0.0025 + 0.002 * random.uniform()}; // a request alone keeps it, by the planner's cost model
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.leaving = leaving;
+    const double share = round % 3 == 0 ? 0.8 : 1.1; // below 1, a request runs with layers on the host
+    const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
+    const RealResult result = run_real<Confluence>(
+        trial, kv,
+        [round](auto& config) {
+          config.admission.misses = 1e9;
+          config.admission.ratio = config.admission.patience = 0;
+          config.placement.few_at_most = round % 4 < 2 ? 8 : 1;
+        },
+        {}, Trials::where(random));
+    CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
+    check_identity(result, expected);
+    exercise.add(result);
+    cancelled += result.cancelled;
+  }
+  CHECK((cancelled > 0) == (leaving > 0));
+  if (leaving > 0) return; // a leaving request frees memory for the others
+  CHECK(exercise.bytes > 0);
+  CHECK(exercise.preempted > 0);
+}
+
+} // namespace sluice::testing
