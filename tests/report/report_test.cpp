@@ -251,6 +251,18 @@ TEST_CASE("a transfer rule is named only if something was transferred") {
   CHECK(table_text(one).find("deadline-pool") == std::string::npos);
 }
 
+TEST_CASE("the page names what no schedule exceeds at each SLO scale, if the bound was asked for") {
+  ComparisonReport report = shared_report();
+  CHECK(report_html(report).find("No schedule has") == std::string::npos);
+  report.possible = {{1, 0.875, 0.75, 0.625, 0.5}, {1.5, 0.999, 0.9, 0.8, 0.7}};
+  const std::string page = report_html(report);
+  for (const ReportBlock& block : blocks_of(report)) CHECK((block.slo_scale == 1 || block.slo_scale == 1.5));
+  CHECK(count_of(page, "above <b>87.5 %</b>") == 2); // without a deposit and with it
+  CHECK(count_of(page, "above <b>99.9 %</b>") == 2);
+  CHECK(count_of(page, "without pauses the bound is 75.0 %, with KV on the device alone 62.5 %") == 2);
+  CHECK(count_of(page, "with neither pauses nor the link 50.0 %.") == 2);
+}
+
 TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line that names its conditions") {
   ComparisonReport report = shared_report();
   report.workload.trace = "made-up";

@@ -251,6 +251,18 @@ inline std::string html_class_tables(const ComparisonReport& report, const Repor
   return out;
 }
 
+/// Returns what no schedule exceeds in a block, if the bound was asked for.
+inline std::string html_possible(const ComparisonReport& report, const ReportBlock& block) {
+  for (const PossibleShares& one : report.possible)
+    if (one.slo_scale == block.slo_scale)
+      return "<p class=\"sub\">No schedule has an SLO attainment above <b>" + escaped(percent_text(one.any)) +
+             " %</b>, even if it knows every arrival and length; without pauses the bound is " +
+             escaped(percent_text(one.no_pauses)) + " %, with KV on the device alone " +
+             escaped(percent_text(one.device)) + " %, with neither pauses nor the link " +
+             escaped(percent_text(one.device_no_pauses)) + " %.</p>\n";
+  return {};
+}
+
 /// Returns two tables for each block, more tables for each SLO class, then the block's refusals and remarks.
 inline std::string html_number_tables(const ComparisonReport& report) {
   std::string out;
@@ -258,8 +270,9 @@ inline std::string html_number_tables(const ComparisonReport& report) {
     const std::optional<std::string> rule = shared_transfer(block);
     const std::string took = "What it took" + (rule && !rule->empty() ? ", transfers by " + *rule : std::string{});
     out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
-           "</div>" + html_judgement(block, report.baseline) + html_class_tables(report, block) +
-           "<div class=\"keep\">" + html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
+           html_possible(report, block) + "</div>" + html_judgement(block, report.baseline) +
+           html_class_tables(report, block) + "<div class=\"keep\">" +
+           html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
     if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";
