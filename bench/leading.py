@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/leading.md: Confluence beside every published system, cell by cell.
 
-usage: leading.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES] [--check] [FLAG...]
+usage: leading.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES] [--cells NAME...]
+                  [--check] [FLAG...]
 
 The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is a run of sluice-compare
 with all systems; its results stay in --kept (out/leading), so that an interrupted run goes on where it was. --seeds
 replaces the list of leading.json, and --quick leaves out systems that seldom lead (those kept are in leading.json); the
-page says both. --check writes nothing and fails if the page would change.
+page says both. --cells prints the tables of these cells alone, and writes nothing. --check writes nothing and fails if
+the page would change.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
@@ -143,21 +145,31 @@ def main():
     parser.add_argument("--seeds")
     parser.add_argument("--groups", default="tuned,held out")
     parser.add_argument("--deposits", default="off,on")
+    parser.add_argument("--cells", nargs="+")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads")
     parser.add_argument("--check", action="store_true")
     options, options.more = parser.parse_known_args()
     cells = json.loads((root / "bench/leading.json").read_text())
     seeds = options.seeds or cells["seeds"]
+    wanted = options.cells
+    known = [cell[0] for group in options.groups.split(",") for cell in cells["cells"][group]]
+    for name in wanted or []:
+        if name not in known:
+            sys.exit(f"--cells: there is no cell '{name}'; expected some of: {'; '.join(known)}")
     parts = []
     for group in options.groups.split(","):
         for deposit in options.deposits.split(","):
             judged_cells = {}
             for name, machine, flags, *own in cells["cells"][group]:
+                if wanted is not None and name not in wanted:
+                    continue
                 rows = run(options, cells, name, machine, flags, own[0] if own else seeds, deposit)
                 scales = sorted({scale for scale, _ in rows})
                 for scale in scales:
                     judged_cells[name + (f", SLO x{scale:g}" if len(scales) > 1 else "")] = judged(rows, scale)
+            if not judged_cells:
+                continue
             total, behind, said, alone = counts(judged_cells)
             title = ("Workloads on which numbers were chosen" if group == "tuned" else "Workloads held out") + \
                     (", without deposit" if deposit == "off" else ", with deposit")
@@ -170,12 +182,15 @@ def main():
     shown = sorted({name for group in cells["quick_systems"].values() for name in group.split(",")} - {ours})
     note = f"Seeds {seeds} where arrivals can be redrawn" + \
            (f"; of the published systems only {', '.join(shown)}, with large batches fewer (`--quick`)" if options.quick else "") + (f"; further flags: {' '.join(options.more)}" if options.more else "") + "."
+    note = textwrap.fill(note, 120, break_on_hyphens=False)
+    if wanted is not None:
+        print(note, *parts, sep="\n")
+        return
     begin, end = "<!-- cells -->\n", "<!-- end -->\n"
     before = page.read_text()
     if begin not in before:
         sys.exit(f"{page}: it has no line {begin.strip()}")
     head, rest = before.split(begin, 1)
-    note = textwrap.fill(note, 120, break_on_hyphens=False)
     made = head + begin + "\n" + note + "\n\n" + body + "\n" + end + rest.split(end, 1)[1]
     if options.check:
         sys.exit(0 if made == before else f"{page} would change: run bench/leading.py")
