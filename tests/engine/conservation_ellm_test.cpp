@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conservation over random traces: eLLM and its baselines.
+// Conservation over random traces: eLLM, its baselines, and KVPR.
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/kvpr.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
 #include "sluice/policy/relief/pause_resume.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/next_layer.hpp"
 
 #include "engine/trials.hpp"
 
@@ -21,6 +23,8 @@ struct StatesAndKv : HiddenStates {
 };
 using StatesUntilNeeded = Engine<FcfsPrefillFirst, PauseLargest, StatesAndKv>;
 
+using KvprNextLayer = With<Kvpr, NextLayer>;
+
 SLUICE_CONSERVES(Ellm)
 SLUICE_CONSERVES(EllmFairShare)
 SLUICE_CONSERVES(VllmRecomputeSized)
@@ -30,4 +34,6 @@ SLUICE_CONSERVES(HCachePrefillFirst)
 SLUICE_CONSERVES(EllmHidden)
 SLUICE_CONSERVES(DistancesHidden)
 SLUICE_CONSERVES(StatesUntilNeeded)
+SLUICE_CONSERVES(Kvpr)
+SLUICE_CONSERVES(KvprNextLayer)
 } // namespace

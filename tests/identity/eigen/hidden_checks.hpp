@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_hidden_systems: HCache, and eLLM with hidden states on the host, on any device.
+// check_hidden_systems: HCache, KVPR, and eLLM with hidden states on the host, on any device.
 #pragma once
 
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/kvpr.hpp"
 #include "sluice/policy/placement/uncached_problem.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
@@ -21,7 +22,7 @@ namespace sluice::testing {
 template <class Trials, class MakeWhere>
 void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_where) {
   Random random(seed);
-  CountedRows hcache, ellm;
+  CountedRows hcache, ellm, kvpr;
   std::int64_t preempted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -56,12 +57,22 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
       check_identity(result, expected);
       add(ellm, *counts);
     }
+    {
+      const auto counts = std::make_shared<CountedRows>();
+      const RealResult result = run_real<Kvpr>(
+          trial, kv, [](auto&) {}, {}, make_where(counts));
+      CHECK(result.refused == 0);
+      check_identity(result, expected);
+      add(kvpr, *counts);
+    }
   }
   CHECK(preempted > 0);
   CHECK(hcache.restored > 0);
   CHECK(hcache.kept > 0);
   CHECK(ellm.restored > 0);
   CHECK(ellm.kept > 0);
+  CHECK(kvpr.restored > 0);
+  CHECK(kvpr.kept > 0);
 }
 
 } // namespace sluice::testing

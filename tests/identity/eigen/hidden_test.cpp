@@ -76,7 +76,7 @@ TEST_CASE("a request that returns with hidden states passes no layer again; one 
   CHECK(with.passed < without.passed);
 }
 
-TEST_CASE("HCache, and eLLM with hidden states on the host, change no token and no logit") {
+TEST_CASE("HCache, KVPR, and eLLM with hidden states on the host, change no token and no logit") {
   check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) { return Counted{counts}; });
 }
 
