@@ -17,7 +17,7 @@ namespace {
 using Transfer = DeadlinePool;
 
 /// The step of a decode in which `rebuilt` layers of all requests are rebuilt and the others fetched, layer by layer:
-/// what computes and what crosses the link, whichever takes longer.
+/// the computation or the transfers, whichever take longer.
 template <class Task>
 double step_by_layers(const Task& task, const std::vector<std::int64_t>& heads, LayerSet rebuilt) {
   const View& view = task.view;
