@@ -60,7 +60,7 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
     {
       const auto counts = std::make_shared<CountedRows>();
       const RealResult result = run_real<Kvpr>(
-          trial, kv, [](auto&) {}, {}, make_where(counts));
+          trial, kv, [](auto& settings) { settings.cost.rate = BytesPerSecond{2e6}; }, {}, make_where(counts));
       CHECK(result.refused == 0);
       check_identity(result, expected);
       add(kvpr, *counts);
