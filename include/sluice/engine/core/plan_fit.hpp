@@ -44,8 +44,8 @@ struct Budget {
 namespace detail {
 /// Adds what a request of `blocks` blocks with the residency `holding` streams in an iteration.
 void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks);
-/// The device room in flight of requests that have grown since their plan was made. Only a backend that moves real bytes
-/// asks: it cannot run with less.
+/// The device room in flight of requests that have grown since their plan was made. Only a backend that moves real
+/// bytes asks: it cannot run with less.
 struct GrownRoom {
   const Core* core;
   std::vector<LayerStream> streams{};
