@@ -171,6 +171,35 @@ TEST_CASE("requests that find one block have one device block, which is free whe
   CHECK(store.copy_of(host) == BlockRun::nowhere);
 }
 
+TEST_CASE("a device block that several requests hold leaves when all of them give it up, and counts once") {
+  Stores stores(2);
+  KvStore& store = stores.store;
+  const RecordKey key{1, 1};
+  stores.add(key);
+  const std::int32_t host = stores.tier.blocks(key)[0];
+  std::vector<BlockTable> tables(3);
+  for (BlockTable& table : tables) {
+    table.grow(1);
+    store.share(table[0], host);
+  }
+  PlacedCopy copy;
+  REQUIRE(store.fetch(tables[0], 0, 1, false, false, copy) == 1);
+  const std::size_t device = static_cast<std::size_t>(tables[0][0].device);
+  REQUIRE(store.join(tables[1], 0, 1, false) == 1);
+  CHECK(store.step(tables[0][0], BlockEvent::evict)); // both leave while the copy is under way
+  CHECK(store.leaving() == 0);
+  CHECK(store.step(tables[1][0], BlockEvent::evict));
+  CHECK(store.leaving() == 1);
+  REQUIRE(store.join(tables[2], 0, 1, false) == 1);
+  CHECK(store.leaving() == 0);
+  CHECK(store.step(tables[2][0], BlockEvent::evict));
+  CHECK(store.leaving() == 1);
+  store.ended({device, 1});
+  for (BlockTable& table : tables) CHECK(store.arrived(table[0]));
+  CHECK(store.leaving() == 0);
+  CHECK(store.device_used().count() == 0);
+}
+
 TEST_CASE("blocks kept for a request that waits are pinned until it starts or leaves") {
   Stores stores(2);
   const RecordKey one{1, 1}, two{2, 2};

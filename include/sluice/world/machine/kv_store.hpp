@@ -57,7 +57,8 @@ class KvStore {
         memory_(&device),
         device_(static_cast<std::size_t>(device_blocks), BlockPool::Order::in_turn),
         host_(host_blocks_for(host_blocks, device_blocks), BlockPool::Order::apart),
-        shares_(host_.size()) {}
+        shares_(host_.size()),
+        leavers_(device_.size()) {}
 
   /// Places on the host: for what may stay there, plus as much in flight as the device holds.
   [[nodiscard]] static std::size_t host_blocks_for(LayerBlocks staying, std::int64_t device_blocks) {
@@ -74,7 +75,7 @@ class KvStore {
 
   /// Device blocks that could be taken now.
   [[nodiscard]] std::int64_t free_blocks() const { return memory_->free() / shape_.bytes(); }
-  /// Blocks on the device that are to leave it.
+  /// Blocks on the device that are to leave it: all of their holders give them up.
   [[nodiscard]] std::int64_t leaving() const { return leaving_; }
   [[nodiscard]] LayerBlocks device_used() const { return LayerBlocks{static_cast<std::int64_t>(device_.used())}; }
   [[nodiscard]] LayerBlocks host_used() const { return LayerBlocks{static_cast<std::int64_t>(host_.used())}; }
@@ -87,7 +88,8 @@ class KvStore {
     if (!next) return false;
     const BlockState before = run.state;
     run.state = *next;
-    leaving_ += (is_leaving(*next) - is_leaving(before)) * run.count;
+    if (const int more = is_leaving(*next) - is_leaving(before); more != 0)
+      add_leavers(range_of(run.device, run.count), more);
     if (event == BlockEvent::release && before.in_transfer()) {
       run = {run.first, run.count}; // `ended_unwanted` gives the blocks of both memories back
       return true;
@@ -259,7 +261,11 @@ class KvStore {
       step(run, BlockEvent::fetch);
       if (passes) step(run, BlockEvent::pass);
     });
-    for (std::int32_t i = 0; i < count; ++i) ++device_shares_[at_of(device + i)];
+    for (std::size_t block = at_of(device); block < at_of(device + count); ++block) {
+      const bool left = leaves(block);
+      ++device_shares_[block];
+      if (left && !leaves(block)) --leaving_;
+    }
     return count;
   }
   /// A copy to these device blocks has failed: nobody else gets their content.
@@ -268,6 +274,7 @@ class KvStore {
   }
   /// The device has moved a block's content to another one, which is taken; whoever held it holds that one now.
   void moved(std::size_t from, std::size_t to) {
+    leavers_[to] = std::exchange(leavers_[from], 0);
     if (copies_.empty()) return;
     device_shares_[to] = std::exchange(device_shares_[from], 0);
     const std::int32_t host = std::exchange(sources_[from], BlockRun::nowhere);
@@ -302,6 +309,17 @@ class KvStore {
  private:
   static int is_leaving(const BlockState& state) {
     return state.on_device() && state.intent == BlockIntent::leaves ? 1 : 0;
+  }
+  [[nodiscard]] bool leaves(std::size_t device) const {
+    return leavers_[device] > (copies_.empty() ? 0 : device_shares_[device]);
+  }
+  /// One holder more (or, -1, fewer) of these device blocks is to leave them.
+  void add_leavers(const BlockRange& blocks, int more) {
+    for (std::size_t block = blocks.first; block < blocks.end(); ++block) {
+      const bool left = leaves(block);
+      leavers_[block] = static_cast<std::uint16_t>(leavers_[block] + more);
+      leaving_ += int{leaves(block)} - int{left};
+    }
   }
   [[nodiscard]] static BlockRange range_of(std::int32_t first, std::int32_t count) {
     return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
@@ -339,6 +357,8 @@ class KvStore {
       memory_->give(shape_.bytes() * static_cast<std::int64_t>(blocks.count));
     };
     if (copies_.empty()) return give(range);
+    for (std::size_t block = range.first; block < range.end(); ++block) // those who stay may all be leaving
+      if (device_shares_[block] > 0 && leavers_[block] == device_shares_[block]) ++leaving_;
     give_up(device_shares_, range, [&](const BlockRange& blocks) {
       forget_copies(blocks);
       give(blocks);
@@ -364,6 +384,7 @@ class KvStore {
   DeviceMemory* memory_;
   BlockPool device_, host_;
   std::vector<std::uint16_t> shares_; ///< by host block: its holders but one
+  std::vector<std::uint16_t> leavers_; ///< by device block: its holders that are to leave it
   // Empty until a sequence has found a block in the tier.
   std::vector<std::uint16_t> device_shares_; ///< the same by device block
   std::vector<std::int32_t> copies_;         ///< by host block of the tier: `copy_of`
