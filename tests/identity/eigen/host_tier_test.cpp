@@ -258,6 +258,7 @@ TEST_CASE("a disk that fails while a request waits for it is a miss and a line, 
     CHECK(answer == first);
     CHECK(found == (fault == Fault::error ? 2 : fault == Fault::cut ? 0 : 6) * each);
     CHECK(lines == (fault == Fault::error || fault == Fault::cut ? 1 : 0));
+    turns.wait_for_disk(); // its thread may still note what was used
     disk.fail_at = -1;
     trial.records = nullptr;
   }
@@ -315,6 +316,49 @@ TEST_CASE("a record whose block is found on the host is used, too: others leave 
   CHECK(again.run(chat(0)) == 3 * each); // it was never read from the disk
   CHECK(again.run(chat(7)) == 3 * each);
   CHECK(again.run(chat(3)) == 0);
+}
+
+TEST_CASE("a request that waits for the disk does not wait until all records of host hits are noted as used") {
+  Random random(79);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const std::vector<std::int32_t> there(static_cast<std::size_t>(6 * each + 1), 7),
+      away(static_cast<std::size_t>(3 * each + 1), 8);
+  trial.prompts = {there};
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 60 * trial.layers();
+  sluice_test::DiskModel disk;
+  {
+    trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
+    Turns turns(trial);
+    (void)turns.run(there);
+    (void)turns.run(away);
+    turns.wait_for_disk();
+  }
+  std::promise<void> asked;
+  const std::shared_future<void> gate = asked.get_future().share();
+  std::atomic<bool> watches = false;
+  std::atomic<int> touched = 0, before = -1;
+  trial.records = records_on(std::make_unique<sluice_test::WatchedFiles>(
+      disk,
+      [&](sluice_test::FileCall call, const std::string&) {
+        if (!watches) return;
+        if (call == sluice_test::FileCall::read && before < 0) before = touched.load();
+        if (call == sluice_test::FileCall::touch && touched++ == 0) gate.wait(); // until all requests have asked
+      },
+      nullptr));
+  Turns turns(trial);
+  CHECK(turns.run(there) == 6 * each); // from the disk to the host
+  turns.wait_for_disk();
+  watches = true;
+  for (int hit = 0; hit < 20; ++hit) (void)turns.machine().find(turns.seek(there));
+  const std::uint64_t search = turns.seek(away);
+  asked.set_value();
+  CHECK(turns.machine().find(search).count() == 3 * each);
+  CHECK(before >= 0);
+  CHECK(before < 20);
+  turns.wait_for_disk();
+  CHECK(touched >= 20 * 6); // later all are noted
 }
 
 TEST_CASE(

@@ -69,10 +69,12 @@ class TierSearches {
     core_->tier.pin(std::span(search.keys).first(search.found));
     if (!store_) return number;
     search.reads = search.found < search.keys.size() && store_->has(search.keys[search.found]);
-    if (search.reads) search.tokens.assign(tokens.begin(), tokens.end());
-    if (search.reads || search.found > 0) {
-      wanted_.push_back({search.reads ? number : 0, {search.keys.begin(), search.keys.begin() + at(search.found)}});
+    if (search.reads) {
+      search.tokens.assign(tokens.begin(), tokens.end());
+      wanted_.push_back(number);
       changed_.notify_all();
+    } else {
+      note_used(search);
     }
     return number;
   }
@@ -98,7 +100,7 @@ class TierSearches {
       core_->tier.unpin(take(number).keys);
   }
   /// Whether the thread has work.
-  [[nodiscard]] bool works() const { return works_ || !wanted_.empty(); }
+  [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty(); }
   /// Whether any has begun and not ended.
   [[nodiscard]] bool any() const { return !searches_.empty(); }
 
@@ -110,33 +112,53 @@ class TierSearches {
     std::int64_t from_disk = 0;
     bool reads = false, left = false;
   };
-  /// Work for the thread.
-  struct Wanted {
-    std::uint64_t number = 0;    ///< of a search for which it reads; 0: none
-    std::vector<RecordKey> used; ///< found on the host: their records are used, too
-  };
+  static constexpr std::size_t most_used = 65'536; ///< keys that wait to be used
+  static constexpr std::size_t used_at_once = 8;   ///< records used before the thread looks for a search again
 
   static std::ptrdiff_t at(std::size_t number) { return static_cast<std::ptrdiff_t>(number); }
+
+  /// The records of all that a search has found, on the host too, are used once nobody waits for a read. Those just
+  /// read are among them, because the beginning of a prompt must be more recent than what follows it. Of too many notes
+  /// the oldest are dropped: only the order in which records leave the disk suffers.
+  void note_used(const Search& search) {
+    if (search.found == 0) return;
+    used_.emplace_back(search.keys.begin(), search.keys.begin() + at(search.found));
+    for (used_keys_ += search.found; used_keys_ > most_used && used_.size() > 1; used_.pop_front())
+      used_keys_ -= used_.front().size();
+    changed_.notify_all();
+  }
+  /// The next records to use: the end of the oldest note, since the last record used is the most recent.
+  std::vector<RecordKey> next_used() {
+    std::vector<RecordKey>& note = used_.front();
+    const std::size_t count = std::min(note.size(), used_at_once);
+    const std::vector<RecordKey> next(note.end() - at(count), note.end());
+    note.resize(note.size() - count);
+    used_keys_ -= count;
+    if (note.empty()) used_.pop_front();
+    return next;
+  }
 
   void work() {
     Lock lock{core_->schedule.mutex};
     for (;;) {
-      changed_.wait(lock, [this] { return ends_ || !wanted_.empty(); });
-      if (wanted_.empty()) return;
-      Wanted wanted = std::move(wanted_.front());
-      wanted_.pop_front();
+      changed_.wait(lock, [this] { return ends_ || !wanted_.empty() || !used_.empty(); });
+      if (wanted_.empty() && used_.empty()) return;
       works_ = true;
-      if (wanted.number > 0) {
-        Search& search = searches_.at(wanted.number); // stays where it is, since only its end removes it
+      if (!wanted_.empty()) {
+        const std::uint64_t number = wanted_.front();
+        wanted_.pop_front();
+        Search& search = searches_.at(number); // stays where it is, since only its end removes it
         while (!search.left && !ends_ && search.found < search.keys.size() && bring(lock, search)) ++search.found;
-        wanted.used.assign(search.keys.begin(), search.keys.begin() + at(search.found));
+        note_used(search);
         search.reads = false;
-        if (search.left) leave(wanted.number);
+        if (search.left) leave(number);
         changed_.notify_all();
+      } else {
+        const std::vector<RecordKey> used = next_used();
+        lock.unlock();
+        store_->use(used);
+        lock.lock();
       }
-      lock.unlock();
-      store_->use(wanted.used);
-      lock.lock();
       works_ = false;
     }
   }
@@ -182,7 +204,9 @@ class TierSearches {
   HostBlock host_block_;
   std::uint64_t begun_ = 0;
   std::unordered_map<std::uint64_t, Search> searches_;
-  std::deque<Wanted> wanted_;
+  std::deque<std::uint64_t> wanted_;        ///< searches for which the thread reads
+  std::deque<std::vector<RecordKey>> used_; ///< notes of what searches have found, the oldest first
+  std::size_t used_keys_ = 0;               ///< in all notes
   bool works_ = false, ends_ = false;
   std::condition_variable changed_;
   std::vector<std::byte> record_; ///< the thread's
