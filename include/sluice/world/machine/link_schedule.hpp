@@ -238,7 +238,7 @@ class LinkSchedule {
   struct Outgoing {
     BlockRef ref; ///< the first
     std::int32_t count = 0;
-    CopySince since{}; ///< when the last of them was queued
+    CopySince since{}; ///< when the first of them was queued
   };
   /// The run of a table with which the next copy begins; no table: there is none.
   struct Queued {
@@ -309,7 +309,6 @@ class LinkSchedule {
       if (last.ref.slot == more.ref.slot && last.ref.layer == more.ref.layer &&
           last.ref.generation == more.ref.generation && last.ref.block + last.count == more.ref.block) {
         last.count += more.count;
-        last.since = more.since;
         return;
       }
     }

@@ -57,7 +57,7 @@ class WeightPassages {
       if (start == TransferOrder::Start::previous_layer_starts && at.computing < need.position - 1) return;
       const auto with_slots = std::count_if(begin_of(next_need_), begin_of(opened_), streams);
       if (streams(need) && with_slots >= weights_->free_slots()) return;
-      need.since = now;
+      if (need.since == CopySince{}) need.since = now; // not again after a failure
     }
   }
   /// The piece under way was begun in the previous iteration.
