@@ -110,10 +110,13 @@ void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
 
 struct Exercise {
   std::int64_t found = 0, evicted = 0, preempted = 0;
+  double kv_seconds = 0, busy_seconds = 0; ///< of the link, in both directions
   void add(const RealResult& result) {
     found += result.tier.found;
     evicted += result.tier.evicted;
     preempted += result.preempted;
+    kv_seconds += result.tier.to_device.seconds + result.tier.to_host.seconds;
+    busy_seconds += (result.moved.to_device.busy + result.moved.to_host.busy).count();
   }
 };
 

@@ -57,6 +57,7 @@ class StreamLink {
     Ticket begun, ended;
     int copies = 0;
     std::int64_t bytes = 0;
+    std::array<std::int64_t, LinkBatches::copies> ends{}; ///< `bytes` with this copy
     std::array<bool, LinkBatches::copies> failed{};
   };
 
@@ -76,10 +77,17 @@ class StreamLink {
       CopyTotals::OneWay& totals = totals_[static_cast<std::size_t>(way)];
       totals.busy += Seconds{std::chrono::duration<double>(ended - begun).count()};
       totals.bytes += Bytes{batch.bytes};
+      // The device times whole batches; a stream copies in order, so each copy gets a part of the time by its bytes.
+      auto from = begun;
       for (int i = 0; i < batch.copies; ++i) {
-        const bool failed = batch.failed[static_cast<std::size_t>(i)];
+        const auto copy = static_cast<std::size_t>(i);
+        const bool failed = batch.failed[copy];
         ++(failed ? totals.failed : totals.copies);
-        (void)core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, begun, ended);
+        const double part =
+            batch.bytes == 0 ? 1.0 : static_cast<double>(batch.ends[copy]) / static_cast<double>(batch.bytes);
+        const auto to = begun + std::chrono::duration_cast<decltype(ended - begun)>((ended - begun) * part);
+        (void)core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, from, to);
+        from = to;
       }
       any = true;
     }
@@ -95,9 +103,10 @@ class StreamLink {
       const Copy copy = addressed(way, *placed);
       if (batch.copies == 0)
         batch.begun = memory_->record(lane(way).stream()); // behind the uses that the copy waits for
-      bool& failed = batch.failed[static_cast<std::size_t>(batch.copies++)];
-      failed = !give(way, copy);
-      if (!failed) batch.bytes += placed->total();
+      const auto at = static_cast<std::size_t>(batch.copies++);
+      batch.failed[at] = !give(way, copy);
+      if (!batch.failed[at]) batch.bytes += placed->total();
+      batch.ends[at] = batch.bytes;
     }
     if (batch.copies == 0) return false;
     batch.ended = lane(way).launched();
