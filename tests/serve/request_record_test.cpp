@@ -26,7 +26,8 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     one.spec.arrival = Seconds{3.0 + 0.1 * i + 0.05 * random.uniform()};
     one.spec.prompt = Tokens{1 + static_cast<std::int64_t>(random.below(1000))};
     one.spec.output = Tokens{500};
-    one.spec.session = static_cast<std::uint32_t>(random.below(3)); // readers of traces pass over it
+    one.spec.session = static_cast<std::uint32_t>(random.below(3));
+    one.spec.turn = one.spec.session == 0 ? 0 : static_cast<std::int32_t>(random.below(5));
     const Slo asked{Seconds{random.below(3) == 0 ? never : 0.5 + random.uniform()},
                     Seconds{random.below(3) == 0 ? never : 0.05 + random.uniform()}};
     const SloLead lead{Seconds{0.1 * random.uniform()}, Seconds{0.01 * random.uniform()}};
@@ -60,6 +61,8 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     CHECK(read.prompt == all[i].spec.prompt);
     CHECK(read.output == std::max(Tokens{1}, all[i].generated));
     CHECK(read.slo == all[i].kept.slo); // to the bit
+    CHECK(read.session == all[i].spec.session);
+    CHECK(read.turn == all[i].spec.turn);
   }
   // For a replay: what the engine was given.
   VllmRunReader again(LineReader(std::make_unique<std::istringstream>(text), "record"));

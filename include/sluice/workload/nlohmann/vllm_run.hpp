@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,13 +21,15 @@ struct VllmRunRecord {
   std::string id;
   Tokens prompt{1};
   Tokens output{1};
-  Seconds queued{0};      ///< `queued_ts`: the arrival
-  Seconds scheduled{0};   ///< `scheduled_ts`: when it first joined a batch
-  Seconds first_token{0}; ///< `first_token_ts`
-  Seconds last_token{0};  ///< `last_token_ts`
-  Tokens bound{0};        ///< `max_tokens` if the server wrote it, else 0
-  Slo slo{};              ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
-  Slo engine_slo{};       ///< `engine_slo_…`: the tighter SLO that the engine got; equal to `slo` if there is none
+  Seconds queued{0};         ///< `queued_ts`: the arrival
+  Seconds scheduled{0};      ///< `scheduled_ts`: when it first joined a batch
+  Seconds first_token{0};    ///< `first_token_ts`
+  Seconds last_token{0};     ///< `last_token_ts`
+  Tokens bound{0};           ///< `max_tokens` if the server wrote it, else 0
+  Slo slo{};                 ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
+  Slo engine_slo{};          ///< `engine_slo_…`: the tighter SLO that the engine got; equal to `slo` if there is none
+  std::uint32_t session = 0; ///< `session` and `turn` if the client named its session; 0: it did not
+  std::int32_t turn = 0;
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };
@@ -76,7 +79,10 @@ class VllmRunReader {
     const Expected<std::optional<VllmRunRecord>> record = next_record();
     if (!record) return record.error();
     if (!*record) return std::optional<RequestSpec>{};
-    return std::optional{RequestSpec{arrival_, (*record)->prompt, (*record)->output, (*record)->slo}};
+    RequestSpec spec{arrival_, (*record)->prompt, (*record)->output, (*record)->slo};
+    spec.session = (*record)->session;
+    spec.turn = (*record)->turn;
+    return std::optional{spec};
   }
 
  private:
@@ -137,6 +143,14 @@ class VllmRunReader {
       const Expected<std::int64_t> bound = fields.whole("max_tokens", 1, max_request_tokens);
       if (!bound) return bound.error();
       record.bound = Tokens{*bound};
+    }
+    if (fields.has("session")) {
+      const Expected<std::int64_t> session = fields.whole("session", 1, std::numeric_limits<std::uint32_t>::max());
+      if (!session) return session.error();
+      const Expected<std::int64_t> turn = fields.whole("turn", 0, std::numeric_limits<std::int32_t>::max());
+      if (!turn) return turn.error();
+      record.session = static_cast<std::uint32_t>(*session);
+      record.turn = static_cast<std::int32_t>(*turn);
     }
     const Expected<Slo> slo = read_slo(fields);
     if (!slo) return slo.error();
