@@ -18,12 +18,13 @@ namespace sluice {
 class HttpHeaders {
  public:
   void add(std::string name, std::string value) { all_.emplace_back(std::move(name), std::move(value)); }
-  /// Returns the value of the first header of that name, or empty.
+  /// Returns the value of the first header of that name, or empty; without such a header its `data()` is null.
   [[nodiscard]] std::string_view find(std::string_view name) const {
     for (const auto& [key, value] : all_)
       if (same_name(key, name)) return value;
     return {};
   }
+  [[nodiscard]] bool has(std::string_view name) const { return find(name).data() != nullptr; }
   [[nodiscard]] auto begin() const { return all_.begin(); }
   [[nodiscard]] auto end() const { return all_.end(); }
 

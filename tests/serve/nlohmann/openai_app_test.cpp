@@ -671,7 +671,7 @@ TEST_CASE("OpenAiApp numbers the sessions that x-session-id names, by key, and l
   const auto turn = [&](const char* key, const std::string& session) {
     HttpHeaders headers;
     headers.add("Authorization", std::string{"Bearer "} + key);
-    if (!session.empty()) headers.add("X-Session-ID", session);
+    if (session != "none") headers.add("X-Session-ID", session);
     const std::size_t before = world.engine.order.size();
     const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2})", headers);
     if (world.engine.order.size() == before) {
@@ -691,12 +691,12 @@ TEST_CASE("OpenAiApp numbers the sessions that x-session-id names, by key, and l
   CHECK(turn("alice", "chat-1") == std::pair{one.first, std::int32_t{1}});
   CHECK(turn("alice", "chat-2").first != one.first);
   CHECK(turn("bob", "chat-1").first != one.first);
-  CHECK(turn("alice", "") == std::pair{std::uint32_t{0}, std::int32_t{0}});
+  CHECK(turn("alice", "none") == std::pair{std::uint32_t{0}, std::int32_t{0}});
   CHECK(turn("alice", "chat-1").second == 2);
   REQUIRE(lines.size() == 6);
   CHECK(lines[0]["session"] == "chat-1");
   CHECK_FALSE(lines[4].contains("session"));
-  for (const std::string& wrong : {std::string{"a b"}, std::string(129, 'a'), std::string{"\xC3\xA9"}})
+  for (const std::string& wrong : {std::string{}, std::string{"a b"}, std::string(129, 'a'), std::string{"\xC3\xA9"}})
     CHECK(turn("alice", wrong).second == -1);
 }
 

@@ -108,7 +108,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       return exchange->respond(error_response(detail::api_error(
           "x-request-id", "x-request-id is '" + excerpt(given) + "'; expected 1 to 128 visible ASCII characters")));
     if (const std::string_view session = request.headers.find("x-session-id");
-        !session.empty() && !is_request_id(session))
+        request.headers.has("x-session-id") && !is_request_id(session))
       return exchange->respond(error_response(detail::api_error(
           "x-session-id", "x-session-id is '" + excerpt(session) + "'; expected 1 to 128 visible ASCII characters")));
     for (const Route& route : routes()) {
