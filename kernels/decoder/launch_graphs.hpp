@@ -80,12 +80,12 @@ class Launch {
 /// occurrence makes no graph because a kernel's first launch may load its code, and a library's first call may search
 /// for an algorithm, which do not belong in a capture; and many sequences occur only once.
 ///
-/// A place keeps `most_of_place` sequences, since streamed weights are in one of a few slots. A further one replaces a
-/// sequence that did not occur in the last `stale` sequences of that place (weights that have moved for good leave such
-/// sequences behind). All places together keep `most` launches: a further sequence replaces those that have not
-/// occurred for the longest time, if at least `stale_of_all` launches of others have been given since (a server meets
-/// ever new numbers of rows and tiles). If no sequence can be replaced, the new one is launched kernel by kernel, so
-/// that no cycle makes graphs in every step.
+/// For each place `most_of_place` sequences are kept, since streamed weights are in one of a few slots. A further one
+/// replaces a sequence that did not occur in the last `stale` sequences of that place (weights that have moved for good
+/// leave such sequences behind). All places together keep `most` launches: a further sequence replaces those that have
+/// not occurred for the longest time, if at least `stale_of_all` launches of others have been given since (a server
+/// meets ever new numbers of rows and tiles). If no sequence can be replaced, the new one is launched kernel by kernel,
+/// so that no cycle makes graphs in every step.
 ///
 /// Not checked: before the caller gives a place's sequence again, the host must have waited for the place's sequence
 /// `stale` times before, and for all work `stale_of_all` launches before.
@@ -206,7 +206,7 @@ class LaunchGraphs {
   std::int64_t played_ = 0;             // launches
   std::size_t kept_ = 0;                // launches of the known sequences
   std::vector<Launch<Queue>> launches_; // of the open sequence
-  GraphPlace place_;                    // its
+  GraphPlace place_;                    // of the open sequence
   bool collects_ = false;
   bool refused_ = false;
   GraphCounts counts_;

@@ -34,7 +34,9 @@ struct BlockPiece {
 ///
 /// Whole tables of blocks are read, and appended to, by one launch after the other. Such a table has one ticket for all
 /// of its blocks, and a record only the table's number. So a block waits for all launches that used it, and one that
-/// has left its table perhaps for a later launch that used the rest of it.
+/// has left its table perhaps for a later launch that used the rest of it. A record names one table, the last: that
+/// suffices because the lane ends each iteration with `finish`, so that launches through other tables, for another
+/// sequence with the same block, are over by then.
 class BlockUses {
  public:
   static constexpr std::int32_t no_table = -1;
