@@ -138,6 +138,11 @@ class Runner {
     took_ = (engine_->now() - arrival).count();
     for (const RequestId id : ids) machine_->forget(id);
     const auto& all = engine_->template observed<FirstTokens>().seconds;
+    if (all.size() < before + prompts.size()) {
+      fmt::print(stderr, "bench_host_tier: {} of {} requests were refused; expected room for the KV of all\n",
+                 before + prompts.size() - all.size(), prompts.size());
+      std::exit(1);
+    }
     return {all.begin() + static_cast<std::ptrdiff_t>(before), all.end()};
   }
   double ttft(const Prompt& prompt) { return run({&prompt, 1}).front(); }
