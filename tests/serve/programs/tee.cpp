@@ -77,8 +77,7 @@ TEST_CASE("--tee: a second system under memory pressure makes the same tokens" *
   CHECK(server.wait() == 0);
 }
 
-TEST_CASE("--tee: Confluence makes AllResident's tokens, with SLOs for which it pauses requests" *
-          needs_program("sluice-serve")) {
+TEST_CASE("--tee: Confluence makes AllResident's tokens, with SLOs" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "tiny", "--system", "Confluence", "--tee", "AllResident", "--kv-memory",
                               "2MiB", "--context", "512", "--batch", "8", "--gate", "none", "--slo-ttft", "0.5",
                               "--slo-tbt", "0.005"});
