@@ -383,7 +383,7 @@ class KvStore {
   KvBlockShape shape_;
   DeviceMemory* memory_;
   BlockPool device_, host_;
-  std::vector<std::uint16_t> shares_; ///< by host block: its holders but one
+  std::vector<std::uint16_t> shares_;  ///< by host block: its holders but one
   std::vector<std::uint16_t> leavers_; ///< by device block: its holders that are to leave it
   // Empty until a sequence has found a block in the tier.
   std::vector<std::uint16_t> device_shares_; ///< the same by device block
