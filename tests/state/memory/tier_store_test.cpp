@@ -300,6 +300,75 @@ TEST_CASE("the least worthy leaf leaves, and a block that is worth less than all
   CHECK_FALSE(store.holds(a[1]));
 }
 
+TEST_CASE("ARC evicts blocks that were used once if it has no others, although its target would keep them") {
+  // A path of one block each: 5 takes the place of 1, whose return raises the target, and so on.
+  const auto key = [](std::uint64_t i) { return next_key(BlockKey{}, i); };
+  TierStore store(TokenBlocks{4}, Replacement::adaptive);
+  for (const std::uint64_t i : {1, 2, 3, 4, 5, 1, 2, 3, 4}) {
+    const Keys one{key(i)};
+    CHECK(store.store(one) == 1);
+  }
+  Keys evicted;
+  store.limit(TokenBlocks{2}, [&](BlockKey one) { evicted.push_back(one); });
+  CHECK(evicted == Keys{key(1), key(2)});
+  CHECK(store.size() == 2);
+  CHECK(store.holds(key(3)));
+  CHECK(store.holds(key(4)));
+}
+
+TEST_CASE("a store that becomes smaller and larger evicts the excess and loses nothing else") {
+  for (const Replacement replacement :
+       {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive, Replacement::least_worth}) {
+    CAPTURE(static_cast<int>(replacement));
+    std::size_t excess = 0, hits = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+      Random random(seed);
+      const std::uint64_t most = random.below(30), branches = 1 + random.below(4), depth = 1 + random.below(8);
+      TierStore store(TokenBlocks{static_cast<std::int64_t>(most)}, replacement);
+      std::set<BlockKey> held, all;
+      for (int turn = 0; turn < 120; ++turn) {
+        const Keys keys = random_path(random, branches, depth);
+        const std::size_t size = store.size();
+        std::size_t stored = 0, evictions = 0;
+        std::set<BlockKey> allowed = held, evicted;
+        const auto evict = [&](BlockKey key) {
+          ++evictions;
+          evicted.insert(key);
+        };
+        if (random.below(3) == 0) {
+          const auto room = static_cast<std::int64_t>(random.below(most + 1));
+          store.limit(TokenBlocks{room}, evict);
+          CHECK(store.capacity() == static_cast<std::size_t>(room));
+          excess += evictions;
+          if (replacement != Replacement::least_worth) CHECK(store.size() == std::min(size, store.capacity()));
+        } else {
+          hits += store.find(keys);
+          stored = store.store(keys, evict, [&](std::size_t) { return static_cast<double>(random.below(5)); });
+          allowed.insert(keys.begin(), keys.end());
+        }
+        all.insert(keys.begin(), keys.end());
+        CHECK(store.size() <= store.capacity());
+        std::set<BlockKey> now;
+        for (const BlockKey key : all) {
+          if (store.holds(key)) {
+            now.insert(key);
+            CHECK(allowed.count(key) == 1);
+          } else if (held.count(key) == 1) {
+            CHECK(evicted.count(key) == 1);
+          }
+        }
+        if (replacement != Replacement::least_worth) { // whose places of absent blocks count
+          CHECK(store.size() == now.size());
+          CHECK(store.size() + evictions == size + stored);
+        }
+        held = now;
+      }
+    }
+    CHECK(excess > 500);
+    CHECK(hits > 500);
+  }
+}
+
 TEST_CASE("two tiers: inclusive hosts repeat one LRU of their size, exclusive ones one of both sizes") {
   std::int64_t host_hits = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {

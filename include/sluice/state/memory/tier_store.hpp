@@ -122,10 +122,11 @@ class TierStore {
     for (const BlockKey key : keys)
       if (const std::uint32_t block = block_of(key); block != nobody && !is_absent(block)) erase(block);
   }
-  /// It has room for `capacity` blocks from now on, at most as many as it was made with, and evicts what it has more.
+  /// It has room for `capacity` blocks from now on, at most as many as it was made with, and evicts the excess.
   template <class Evicted = Forget>
   void limit(TokenBlocks capacity, Evicted&& evicted = {}) {
     capacity_ = static_cast<std::size_t>(capacity.count());
+    target_ = std::min(target_, static_cast<double>(capacity_));
     while (size_ > capacity_) {
       if (replacement_ == Replacement::least_worth)
         (void)make_room(nobody, std::numeric_limits<double>::infinity(), evicted);
@@ -377,7 +378,8 @@ class TierStore {
   }
   template <class Evicted>
   void evict_adaptively(std::size_t target, Evicted& evicted) {
-    const bool first = lists_[once].count > 0 && lists_[once].count >= target;
+    // The target may be more than all blocks, if the tier has just become smaller.
+    const bool first = lists_[once].count > 0 && (lists_[once].count >= target || lists_[often].count == 0);
     const std::uint32_t list = first ? once : often;
     ghosts_.add(list, blocks_[lists_[list].oldest].key());
     if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
