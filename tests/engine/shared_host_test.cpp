@@ -23,6 +23,7 @@ struct HostUse {
   std::int64_t most_layers = 0; ///< of live requests, layer blocks
   std::int64_t most_cached = 0; ///< token blocks
   std::int64_t gave_way = 0;    ///< token blocks that left the tier while live requests took room
+  std::int64_t stopped = 0;     ///< requests that were preempted before their loads had ended
 };
 
 template <class E>
@@ -32,8 +33,13 @@ HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests) {
   for (std::size_t next = 0;;) {
     for (; next < requests.size() && requests[next].spec.arrival <= engine.now(); ++next)
       REQUIRE(engine.submit(requests[next].spec, requests[next].keys));
+    std::vector<RequestId> load;
+    for (const RequestRow& row : engine.view().rows)
+      if (row.phase == Phase::running && row.waits) load.push_back(row.id);
     const Stepped stepped = engine.step();
     REQUIRE(stepped != Stepped::failed);
+    for (const RequestRow& row : engine.view().rows)
+      if (row.phase == Phase::preempted) use.stopped += std::count(load.begin(), load.end(), row.id);
     const Account& host = engine.ledger().host();
     const auto has = static_cast<std::int64_t>(engine.tiers().store().size());
     CHECK(host.used() + across_layers(TokenBlocks{has}, layers) <= host.capacity());
@@ -113,21 +119,44 @@ TEST_CASE("prefixes leave when offloaded layers need the host's memory, and neve
   }
 }
 
+TEST_CASE("a request that is paused before its load has ended gives up the load, and runs again") {
+  std::int64_t stopped = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    // A long prefix, which returns while a crowd with tight SLOs fills the device, over a slow link.
+    Random random(seed);
+    std::vector<KeyedRequest> requests{request(0, 1, 1, 480, 20), request(100, 2, 1, 480, 20)};
+    const double crowd_at = 100 + 0.5 * random.uniform();
+    for (std::uint64_t i = 0, count = 2 + random.below(6); i < count; ++i) {
+      requests.push_back(request(crowd_at + 0.3 * static_cast<double>(i), 10 + i, 90, 16, 150));
+      requests.back().spec.output = Tokens{static_cast<std::int64_t>(20 + random.below(60))};
+      requests.back().spec.slo.tbt = Seconds{0.01 + 0.05 * random.uniform()};
+    }
+    const auto device = static_cast<std::int64_t>(40 + random.below(30));
+    const auto host = static_cast<std::int64_t>(60 + random.below(200));
+    const SmallCost cost = with_rate(1e5 * (1 + random.uniform()));
+    using Ahead = Tried<With<OrbitFlowPool, VllmOffloadRule>>;
+    Ahead ahead = engine_of<Ahead>(device, host, cost);
+    stopped += run_shared(ahead, requests).stopped;
+  }
+  CHECK(stopped > 0);
+}
+
 TEST_CASE("sessions on a shared host: nothing is lost, and a later turn finds what the host has") {
-  std::int64_t loaded = 0, offloaded = 0, refused = 0, plain_refused = 0;
+  std::int64_t loaded = 0, refused = 0, plain_refused = 0, others_refused = 0;
+  std::int64_t offloaded = 0, plain_offloaded = 0, others_offloaded = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const auto text = "sessions:rate=2,sessions=12,turns=uniform(1,5),systems=2,system=40,first=uniform(50,200),"
                       "growth=uniform(20,90),output=uniform(1,40),user=lognormal(2,1),longest=600";
     Random random(seed);
     const auto device = static_cast<std::int64_t>(45 + random.below(60));
     const auto host = static_cast<std::int64_t>(50 + random.below(300));
-    const auto run_sessions = [&]<class E>(std::type_identity<E>, std::int64_t& count) {
+    const auto run_sessions = [&]<class E>(std::type_identity<E>, std::int64_t& count, std::int64_t& layers_away) {
       E engine = engine_of<E>(device, host, with_rate(1e6));
       SessionGenerator sessions{*parse_sessions(text), seed};
       REQUIRE(simulate(engine, sessions));
       CHECK(engine.ledger().device().used().count() == 0);
       CHECK(engine.ledger().host().used().count() == 0);
-      offloaded += engine.ledger().host().peak().count();
+      layers_away += engine.ledger().host().peak().count();
       for (const RequestRecord& record : engine.template observed<Summary>().requests) {
         CHECK(record.outcome != Outcome::unfinished);
         if (record.outcome == Outcome::served) CHECK(record.delivered == record.output);
@@ -136,12 +165,19 @@ TEST_CASE("sessions on a shared host: nothing is lost, and a later turn finds wh
         count += record.outcome == Outcome::refused ? 1 : 0;
       }
     };
-    run_sessions(std::type_identity<Tried<OrbitFlowCached>>{}, refused);
-    run_sessions(std::type_identity<Tried<OrbitFlowPool>>{}, plain_refused);
+    run_sessions(std::type_identity<Tried<OrbitFlowCached>>{}, refused, offloaded);
+    run_sessions(std::type_identity<Tried<OrbitFlowPool>>{}, plain_refused, plain_offloaded);
+    // Requests join before their loads end, and may be paused meanwhile.
+    using Ahead = Tried<With<OrbitFlowPool, VllmOffloadRule>>;
+    using Beside = Tried<With<OrbitFlowPool, WithinSlos<HiCacheRule>>>;
+    run_sessions(std::type_identity<Ahead>{}, others_refused, others_offloaded);
+    run_sessions(std::type_identity<Beside>{}, others_refused, others_offloaded);
   }
   CHECK(refused <= plain_refused);
   CHECK(loaded > 1000);
   CHECK(offloaded > 0);
+  CHECK(plain_offloaded > 0);
+  CHECK(others_offloaded > 0);
 }
 
 TEST_CASE("a policy that writes nothing changes nothing: as without the role, to the bit") {

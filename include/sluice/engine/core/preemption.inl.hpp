@@ -46,7 +46,9 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
   request.preempted_at_step = core.step;
   ++request.times_preempted;
   const View view = core.view(now);
-  Kept kept = request.computed.count() == 0 ? Kept::nothing : table.on_preempt(policies.policies, view, request);
+  // A load that has not ended would end for a request that does not run, and leave blocks without their KV.
+  Kept kept = request.computed.count() == 0 || request.waits ? Kept::nothing
+                                                             : table.on_preempt(policies.policies, view, request);
   SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");
   if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
   // Layers held nowhere would lose their newer tokens too: nothing complete can move.
