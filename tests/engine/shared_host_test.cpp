@@ -26,8 +26,9 @@ struct HostUse {
   std::int64_t stopped = 0;     ///< requests that were preempted before their loads had ended
 };
 
-template <class E>
-HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests) {
+/// `look` is called after each step.
+template <class E, class Look>
+HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests, Look&& look) {
   HostUse use;
   std::int64_t used = 0, cached = 0;
   for (std::size_t next = 0;;) {
@@ -40,6 +41,7 @@ HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests) {
     REQUIRE(stepped != Stepped::failed);
     for (const RequestRow& row : engine.view().rows)
       if (row.phase == Phase::preempted) use.stopped += std::count(load.begin(), load.end(), row.id);
+    look();
     const Account& host = engine.ledger().host();
     const auto has = static_cast<std::int64_t>(engine.tiers().store().size());
     CHECK(host.used() + across_layers(TokenBlocks{has}, layers) <= host.capacity());
@@ -58,6 +60,11 @@ HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests) {
   CHECK(engine.ledger().device().used().count() == 0);
   CHECK(engine.ledger().host().used().count() == 0);
   return use;
+}
+
+template <class E>
+HostUse run_shared(E& engine, const std::vector<KeyedRequest>& requests) {
+  return run_shared(engine, requests, [] {});
 }
 
 /// Together longer than the device, so that layers are offloaded.
@@ -139,6 +146,41 @@ TEST_CASE("a request that is paused before its load has ended gives up the load,
     stopped += run_shared(ahead, requests).stopped;
   }
   CHECK(stopped > 0);
+}
+
+TEST_CASE("a request that joins finds what it loads, although others take the host's memory in the same step") {
+  // Topics fill the host. Then the oldest of those that it still has returns, and so does a crowd, which offloads.
+  std::int64_t loads = 0, beside_offloading = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(seed);
+    std::vector<KeyedRequest> requests;
+    for (std::uint64_t i = 0; i < 12; ++i)
+      requests.push_back(request(20.0 * static_cast<double>(i), i, 1 + i, 320, 20));
+    const auto host = static_cast<std::int64_t>(60 + random.below(120));
+    const std::uint64_t oldest = 12 - static_cast<std::uint64_t>(host) / 21;
+    for (const KeyedRequest& one : crowd(1000, 30, static_cast<int>(1 + random.below(5)))) requests.push_back(one);
+    requests.push_back(request(1000 + 0.2 * random.uniform(), 50, 1 + oldest, 320, 20));
+    const std::vector<BlockKey> keys = requests.back().keys;
+    using Cached = Tried<OrbitFlowCached>;
+    auto config = config_of<Cached>(50, host, with_rate(1e7));
+    config.tier.replacement = static_cast<Replacement>(random.below(4));
+    Cached engine = engine_of<Cached>(config);
+    bool joined = false;
+    const auto look = [&] {
+      for (const RequestRow& row : engine.view().rows) {
+        if (joined || row.phase != Phase::running || row.spec.arrival != requests.back().spec.arrival) continue;
+        joined = true;
+        const auto has = static_cast<std::int64_t>(engine.tiers().store().find(keys));
+        CHECK(row.loaded <= Tokens{16 * has});
+        loads += row.loaded.count() > 0 ? 1 : 0;
+        beside_offloading += row.loaded.count() > 0 && engine.ledger().host().used().count() > 0 ? 1 : 0;
+      }
+    };
+    (void)run_shared(engine, requests, look);
+    CHECK(joined);
+  }
+  CHECK(loads > 10);
+  CHECK(beside_offloading > 5);
 }
 
 TEST_CASE("sessions on a shared host: nothing is lost, and a later turn finds what the host has") {

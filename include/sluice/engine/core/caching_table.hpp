@@ -43,8 +43,11 @@ struct TierCalls {
   void (*entered)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A request joins for the first time. Tells observers why it does not find more, if the tiers know.
   void (*started)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
+  /// A request that is about to join uses the blocks that it finds: they are evicted last when others need room.
+  void (*use)(Core& core, Slot slot, Seconds now) = nullptr;
   /// A joining request's blocks come from the first tier; the ledger and the block table have their room already.
-  void (*load)(Core& core, Slot slot, Moves& moves, Seconds now) = nullptr;
+  /// Returns how many come: the request computes what has been evicted since the decision.
+  TokenBlocks (*load)(Core& core, Slot slot, Moves& moves, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A request that waits for a tier's blocks leaves.
   void (*abandon)(Core& core, Slot slot) = nullptr;
   /// A request ends: its blocks may be pinned.

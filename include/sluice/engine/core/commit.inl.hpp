@@ -93,6 +93,11 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   // Host memory for the claims is reserved before any request is preempted to the host, because the plan relies on it.
   // What the claims give back is free only afterwards. Their saved hidden states are not part of it.
   state.host_reserved = std::max(LayerBlocks{0}, change.after.host - change.before.host);
+  if (core.shares_host()) // before any request takes room on the host from the tier
+    for (const Claim& claim : decision.claims)
+      if (const RequestRow& request = core.row(claim.slot);
+          request.phase != Phase::running && request.loading.count() > 0)
+        table.caching->tiers->use(core, claim.slot, now);
 
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
   for (const Slot slot : decision.victims) {

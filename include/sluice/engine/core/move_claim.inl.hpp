@@ -69,15 +69,15 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     // Nothing is computed yet, so nothing moves. The prompt's KV of offloaded layers is written out as it is computed,
     // and so are saved hidden states.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
-    const std::int64_t on_host = request.loading.count() / block_tokens.count(); // written before
-    const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - on_host) * target.host.count()} +
+    TokenBlocks loaded{request.loading.count() / block_tokens.count()}; // the host has them already
+    if (loaded.count() > 0 && core.policies->caching != nullptr)
+      loaded = core.policies->caching->tiers->load(core, claim.slot, moves, now, policies);
+    else if (loaded.count() > 0)
+      load_from_host(core, request, moves);
+    const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
                                 hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
     moves.to_host += written;
-    if (request.loading.count() > 0 && core.policies->caching != nullptr)
-      core.policies->caching->tiers->load(core, claim.slot, moves, now);
-    else if (request.loading.count() > 0)
-      load_from_host(core, request, moves);
     return;
   }
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);

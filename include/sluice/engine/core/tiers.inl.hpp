@@ -141,6 +141,18 @@ SLUICE_INLINE void started(Core& core, Slot slot, Seconds now, const PolicyCalls
   explain(core, slot, policies);
 }
 
+/// The last `missing` of the blocks that a request was to load are lost: it computes their tokens.
+SLUICE_INLINE void lose(Core& core, RequestRow& request, std::size_t missing, const PolicyCalls& policies) {
+  const Tokens lost{static_cast<std::int64_t>(missing) * core.limits.block_tokens.count()};
+  (request.meets > 0 ? request.loading : request.computed) -= lost;
+  request.slack += lost;
+  if (request.times_preempted > 0) return;
+  request.found -= lost;
+  request.loaded -= lost;
+  if (core.tiers->explains() && missing > 0)
+    policies.table.tell(policies.policies, events::Missed{request, {.evicted = lost}});
+}
+
 /// Blocks of loads that have ended are on the device, where others find them; the rest of what a tier's channel has
 /// brought by `now` is in its tier.
 SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) {
@@ -152,15 +164,7 @@ SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) 
     RequestRow& request = core.row(loaded.by.slot);
     if (request.id != loaded.by.id || request.phase != Phase::running || !request.waits) continue; // it has left
     request.waits = false;
-    const Tokens missing{static_cast<std::int64_t>(loaded.missing) * core.limits.block_tokens.count()};
-    (request.meets > 0 ? request.loading : request.computed) -= missing;
-    request.slack += missing;
-    if (request.times_preempted == 0) {
-      request.found -= missing;
-      request.loaded -= missing;
-      if (tiers.explains() && missing.count() > 0)
-        policies.table.tell(policies.policies, events::Missed{request, {.evicted = missing}});
-    }
+    lose(core, request, loaded.missing, policies);
     if (request.meets > 0)
       meet(core, loaded.by.slot);
     else
@@ -273,22 +277,31 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
          before.load_mode != request.load_mode || before.meets != request.meets || request.waits;
 }
 
-SLUICE_INLINE void load(Core& core, Slot slot, Moves& moves, Seconds now) {
+SLUICE_INLINE void use(Core& core, Slot slot, Seconds now) {
+  const RequestRow& request = core.row(slot);
+  core.tiers->touch(core.prefix.keys_within(slot, request.computed + request.awaited(), core.limits.block_tokens), now);
+}
+
+SLUICE_INLINE TokenBlocks load(Core& core, Slot slot, Moves& moves, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
-  const Tokens block_tokens = core.limits.block_tokens;
-  const TokenBlocks blocks{request.loading.count() / block_tokens.count()};
-  const LayerBlocks all = across_layers(blocks, core.geometry.layers);
-  const LayerBlocks stay = across_layers(blocks, request.resident_layers); // the host has the others
-  core.tiers->touch(core.prefix.keys_within(slot, request.computed + request.awaited(), block_tokens), now);
+  if (!core.shares_host()) use(core, slot, now);
+  const std::span<const BlockKey> keys = core.prefix.loaded_keys(slot, request, core.limits.block_tokens);
   if (request.load_mode == LoadMode::ahead || request.load_mode == LoadMode::beside) {
-    core.tiers->load({slot, request.id}, core.prefix.loaded_keys(slot, request, block_tokens), now,
-                     request.resident_layers);
-    core.tiers->loaded_idle += stay;
+    const TokenBlocks blocks{static_cast<std::int64_t>(keys.size())};
+    core.tiers->load({slot, request.id}, keys, now, request.resident_layers);
+    core.tiers->loaded_idle += across_layers(blocks, request.resident_layers); // the host has the other layers
     request.waits = true;
     if (request.load_mode == LoadMode::ahead) request.loading = Tokens{0};
-    return;
+    return blocks;
   }
-  moves.arriving += stay;
+  const std::size_t held = core.tiers->store().find(keys); // others may have taken their room in this commit
+  SLUICE_ASSERT(held == keys.size() || core.shares_host(), "the host's memory is the tier's alone");
+  if (held < keys.size()) lose(core, request, keys.size() - held, policies);
+  request.loading = Tokens{0};
+  const TokenBlocks blocks{static_cast<std::int64_t>(held)};
+  if (held == 0) return blocks;
+  moves.arriving += across_layers(blocks, request.resident_layers);
+  const LayerBlocks all = across_layers(blocks, core.geometry.layers);
   moves.to_device += all;
   moves.from_tier += all;
   const double of_each_layer = core.tiers->load_within(blocks.count(), now, core.geometry.layers);
@@ -298,7 +311,7 @@ SLUICE_INLINE void load(Core& core, Slot slot, Moves& moves, Seconds now) {
     moves.urgent_blocks += of_each_layer * core.geometry.layers;
     moves.first_blocks += of_each_layer * core.geometry.layers;
   }
-  request.loading = Tokens{0};
+  return blocks;
 }
 
 SLUICE_INLINE void abandon(Core& core, Slot slot) {
@@ -410,6 +423,7 @@ SLUICE_INLINE const TierCalls tier_calls{
     .look_up = &detail::find_below,
     .entered = &detail::entered,
     .started = &detail::started,
+    .use = &detail::use,
     .load = &detail::load,
     .abandon = &detail::abandon,
     .ended = &detail::pin_ended,
