@@ -107,6 +107,22 @@ TEST_CASE("an engine that keeps nothing on the device and caches: a load over a 
   CHECK(loaded.ttft() < computed.ttft() * 0.6);
 }
 
+TEST_CASE("where nobody finds another request's blocks, each loads its own, and none waits for another's load") {
+  const std::vector<KeyedRequest> requests{request(0, 1, 1, 480, 20), request(100, 2, 1, 480, 20),
+                                           request(100, 3, 1, 480, 20), request(100, 4, 1, 480, 20)};
+  const auto check = [&]<class E>(std::type_identity<E>) {
+    auto config = config_of<E>(200, 200, with_rate(1e6));
+    config.limits.batch_tokens = Tokens{2048}; // all may join at once
+    E engine = engine_of<E>(config);
+    const std::vector<RequestRecord>& records = run(engine, requests);
+    REQUIRE(records.size() == 4);
+    for (std::size_t i = 1; i < 4; ++i) CHECK(records[i].loaded == Tokens{480});
+    return records[3].first - records[1].first;
+  };
+  CHECK(check(std::type_identity<Tried<With<VllmRecompute, WriteThrough>>>{}) == Seconds{0});
+  CHECK(check(std::type_identity<Tried<With<VllmRecompute, VllmOffloadRule>>>{}) > Seconds{0}); // in order on the link
+}
+
 TEST_CASE("prefixes leave when offloaded layers need the host's memory, and never have more than those leave") {
   // Twelve topics fill the host; then a crowd offloads.
   std::vector<KeyedRequest> requests;

@@ -121,7 +121,7 @@ class Decider {
 
   /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no
   /// claim. Of the requests that would load the same blocks only the first joins. The others wait, and find the blocks
-  /// on the device: one load serves all.
+  /// on the device: one load serves all. Where a Retention lets no request find another's blocks, each loads its own.
   void let_wait_for_loads() {
     auto& claims = draft_.proposal.claims;
     std::erase_if(claims, [this](const Claim& claim) {
@@ -135,6 +135,9 @@ class Decider {
       claim.tokens = will_wait ? Tokens{0} : std::min(claim.tokens, request.ready());
       claim.reserve = std::min(claim.reserve, request.pending() - request.awaited());
     }
+    if constexpr (C::retention_type::finds_released) let_one_load_serve(claims);
+  }
+  void let_one_load_serve(std::vector<Claim>& claims) const {
     const auto first_of = [this](const Claim& claim) {
       const RequestRow& request = core_.row(claim.slot);
       const bool loads = request.phase != Phase::running && request.loading.count() > 0;

@@ -248,12 +248,14 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
     const bool beside = reuse.mode == LoadMode::beside;
     const std::size_t skipped = beside ? blocks_of(reuse.skipped, prefix.below) : 0;
     const std::size_t loaded = blocks_of(reuse.tokens, prefix.below - tokens_of(skipped));
+    // Another request's load helps only if its blocks can be found on the device then.
+    const bool shares_loads = core.policies->is.finds_released;
     if (fetched > 0) {
       const std::size_t first = on_device + found.first;
       const Tiers::Waiter self{slot, request.id, true, view.now + reuse.patience};
       request.waits = true;
       // What others' fetches and loads do not bring is fetched when they are over.
-      if (tiers.join_fetch(keys, first, self) == first && !tiers.join_load(keys[first], self)) {
+      if (tiers.join_fetch(keys, first, self) == first && !(shares_loads && tiers.join_load(keys[first], self))) {
         request.has_fetched = true;
         // The worth of a request that waits is known if the policy looks ahead, and only as long as it waits.
         const double worth = policies.table.caching->looks_ahead
@@ -261,7 +263,7 @@ SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const Pol
                                  : policies.table.caching->worth(policies.policies, view, request).score;
         tiers.fetch(self, keys.first(first + fetched), first, worth, view.now);
       }
-    } else if (loaded > 0 && tiers.join_load(keys[on_device + skipped], {slot, request.id})) {
+    } else if (loaded > 0 && shares_loads && tiers.join_load(keys[on_device + skipped], {slot, request.id})) {
       request.waits = true;
     } else {
       request.loading = tokens_of(loaded);

@@ -147,7 +147,8 @@ template <class P>
 ///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
 ///     The answer depends on nothing but the arguments. With a fifth argument, `const Estimate&`, it may ask the
 ///     evaluator what iterations would take. One load serves all: a second request that would load the same blocks
-///     waits for the first one's load, and finds them on the device.
+///     waits for the first one's load, and finds them on the device, if Retention has `finds_released`. With any other
+///     Retention each request loads its own.
 ///  7. `worth(view, row, cost)`: of the request's blocks, asked when they are stored and when the request ends. Pinned
 ///     blocks take room of the device until their time is over, the session's next request joins, or running requests
 ///     need the room: pins are given up before a request is preempted, and before nothing could run.
