@@ -96,7 +96,7 @@ TEST_CASE("the split has the shortest step of all, and the plan's residency is t
   CHECK(many > 10);
 }
 
-TEST_CASE("32 requests of OPT-6.7B on an A100: a decode is shorter by about what KVPR reports") {
+TEST_CASE("32 requests of OPT-6.7B on an A100: a decode is shorter by a share of the order that KVPR reports") {
   // arXiv 2411.17089, abstract: up to 35.8 % less latency. Its baselines also lose time elsewhere, and its kernels are
   // no roofline, so this checks the direction and the order of magnitude.
   UncachedScene scene(opt_6_7b(), a100_80());
