@@ -259,7 +259,7 @@ TEST_CASE("the page names what no schedule exceeds at each SLO scale, if the bou
   for (const ReportBlock& block : blocks_of(report)) CHECK((block.slo_scale == 1 || block.slo_scale == 1.5));
   CHECK(count_of(page, "above <b>87.5 %</b>") == 2); // without a deposit and with it
   CHECK(count_of(page, "above <b>99.9 %</b>") == 2);
-  CHECK(count_of(page, "without pauses the bound is 75.0 %, with KV on the device alone 62.5 %") == 2);
+  CHECK(count_of(page, "without pauses the bound is 75.0 %, with KV only on the device 62.5 %") == 2);
   CHECK(count_of(page, "with neither pauses nor the link 50.0 %.") == 2);
 }
 

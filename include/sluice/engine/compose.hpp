@@ -130,13 +130,14 @@ concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::place
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
-/// No machine has the tiers yet, and no tier has hidden states or knows of copies.
+/// Real backends have no tiers of this role yet. A tier keeps no hidden states, and does not know which blocks
+/// Retention has copied.
 template <class C>
 concept TiersFit =
     !Caches<typename C::caching_type> ||
     (!is_real_time<typename C::backend_type> && !C::retention_type::keeps_hidden && !C::retention_type::copies_ahead);
 
-/// What the device overwrites is what it could have found.
+/// Only blocks that can still be found when they are overwritten can be written then.
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 template <class C>

@@ -257,7 +257,7 @@ inline std::string html_possible(const ComparisonReport& report, const ReportBlo
     if (one.slo_scale == block.slo_scale)
       return "<p class=\"sub\">No schedule has an SLO attainment above <b>" + escaped(percent_text(one.any)) +
              " %</b>, even if it knows every arrival and length; without pauses the bound is " +
-             escaped(percent_text(one.no_pauses)) + " %, with KV on the device alone " +
+             escaped(percent_text(one.no_pauses)) + " %, with KV only on the device " +
              escaped(percent_text(one.device)) + " %, with neither pauses nor the link " +
              escaped(percent_text(one.device_no_pauses)) + " %.</p>\n";
   return {};

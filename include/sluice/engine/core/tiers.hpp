@@ -134,7 +134,7 @@ class Tiers {
     const std::vector<BlockKey> keys = forget_wanted(slot);
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
-  /// The first tier may have at most `room` blocks from now on, and evicts what it has more.
+  /// The first tier may have at most `room` blocks from now on, and evicts the excess.
   void limit(std::int64_t room, Seconds now) {
     std::vector<BlockKey> evicted;
     levels_[0].store.limit(std::min(levels_[0].facts.capacity, TokenBlocks{room}),

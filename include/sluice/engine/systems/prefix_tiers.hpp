@@ -81,7 +81,7 @@ using HiCache = With<VllmPrefixCaching, HiCacheRule>;
 using HiCacheBack = With<VllmPrefixCaching, HiCacheBackRule>;
 /// HiCache that loads only what is faster to load than to compute, as proposed for vLLM (vllm#35343).
 using HiCacheIfFaster = With<VllmPrefixCaching, IfFaster<HiCacheRule>>;
-/// HiCache that loads as much, and in the way, that the running requests' TBT and the newcomer's TTFT allow.
+/// HiCache that chooses how much of a found prefix to load, and how, so that requests miss their SLOs least.
 using HiCacheWithinSlos = With<VllmPrefixCaching, WithinSlos<HiCacheRule>>;
 /// The same scheduler with KVBM's tiers.
 using Kvbm = With<VllmPrefixCaching, KvbmRule>;

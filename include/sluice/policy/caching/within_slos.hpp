@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WithinSlos: loads as much of a found prefix, and in the way, that requests miss their SLOs the least.
+// WithinSlos: chooses how much of a found prefix to load, and how, so that requests miss their SLOs least.
 #pragma once
 
 #include "sluice/policy/caching/caching.hpp"
