@@ -132,6 +132,7 @@ SYSTEMS = [
     "SuperInfer",
     "SelectN",
     "HCache",
+    "Kvpr",
     "Ellm",
     "Pie",
     "Mirage",
