@@ -304,7 +304,7 @@ TEST_CASE("ARC evicts blocks that were used once if it has no others, although i
   // A path of one block each: 5 takes the place of 1, whose return raises the target, and so on.
   const auto key = [](std::uint64_t i) { return next_key(BlockKey{}, i); };
   TierStore store(TokenBlocks{4}, Replacement::adaptive);
-  for (const std::uint64_t i : {1, 2, 3, 4, 5, 1, 2, 3, 4}) {
+  for (const std::uint64_t i : {1U, 2U, 3U, 4U, 5U, 1U, 2U, 3U, 4U}) {
     const Keys one{key(i)};
     CHECK(store.store(one) == 1);
   }
