@@ -112,7 +112,9 @@ struct Sample {
     const bool fewest = way.scale > 0 && way.top_k > 1 && way.top_k < params.vocabulary;
     const bool lists = fewest && params.parts > 1 && way.top_k <= sampling_most_listed;
     // The parts' best tokens, then their lists.
-    std::uint64_t* const found = params.best + std::int64_t{cta.block_x()} * params.parts * (1 + sampling_most_listed);
+    std::uint64_t* const found =
+        params.parts == 1 ? nullptr
+                          : params.best + std::int64_t{cta.block_x()} * params.parts * (1 + sampling_most_listed);
     Row row{static_cast<const T*>(params.logits) + std::int64_t{cta.block_x()} * params.vocabulary, params.vocabulary};
     const Row part = part_of(row, cta.block_y(), params.parts);
     if (lists) list(cta, shared, part, way.top_k, found + params.parts + cta.block_y() * way.top_k);

@@ -44,7 +44,8 @@ World random_world(Random& random) {
     one.spec.slo.tbt = Seconds{tbt};
     world.requests.push_back(one);
   }
-  world.requests.push_back(request(1900.7 + random.uniform(), 40, 1, shared, static_cast<int>(1 + random.below(100))));
+  const auto more = static_cast<int>(1 + random.below(100)); // drawn first with every compiler
+  world.requests.push_back(request(1900.7 + random.uniform(), 40, 1, shared, more));
   world.requests.back().spec.slo.ttft = Seconds{0.02 * std::pow(50, random.uniform())};
   world.cost = with_rate(2e5 * std::pow(1000, random.uniform()));
   world.cost.lanes = random.below(2) == 0 ? Lanes::shared : Lanes::each_way;
@@ -74,7 +75,7 @@ Kept kept(const World& world) {
 } // namespace
 
 // A forecast is not exact: writes that are on the link already slow a load. So one world in a hundred may miss one
-// deadline more.
+// deadline more. (Of 400 other worlds, one missed six where the better of the two missed one.)
 TEST_CASE("WithinSlos misses no more deadlines than HiCache or computing all, and keeps more first tokens") {
   using Computing = Tried<With<VllmPrefixCaching, ComputesAll>>;
   Random random(5);
