@@ -131,7 +131,7 @@ class TierSearches {
   std::vector<RecordKey> next_used() {
     std::vector<RecordKey>& note = used_.front();
     const std::size_t count = std::min(note.size(), used_at_once);
-    const std::vector<RecordKey> next(note.end() - at(count), note.end());
+    std::vector<RecordKey> next(note.end() - at(count), note.end());
     note.resize(note.size() - count);
     used_keys_ -= count;
     if (note.empty()) used_.pop_front();
