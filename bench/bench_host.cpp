@@ -34,8 +34,8 @@
 #include "sluice/policy/transfer/next_layer.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_device.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/cudart/measure_gather.hpp"
 #include "sluice/world/cuda/gather.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/fed_stream.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/stream/fed_stream.hpp"
 
 #include "bench_device.hpp"
 #include "fill.hpp"

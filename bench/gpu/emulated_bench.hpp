@@ -2,7 +2,7 @@
 // EmulatedBench: rehearses the measurements on the emulator (bench_device.hpp). Its times say nothing about a GPU.
 #pragma once
 
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include "bench_device.hpp"
 #include "drawn.hpp"

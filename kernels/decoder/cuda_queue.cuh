@@ -7,7 +7,7 @@
 #include "sluice/world/cuda/cudart/allocation.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/cudart/driver.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include "kernels/decoder/kernel_queue.hpp"
 #include "kernels/decoder/launch_graphs.hpp"

@@ -5,7 +5,7 @@
 #include "sluice/world/cuda/cudart/measure_gather.hpp"
 #include "sluice/world/cuda/cudart/pinned_weights.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 
 #include "kernels/machine/check_kernels.hpp"
 #include "kernels/machine/cuda_gather.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU memory that a CUDA machine takes. It is also in builds without CUDA, which replay runs of a GPU.
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_runner.hpp"

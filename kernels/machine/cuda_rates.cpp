@@ -3,9 +3,9 @@
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
-#include "sluice/world/machine/beside.hpp"
-#include "sluice/world/machine/measure_copies.hpp"
-#include "sluice/world/machine/measure_runner.hpp"
+#include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/measure_copies.hpp"
+#include "sluice/world/stream/measure_runner.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_runner.hpp"

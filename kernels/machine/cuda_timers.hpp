@@ -8,8 +8,8 @@
 #include "sluice/model/decoder/batch_timer.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
-#include "sluice/world/machine/measure_copies.hpp"
-#include "sluice/world/machine/measure_runner.hpp"
+#include "sluice/world/stream/measure_copies.hpp"
+#include "sluice/world/stream/measure_runner.hpp"
 
 #include <memory>
 

@@ -12,13 +12,13 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
   CHECK(machine_faults({steps, "auto* at = memory.device_arena();"}).size() == 1);
   CHECK(machine_faults({steps, "std::byte* at = nullptr;"}).size() == 1);
   CHECK(machine_faults({steps, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());
-  CHECK(machine_faults({"sluice/world/machine/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
-  CHECK(machine_faults({"sluice/world/machine/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
-  const std::string beside = "sluice/world/machine/beside.hpp";
+  CHECK(machine_faults({"sluice/world/stream/stream_lane.hpp", "std::byte* at = memory.device_arena();"}).empty());
+  CHECK(machine_faults({"sluice/world/stream/stream_link.hpp", "auto* at = memory.host_arena();"}).size() == 1);
+  const std::string beside = "sluice/world/stream/beside.hpp";
   CHECK(machine_faults({beside, "std::byte* at = memory.beside_arena();"}).empty());
   CHECK(machine_faults({beside, "auto* at = memory.device_arena();"}).size() == 1);
-  CHECK(machine_faults({"sluice/world/machine/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
-  const std::string timer = "sluice/world/machine/measure_copies.hpp";
+  CHECK(machine_faults({"sluice/world/stream/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
+  const std::string timer = "sluice/world/stream/measure_copies.hpp";
   CHECK(machine_faults({timer, "std::byte* at = memory.device_arena();"}).empty());
   CHECK(machine_faults({timer, "#include <cuda_runtime.h>\n"}).size() == 1);
   CHECK(machine_faults({"sluice/world/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());
@@ -27,7 +27,7 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
 TEST_CASE("no machine header knows a device, and only the lanes know an arena") {
   int machine = 0;
   for (const Header& each : read_headers("include")) {
-    machine += each.path.rfind("sluice/world/machine/", 0) == 0 ? 1 : 0;
+    machine += among(each.path, machine_folders()) ? 1 : 0;
     for (const std::string& fault : machine_faults(each)) FAIL_CHECK(fault);
   }
   CHECK(machine > 20);

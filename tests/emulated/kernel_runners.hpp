@@ -6,7 +6,7 @@
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 

@@ -6,9 +6,9 @@
 #include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/measure_copies.hpp"
-#include "sluice/world/machine/measure_runner.hpp"
-#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/stream/measure_copies.hpp"
+#include "sluice/world/stream/measure_runner.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 #include "emulated/kernel_runners.hpp"

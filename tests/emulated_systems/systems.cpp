@@ -5,10 +5,10 @@
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/replayed.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"

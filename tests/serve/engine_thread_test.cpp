@@ -8,8 +8,8 @@
 #include "sluice/serve/drawn_tokens.hpp"
 #include "sluice/serve/engine_thread.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/machine/paced.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/paced.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include "serve/metrics_text.hpp"

@@ -12,8 +12,8 @@
 #include "sluice/serve/generation_feed.hpp"
 #include "sluice/serve/measured_lengths.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/machine/ends_at.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/ends_at.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include "serve/metrics_text.hpp"

@@ -11,7 +11,7 @@
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>

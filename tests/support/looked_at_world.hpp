@@ -2,8 +2,8 @@
 // LookedAt: checks what a machine measures of each iteration.
 #pragma once
 
-#include "sluice/world/machine/real_backend.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world_of.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // Finds a request's least memory by search.
 #include "run/need.hpp"
 
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <algorithm>

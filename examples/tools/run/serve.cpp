@@ -6,8 +6,8 @@
 #include "sluice/report/unfinished_file.hpp"
 #include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
-#include "sluice/world/machine/world_of.hpp"
 #include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/replayed.hpp"
 

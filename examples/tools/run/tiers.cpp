@@ -2,8 +2,8 @@
 #include "run/tiers.hpp"
 
 #include "sluice/records/record.hpp"
+#include "sluice/world/host_tier/kv_digest.hpp"
 #include "sluice/world/local/memory.hpp"
-#include "sluice/world/machine/kv_digest.hpp"
 
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"

@@ -3,8 +3,8 @@
 #include "serve/record.hpp"
 
 #include "sluice/serve/request_record.hpp"
-#include "sluice/world/machine/real_backend.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 
 #include "engines/program.hpp"

@@ -3,9 +3,9 @@
 #include "serve/replay.hpp"
 
 #include "sluice/workload/nlohmann/vllm_run.hpp"
-#include "sluice/world/machine/real_backend.hpp"
-#include "sluice/world/machine/world_of.hpp"
 #include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/replayed.hpp"
 
 #include "run/options.hpp"

@@ -14,9 +14,9 @@
 #include "sluice/serve/measured_lengths.hpp"
 #include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
-#include "sluice/world/machine/ends_at.hpp"
-#include "sluice/world/machine/paced.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/ends_at.hpp"
+#include "sluice/world/real/paced.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include "engines/numbers.hpp"

@@ -2,7 +2,7 @@
 // Selects the systems with which a server replays its requests.
 #include "serve/what_if.hpp"
 
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 #include "sluice/serve/slo_attainment.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/plan/plan.hpp"
-#include "sluice/world/machine/host_tier_counts.hpp"
+#include "sluice/world/host_tier/host_tier_counts.hpp"
 
 #include <array>
 #include <cstddef>

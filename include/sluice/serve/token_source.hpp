@@ -6,7 +6,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/serve/generation.hpp"
-#include "sluice/world/machine/host_tier_counts.hpp"
+#include "sluice/world/host_tier/host_tier_counts.hpp"
 
 #include <cstddef>
 #include <cstdint>

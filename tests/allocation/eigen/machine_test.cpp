@@ -9,8 +9,8 @@
 #include "sluice/world/cpu/cpu_machine.hpp"
 #include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
-#include "sluice/world/machine/stream_device.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_device.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "allocation/allocations.hpp"
 #include "engine/trials.hpp"

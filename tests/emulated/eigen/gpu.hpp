@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include "emulate/streams.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"

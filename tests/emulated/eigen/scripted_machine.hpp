@@ -2,9 +2,9 @@
 // ScriptedMachine: a real machine on an emulated device, stepped by hand: no engine, no policy, no clock.
 #pragma once
 
-#include "sluice/world/machine/beside.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
+#include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/digest_model.hpp"
 #include "support/hand_made.hpp"

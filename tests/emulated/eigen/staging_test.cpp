@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streamed weights come from the staging memory that the device reserved, and from nowhere else.
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_device.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/chaos_checks.hpp"

@@ -7,7 +7,7 @@
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
 

@@ -6,7 +6,7 @@
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/world/cuda/cuda.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>

@@ -11,7 +11,7 @@
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
 #include "sluice/world/local/configure.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/simulated.hpp"
 

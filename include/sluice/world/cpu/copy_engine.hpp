@@ -6,8 +6,8 @@
 #include "sluice/core/units.hpp"
 #include "sluice/world/cpu/move_bytes.hpp"
 #include "sluice/world/cpu/token_bucket.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/fault.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/link/fault.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/cpu/copy_engine.hpp"
 #include "sluice/world/cpu/cpu_memory.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
@@ -39,11 +39,13 @@ class CpuDevice {
   class Lane {
    public:
     explicit Lane(const CpuMemory& memory) : memory_(&memory) {}
-    [[nodiscard]] const std::byte* reads(const DevicePlace& place) const { return memory_->address(place); }
-    [[nodiscard]] std::byte* writes(const DevicePlace& place) const { return memory_->address(place); }
-    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::size_t /*table*/) const { return reads(place); }
-    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::size_t /*table*/) const { return writes(place); }
-    void again(std::size_t /*table*/) const {}
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::int32_t /*table*/ = -1) const {
+      return memory_->address(place);
+    }
+    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::int32_t /*table*/ = -1) const {
+      return memory_->address(place);
+    }
+    void again(std::int32_t /*table*/) const {}
     void given() const {}
     void begins(int layer) {
       if (times_.size() <= static_cast<std::size_t>(layer)) times_.resize(static_cast<std::size_t>(layer) + 1);

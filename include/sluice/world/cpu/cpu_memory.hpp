@@ -5,7 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/world/cpu/virtual_memory.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include <array>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include <algorithm>
 #include <cmath>

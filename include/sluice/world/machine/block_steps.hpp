@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// reconcile, BlockNeeds, open_layer, close_layer: what an iteration does to block tables. Before it, each block's place
-// is compared with the place that the engine's rows demand; the blocks that the link must bring are requested; and
-// computing a layer changes the states of its blocks. Each step visits runs of blocks, not blocks.
+// reconcile, gather, BlockNeeds: what happens to block tables before an iteration. Each block's place is compared with
+// the place that the engine's rows demand, and the blocks that the link must bring are requested. Each step visits runs
+// of blocks, not blocks.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/host_tier/host_tier_steps.hpp"
 #include "sluice/world/machine/hidden_states.hpp"
-#include "sluice/world/machine/host_tier_steps.hpp"
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
@@ -20,11 +20,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// Moves blocks of K and V to the host and releases their device copies.
-inline void evict(MachineCore& core, KvSequence& sequence, int layer, BlockRun& run) {
-  core.schedule.evict(core.sequences.ref(sequence, layer, run.first), run);
-}
 
 namespace detail {
 
@@ -64,7 +59,7 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
       count_tokens(run);
       // KV that a layer of this iteration still reads leaves after that layer; prefetched KV is used.
       if (!computes)
-        evict(core, sequence, layer, run);
+        core.evict(sequence, layer, run);
       else if (run.leaves())
         core.store.step(run, BlockEvent::use);
     }
@@ -177,7 +172,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
   for (const Slot slot : iteration.view.preempted)
     if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
   core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const ScheduledRequest& scheduled) {
-    core.lose(scheduled.slot, "the buffers have no rows for its tokens that are passed again");
+    core.sequences.lose(scheduled.slot, "the buffers have no rows for its tokens that are passed again");
     plan_no_hidden(core.sequence(scheduled));
   });
   SLUICE_ASSERT(core.batch.fresh_rows() <= core.setup.limits.batch_tokens.count(),
@@ -338,54 +333,5 @@ class BlockNeeds {
   };
   std::vector<Moving> moving_;
 };
-
-/// Opens the blocks that this layer appends to, and checks that all others are readable. (In a layer that is resident
-/// nothing else can be.)
-inline void open_layer(MachineCore& core, int layer) {
-  for (const ScheduledRequest& scheduled : core.batch.requests()) {
-    KvSequence& sequence = core.sequence(scheduled);
-    if (sequence.lost || sequence.resident.contains(layer) || !scheduled.uses(layer)) continue;
-    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
-    const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
-    [[maybe_unused]] bool all = true;
-    table.each(0, appended, [&](const BlockRun& run) { all = all && run.state.readable(); });
-    table.each(appended, scheduled.blocks, [&](BlockRun& run) {
-      core.store.step(run, BlockEvent::append);
-      all = all && run.state.writable();
-    });
-    SLUICE_ASSERT(all, "a layer computes on blocks that no other work writes");
-  }
-}
-
-/// Closes a layer after its launch: gives back blocks that were on the device for this layer only, and sends what
-/// leaves, hidden states included.
-inline void close_layer(MachineCore& core, int layer) {
-  for (const ScheduledRequest& scheduled : core.batch.requests()) {
-    KvSequence& sequence = core.sequence(scheduled);
-    if (sequence.lost || !scheduled.uses(layer)) continue;
-    if (sequence.has_hidden) close_hidden(core, sequence, layer);
-    if (sequence.resident.contains(layer)) continue;
-    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
-    const std::int64_t full = scheduled.total() / core.block_tokens;
-    table.cut(scheduled.head);
-    table.cut(full);
-    table.each(0, scheduled.blocks, [&](BlockRun& run) {
-      run.tokens = static_cast<std::uint16_t>(run.first < full ? core.block_tokens
-                                                               : scheduled.total() - full * core.block_tokens);
-      switch (scheduled.place(layer, run.first)) {
-      case KvPlace::device:
-        break;
-      case KvPlace::nowhere:
-        core.store.step(run, BlockEvent::release);
-        break;
-      case KvPlace::host:
-        if (scheduled.row->holding.written_back && run.clean()) // all of it is sent again (Pie)
-          core.store.step(run, BlockEvent::give_up_copy);
-        evict(core, sequence, layer, run);
-        break;
-      }
-    });
-  }
-}
 
 } // namespace sluice

@@ -6,7 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
@@ -29,11 +29,12 @@ struct LayerMoments {
 /// The lane of a device that computes. The device orders its work behind the previous uses of the places that the work
 /// reads and writes.
 ///
-/// - `reads(place)`, `writes(place)`: the address of a place for the next launch, which waits for the copies and layers
+/// - `reads(place, table)`, `writes(place, table)`: the address of a place for the next launch, which waits for the
+/// copies and layers
 ///   that the place's content needs. There is no other way to an address that work may use. (A lane whose device does
 ///   not compute at once also has `address(place)`: the same address, for a table that is uploaded before.)
-/// - `reads(place, table)`, `writes(place, table)`: the same for KV whose address a table keeps for later launches, and
-///   `again(table)`: the next launch reads all that this table has, and may append to it. Tables are numbered from 0.
+/// - `table`, which may be left out: the number, from 0, of the table that keeps the address of KV for later launches.
+///   `again(table)`: the next launch reads all that this table has, and may append to it.
 /// - `given()`: the device was given the work for which addresses were requested, in the middle of a layer.
 /// - `begins(layer)`: the launches of this layer follow, and perhaps of those behind it. `launched(layer)`: the device
 ///   was given all of them, up to this layer's.
@@ -41,7 +42,7 @@ struct LayerMoments {
 /// - `times(layer)`: the times of a layer that the device has computed. Layers that were launched as one share their
 ///   time equally.
 template <class L>
-concept ComputeLane = requires(L& lane, const DevicePlace& place, std::size_t table, int layer) {
+concept ComputeLane = requires(L& lane, const DevicePlace& place, std::int32_t table, int layer) {
   { lane.reads(place) } -> std::same_as<const std::byte*>;
   { lane.writes(place) } -> std::same_as<std::byte*>;
   { lane.reads(place, table) } -> std::same_as<const std::byte*>;

@@ -49,11 +49,6 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
   if (blocks == 0) hidden.failed = false;
 }
 
-/// Sends blocks of hidden states to the host, or gives them back at once if the host has them.
-inline void evict_hidden(MachineCore& core, KvSequence& sequence, int layer, BlockRun& run) {
-  core.schedule.evict(core.sequences.ref(sequence, core.layers + layer, run.first), run);
-}
-
 /// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
 /// are made now. A request that does not compute keeps none on the device.
 inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
@@ -71,7 +66,7 @@ inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequenc
       if (run.state.transfer == BlockTransfer::arriving && computes)
         core.store.step(run, BlockEvent::use);
       else if (run.state.place == BlockPlace::both && !computes) // clean, or arriving
-        evict_hidden(core, sequence, layer, run);
+        core.evict(sequence, core.layers + layer, run);
     }
   }
 }
@@ -97,7 +92,7 @@ inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequen
     for (BlockRun& run : sequence.hidden_table(layer).runs()) { // each has one block, or is nowhere
       run.restores = run.first < read;
       // Prefetched for a layer that does not start from them after all.
-      if (!run.restores && run.clean()) evict_hidden(core, sequence, layer, run);
+      if (!run.restores && run.clean()) core.evict(sequence, core.layers + layer, run);
     }
     const std::int64_t wanted = hidden_wanted(core, *scheduled.row, layer, scheduled.total());
     if (scheduled.rebuilds(layer)) hidden.wanted = std::max(hidden.wanted, std::min(scheduled.rebuilt, wanted));
@@ -134,7 +129,7 @@ inline void close_hidden(MachineCore& core, KvSequence& sequence, int layer) {
   const std::int64_t each = core.store.shape().hidden_tokens();
   sequence.hidden_table(layer).each(hidden.kept / each, hidden_blocks(core, hidden.wanted), [&](BlockRun& run) {
     run.tokens = static_cast<std::uint16_t>(std::min(each, hidden.wanted - run.first * each));
-    evict_hidden(core, sequence, layer, run);
+    core.evict(sequence, core.layers + layer, run);
   });
   hidden.kept = hidden.wanted;
 }

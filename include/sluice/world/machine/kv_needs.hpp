@@ -5,8 +5,8 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/block.hpp"
-#include "sluice/world/machine/copy.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,9 +4,9 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/block.hpp"
 #include "sluice/world/machine/block_pool.hpp"
-#include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/device_memory.hpp"
 
 #include <algorithm>

@@ -6,19 +6,18 @@
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/doorbell.hpp"
-#include "sluice/world/machine/async_thread.hpp"
+#include "sluice/world/host_tier/host_tier_steps.hpp"
+#include "sluice/world/host_tier/record_writer.hpp"
+#include "sluice/world/host_tier/tier_searches.hpp"
 #include "sluice/world/machine/block_steps.hpp"
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/machine/device_memory.hpp"
-#include "sluice/world/machine/host_tier_steps.hpp"
-#include "sluice/world/machine/layer_rows.hpp"
-#include "sluice/world/machine/link_waits.hpp"
+#include "sluice/world/machine/layers.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
-#include "sluice/world/machine/record_writer.hpp"
-#include "sluice/world/machine/tier_searches.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/machine/token_world.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -62,10 +61,9 @@ class Machine final : public TokenWorld {
     if (Status status = machine->device_.connect(machine->core_, *machine->runner_); !status) return status.error();
     if (setup.records != nullptr && machine->core_.tier.exists()) {
       if constexpr (Device::computes_at_once) {
-        machine->searches_.read_from(
-            setup.records, [&device = machine->device_](std::int32_t block) { return device.host_block(block); });
-        machine->writer_.emplace(setup.records,
-                                 [&machine = *machine](std::span<const RecordKey> keys) { machine.written(keys); });
+        const HostBlock block = [&device = machine->device_](std::int32_t host) { return device.host_block(host); };
+        machine->searches_.read_from(setup.records, block);
+        machine->writer_.emplace(machine->core_, setup.records, block);
       } else {
         return Error{ErrorCode::unsupported, "a disk below the host tier", "this device does not support it",
                      "the CPU"};
@@ -85,15 +83,8 @@ class Machine final : public TokenWorld {
 
   std::uint64_t seek(const TokenRequest& request) override {
     const std::lock_guard lock{core_.schedule.mutex};
-    std::vector<RecordKey> keys;
-    if (!core_.tier.exists() || request.scores || request.tokens.empty()) // scores need every row
-      return searches_.begin(std::move(keys), {});
     settle();
-    // The last token is always computed, because its output is needed.
-    const std::span<const std::int32_t> before = std::span(request.tokens).first(request.tokens.size() - 1);
-    prefix_keys(before, core_.block_tokens, request.salt, keys);
-    core_.tier.counts().asked += static_cast<std::int64_t>(request.tokens.size());
-    return searches_.begin(std::move(keys), before);
+    return searches_.seek(request);
   }
   bool sought(std::uint64_t search) override {
     const std::lock_guard lock{core_.schedule.mutex};
@@ -101,15 +92,7 @@ class Machine final : public TokenWorld {
   }
   Tokens find(std::uint64_t search) override {
     Lock lock{core_.schedule.mutex};
-    searches_.wait(lock, search);
-    TierSearches::Found found = searches_.take(search);
-    core_.tier.touch(found.keys);
-    core_.tier.unpin(std::exchange(found_, std::move(found.keys)));
-    HostTierCounts& counts = core_.tier.counts();
-    const Tokens tokens{static_cast<std::int64_t>(found_.size()) * core_.block_tokens};
-    counts.found += tokens.count();
-    counts.from_disk += found.from_disk * core_.block_tokens;
-    return tokens;
+    return searches_.find(lock, search);
   }
   using TokenWorld::find;
   void leave_search(std::uint64_t search) override {
@@ -119,8 +102,7 @@ class Machine final : public TokenWorld {
   void enter(RequestId id, TokenRequest request) override {
     {
       const std::lock_guard lock{core_.schedule.mutex};
-      core_.tier.keep_for(id, found_);
-      core_.tier.unpin(std::exchange(found_, {}));
+      searches_.keep_for(id);
     }
     requests_.enter(id, std::move(request));
   }
@@ -161,7 +143,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] bool keeps_moving() {
     device_.wake(); // lets a link without a thread of its own continue
     const std::lock_guard lock{core_.schedule.mutex};
-    const bool moves = !core_.sequences.departed().empty() || writing_ > 0;
+    const bool moves = !core_.sequences.departed().empty() || (writer_ && writer_->works());
     settle();
     return moves;
   }
@@ -289,10 +271,9 @@ class Machine final : public TokenWorld {
   }
   [[nodiscard]] double in_iteration(Clock::time_point when) const { return (since_began(when) - start_).count(); }
 
-  // The host tier; the caller holds the schedule's mutex, except for `written`
-  // -----------------------------------------
+  // The caller of these two holds the schedule's mutex.
 
-  /// A request leaves its slot. If its tokens are still known, the tier gets its KV.
+  /// A request leaves its slot. If its tokens are still known, the host tier gets its KV.
   void leave(KvSequence& sequence) {
     const TokenRequest* const request = core_.tier.exists() ? requests_.find(sequence.id) : nullptr;
     if (request == nullptr)
@@ -300,33 +281,16 @@ class Machine final : public TokenWorld {
     else
       depart(core_, sequence, request->tokens, request->salt);
   }
+  /// Blocks that have reached the host tier belong to it, and go to the disk.
   void settle() {
     if (core_.sequences.departed().empty()) return;
-    added_.clear();
-    sluice::settle(core_, added_);
-    if constexpr (Device::computes_at_once)
-      if (writer_)
-        for (const SettledBlock& block : added_) write_record(block);
-  }
-  /// Writes a block of the tier to the disk. It is pinned meanwhile: a tier whose blocks all wait for the disk takes no
-  /// others.
-  void write_record(const SettledBlock& block) {
-    if (core_.setup.records->has(block.key)) return;
-    core_.tier.pin({&block.key, 1});
-    ++writing_;
-    RecordWriter::Block record{block.key, block.tokens, {}};
-    for (const std::int32_t host : core_.tier.blocks(block.key)) record.parts.push_back(device_.host_block(host));
-    writer_->add(std::move(record));
+    sluice::settle(core_, [this](SettledBlock block) {
+      if (writer_) writer_->add(std::move(block));
+    });
   }
   [[nodiscard]] bool searches() {
     const std::lock_guard lock{core_.schedule.mutex};
     return searches_.any();
-  }
-  /// Called by the writer's thread.
-  void written(std::span<const RecordKey> keys) {
-    const std::lock_guard lock{core_.schedule.mutex};
-    core_.tier.unpin(keys);
-    writing_ -= static_cast<std::int64_t>(keys.size());
   }
   /// The clock stands still meanwhile: a server loads before it serves.
   [[nodiscard]] Status load_by(const WeightsPlan& plan) {
@@ -489,9 +453,6 @@ class Machine final : public TokenWorld {
   std::vector<Slot> losing_; ///< slots whose loss this iteration reports
   Seconds start_{0};
 
-  std::vector<RecordKey> found_; ///< what `find` found last, pinned until `enter`
-  std::vector<SettledBlock> added_;
-  std::int64_t writing_ = 0;           ///< blocks that are being written to the disk
   std::optional<RecordWriter> writer_; ///< reads the host's memory: destroyed before the device
   TierSearches searches_{core_};       ///< writes there: the same
 

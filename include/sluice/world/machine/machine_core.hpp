@@ -6,8 +6,8 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/view/view.hpp"
+#include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/machine/batch.hpp"
-#include "sluice/world/machine/host_tier.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,7 +35,7 @@ namespace sluice {
 }
 
 /// The state of a machine, without addresses: everything here is a number of a block, a layer or a slot. The steps of
-/// an iteration are functions over it (block_steps.hpp, link_waits.hpp, hidden_states.hpp), the same for every device;
+/// an iteration are functions over it (block_steps.hpp, layers.hpp, hidden_states.hpp), the same for every device;
 /// `schedule.mutex` guards it while a link moves. Do not move it: the schedule holds its members' addresses.
 struct MachineCore {
   /// `workspace_bytes`: memory that an iteration computes in. MachineDevice (device.hpp) describes `device`.
@@ -64,14 +63,9 @@ struct MachineCore {
     return row.holding.head_blocks(row.blocks, setup.limits.block_tokens).count();
   }
   [[nodiscard]] KvSequence& sequence(const ScheduledRequest& scheduled) { return *sequences.find(scheduled.slot); }
-
-  /// The request's KV is lost; threads that wait for it notice at their next check.
-  void lose(Slot slot, std::string_view reason) { sequences.lose(slot, reason); }
-
-  /// The first block that a pass over a layer has to look at: in a layer that is resident only those that are appended.
-  [[nodiscard]] std::int64_t first_changing(const ScheduledRequest& scheduled, const KvSequence& sequence,
-                                            int layer) const {
-    return sequence.resident.contains(layer) ? scheduled.held / block_tokens : 0;
+  /// Moves a run of blocks to the host, and releases their device copies. `table`: from L on, hidden states.
+  void evict(const KvSequence& sequence, int table, BlockRun& run) {
+    schedule.evict(sequences.ref(sequence, table, run.first), run);
   }
 
   MachineSetup setup;

@@ -6,8 +6,8 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/state/view/view.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/fault.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/link/fault.hpp"
 
 #include <cstdint>
 #include <memory>

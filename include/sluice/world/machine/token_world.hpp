@@ -6,11 +6,11 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/host_tier/host_tier_counts.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/device_memory.hpp"
-#include "sluice/world/machine/host_tier_counts.hpp"
 #include "sluice/world/machine/token_requests.hpp"
-#include "sluice/world/machine/world.hpp"
+#include "sluice/world/real/world.hpp"
 
 #include <cstdint>
 #include <optional>

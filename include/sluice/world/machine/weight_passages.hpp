@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 

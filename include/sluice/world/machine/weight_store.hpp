@@ -6,7 +6,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/plan/plan.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/device_memory.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "sluice/world/cuda/cudart/measure_gather.hpp"
 #include "sluice/world/cuda/cudart/pinned_weights.hpp"
 #include "sluice/world/cuda/gather.hpp"
-#include "sluice/world/machine/stream_lane.hpp"
+#include "sluice/world/stream/stream_lane.hpp"
 
 #include "emulate/streams.hpp"
 #include "kernels/machine/cuda_gather.hpp"

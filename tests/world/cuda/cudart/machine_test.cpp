@@ -4,8 +4,8 @@
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/cudart/pinned_weights.hpp"
 #include "sluice/world/machine/machine.hpp"
-#include "sluice/world/machine/stream_device.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
+#include "sluice/world/stream/stream_device.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulate/streams.hpp"
 #include "identity/eigen/chaos.hpp"

@@ -10,8 +10,8 @@
 #include "sluice/world/cuda/cudart/device_clock.hpp"
 #include "sluice/world/cuda/cudart/driver.hpp"
 #include "sluice/world/cuda/gather.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <cuda_runtime_api.h>
 

@@ -4,7 +4,7 @@
 
 #include "sluice/core/random.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/world/machine/block_pool.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <algorithm>
 #include <array>

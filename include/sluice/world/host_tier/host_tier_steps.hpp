@@ -4,13 +4,14 @@
 
 #include "sluice/core/units.hpp"
 #include "sluice/records/record.hpp"
-#include "sluice/world/machine/host_tier.hpp"
+#include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,7 +48,7 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
       if (!run.on_device()) return;
       if (run.state.writable())
         run.tokens = static_cast<std::uint16_t>(core.block_tokens); // resident layers count late
-      core.schedule.evict(core.sequences.ref(sequence, layer, run.first), run);
+      core.evict(sequence, layer, run);
     });
   }
   if (full == first) return core.sequences.leave(sequence);
@@ -57,15 +58,19 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
                          tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)});
 }
 
+/// The bytes of a host block, for threads that read or write them without a copy over the link.
+using HostBlock = std::function<std::span<std::byte>(std::int32_t)>;
+
 /// A block that has reached the tier.
 struct SettledBlock {
   RecordKey key;
   std::vector<std::int32_t> tokens; ///< its own
 };
 
-/// Blocks of departed sequences that are all on the host belong to the tier from now on. Those that are new there are
-/// appended to `added`.
-inline void settle(MachineCore& core, std::vector<SettledBlock>& added) {
+/// Blocks of departed sequences that are all on the host belong to the tier from now on. Calls `added(block)` for those
+/// that are new there.
+template <class Added>
+void settle(MachineCore& core, const Added& added) {
   std::vector<DepartedSequence>& departed = core.sequences.departed();
   for (std::size_t i = departed.size(); i-- > 0;) {
     DepartedSequence& one = departed[i];
@@ -86,11 +91,11 @@ inline void settle(MachineCore& core, std::vector<SettledBlock>& added) {
           host.push_back(run.host + static_cast<std::int32_t>(one.first + block) - run.first);
         }
         const RecordKey& key = one.keys[static_cast<std::size_t>(block)];
-        if (!core.tier.holds(key)) {
-          const auto token = one.tokens.begin() + static_cast<std::ptrdiff_t>(block * core.block_tokens);
-          added.push_back({key, {token, token + static_cast<std::ptrdiff_t>(core.block_tokens)}});
-        }
+        const bool is_new = !core.tier.holds(key);
         core.tier.add(key, std::move(host));
+        if (!is_new) continue;
+        const auto token = one.tokens.begin() + static_cast<std::ptrdiff_t>(block * core.block_tokens);
+        added(SettledBlock{key, {token, token + static_cast<std::ptrdiff_t>(core.block_tokens)}});
       }
       // Its beginning was used too: without that it would leave before its end, which then could not be found.
       for (std::size_t block = one.known.size(); block-- > 0;)

@@ -4,8 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/block_pool.hpp"
-#include "sluice/world/machine/copy.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>

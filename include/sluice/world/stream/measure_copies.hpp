@@ -4,9 +4,9 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/fed_stream.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/stream/fed_stream.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <algorithm>
 #include <array>

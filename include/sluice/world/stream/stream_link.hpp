@@ -4,14 +4,14 @@
 
 #include "sluice/core/ring_queue.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/arena.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/fault.hpp"
-#include "sluice/world/machine/fed_stream.hpp"
-#include "sluice/world/machine/host_images.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/link/fault.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
-#include "sluice/world/machine/memory_device.hpp"
-#include "sluice/world/machine/stream_lane.hpp"
+#include "sluice/world/stream/arena.hpp"
+#include "sluice/world/stream/fed_stream.hpp"
+#include "sluice/world/stream/host_images.hpp"
+#include "sluice/world/stream/memory_device.hpp"
+#include "sluice/world/stream/stream_lane.hpp"
 
 #include <array>
 #include <chrono>

@@ -5,8 +5,8 @@
 
 #include "sluice/core/ring_queue.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/copy.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/link/copy.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -28,7 +28,7 @@ struct LinkTimes {
 };
 
 /// RealBackend forwards its calls to one of these. An abstract class, so that engines compile without a decoder or a
-/// thread: Machine (world/machine/machine.hpp) runs them for real, WorldOf (world/machine/world_of.hpp) wraps any other
+/// thread: Machine (world/machine/machine.hpp) runs them for real, WorldOf (world/real/world_of.hpp) wraps any other
 /// backend.
 class BackendWorld {
  public:

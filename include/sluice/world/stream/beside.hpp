@@ -6,7 +6,7 @@
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/machine_core.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,10 +4,10 @@
 
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/beside.hpp"
-#include "sluice/world/machine/host_images.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/host_images.hpp"
 
 #include <cstdint>
 

@@ -7,14 +7,14 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/arena.hpp"
-#include "sluice/world/machine/beside.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/device.hpp"
-#include "sluice/world/machine/host_images.hpp"
-#include "sluice/world/machine/memory_device.hpp"
-#include "sluice/world/machine/stream_lane.hpp"
-#include "sluice/world/machine/stream_link.hpp"
+#include "sluice/world/stream/arena.hpp"
+#include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/host_images.hpp"
+#include "sluice/world/stream/memory_device.hpp"
+#include "sluice/world/stream/stream_lane.hpp"
+#include "sluice/world/stream/stream_link.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -44,23 +44,17 @@ class StreamDevice {
   class Lane {
    public:
     explicit Lane(StreamDevice& device) : device_(&device) {}
-    [[nodiscard]] const std::byte* reads(const DevicePlace& place) {
-      return stream().reads(device_->parts_->arena.range(place), content(place));
+    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::int32_t table = BlockUses::no_table) {
+      return stream().reads(device_->parts_->arena.range(place), content(place), table);
     }
-    [[nodiscard]] std::byte* writes(const DevicePlace& place) {
-      return stream().writes(device_->parts_->arena.range(place), content(place));
-    }
-    [[nodiscard]] const std::byte* reads(const DevicePlace& place, std::size_t table) {
-      return stream().reads(device_->parts_->arena.range(place), content(place), static_cast<std::int32_t>(table));
-    }
-    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::size_t table) {
-      return stream().writes(device_->parts_->arena.range(place), content(place), static_cast<std::int32_t>(table));
+    [[nodiscard]] std::byte* writes(const DevicePlace& place, std::int32_t table = BlockUses::no_table) {
+      return stream().writes(device_->parts_->arena.range(place), content(place), table);
     }
     /// The address that `reads` and `writes` will give: for tables that are uploaded before their layers' turns.
     [[nodiscard]] std::byte* address(const DevicePlace& place) {
       return stream().address(device_->parts_->arena.range(place), content(place));
     }
-    void again(std::size_t table) { stream().again(static_cast<std::int32_t>(table)); }
+    void again(std::int32_t table) { stream().again(table); }
     void given() { (void)stream().given(); }
     void begins(int layer) { began_ = {stream().arrival(), device_->memory_->record(StreamId::compute), {}, layer}; }
     void launched(int layer) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HostTier: which blocks it has, beside a list that does the same by its definition; host blocks with several holders.
 #include "sluice/core/random.hpp"
+#include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/machine/device_memory.hpp"
-#include "sluice/world/machine/host_tier.hpp"
 
 #include <doctest/doctest.h>
 

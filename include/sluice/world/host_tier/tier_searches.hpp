@@ -3,7 +3,9 @@
 #pragma once
 
 #include "sluice/records/record_store.hpp"
+#include "sluice/world/host_tier/host_tier_steps.hpp"
 #include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/token_requests.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -11,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,7 +23,7 @@
 
 namespace sluice {
 
-/// Look-ups by number, from `begin` to `take` or `leave`. Meanwhile what they have found is pinned. One thread reads
+/// Look-ups by number, from `seek` to `find` or `leave`. Meanwhile what they have found is pinned. One thread reads
 /// records, one search after another, so a record that several prompts begin with is read once, and the engine waits
 /// for no disk. Whatever is wrong with a record, the search ends before it: a miss, and a line from the store.
 ///
@@ -30,15 +31,6 @@ namespace sluice {
 class TierSearches {
  public:
   using Lock = std::unique_lock<std::mutex>;
-  /// The bytes of a host block.
-  using HostBlock = std::function<std::span<std::byte>(std::int32_t)>;
-
-  /// The longest beginning of a prompt that was found: keys of its blocks, which stay pinned until the caller unpins
-  /// them, and how many of them came from the disk.
-  struct Found {
-    std::vector<RecordKey> keys;
-    std::int64_t from_disk = 0;
-  };
 
   explicit TierSearches(MachineCore& core) : core_(&core) {}
   TierSearches(const TierSearches&) = delete;
@@ -60,17 +52,21 @@ class TierSearches {
     thread_ = std::thread{[this] { work(); }};
   }
 
-  /// Looks up blocks with these keys, which have the first `tokens`.
-  std::uint64_t begin(std::vector<RecordKey> keys, std::span<const std::int32_t> tokens) {
+  /// Looks up the full blocks of a request's prompt, that of the last token left out: its output is needed. A request
+  /// with scores needs every row, and finds nothing.
+  std::uint64_t seek(const TokenRequest& request) {
     const std::uint64_t number = ++begun_;
     Search& search = searches_[number];
-    search.found = core_->tier.find(keys);
-    search.keys = std::move(keys);
+    if (!core_->tier.exists() || request.scores || request.tokens.empty()) return number;
+    const std::span<const std::int32_t> before = std::span(request.tokens).first(request.tokens.size() - 1);
+    prefix_keys(before, core_->block_tokens, request.salt, search.keys);
+    core_->tier.counts().asked += static_cast<std::int64_t>(request.tokens.size());
+    search.found = core_->tier.find(search.keys);
     core_->tier.pin(std::span(search.keys).first(search.found));
     if (!store_) return number;
     search.reads = search.found < search.keys.size() && store_->has(search.keys[search.found]);
     if (search.reads) {
-      search.tokens.assign(tokens.begin(), tokens.end());
+      search.tokens.assign(before.begin(), before.end());
       wanted_.push_back(number);
       changed_.notify_all();
     } else {
@@ -80,21 +76,27 @@ class TierSearches {
   }
   /// Whether nothing is being read for it.
   [[nodiscard]] bool over(std::uint64_t number) const { return !searches_.at(number).reads; }
-  /// Waits until it is over.
-  void wait(Lock& lock, std::uint64_t number) {
+  /// Ends a search, once it is over: how many of the oldest tokens were found. Their blocks stay pinned until the next
+  /// call, or until `keep_for`.
+  [[nodiscard]] Tokens find(Lock& lock, std::uint64_t number) {
     changed_.wait(lock, [&] { return over(number); });
+    Search search = take(number);
+    core_->tier.touch(search.keys);
+    core_->tier.unpin(std::exchange(found_, std::move(search.keys)));
+    HostTierCounts& counts = core_->tier.counts();
+    const Tokens tokens{static_cast<std::int64_t>(found_.size()) * core_->block_tokens};
+    counts.found += tokens.count();
+    counts.from_disk += search.from_disk * core_->block_tokens;
+    return tokens;
   }
-  /// Ends a search that is over.
-  [[nodiscard]] Found take(std::uint64_t number) {
-    Search search = std::move(searches_.at(number));
-    searches_.erase(number);
-    search.keys.resize(search.found);
-    return {std::move(search.keys), search.from_disk};
+  /// The tier keeps what `find` found last until this request starts.
+  void keep_for(RequestId id) {
+    core_->tier.keep_for(id, found_);
+    core_->tier.unpin(std::exchange(found_, {}));
   }
   /// Ends a search for a request that has left.
   void leave(std::uint64_t number) {
-    Search& search = searches_.at(number);
-    if (search.reads)
+    if (Search& search = searches_.at(number); search.reads)
       search.left = true;
     else
       core_->tier.unpin(take(number).keys);
@@ -112,6 +114,14 @@ class TierSearches {
     std::int64_t from_disk = 0;
     bool reads = false, left = false;
   };
+  /// Removes a search; its keys are those of the blocks found.
+  Search take(std::uint64_t number) {
+    Search search = std::move(searches_.at(number));
+    searches_.erase(number);
+    search.keys.resize(search.found);
+    return search;
+  }
+
   static constexpr std::size_t most_used = 65'536; ///< keys that wait to be used
   static constexpr std::size_t used_at_once = 8;   ///< records used before the thread looks for a search again
 
@@ -204,6 +214,7 @@ class TierSearches {
   HostBlock host_block_;
   std::uint64_t begun_ = 0;
   std::unordered_map<std::uint64_t, Search> searches_;
+  std::vector<RecordKey> found_;            ///< by the last `find`, pinned
   std::deque<std::uint64_t> wanted_;        ///< searches for which the thread reads
   std::deque<std::vector<RecordKey>> used_; ///< notes of what searches have found, the oldest first
   std::size_t used_keys_ = 0;               ///< in all notes

@@ -3,9 +3,9 @@
 #include "sluice/core/random.hpp"
 #include "sluice/policy/weights/weights.hpp"
 #include "sluice/world/machine/device_memory.hpp"
-#include "sluice/world/machine/host_images.hpp"
-#include "sluice/world/machine/stream_memory.hpp"
 #include "sluice/world/machine/weight_store.hpp"
+#include "sluice/world/stream/host_images.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include "support/small_models.hpp"
 #include <doctest/doctest.h>

@@ -8,7 +8,7 @@
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 #include "sluice/world/backend.hpp"
-#include "sluice/world/machine/world.hpp"
+#include "sluice/world/real/world.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/machine/copy.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include <array>
 #include <chrono>

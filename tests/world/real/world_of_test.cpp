@@ -8,9 +8,9 @@
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/machine/ends_at.hpp"
-#include "sluice/world/machine/paced.hpp"
-#include "sluice/world/machine/world_of.hpp"
+#include "sluice/world/real/ends_at.hpp"
+#include "sluice/world/real/paced.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>

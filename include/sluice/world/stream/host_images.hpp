@@ -6,7 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
-#include "sluice/world/machine/stream_lane.hpp"
+#include "sluice/world/stream/stream_lane.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/world/backend.hpp"
-#include "sluice/world/machine/world.hpp"
+#include "sluice/world/real/world.hpp"
 
 #include <concepts>
 #include <limits>

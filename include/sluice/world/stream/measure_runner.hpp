@@ -8,8 +8,8 @@
 #include "sluice/model/decoder/batch_timer.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/machine/beside.hpp"
-#include "sluice/world/machine/memory_device.hpp"
+#include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/memory_device.hpp"
 
 #include <algorithm>
 #include <chrono>
