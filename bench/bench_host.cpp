@@ -22,6 +22,7 @@
 //   ns_per_cell    step / cells
 //   ns_per_block   step / blocks that cross the link
 //   copies         copies that the link was given; one copy may have several neighbouring blocks
+//   timed, untimed (modelled) tickets: a GPU's events, with and without a time
 //   visits         needs that the schedule looked at per copy (deterministic)
 //   x_by_hand      step / the same step of a plain loop without any account: it writes each sequence's changed table
 //                  entry, and gives the null device the same copies and one ticket per layer and batch
@@ -84,7 +85,10 @@ class NullMemory {
     ++copies;
     bytes += copy.total();
   }
-  [[nodiscard]] Ticket record(StreamId stream) { return {stream, ++last_[static_cast<std::size_t>(stream)]}; }
+  [[nodiscard]] Ticket record(StreamId stream, Timing timing = Timing::untimed) {
+    ++(timing == Timing::timed ? timed : untimed);
+    return {stream, ++last_[static_cast<std::size_t>(stream)]};
+  }
   [[nodiscard]] std::uint64_t last(StreamId stream) const { return last_[static_cast<std::size_t>(stream)]; }
   void wait(StreamId /*stream*/, const Ticket& /*ticket*/) {}
   [[nodiscard]] bool done(const Ticket& /*ticket*/) const { return true; }
@@ -93,6 +97,7 @@ class NullMemory {
   void rest() {}
 
   std::int64_t copies = 0, bytes = 0;
+  std::int64_t timed = 0, untimed = 0; ///< tickets
 
  private:
   /// Reserves addresses. No page is ever touched.
@@ -120,8 +125,8 @@ class ModelledMemory : public NullMemory {
     take(stream, static_cast<double>(copy.total()) / bytes_per_s);
   }
   void take(StreamId stream, double seconds) { until(stream) = std::max(until(stream), time_s()) + seconds; }
-  [[nodiscard]] Ticket record(StreamId stream) {
-    const Ticket ticket = NullMemory::record(stream);
+  [[nodiscard]] Ticket record(StreamId stream, Timing timing = Timing::untimed) {
+    const Ticket ticket = NullMemory::record(stream, timing);
     until(stream) = std::max(until(stream), time_s());
     at(ticket) = until(stream);
     return ticket;
@@ -356,13 +361,15 @@ void modelled(benchmark::State& state) {
   scene.runner->layer_s = step_bytes / ModelledMemory::bytes_per_s / scene.layers;
   for (int i = 0; i < 3; ++i) scene.step();
   const double begun = scene.memory->time_s();
-  const std::int64_t bytes = scene.memory->bytes;
+  const std::int64_t bytes = scene.memory->bytes, timed = scene.memory->timed, untimed = scene.memory->untimed;
   for (auto _ : state) scene.step();
   const auto steps = static_cast<double>(state.iterations());
   const double link = static_cast<double>(scene.memory->bytes - bytes) / steps / ModelledMemory::bytes_per_s;
   const double took = (scene.memory->time_s() - begun) / steps;
   state.counters["step_us"] = 1e6 * took;
   state.counters["link_us"] = 1e6 * link;
+  state.counters["timed"] = static_cast<double>(scene.memory->timed - timed) / steps;
+  state.counters["untimed"] = static_cast<double>(scene.memory->untimed - untimed) / steps;
   state.counters["x_ideal"] = took / std::max(link, scene.runner->layer_s * scene.layers);
 }
 

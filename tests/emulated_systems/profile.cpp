@@ -177,8 +177,8 @@ class LookedAtGpu : public EmulatedGpu {
     ++way.all;
     EmulatedGpu::copy_async(stream, copy);
   }
-  Ticket record(StreamId stream) {
-    const Ticket ticket = EmulatedGpu::record(stream);
+  Ticket record(StreamId stream, Timing timing = Timing::untimed) {
+    const Ticket ticket = EmulatedGpu::record(stream, timing);
     Way& way = of(stream);
     if (way.copies > 0) way.under_way.push_back(ticket);
     way.most_under_way = std::max(way.most_under_way, way.under_way.size());

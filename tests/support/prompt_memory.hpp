@@ -38,7 +38,7 @@ class PromptMemory {
                   static_cast<std::size_t>(copy.bytes));
     ++(blocks_.has(copy.from) || host_.has(copy.from) ? inside_ : outside_);
   }
-  [[nodiscard]] Ticket record(StreamId stream) {
+  [[nodiscard]] Ticket record(StreamId stream, Timing /*timing*/ = Timing::untimed) {
     const std::uint64_t number = ++last_[index(stream)];
     times_[index(stream)][number % remembered] = std::chrono::steady_clock::now();
     return {stream, number};

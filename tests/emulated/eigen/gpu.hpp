@@ -2,6 +2,7 @@
 // EmulatedGpu: a MemoryDevice of streams and events with drawn order; its memory starts as noise.
 #pragma once
 
+#include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/world/stream/memory_device.hpp"
@@ -43,9 +44,10 @@ class EmulatedGpu {
       device_.copy(number(stream), copy.to + row * copy.to_stride, copy.from + row * copy.from_stride,
                    static_cast<std::size_t>(copy.bytes));
   }
-  [[nodiscard]] Ticket record(StreamId stream) {
+  [[nodiscard]] Ticket record(StreamId stream, Timing timing = Timing::untimed) {
     Marks& marks = marks_[static_cast<std::size_t>(stream)];
     auto mark = std::make_shared<Mark>();
+    mark->timing = timing;
     device_.launch(number(stream), [mark] { mark->time = std::chrono::steady_clock::now(); });
     mark->event = device_.record(number(stream));
     marks.recent.push_back(std::move(mark));
@@ -70,6 +72,7 @@ class EmulatedGpu {
   }
   [[nodiscard]] Time time(const Ticket& ticket) const {
     const Mark* mark = find(ticket);
+    SLUICE_ASSERT(mark == nullptr || mark->timing == Timing::timed, "only a timed ticket has a time");
     return mark == nullptr ? Time{} : mark->time;
   }
   /// The stream runs only while the host waits and no other stream can run.
@@ -84,6 +87,7 @@ class EmulatedGpu {
   static constexpr std::size_t kept = 4096; ///< remembered tickets of a stream
   struct Mark {
     Time time;
+    Timing timing = Timing::untimed;
     emulate::Device::Ticket event;
   };
   struct Marks {

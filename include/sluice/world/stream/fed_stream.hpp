@@ -56,15 +56,17 @@ class FedStream {
 
  private:
   void begin() {
-    const Ticket begun = memory_->record(stream_);
-    if (first_.number == 0) first_ = begun;
+    if (ended_.empty()) { // a busy stream begins when the batch before has ended
+      const Ticket begun = memory_->record(stream_, Timing::timed);
+      if (first_.number == 0) first_ = begun;
+    }
     std::int64_t bytes = 0;
     for (int i = 0; i < LinkBatches::copies && bytes < LinkBatches::bytes && !left_.empty(); ++i) {
       memory_->copy_async(stream_, left_.front());
       bytes += left_.front().bytes * left_.front().rows;
       left_ = left_.subspan(1);
     }
-    last_ = memory_->record(stream_);
+    last_ = memory_->record(stream_, Timing::timed);
     ended_.push_back(last_);
   }
 

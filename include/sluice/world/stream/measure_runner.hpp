@@ -80,21 +80,21 @@ class RunnerTimer final : public BatchTimer {
 
   [[nodiscard]] BatchTimes pass(const TimedBatch& batch) {
     write_rows(batch);
-    const Ticket begun = memory_->record(StreamId::compute);
+    const Ticket begun = memory_->record(StreamId::compute, Timing::timed);
     runner_->begin(tokens_, positions_);
-    const Ticket embedded = memory_->record(StreamId::compute);
+    const Ticket embedded = memory_->record(StreamId::compute, Timing::timed);
     Ticket before = embedded;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       point_at_blocks(batch);
       runner_->launch_layer(static_cast<int>(i), layers_[i], sequences_, batch.rows(), 0, {});
       if (i > 0 || layers_.size() == 1) continue;
       runner_->give();
-      before = memory_->record(StreamId::compute);
+      before = memory_->record(StreamId::compute, Timing::timed);
     }
     runner_->give();
-    const Ticket computed = memory_->record(StreamId::compute);
+    const Ticket computed = memory_->record(StreamId::compute, Timing::timed);
     runner_->launch_samples(samples_);
-    const Ticket sampled = memory_->record(StreamId::compute);
+    const Ticket sampled = memory_->record(StreamId::compute, Timing::timed);
     (void)runner_->tokens();
     const auto there = std::chrono::steady_clock::now();
     memory_->synchronize(sampled);

@@ -29,6 +29,9 @@ struct Ticket {
   friend constexpr bool operator==(const Ticket&, const Ticket&) = default;
 };
 
+/// Whether anyone will ask when a ticket was done. A device's events cost less without a time.
+enum class Timing : std::uint8_t { untimed, timed };
+
 /// One reservation of the device's memory, one of host memory that the device can access, and streams.
 ///
 /// - `reserve(blocks, beside, host)`: reserves everything, once: device memory for the blocks and for the runner's
@@ -37,10 +40,11 @@ struct Ticket {
 /// - `device_arena()`, `beside_arena()`, `host_arena()`: their first bytes.
 /// - `copy_async(stream, copy)`: copies from any memory to any other, or within the device's. The bytes may be read and
 ///   written until a ticket taken after the copy is done.
-/// - `record(stream)`: takes a ticket. `wait(stream, ticket)`: later work of the stream begins when that ticket is
+/// - `record(stream, timing)`: takes a ticket, untimed if `timing` is left out. `wait(stream, ticket)`: later work of
+/// the stream begins when that ticket is
 ///   done; the host does not wait.
 /// - `done(ticket)`: the host asks. `synchronize(ticket)`: the host waits. `time(ticket)`: the device's time at which a
-///   completed ticket was done.
+///   completed timed ticket was done.
 /// - `rest()`: the host has nothing to do until something is done. Returns when that may be so, or soon.
 template <class M>
 concept MemoryDevice = requires(M& memory, StreamId stream, const Ticket& ticket, const Copy& copy, Bytes bytes) {
@@ -50,6 +54,7 @@ concept MemoryDevice = requires(M& memory, StreamId stream, const Ticket& ticket
   { memory.host_arena() } -> std::same_as<std::byte*>;
   { memory.copy_async(stream, copy) } -> std::same_as<void>;
   { memory.record(stream) } -> std::same_as<Ticket>;
+  { memory.record(stream, Timing::timed) } -> std::same_as<Ticket>;
   { memory.wait(stream, ticket) } -> std::same_as<void>;
   { memory.done(ticket) } -> std::same_as<bool>;
   { memory.synchronize(ticket) } -> std::same_as<void>;

@@ -151,7 +151,7 @@ TEST_CASE("a lost context is reported in one line, and every call returns") {
       emulated_runtime().calls = 0;
       emulated_runtime().fails_at = static_cast<std::int64_t>(seed * 7);
       copied.run(100); // returns
-      const Ticket ticket = copied.memory().record(StreamId::compute);
+      const Ticket ticket = copied.memory().record(StreamId::compute, Timing::timed);
       CHECK(copied.memory().done(ticket));
       CHECK(copied.memory().time(ticket) > CudaMemory::Time{});
       REQUIRE(!copied.memory().check());
@@ -235,10 +235,16 @@ TEST_CASE("times are the host's, in order, and outlive their events") {
   REQUIRE(memory);
   const auto before = std::chrono::steady_clock::now();
   std::vector<Ticket> tickets;
-  for (int i = 0; i < 3000; ++i) tickets.push_back((*memory)->record(StreamId::to_host));
+  const std::int64_t timed = emulated_runtime().timed;
+  for (int i = 0; i < 3000; ++i) {
+    tickets.push_back((*memory)->record(StreamId::to_host, Timing::timed));
+    (void)(*memory)->record(StreamId::to_host); // whose time nobody asks for
+  }
   (*memory)->synchronize(tickets.back());
+  CHECK(emulated_runtime().timed - timed == 3000);
+  CHECK(emulated_runtime().untimed == 3000);
   const auto after = std::chrono::steady_clock::now();
-  CHECK(emulated_runtime().events < 1100); // most of 3000 events were used by another ticket before
+  CHECK(emulated_runtime().events < 1100); // most of 6000 events were used by another ticket before
   auto last = before - std::chrono::microseconds{200};
   for (const Ticket& ticket : tickets) {
     CHECK((*memory)->done(ticket));

@@ -73,6 +73,7 @@ struct CUstream_st {
 struct CUevent_st {
   Device::Ticket done;
   std::shared_ptr<Clock::time_point> time;
+  bool timed = true;
 };
 
 namespace sluice::testing {
@@ -176,9 +177,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (lost()) return cudaErrorIllegalAddress;
   *event = new CUevent_st{};
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   ++state().seen.events;
   return cudaSuccess;
 }
@@ -191,6 +193,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (lost()) return cudaErrorIllegalAddress;
   auto time = std::make_shared<Clock::time_point>();
   event->time = time;
+  ++(event->timed ? state().seen.timed : state().seen.untimed);
   state().device->launch(stream->number, [time] { *time = Clock::now(); });
   event->done = state().device->record(stream->number);
   return cudaSuccess;
@@ -206,7 +209,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (lost()) return cudaErrorIllegalAddress;
-  if (from->done == nullptr || to->done == nullptr) return cudaErrorInvalidResourceHandle;
+  if (from->done == nullptr || to->done == nullptr || !from->timed || !to->timed) return cudaErrorInvalidResourceHandle;
   if (!from->done->done || !to->done->done) return cudaErrorNotReady;
   *milliseconds = static_cast<float>(std::chrono::duration<double, std::milli>(*to->time - *from->time).count());
   return cudaSuccess;

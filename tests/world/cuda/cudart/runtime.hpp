@@ -28,9 +28,10 @@ struct EmulatedRuntime {
   // Counters:
   std::int64_t calls = 0; ///< calls that can fail
   std::int64_t batched = 0;
-  std::int64_t multiplied = 0; ///< products by the library
-  std::int64_t gathered = 0;   ///< copies by a kernel, counted by its launcher
-  std::int64_t events = 0;     ///< alive
+  std::int64_t multiplied = 0;         ///< products by the library
+  std::int64_t gathered = 0;           ///< copies by a kernel, counted by its launcher
+  std::int64_t events = 0;             ///< alive
+  std::int64_t timed = 0, untimed = 0; ///< events recorded
   std::int64_t graphs_alive = 0, instantiated = 0, replayed = 0;
   std::int64_t allocations = 0;
 };

@@ -31,7 +31,8 @@ namespace sluice {
 ///
 /// - **Streams** do not wait for the default stream, only for tickets. The link's streams have priority over the
 ///   compute stream; otherwise the few blocks of a gathering kernel would wait until a layer leaves them an SM.
-/// - **A ticket** is an event with timing. A stream remembers the times of its last 65,536 tickets, and has events for
+/// - **A ticket** is an event, with timing only if its time will be asked for. A stream remembers the times of its last
+/// 65,536 tickets, and has events for
 ///   1,024 of them: an older ticket is done (the host waits for it if necessary), and another ticket uses its event.
 /// - **Copies** that follow each other in a stream are given to the driver in one call, before the stream is given a
 ///   ticket, a wait or anything else (CopyBatch says which cannot share a call). Small copies between the two arenas,
@@ -67,7 +68,8 @@ class CudaMemory {
       if (stream.handle != nullptr) (void)cudaStreamSynchronize(stream.handle);
       for (const Mark& mark : stream.marks)
         if (mark.event != nullptr) (void)cudaEventDestroy(mark.event);
-      for (CUevent_st* const event : stream.spare) (void)cudaEventDestroy(event);
+      for (const auto& spare : stream.spare)
+        for (CUevent_st* const event : spare) (void)cudaEventDestroy(event);
       if (stream.handle != nullptr) (void)cudaStreamDestroy(stream.handle);
     }
   }
@@ -119,14 +121,15 @@ class CudaMemory {
     [[maybe_unused]] const bool taken = to.batch.take(copy);
     SLUICE_ASSERT(taken, "an empty batch takes any copy");
   }
-  [[nodiscard]] Ticket record(StreamId stream) {
+  [[nodiscard]] Ticket record(StreamId stream, Timing timing = Timing::untimed) {
     Stream& in = of(stream);
     flush(in);
     const std::uint64_t number = ++in.last;
     Mark& mark = in.mark(number);
     mark = {};
+    mark.timing = timing;
     if (number > events_kept) retire(in, number - events_kept);
-    mark.event = event(in);
+    mark.event = event(in, timing);
     if (mark.event != nullptr) (void)succeeds(cudaEventRecord(mark.event, in.handle), "cuda: recording an event");
     return {stream, number};
   }
@@ -160,6 +163,7 @@ class CudaMemory {
     Stream& stream = of(ticket.stream);
     if (ticket.number == 0 || ticket.number + times_kept <= stream.last) return {};
     Mark& mark = stream.mark(ticket.number);
+    SLUICE_ASSERT(mark.timing == Timing::timed, "only a timed ticket has a time");
     if (!mark.knows_time) find_time(mark);
     return mark.time;
   }
@@ -197,6 +201,7 @@ class CudaMemory {
   struct Mark {
     cudaEvent_t event = nullptr; ///< null: another ticket has it
     Time time{};
+    Timing timing = Timing::untimed;
     bool knows_time = false;
   };
   struct Stream {
@@ -204,10 +209,11 @@ class CudaMemory {
     std::uint64_t last = 0; ///< ticket
     std::uint64_t done = 0; ///< the last ticket known to be done; all before it are done too
     std::vector<Mark> marks = std::vector<Mark>(times_kept); ///< by ticket
-    std::vector<cudaEvent_t> spare;
-    CopyBatch batch; ///< not yet given to the stream
+    std::array<std::vector<cudaEvent_t>, 2> spare;           ///< by timing
+    CopyBatch batch;                                         ///< not yet given to the stream
 
     Mark& mark(std::uint64_t number) { return marks[number % times_kept]; }
+    std::vector<cudaEvent_t>& spare_of(Timing timing) { return spare[static_cast<std::size_t>(timing)]; }
   };
 
   CudaMemory() = default;
@@ -235,16 +241,17 @@ class CudaMemory {
     Mark& mark = stream.mark(number);
     if (mark.event == nullptr) return;
     synchronize({static_cast<StreamId>(&stream - streams_.data()), number});
-    if (!mark.knows_time) find_time(mark);
-    stream.spare.push_back(std::exchange(mark.event, nullptr));
+    if (mark.timing == Timing::timed && !mark.knows_time) find_time(mark);
+    stream.spare_of(mark.timing).push_back(std::exchange(mark.event, nullptr));
   }
-  [[nodiscard]] cudaEvent_t event(Stream& stream) {
+  [[nodiscard]] cudaEvent_t event(Stream& stream, Timing timing) {
     if (!status_) return nullptr;
     cudaEvent_t event = nullptr;
-    if (!stream.spare.empty()) {
-      event = stream.spare.back();
-      stream.spare.pop_back();
-    } else if (!succeeds(cudaEventCreateWithFlags(&event, cudaEventDefault), "cuda: an event")) {
+    const unsigned flags = timing == Timing::timed ? cudaEventDefault : cudaEventDisableTiming;
+    if (std::vector<cudaEvent_t>& spare = stream.spare_of(timing); !spare.empty()) {
+      event = spare.back();
+      spare.pop_back();
+    } else if (!succeeds(cudaEventCreateWithFlags(&event, flags), "cuda: an event")) {
       return nullptr;
     }
     return event;

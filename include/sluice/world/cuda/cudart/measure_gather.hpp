@@ -64,7 +64,7 @@ class GatherTrial {
  private:
   [[nodiscard]] double once(StreamId way, std::int64_t bytes, std::int64_t below) {
     memory_->gather_by(kernel_, {below, below});
-    const Ticket begun = memory_->record(way);
+    const Ticket begun = memory_->record(way, Timing::timed);
     for (std::size_t batch = 0; batch < sweep_.batches; ++batch) {
       const auto count = static_cast<std::int64_t>(copies(sweep_, bytes));
       for (std::int64_t i = 0; i < count; ++i) { // with gaps, and in another order on the other side
@@ -78,7 +78,7 @@ class GatherTrial {
       }
       (void)memory_->stream(way); // gives the batch to the driver, as the link's ticket does
     }
-    const Ticket ended = memory_->record(way);
+    const Ticket ended = memory_->record(way, Timing::timed);
     memory_->synchronize(ended);
     return std::max(1e-9, std::chrono::duration<double>(memory_->time(ended) - memory_->time(begun)).count());
   }
