@@ -19,8 +19,8 @@ struct CachingCode<C> {
   static const Policies<C>& of(const void* policies) { return *static_cast<const Policies<C>*>(policies); }
   static std::string name() { return type_name<Policy>(); }
 
+  static constexpr const TierCalls* tiers = &tier_calls;
   static constexpr CachingTable table{
-      .tiers = &tier_calls,
       .writes = Policy::writes,
       .feed = Policy::feed,
       .looks_ahead = LooksAhead<Policy>,

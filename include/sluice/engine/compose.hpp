@@ -126,16 +126,21 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
+/// The engine has the tiers of its Caching policy itself: a real backend has its own.
+template <class C>
+inline constexpr bool has_tiers = Caches<typename C::caching_type> && !is_real_time<typename C::backend_type>;
+
 /// A real-time backend drops released blocks: no policy can find them.
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
-/// Real backends have no tiers of this role yet. A tier keeps no hidden states, and does not know which blocks
-/// Retention has copied.
+/// A simulated tier keeps no hidden states, and does not know which blocks Retention has copied.
 template <class C>
-concept TiersFit =
-    !Caches<typename C::caching_type> ||
-    (!is_real_time<typename C::backend_type> && !C::retention_type::keeps_hidden && !C::retention_type::copies_ahead);
+concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::retention_type::copies_ahead);
+
+/// A real backend loads in a request's first iteration, layer by layer.
+template <class C>
+concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
 /// Only blocks that can still be found when they are overwritten can be written then.
 template <class P>
@@ -149,8 +154,8 @@ concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit =
-    LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && LoadsWhereItCan<C> &&
+    OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -197,8 +202,11 @@ consteval auto explain_pairs() {
                   "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
                   "would find KV that is gone. Use another one, or a simulated backend");
     static_assert(TiersFit<C>,
-                  "sluice: a Caching policy needs a simulated backend, and a Retention without hidden states or copies "
+                  "sluice: a Caching policy of a simulated engine needs a Retention without hidden states or copies "
                   "ahead: a loaded prefix has none");
+    static_assert(LoadsWhereItCan<C>,
+                  "sluice: this Caching policy (MeetInTheMiddle) loads beside the computation, and a real-time backend "
+                  "only layer by layer: use another one, such as IfFaster, or a simulated backend");
     static_assert(OverwritesWhatItFinds<C>,
                   "sluice: this Caching policy writes what the device overwrites: it needs a Retention with "
                   "finds_released = true (KeepUntilOverwritten)");

@@ -23,7 +23,8 @@
 namespace sluice {
 
 /// The only writes to a core while policies decide: facts that they must see before they answer. These are which
-/// preempted requests may return, which released blocks can be found, and which deposited tokens are delivered.
+/// preempted requests may return, which released blocks can be found and loaded, and which deposited tokens are
+/// delivered.
 template <class C>
 class FactsWriter {
  public:
@@ -32,6 +33,7 @@ class FactsWriter {
   [[nodiscard]] bool look_up(std::span<const Claim> claims, const View& view, const PolicyCalls& policies) const {
     return find_prefixes(core_, claims, view, policies);
   }
+  void take_load(Slot slot, const RequestRow& decided) const { sluice::take_load(core_, slot, decided); }
   void give_up_pin() const { sluice::give_up_pin(core_); }
   void advance(Policies<C>& policies, Seconds now) const { TokenAccounts<C>::advance(core_, policies, now); }
 
@@ -51,7 +53,7 @@ class Decider {
   /// Makes the decision for a snapshot at `now`; it has no claims and is not valid if no request can run. `ahead`: it
   /// will be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
-    if constexpr (Caches<typename C::caching_type>)
+    if constexpr (detail::has_tiers<C>)
       while (!decide_beside_pins(now, ahead, decision)) facts_.give_up_pin();
     else
       decide_beside_pins(now, ahead, decision);
@@ -116,7 +118,7 @@ class Decider {
     if constexpr (C::retention_type::finds_released || Caches<typename C::caching_type>)
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
       while (facts_.look_up(proposal.claims, view, calls())) ask();
-    if constexpr (Caches<typename C::caching_type>) let_wait_for_loads();
+    if constexpr (detail::has_tiers<C>) let_wait_for_loads();
   }
 
   /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no

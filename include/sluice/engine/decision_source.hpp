@@ -199,6 +199,10 @@ class DecidesAsync {
     Copy& copy = *copy_;
     if (copy.thrown) std::rethrow_exception(std::exchange(copy.thrown, nullptr));
     const Core& core = engine.core;
+    if constexpr (Caches<typename C::caching_type>)
+      for (const Claim& claim : copy.decision.claims)
+        if (core.row(claim.slot).id == copy.core.row(claim.slot).id)
+          engine.facts.take_load(claim.slot, copy.core.row(claim.slot));
     std::swap(engine.decision, copy.decision);
     std::swap(engine.draft.plan, copy.draft.plan);
     engine.draft.made_ahead = true;

@@ -161,6 +161,13 @@ constexpr const CachingTable* caching_table() {
   else
     return nullptr;
 }
+template <class C>
+constexpr const TierCalls* tiers_of() {
+  if constexpr (has_tiers<C>)
+    return CachingCode<C>::tiers;
+  else
+    return nullptr;
+}
 } // namespace detail
 
 /// The table of the policies of composition `C`.
@@ -186,6 +193,7 @@ inline constexpr PolicyTable policy_table{
     .hidden_layers = &detail::PolicyFunctions<C>::hidden_layers,
     .copy_ahead = &detail::PolicyFunctions<C>::copy_ahead,
     .caching = detail::caching_table<C>(),
+    .tiers = detail::tiers_of<C>(),
     .compute_s = &detail::PolicyFunctions<C>::compute_s,
     .link = &detail::PolicyFunctions<C>::link,
     .most_lent = &detail::PolicyFunctions<C>::most_lent,

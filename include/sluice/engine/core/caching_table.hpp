@@ -68,7 +68,6 @@ struct TierCalls {
 
 /// What a Caching policy says. The functions take `policies`, the engine's `Policies` object, as their first argument.
 struct CachingTable {
-  const TierCalls* tiers = nullptr;
   Writes writes = Writes::behind;
   Feed feed = Feed::written;
   bool looks_ahead = false;

@@ -97,7 +97,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     for (const Claim& claim : decision.claims)
       if (const RequestRow& request = core.row(claim.slot);
           request.phase != Phase::running && request.loading.count() > 0)
-        table.caching->tiers->use(core, claim.slot, now);
+        table.tiers->use(core, claim.slot, now);
 
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
   for (const Slot slot : decision.victims) {
@@ -123,7 +123,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     for (const Claim& claim : decision.claims)
       if (const RequestRow& request = core.row(claim.slot);
           request.phase != Phase::running && request.spec.session != 0)
-        table.caching->tiers->joined(core, request.spec.session);
+        table.tiers->joined(core, request.spec.session);
 
   // Preempted requests give up what is then missing on the device.
   const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;

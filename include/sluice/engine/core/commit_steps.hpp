@@ -46,7 +46,7 @@ enum class States : bool { left_out, counted };
 
 /// Live requests take `more` blocks of host memory next.
 inline void take_host(Core& core, LayerBlocks more, Seconds now) {
-  if (core.shares_host()) core.policies->caching->tiers->give_way(core, more, now);
+  if (core.shares_host()) core.policies->tiers->give_way(core, more, now);
 }
 
 // move_claim.inl.hpp ------------------------------------------------------------------------------------------------

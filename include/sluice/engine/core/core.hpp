@@ -82,7 +82,7 @@ struct Core {
   }
   /// Whether KV of ended requests, in the first tier, and KV of live ones share the host's memory: unless the device
   /// keeps the blocks of ended requests, so that live ones have nothing on the host.
-  [[nodiscard]] bool shares_host() const { return policies->caching != nullptr && !policies->is.finds_released; }
+  [[nodiscard]] bool shares_host() const { return policies->tiers != nullptr && !policies->is.finds_released; }
   /// Whether a request that does not run would still find, on the device and below, what its row says.
   [[nodiscard]] bool finds_the_same(Slot slot) const;
   /// The device blocks in flight, both ways, that the transfer rule needs for these streams: whole blocks.
@@ -103,7 +103,7 @@ struct Core {
   std::uint32_t plan_serial = 1;
   Lending lending;
   PrefixReuse prefix; ///< used if Retention finds released blocks
-  OwnedTiers tiers;   ///< used if Caching caches
+  OwnedTiers tiers;   ///< used if Caching caches and the backend is simulated
 
   // State instead of events: that a request has finished survives a discarded decision.
   std::int64_t step = 0;

@@ -23,9 +23,9 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
   plan.made_at_step = -1;
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
-  if (table.caching == nullptr) return;
+  if (table.tiers == nullptr) return;
   const CachingTable& caching = *table.caching;
-  tiers = OwnedTiers(*caching.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);
+  tiers = OwnedTiers(*table.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);
   if (caching.writes == Writes::evicted) prefix.note_overwritten();
 }
 
@@ -38,7 +38,7 @@ SLUICE_INLINE const RequestRow* Core::find(RequestId id) const {
 SLUICE_INLINE bool Core::finds_the_same(Slot slot) const {
   const RequestRow& request = row(slot);
   if (policies->is.finds_released && !prefix.finds_the_same(slot, request, limits.block_tokens)) return false;
-  if (policies->caching == nullptr) return true;
+  if (policies->tiers == nullptr) return true; // what a backend keeps for a request stays
   return tiers.calls().holds(*tiers, prefix.loaded_keys(slot, request, limits.block_tokens));
 }
 

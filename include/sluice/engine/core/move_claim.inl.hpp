@@ -70,8 +70,8 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     // and so are saved hidden states.
     const std::int64_t head = target.head_blocks(request.blocks, block_tokens).count();
     TokenBlocks loaded{request.loading.count() / block_tokens.count()}; // the host has them already
-    if (loaded.count() > 0 && core.policies->caching != nullptr)
-      loaded = core.policies->caching->tiers->load(core, claim.slot, moves, now, policies);
+    if (loaded.count() > 0 && core.policies->tiers != nullptr)
+      loaded = core.policies->tiers->load(core, claim.slot, moves, now, policies);
     else if (loaded.count() > 0)
       load_from_host(core, request, moves);
     const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +

@@ -46,6 +46,7 @@ struct PolicyTable {
   LayerSet (*hidden_layers)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerBlocks (*copy_ahead)(const void* policies, const View& view, LayerBlocks idle) = nullptr;
   const CachingTable* caching = nullptr; ///< null if the engine caches nothing
+  const TierCalls* tiers = nullptr;      ///< null if it caches nothing, or its backend has the tiers
   /// Seconds that an iteration of `work` computes, and the link, both as the planner predicts.
   double (*compute_s)(const void* policies, const Work& work, int layers) = nullptr;
   LinkCost (*link)(const void* policies) = nullptr;

@@ -76,8 +76,7 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
 }
 
 SLUICE_INLINE void drop(Core& core, RequestRow& request) {
-  if (request.waits)
-    core.policies->caching->tiers->abandon(core, static_cast<Slot>(&request - core.requests.rows.data()));
+  if (request.waits) core.policies->tiers->abandon(core, static_cast<Slot>(&request - core.requests.rows.data()));
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));

@@ -33,7 +33,7 @@ SLUICE_INLINE void prepare(const Core& core, const Moves& moves, double backgrou
   double background = background_before + static_cast<double>(moves.leaving.count());
   double room = static_cast<double>((core.ledger.device().free() + moves.arriving).count()) - background;
   // What is written to a tier stays on the device, too, and holds no room of its own.
-  if (core.policies->caching != nullptr) room += std::min(background_before, core.tiers.calls().on_link(*core.tiers));
+  if (core.policies->tiers != nullptr) room += std::min(background_before, core.tiers.calls().on_link(*core.tiers));
   double urgent_out = 0;
   if (!moves.streams.empty() || background > 0) {
     const double held = core.in_flight_blocks(moves.streams);

@@ -44,7 +44,13 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
   request.phase = Phase::running;
   request.running_since = now;
   core.requests.running.push_back(slot);
-  if (first && policies.table.caching != nullptr) policies.table.caching->tiers->started(core, slot, now, policies);
+  if (first && policies.table.tiers != nullptr) policies.table.tiers->started(core, slot, now, policies);
+}
+
+/// A request that does not run loads its first `tokens` tokens when it joins.
+SLUICE_INLINE void load_on_joining(RequestRow& request, Tokens tokens) {
+  request.computed = request.loading = tokens;
+  request.slack = -tokens; // they take room like new ones
 }
 
 /// Removes a request that does not end by itself from the queue or from its list.
@@ -67,11 +73,26 @@ SLUICE_INLINE void answer(Core& core, const RequestRow& request, Seconds now) {
 /// Frees the row's memory and its slot.
 SLUICE_INLINE void release(Core& core, Slot slot) {
   RequestRow& request = core.row(slot);
-  if (core.policies->caching != nullptr) core.policies->caching->tiers->left(core, slot);
+  if (core.policies->tiers != nullptr) core.policies->tiers->left(core, slot);
   drop(core, request);
   request.phase = Phase::ended;
   core.requests.free_slots.push_back(slot);
   --core.requests.alive;
+}
+
+/// The backend's host has KV for a request that has not started: Caching says how much of it the request loads.
+SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0) return false;
+  FoundPrefix found;
+  found.below = request.on_host;
+  found.only_layerwise = true;
+  const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
+  const std::int64_t block = core.limits.block_tokens.count();
+  const Tokens loading{std::clamp(reuse.tokens, Tokens{0}, request.on_host).count() / block * block};
+  const bool changed = request.loading != loading;
+  load_on_joining(request, loading);
+  return changed;
 }
 
 } // namespace detail
@@ -94,9 +115,9 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.id = id;
   request.spec = spec;
   request.resident_layers = core.geometry.layers;
-  request.computed = request.loading = on_host;
-  request.slack = -on_host; // they take room like new ones
-  if (core.policies->is.finds_released || core.policies->caching != nullptr) core.prefix.enter(slot, id, prompt_keys);
+  request.on_host = on_host;
+  if (core.policies->caching == nullptr) detail::load_on_joining(request, on_host);
+  if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.enter(slot, id, prompt_keys);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
   ++requests.waiting;
@@ -132,7 +153,7 @@ SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Second
   detail::answer(core, core.row(slot), now);
   std::erase(core.requests.running, slot);
   core.lengths.learn(core.row(slot).generated);
-  if (policies.table.caching != nullptr) policies.table.caching->tiers->ended(core, slot, now, policies);
+  if (policies.table.tiers != nullptr) policies.table.tiers->ended(core, slot, now, policies);
   detail::release(core, slot);
   ++core.finished;
   core.last_finish_step = core.step;
@@ -177,9 +198,15 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
   return true;
 }
 
-SLUICE_INLINE void give_up_pin(Core& core) { core.policies->caching->tiers->give_up_pin(core); }
+SLUICE_INLINE void give_up_pin(Core& core) { core.policies->tiers->give_up_pin(core); }
 
 SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
+
+SLUICE_INLINE void take_load(Core& core, Slot slot, const RequestRow& decided) {
+  RequestRow& request = core.row(slot);
+  if (decided.on_host.count() > 0 && request.phase == Phase::waiting && request.times_preempted == 0)
+    detail::load_on_joining(request, decided.loading);
+}
 
 SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies) {
@@ -187,8 +214,10 @@ SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, cons
   for (const Claim& claim : claims) {
     RequestRow& request = core.row(claim.slot);
     if (request.phase == Phase::running) continue;
-    if (core.policies->caching != nullptr)
-      changed = core.policies->caching->tiers->look_up(core, claim.slot, view, policies) || changed;
+    if (core.policies->tiers != nullptr)
+      changed = core.policies->tiers->look_up(core, claim.slot, view, policies) || changed;
+    else if (core.policies->caching != nullptr)
+      changed = detail::choose_load(core, claim.slot, view, policies) || changed;
     else
       changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
   }

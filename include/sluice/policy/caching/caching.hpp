@@ -23,6 +23,9 @@ struct FoundPrefix {
   /// How long the tiers' own channels would take from now on, with what is under way: to deliver `below`, beside the
   /// device's link; and to bring `lower` to the first tier, before they cross the link.
   Seconds below_time{0}, lower_time{0};
+  /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer, whatever
+  /// `Reuse::mode` and `skipped` say.
+  bool only_layerwise = false;
 };
 
 /// What a request loads of the tokens that the device does not have.
@@ -80,6 +83,12 @@ concept StatesFeed = requires {
 template <class P>
 concept LooksAhead = requires {
   requires bool(P::looks_ahead);
+};
+
+/// `P` only loads what others compute the beginning of meanwhile: `static constexpr bool loads_beside = true;`.
+template <class P>
+concept LoadsBeside = requires {
+  requires bool(P::loads_beside);
 };
 
 /// `P` says how much of a request the tier gets; it may have a `State` that this hook writes.

@@ -14,6 +14,8 @@ namespace sluice {
 /// makes the beginning the cheapest part to compute.
 template <Caches Base>
 struct MeetInTheMiddle : Base {
+  static constexpr bool loads_beside = true;
+
   template <class Cost>
   Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& cost) const {
     Reuse reuse = Base::reuse(view, row, found, cost);

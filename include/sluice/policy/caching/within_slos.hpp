@@ -27,11 +27,12 @@ struct WithinSlos : Base {
               const Estimate& estimate) const {
     const Reuse base = Base::reuse(view, row, found, cost);
     JoinForecast forecast(view, row, found, estimate);
-    const Choice now = choose(forecast, base.tokens, view.limits.block_tokens, Seconds{0});
+    const Choice now = choose(forecast, base.tokens, view.limits.block_tokens, Seconds{0}, found.only_layerwise);
     if (base.fetched.count() == 0 || row.has_fetched) return now.reuse;
     const Tokens all = base.tokens + base.fetched;
     const Seconds patience = std::min(found.lower_time, base.patience);
-    return choose(forecast, all, view.limits.block_tokens, patience).cost < now.cost ? base : now.reuse;
+    return choose(forecast, all, view.limits.block_tokens, patience, found.only_layerwise).cost < now.cost ? base
+                                                                                                           : now.reuse;
   }
 
  private:
@@ -41,10 +42,11 @@ struct WithinSlos : Base {
   };
 
   /// The best way to load some of `most` tokens, `before` from now on.
-  static Choice choose(JoinForecast& forecast, Tokens most, Tokens block, Seconds before) {
+  static Choice choose(JoinForecast& forecast, Tokens most, Tokens block, Seconds before, bool only_layerwise) {
     Choice best;
     const std::int64_t blocks = most.count() / block.count();
-    for (const bool beside : {false, true})
+    for (const bool beside : {false, true}) {
+      if (beside && only_layerwise) break;
       search(blocks, [&](std::int64_t cut) {
         Reuse reuse{Tokens{cut * block.count()}, LoadMode::layerwise};
         if (beside) reuse = {most - reuse.tokens, LoadMode::beside, reuse.tokens};
@@ -52,6 +54,7 @@ struct WithinSlos : Base {
         if (cost < best.cost) best = {cost, reuse};
         return cost;
       });
+    }
     return best;
   }
   /// Asks `cost_of` for cuts from 0 to `last`: 16 parts of that, then 16 parts around the best one, and so on.

@@ -72,6 +72,7 @@ struct RequestRow {
   Tokens found{0};   ///< prompt tokens whose KV was found when it first joined (prefix caching)
   Tokens loading{0}; ///< it loads these from the tier when it joins: the last of `computed`, or those after `meets`
   Tokens loaded{0};  ///< part of `found` that was loaded from the first tier
+  Tokens on_host{0}; ///< prompt tokens whose KV a real backend's host keeps for it until it first joins
   std::int32_t fetched = 0;                 ///< tokens of `loaded` that a lower tier had
   LoadMode load_mode = LoadMode::layerwise; ///< of `loading`
 
