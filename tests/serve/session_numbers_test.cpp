@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -13,7 +14,7 @@
 
 using namespace sluice;
 
-TEST_CASE("sessions are numbered by key and name, their turns counted, and the least recent forgotten") {
+TEST_CASE("sessions are numbered by key and name, and their turns counted; the key with the most forgets its oldest") {
   struct Known {
     std::pair<std::uint64_t, std::string> name;
     SessionNumbers::Turn last;
@@ -35,8 +36,22 @@ TEST_CASE("sessions are numbered by key and name, their turns counted, and the l
       CHECK(turn.turn == 0);
       CHECK(turn.session > 0);
       CHECK(given.insert(turn.session).second);
-      if (known.size() == 6) known.erase(known.begin());
+      if (known.size() == 6) {
+        std::array<int, 3> of{};
+        for (const Known& one : known) ++of[one.name.first];
+        const auto most =
+            static_cast<std::uint64_t>(std::max_element(of.begin(), of.end()) - of.begin()); // the first of several
+        known.erase(
+            std::find_if(known.begin(), known.end(), [most](const Known& one) { return one.name.first == most; }));
+      }
     }
     known.push_back({name, turn});
   }
+}
+
+TEST_CASE("a key with very many sessions makes no other key forget one") {
+  SessionNumbers numbers(10);
+  for (const char* const name : {"a", "b", "c"}) (void)numbers.next(1, name);
+  for (int i = 0; i < 100; ++i) (void)numbers.next(2, std::to_string(i));
+  for (const char* const name : {"a", "b", "c"}) CHECK(numbers.next(1, name).turn == 1);
 }

@@ -2,9 +2,11 @@
 // SessionNumbers: numbers the sessions that clients name, and counts their turns.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,7 +14,8 @@
 
 namespace sluice {
 
-/// Remembers the sessions used last, `most` of them. A session that comes back later than that is a new one.
+/// Remembers `most` sessions. If there are more, the key with the most sessions loses the one that it used least
+/// recently: a key with very many makes no other key lose any. A session that comes back later is a new one.
 class SessionNumbers {
  public:
   /// RequestSpec's `session` and `turn`.
@@ -28,25 +31,31 @@ class SessionNumbers {
     std::string name = std::to_string(salt) + ' ' + std::string{id};
     const auto found = known_.find(name);
     if (found != known_.end()) {
-      recent_.splice(recent_.begin(), recent_, found->second);
-      ++found->second->second.turn;
-      return found->second->second;
+      Recent& own = of_salt_.at(salt);
+      own.splice(own.begin(), own, found->second);
+      ++own.front().second.turn;
+      return own.front().second;
     }
-    if (known_.size() >= most_) {
-      known_.erase(recent_.back().first);
-      recent_.pop_back();
-    }
-    recent_.emplace_front(name, Turn{++numbers_, 0});
-    known_.emplace(std::move(name), recent_.begin());
-    return recent_.front().second;
+    if (known_.size() >= most_) forget_one();
+    Recent& own = of_salt_[salt];
+    own.emplace_front(name, Turn{++numbers_, 0});
+    known_.emplace(std::move(name), own.begin());
+    return own.front().second;
   }
 
  private:
-  using Recent = std::list<std::pair<std::string, Turn>>;
+  using Recent = std::list<std::pair<std::string, Turn>>; ///< the last used first
+
+  void forget_one() {
+    const auto most = std::max_element(of_salt_.begin(), of_salt_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    known_.erase(most->second.back().first);
+    most->second.pop_back();
+  }
 
   std::size_t most_;
   std::uint32_t numbers_ = 0;
-  Recent recent_; ///< the last used first
+  std::map<std::uint64_t, Recent> of_salt_;
   std::unordered_map<std::string, Recent::iterator> known_;
 };
 
