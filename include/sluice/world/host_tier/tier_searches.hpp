@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/records/record_store.hpp"
+#include "sluice/world/doorbell.hpp"
 #include "sluice/world/host_tier/host_tier_steps.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/token_requests.hpp"
@@ -103,8 +104,12 @@ class TierSearches {
   }
   /// Whether the thread has work.
   [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty(); }
-  /// Whether any has begun and not ended.
-  [[nodiscard]] bool any() const { return !searches_.empty(); }
+  /// Until the next call, the bell rings when a search is over; null: none does. Returns whether one that has not been
+  /// taken is over already.
+  bool ring_when_over(Doorbell* bell) {
+    bell_ = bell;
+    return std::any_of(searches_.begin(), searches_.end(), [](const auto& each) { return !each.second.reads; });
+  }
 
  private:
   struct Search {
@@ -163,6 +168,7 @@ class TierSearches {
         search.reads = false;
         if (search.left) leave(number);
         changed_.notify_all();
+        if (bell_ != nullptr) bell_->ring();
       } else {
         const std::vector<RecordKey> used = next_used();
         lock.unlock();
@@ -220,6 +226,7 @@ class TierSearches {
   std::size_t used_keys_ = 0;               ///< in all notes
   bool works_ = false, ends_ = false;
   std::condition_variable changed_;
+  Doorbell* bell_ = nullptr;
   std::vector<std::byte> record_; ///< the thread's
   std::thread thread_;
 };

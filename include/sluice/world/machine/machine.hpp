@@ -166,16 +166,16 @@ class Machine final : public TokenWorld {
   }
   void idle_until(Seconds when, Doorbell& bell) override {
     // While KV of ended requests moves, the engine looks again soon, and not with the next request: blocks that have
-    // reached the host tier are counted, and written to the disk. A request that waits for the disk is looked at
-    // sooner.
-    const bool moves = keeps_moving();
-    const Seconds most{searches() ? 0.0005 : moves ? 0.01 : std::numeric_limits<double>::infinity()};
-    const Seconds left = std::min(when - now(), most);
-    if (left <= Seconds{0}) return;
-    if (!core_.setup.skips_idle || std::isinf(left.count()))
-      bell.wait_for(std::chrono::duration<double>(left.count()));
-    else if (!bell.hear())
-      skipped_ += left;
+    // reached the host tier are counted, and written to the disk. The thread that reads the disk rings, too.
+    const Seconds most{keeps_moving() ? 0.01 : std::numeric_limits<double>::infinity()};
+    const bool over = ring_when_sought(&bell);
+    if (const Seconds left = std::min(when - now(), most); !over && left > Seconds{0}) {
+      if (!core_.setup.skips_idle || std::isinf(left.count()))
+        bell.wait_for(std::chrono::duration<double>(left.count()));
+      else if (!bell.hear())
+        skipped_ += left;
+    }
+    (void)ring_when_sought(nullptr);
   }
 
   /// Loads all weights, or as many layers as fit; the first iteration moves whatever its plan wants otherwise.
@@ -288,9 +288,9 @@ class Machine final : public TokenWorld {
       if (writer_) writer_->add(std::move(block));
     });
   }
-  [[nodiscard]] bool searches() {
+  bool ring_when_sought(Doorbell* bell) {
     const std::lock_guard lock{core_.schedule.mutex};
-    return searches_.any();
+    return searches_.ring_when_over(bell);
   }
   /// The clock stands still meanwhile: a server loads before it serves.
   [[nodiscard]] Status load_by(const WeightsPlan& plan) {
