@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // KV that outlives its request on a real machine: turns that find it in the host tier or on a disk get the tokens and
 // logits of requests that compute everything, bit for bit.
+#include "sluice/engine/caching.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/within_slos.hpp"
+#include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/records/record_store.hpp"
@@ -38,6 +42,38 @@ std::shared_ptr<RecordStore> records_on(std::unique_ptr<FileLayer> files, std::u
   REQUIRE(store);
   return std::shared_ptr<RecordStore>{*std::move(store)};
 }
+
+/// Loads at most `most` of the blocks that are found.
+struct LoadsUpTo : WriteThrough {
+  std::int64_t most = 0;
+  template <class Cost>
+  Reuse reuse(const View& view, const RequestRow& /*row*/, const FoundPrefix& found, const Cost& /*cost*/) const {
+    CHECK(found.only_layerwise);
+    return {std::min(found.below, Tokens{most * view.limits.block_tokens.count()})};
+  }
+};
+
+/// Loads a random number of blocks, which differs between requests.
+struct LoadsSome : WriteThrough {
+  static Tokens cut(RequestId id, Tokens found, Tokens block) {
+    const auto blocks = static_cast<std::uint64_t>(found.count() / block.count());
+    return Tokens{static_cast<std::int64_t>(Random(index(id)).below(blocks + 1)) * block.count()};
+  }
+  template <class Cost>
+  Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& /*cost*/) const {
+    return {cut(row.id, found.below, view.limits.block_tokens)};
+  }
+};
+/// Each request has loaded what LoadsSome said.
+struct LoadsThat {
+  using role = roles::Observer;
+  using hears = Events<events::Delivered>;
+  static constexpr bool wants_timeline = false;
+  struct State {};
+  void on(State& /*state*/, const events::Delivered& event) const {
+    CHECK(event.row.found == LoadsSome::cut(event.row.id, event.row.on_host, Tokens{4})); // a trial's block
+  }
+};
 
 /// A machine and its engine, for one request after the other.
 class Turns {
@@ -140,6 +176,40 @@ TEST_CASE("turns from the host tier change no token and no logit, whatever the s
   add(check_turns<CpuTrials, SuperInfer>(66, 6, 1.1));
   CHECK(all.evicted > 0);
   CHECK(all.preempted > 0);
+}
+
+TEST_CASE("a Caching policy cuts what is loaded at any block, and no token and no logit changes") {
+  Random random(80);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  std::vector<std::int32_t> prompt(static_cast<std::size_t>(9 * each + 2));
+  for (std::int32_t& token : prompt) token = static_cast<std::int32_t>(random.below(64));
+  trial.prompts.assign(2, prompt);
+  trial.prompts[1].resize(prompt.size() + 5, 3);
+  trial.outputs = {1, 6};
+  trial.arrivals = {0, 1000};
+  trial.tier_blocks = 40 * trial.layers();
+  const std::vector<RealOutput> expected = alone(trial);
+  const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
+  for (std::int64_t most = 0; most <= 10; ++most) {
+    CAPTURE(most);
+    const RealResult result =
+        run_real<With<Engine<>, LoadsUpTo>>(trial, trial.all(), [most](auto& config) { config.caching.most = most; });
+    check_identity(result, expected);
+    CHECK(result.tier.found == 9 * each);
+    CHECK(result.moved.to_device.bytes.count() == std::min<std::int64_t>(most, 9) * trial.layers() * block);
+  }
+}
+
+TEST_CASE("each request loads what its Caching policy says, whatever the system does with the KV") {
+  using Some = With<Chaos, LoadsSome, LoadsThat>;
+  CHECK(check_turns<CpuTrials, Some>(81, 8, 0.8).found > 0);
+  CHECK(check_turns<CpuTrials, With<Some, OneStepAhead>>(82, 8, 0.9).found > 0);
+  CHECK(check_turns<CpuTrials, With<OrbitFlow, LoadsSome, LoadsThat>>(83, 6, 1.1).found > 0);
+  CHECK(check_turns<CpuTrials, Some>(84, 10, 0.8, 10).found > 0);
+  CHECK(check_turns<CpuTrials, Some>(85, 10, 0.9, 0, 0.05).found > 0);
+  CHECK(check_turns<CpuTrials, With<VllmSwap, IfFaster<WriteThrough>>>(86, 6, 1.1).found > 0);
+  CHECK(check_turns<CpuTrials, With<Chaos, WithinSlos<WriteThrough>>>(87, 6, 0.9).found > 0);
 }
 
 TEST_CASE("cancelled requests leave their KV to the tier, and those that wait for it give it back") {
@@ -252,7 +322,11 @@ TEST_CASE("a disk that fails while a request waits for it is a miss and a line, 
       CHECK(turns.run_found(trial.prompts[1], Tokens{0}, 3, &answer) == 0);
       CHECK(answer == second);
       CHECK_FALSE(turns.machine().sought(search));
+      // An idle engine wakes when the disk has answered, whether that is before or after it begins to wait.
       answers.set_value();
+      Doorbell bell;
+      turns.machine().idle_until(never_due, bell);
+      CHECK(turns.machine().sought(search));
     }
     const std::int64_t found = turns.run_found(trial.prompts[0], turns.machine().find(search), 3, &answer);
     CHECK(answer == first);

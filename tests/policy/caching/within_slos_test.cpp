@@ -76,7 +76,7 @@ struct Batch {
       return JoinForecast(now, joins, found, estimate).of(reuse, before);
     });
   }
-  /// The least cost of all cuts, both ways.
+  /// The least cost of all cuts, each way that there is.
   [[nodiscard]] JoinCost least() const {
     return with_estimate([this](const Roofline&, const Estimate& estimate) {
       const View now = view();
@@ -84,7 +84,7 @@ struct Batch {
       JoinCost least{std::numeric_limits<double>::infinity(), Seconds{0}};
       for (Tokens cut{0}; cut <= found.below; cut += limits.block_tokens) {
         least = std::min(least, forecast.of({cut, LoadMode::layerwise}));
-        least = std::min(least, forecast.of({found.below - cut, LoadMode::beside, cut}));
+        if (!found.only_layerwise) least = std::min(least, forecast.of({found.below - cut, LoadMode::beside, cut}));
       }
       return least;
     });
@@ -138,6 +138,10 @@ TEST_CASE("WithinSlos: no cut of a short prefix, in either way, is predicted to 
     nothing += reuse.tokens.count() == 0 ? 1 : 0;
     part += reuse.tokens.count() > 0 && reuse.tokens < batch.found.below ? 1 : 0;
     late += cost.late > 0 ? 1 : 0;
+    Batch on_machine = batch; // a real backend loads layer by layer only
+    on_machine.found.only_layerwise = true;
+    CHECK(on_machine.chosen().mode == LoadMode::layerwise);
+    CHECK(on_machine.cost_of(on_machine.chosen()) == on_machine.least());
   }
   for (const int count : {layerwise, beside, part, nothing, late}) CHECK(count > 10); // each choice was made
 }

@@ -15,7 +15,8 @@ namespace sluice {
 /// rest. Two ways are tried, each with any number of blocks:
 ///
 ///   layerwise  the beginning is loaded in the first iteration, for which every running request waits
-///   beside     the end is loaded while the beginning is computed, which takes longer, and no other request waits
+///   beside     the end is loaded while the beginning is computed, which takes longer, and no other request waits; not
+///              where the backend can only load layer by layer
 ///
 /// The choice is the one that the evaluator predicts to be the least late (`JoinCost`); among those that are not late,
 /// the one with the earliest first token. All loaded and all computed are among them. A fetch from lower tiers, which
