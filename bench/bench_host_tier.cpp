@@ -4,15 +4,20 @@
 //   bench_host_tier [--layers N] [--hidden N] [--context N] [--rounds N] [--waiters N] [--only PART]
 //
 // One compute thread. The link's rates are multiples of B* = bytes of KV per token x prompt tokens per second, above
-// which loading is faster than computing; B* is measured first. Each round measures all that a row compares, one after
-// the other, and a row has the medians of the rounds' ratios, so that other load on the machine affects both sides.
+// which loading is faster than computing; B* is measured first, and for TTFT in each round. Each round measures all
+// that a row compares, one after the other, and a row has the medians of the rounds' ratios, so that other load on the
+// machine affects both sides.
 //
-// - TTFT: a prompt of which 90 % or more is in the host tier, over the same prompt computed; and over the evaluator's
-//   TTFT for it, from the layer times of a run whose link has no limit.
+// - TTFT: a prompt of which 90 % or more is in the host tier, over the same prompt computed: if all of that is loaded,
+//   and by IfFaster, whose planner knows the rates of the link and of the prompts that B* was measured with; and over
+//   the evaluator's TTFT for the load, from the layer times of a run whose link has no limit.
 // - Waiters: the slowest of many requests with one such beginning that arrive together, over one request alone.
 // - Write-through: the time of requests that reuse nothing with a host tier, over the time without.
+#include "sluice/engine/caching.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
+#include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/write_through.hpp"
 #include "sluice/simulation.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
@@ -39,6 +44,7 @@ struct Bench {
   int layers = 8, hidden = 384, context = 2048, rounds = 5, waiters = 50;
   ModelWeights weights;
   Limits limits;
+  Seconds token{0}; ///< to compute a token of a prompt; measured first
 
   [[nodiscard]] Bytes block() const { return Bytes{kv_block_floats(weights.config.shape, limits.block_tokens) * 4}; }
   [[nodiscard]] std::int64_t token_bytes() const { return block().count() * layers / limits.block_tokens.count(); }
@@ -57,7 +63,12 @@ struct Measured {
   struct State {};
   StepTime time;
   LinkCost link_cost;
-  [[nodiscard]] StepTime step(const Work&) const { return time; }
+  Seconds layer_of_token{0}; ///< in addition, for each token
+  [[nodiscard]] StepTime step(const Work& work) const {
+    StepTime sum = time;
+    sum.layer += static_cast<double>(work.tokens().count()) * layer_of_token;
+    return sum;
+  }
   [[nodiscard]] LinkCost link() const { return link_cost; }
   [[nodiscard]] const Measured& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
@@ -86,11 +97,12 @@ T must(Expected<T> value) {
 using Prompt = std::vector<std::int32_t>;
 
 /// A machine with its engine. `rate` 0: a link without a limit; `tier_tokens`: of the host tier.
-class Runner {
+template <class Caching>
+class BasicRunner {
  public:
-  using E = With<Engine<>, Cpu, Measured, FirstTokens>;
+  using E = With<Engine<>, Cpu, Measured, FirstTokens, Caching>;
 
-  Runner(const Bench& bench, double rate, std::int64_t tier_tokens, std::int64_t device_tokens) {
+  BasicRunner(const Bench& bench, double rate, std::int64_t tier_tokens, std::int64_t device_tokens) {
     std::unique_ptr<Decoder> decoder = make_decoder(bench.weights, bench.limits.block_tokens, 1);
     const std::int64_t each = bench.limits.block_tokens.count();
     MachineSetup setup;
@@ -103,7 +115,7 @@ class Runner {
     const LayerBlocks device = device_kv_blocks(bench.weights, *decoder, setup);
     machine_ = must(make_cpu_machine(bench.weights, std::move(decoder), setup));
     Measured believed;
-    believed.time.layer = Seconds{1e-3};
+    believed.layer_of_token = bench.token / bench.layers;
     believed.link_cost.rate = BytesPerSecond{rate > 0 ? rate : 1e10};
     engine_.emplace(must(E::make({.limits = bench.limits,
                                   .geometry = {bench.layers, bench.block(), bench.weights.layout.bytes, Bytes{0}},
@@ -163,6 +175,8 @@ class Runner {
   double took_ = 0;
   std::int64_t found_ = 0;
 };
+
+using Runner = BasicRunner<WriteThrough>;
 
 /// The evaluator's TTFT of a request that finds `found` tokens on the host.
 double predict(const Bench& bench, const Measured& world, std::int64_t prompt, std::int64_t found) {
@@ -229,37 +243,44 @@ int main(int argc, char** argv) {
   Runner plain(bench, 0, 0, 2 * bench.context);
   std::vector<double> cold;
   for (int round = 0; round < bench.rounds; ++round) cold.push_back(plain.ttft(prompt(bench.context)));
-  const double b_star = static_cast<double>(bench.token_bytes()) * bench.context / median(cold);
+  bench.token = Seconds{median(cold) / bench.context};
+  const double b_star = static_cast<double>(bench.token_bytes()) / bench.token.count();
   fmt::print("{} layers of {}, prompts of {} tokens, {} bytes of KV per token, one compute thread; B* {:.0f} MB/s\n\n",
              bench.layers, config.shape.hidden, bench.context + fresh, bench.token_bytes(), b_star * 1e-6);
 
-  if (wanted("ttft")) fmt::print("| link | found, % | TTFT over computed | over simulated |\n|---|---:|---:|---:|\n");
+  if (wanted("ttft"))
+    fmt::print("| link | found, % | TTFT loaded over computed | IfFaster over computed | it loads, % | loaded over "
+               "simulated |\n|---|---:|---:|---:|---:|---:|\n");
   for (const double share : {8.0, 4.0, 2.0, 1.0, 0.5}) {
     if (!wanted("ttft")) break;
-    Runner linked(bench, share * b_star, 4 * bench.context, 2 * bench.context);
     Runner unlimited(bench, 0, 4 * bench.context, 2 * bench.context);
-    std::vector<double> over_computed, over_simulated, found;
+    std::vector<double> over_computed, chosen_over_computed, over_simulated, found, loads;
     for (int round = 0; round < bench.rounds; ++round) {
       const Prompt beginning = prompt(bench.context), whole = longer(beginning, fresh);
-      for (Runner* const one : {&linked, &unlimited}) {
-        (void)one->ttft(beginning);
-        one->settle();
-      }
+      bench.token = Seconds{plain.ttft(prompt(bench.context)) / bench.context};
+      const double rate = share * static_cast<double>(bench.token_bytes()) / bench.token.count();
+      Runner linked(bench, rate, 4 * bench.context, 2 * bench.context);
+      BasicRunner<IfFaster<WriteThrough>> choosing(bench, rate, 4 * bench.context, 2 * bench.context);
+      const auto begin_with = [&](auto&... runners) { (((void)runners.ttft(beginning), runners.settle()), ...); };
+      begin_with(linked, unlimited, choosing);
       const double computed = plain.ttft(whole);
       const double fast = unlimited.ttft(whole);
       Measured world;
       world.time.layer = Seconds{unlimited.layer_s()};
       world.time.after = Seconds{std::max(0.0, fast - unlimited.layer_s() * bench.layers)};
-      world.link_cost.rate = BytesPerSecond{share * b_star};
+      world.link_cost.rate = BytesPerSecond{rate};
       const double hit = linked.ttft(whole);
+      const std::int64_t before = choosing.loaded_bytes();
+      chosen_over_computed.push_back(choosing.ttft(whole) / computed);
+      loads.push_back(static_cast<double>(choosing.loaded_bytes() - before) /
+                      static_cast<double>(choosing.found() * bench.token_bytes()));
       found.push_back(static_cast<double>(linked.found()) / static_cast<double>(whole.size()));
       over_computed.push_back(hit / computed);
       over_simulated.push_back(hit / predict(bench, world, static_cast<std::int64_t>(whole.size()), linked.found()));
-      linked.settle();
       unlimited.settle();
     }
-    fmt::print("| {} B* | {:.0f} | {:.2f} | {:.2f} |\n", share, 100 * median(found), median(over_computed),
-               median(over_simulated));
+    fmt::print("| {} B* | {:.0f} | {:.2f} | {:.2f} | {:.0f} | {:.2f} |\n", share, 100 * median(found),
+               median(over_computed), median(chosen_over_computed), 100 * median(loads), median(over_simulated));
     std::fflush(stdout);
   }
 

@@ -190,14 +190,14 @@ TEST_CASE("a generation that waits for a disk is submitted when it has answered,
   run();
   CHECK(told.all().size() == 1);
   CHECK(is_over(told.all().at(GenerationId{4})));
-  CHECK(told.all().at(GenerationId{4}).front().cached == 16);
+  CHECK(told.all().at(GenerationId{4})[1].cached == 16);
   CHECK(tokens.searches.size() == 3);
   loop.leave(GenerationId{2}); // its client has left
   CHECK(tokens.searches.size() == 2);
   tokens.searches.begin()->second = true;
   run();
   CHECK(tokens_of(told.all().at(GenerationId{1})).size() == 5);
-  CHECK(told.all().at(GenerationId{1}).front().cached == 16);
+  CHECK(told.all().at(GenerationId{1})[1].cached == 16);
   CHECK(told.all().count(GenerationId{2}) == 0);
   CHECK(told.all().count(GenerationId{3}) == 0);
   loop.fail(Error{ErrorCode::bad_input, "the device", "it has failed", "one that works"});

@@ -11,6 +11,7 @@
 #include "sluice/engine/node/simulate_node.hpp"
 #include "sluice/engine/product.hpp"
 
+#include "engines/caching_choice.hpp"
 #include "engines/config_of.hpp"
 #include "engines/delivery_choice.hpp"
 #include "engines/other_rules.hpp"
@@ -114,8 +115,9 @@ sluice::Expected<Simulated> simulated(const Simulation& of) {
 
 template <class System>
 sluice::Expected<RealEngine> real(const Setup& setup, sluice::Slo slo, sluice::Cpu backend, Observer observer) {
-  using E = sluice::With<System, Believed, sluice::Cpu, Observer>;
+  using E = sluice::With<System, Believed, sluice::Cpu, CachingChoice, Observer>;
   typename E::Config config = engines::config_of<E>(setup, slo, std::move(backend));
+  config.caching.loads = setup.host_reuse;
   config.observers = std::tuple{observer};
   return sluice::make_any<E>(std::move(config));
 }

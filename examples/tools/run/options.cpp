@@ -87,6 +87,21 @@ void add_machine(Flags& flags, Options& options) {
   flags.size("--host-cache", options.host_cache, 1,
              "host memory, besides --host-memory, that keeps KV of ended requests for later ones with the same "
              "beginning, e.g. 8GB (default: none is kept)");
+  flags.read("--host-reuse", "TEXT",
+             "what requests load of a beginning that --host-cache has: all; if-faster: all, if computing it would take "
+             "longer; or within-slos: what misses SLOs the least (default: if-faster)",
+             [&options](std::string_view text) -> std::string {
+               using engines::HostReuse;
+               if (text == "all")
+                 options.host_reuse = HostReuse::all;
+               else if (text == "if-faster")
+                 options.host_reuse = HostReuse::if_faster;
+               else if (text == "within-slos")
+                 options.host_reuse = HostReuse::within_slos;
+               else
+                 return "all, if-faster or within-slos";
+               return {};
+             });
   flags.read("--disk-cache", "DIR:SIZE",
              "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
              [&options](std::string_view text) -> std::string {

@@ -8,6 +8,8 @@
 #include "sluice/report/observer/timeline.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
+#include "engines/host_reuse.hpp"
+
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -35,7 +37,8 @@ struct Options {
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
   std::int64_t host_cache = 0;         ///< bytes for KV of ended requests; 0: none is kept
   std::optional<DiskCache> disk_cache; ///< below it
-  double link = 0;                     ///< bytes per second; 0: no limit
+  std::optional<engines::HostReuse> host_reuse;
+  double link = 0; ///< bytes per second; 0: no limit
   std::string lanes = "shared";
   std::string products = "invariant";
   bool no_graphs = false;

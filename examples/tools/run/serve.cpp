@@ -277,6 +277,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   engines::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
   engine.numbers = *std::move(numbers);
   engine.calibrates = options.calibrates();
+  if (options.host_reuse) engine.host_reuse = *options.host_reuse;
 
   Results& results = served.results;
   results.requests.resize(workload.requests.size());

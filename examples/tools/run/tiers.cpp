@@ -18,6 +18,8 @@ namespace running {
 using namespace sluice;
 
 Status check_tiers(const Options& options) {
+  if (options.host_cache == 0 && options.host_reuse)
+    return flag_error("--host-reuse", "nothing is kept on the host", "--host-cache as well");
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)

@@ -73,9 +73,6 @@ class CompletionJob {
     switch (event.kind) {
     case GenerationEvent::Kind::accepted:
       if (!event.forecast.empty()) forecast_ = event.forecast;
-      // Once for each prompt, as its tokens are counted; further choices find what the first has found.
-      if (event.cached && at % static_cast<std::size_t>(request_.choices) == 0)
-        usage_.cached = usage_.cached.value_or(0) + *event.cached;
       ++accepted_;
       break;
     case GenerationEvent::Kind::refused:
@@ -83,6 +80,9 @@ class CompletionJob {
       fail(event);
       break;
     case GenerationEvent::Kind::tokens:
+      // Once for each prompt, as its tokens are counted; further choices find what the first has found.
+      if (event.cached && at % static_cast<std::size_t>(request_.choices) == 0)
+        usage_.cached = usage_.cached.value_or(0) + *event.cached;
       if (!answer.prompt.empty()) add_prompt(answer, event.prompt_chances);
       if (request_.max_tokens == 0) break; // the engine generates at least one token
       for (std::size_t i = 0; i < event.tokens.size() && !answer.ended; ++i)

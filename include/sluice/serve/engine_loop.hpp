@@ -148,6 +148,7 @@ class EngineLoop final : private EventListener {
     GenerationId id{};
     std::size_t told = 0; ///< tokens passed on
     bool with_chances = false;
+    bool with_tier = false; ///< its prompt was looked up in the tiers
   };
 
   /// A generation for which a disk is read.
@@ -209,11 +210,10 @@ class EngineLoop final : private EventListener {
     figures_.entered(*entered, spec, {generation.slo, generation.lead}, predicted_ttft);
     errors_.entered(*entered, generation.slo);
     errors_.foretell(foretold);
-    alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0});
+    alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0, search.has_value()});
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
     accepted.forecast = std::move(forecast);
-    if (search) accepted.cached = generation.on_host.count();
     add(std::move(accepted));
   }
   [[nodiscard]] static ApiError unheeded_priority() {
@@ -276,6 +276,7 @@ class EngineLoop final : private EventListener {
     GenerationEvent told = event_of(alive.id, GenerationEvent::Kind::tokens);
     told.tokens.assign(all.begin() + static_cast<std::ptrdiff_t>(alive.told),
                        all.begin() + static_cast<std::ptrdiff_t>(total));
+    if (alive.with_tier && alive.told == 0) told.cached = row.loaded.count();
     if (alive.with_chances) {
       const auto chances = tokens_->chances(row.id);
       for (std::size_t at = alive.told; at < total && at < chances.size(); ++at) told.chances.push_back(chances[at]);

@@ -74,8 +74,8 @@ struct GenerationEvent {
   ApiError error;                           ///< in `refused` and `failed`
   double retry_after_s = 0;                 ///< in `refused`: above 0 if waiting helps
   std::string forecast;                     ///< in `accepted`: the gate's prediction, for a header; may be empty
-  std::optional<std::int64_t> cached{};     ///< in `accepted`: tokens of the prompt whose KV was found in a tier; none:
-                                            ///< there is no tier
+  std::optional<std::int64_t> cached{};     ///< in the first `tokens`: tokens of the prompt whose KV was loaded from a
+                                            ///< tier; none: there is no tier
   double hold_s = 0; ///< how long the listener must hold the event, which was sent before it is due; below 0: it is
                      ///< late
   double due_s = -1; ///< when it was due, on the application's clock; set by Pacer; below 0: it was due when it arrived

@@ -89,8 +89,8 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
     CHECK(hits(plain, "host") < 0);
   }
   const TemporaryFolder folder;
-  const std::vector<std::string> flags{"--model", "demo",         "--host-cache",
-                                       "64MiB",   "--disk-cache", (folder.path / "kv").string() + ":1GB"};
+  const std::vector<std::string> flags{"--model",      "demo", "--host-cache", "64MiB",
+                                       "--host-reuse", "all",  "--disk-cache", (folder.path / "kv").string() + ":1GB"};
   std::int64_t cached = 0;
   {
     ServerProcess server(flags);
@@ -126,9 +126,32 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
   CHECK(hits(again, "disk") == static_cast<double>(cached_of(two)));
 }
 
+TEST_CASE("what is not faster to load is computed: the same tokens, and the usage says which" *
+          needs_program("sluice-serve")) {
+  const json chat = long_chat();
+  json one, two;
+  for (const char* const reuse : {"all", "if-faster", "within-slos"}) {
+    CAPTURE(reuse);
+    // Whether this link is faster depends on the machine.
+    const ServerProcess server({"--model", "demo", "--host-cache", "64MiB", "--host-reuse", reuse, "--link", "2MB/s"});
+    const json first = ask(server, chat);
+    REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(first)); }));
+    const double block = crossed(server, "GPU_to_CPU") / static_cast<double>(blocks_after(first));
+    const json second = ask(server, with_answer(chat, first));
+    if (one.is_null()) {
+      one = first;
+      two = second;
+    }
+    CHECK(text_of(first) == text_of(one));
+    CHECK(text_of(second) == text_of(two));
+    CHECK(hits(server, "host") == static_cast<double>(cached_of(two)));
+    CHECK(crossed(server, "CPU_to_GPU") == block * static_cast<double>(cached_of(second) / block_tokens));
+  }
+}
+
 TEST_CASE("what a key's owner has asked is found by requests with that key only" * needs_program("sluice-serve")) {
-  const ServerProcess server(
-      {"--model", "demo", "--host-cache", "64MiB", "--api-key", "alice-1", "--api-key", "bob-2"});
+  const ServerProcess server({"--model", "demo", "--host-cache", "64MiB", "--host-reuse", "all", "--api-key", "alice-1",
+                              "--api-key", "bob-2"});
   const json chat = long_chat();
   const json one = ask(server, chat, "alice-1");
   REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));

@@ -49,7 +49,7 @@ void copy_ahead(Core& core, const PolicyCalls& policies, Seconds now, Moves& mov
 /// Records whether Relief lets a preempted request return.
 void let_return(Core& core, Slot slot, bool may_return);
 /// Looks up which released blocks the requests of these claims could find now, if they do not run, and asks Caching how
-/// much of what lies below the device they load. Returns whether that changed for any of them. Only claims are looked
+/// many of the blocks below the device they load. Returns whether that changed for any of them. Only claims are looked
 /// up, so that many waiting requests cost a step no more.
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);

@@ -167,8 +167,10 @@ template <class P>
 ///  9. Optional: a `P::State`. The hook is then `write(state, view, row)`.
 /// 10. Optional: `P::first_tier(host)`, if the first tier is not host memory with LRU behind the device's link alone.
 ///
-/// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`), which an engine
-/// with a tier needs.
+/// A real backend has tiers of its own. Of the role it asks `reuse` alone, about what its host keeps for a request, and
+/// loads `Reuse::tokens` of that (docs/tiers.md, "On this machine").
+///
+/// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`).
 template <class P>
 concept Caching = PlaysRole<P, roles::Caching> && StatesCaching<P> &&
     (Caches<P> ? HasWrite<P>&& HasReuse<P>&& HasWorth<P>&& StatesWrites<P>&& StatesFeed<P>

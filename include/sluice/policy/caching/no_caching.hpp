@@ -6,7 +6,8 @@
 
 namespace sluice {
 
-/// The engine has no tier, and no code for one runs.
+/// The engine has no tier, and no code for one runs. If a real backend keeps KV on its host for a request (`submit`),
+/// all of that is loaded.
 struct NoCaching {
   using role = roles::Caching;
   static constexpr bool caches = false;
