@@ -76,7 +76,7 @@ struct Batch {
       return JoinForecast(now, joins, found, estimate).of(reuse, before);
     });
   }
-  /// The least cost of all cuts, each way that there is.
+  /// The least cost of all cuts, in each way that the backend has.
   [[nodiscard]] JoinCost least() const {
     return with_estimate([this](const Roofline&, const Estimate& estimate) {
       const View now = view();
