@@ -61,6 +61,14 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
       return wrong(request_text(core, planned.slot) +
                        " has a layer in two places, or tokens below 0, or copies, or saved states",
                    "each layer on the host, nowhere or resident, hidden states of layers that are nowhere");
+    if (planned.holding.states_on_device && policies.table.is.real_time)
+      return wrong("it keeps hidden states of " + request_text(core, planned.slot) + " on the device",
+                   "a simulated backend: real ones keep hidden states on the host");
+    if (planned.holding.states_on_device && index(planned.slot) < core.requests.rows.size())
+      if (const RequestRow& row = core.row(planned.slot);
+          row.computed.count() > 0 && !row.holding.states_on_device && row.holding.hidden.empty())
+        return wrong("it wants hidden states of " + request_text(core, planned.slot) + ", which were not kept",
+                     "hidden states on the device from the request's first token on");
     if (i < claims.size() && claims[i].slot == planned.slot)
       continue; // in the order of the claims, as the role requires
     // Another order, or a request that ended while the plan was made ahead: its row is free or another request's.
