@@ -76,7 +76,8 @@ std::vector<Preset> tiers_presets() {
                  {"--table", "md"},
                  {"--baseline", "VllmPrefixCaching"},
                  {"--systems", "VllmPrefixCaching,VllmOffload,Lmcache,HiCache,HiCacheBack,Kvbm,MooncakeStore,"
-                               "CachedAttention,AdaptiveOffload,Cake,Continuum,InferCept"},
+                               "CachedAttention,AdaptiveOffload,Cake,Continuum,InferCept,HiCacheWithinSlos,"
+                               "OrbitFlowCached"},
                  {"--columns", "case,system,e2e,judged-e2e,mean-ttft,ttft-later,found,found-possible,found-device,"
                                "found-host,found-lower,gb-out"}},
        .cases = {
