@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A placement's mistake ends a run with a sentence that names it, in every build, instead of with a wrong result.
+#include "sluice/engine/caching.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 
@@ -35,6 +37,7 @@ enum class Mistake {
   saved,
   two_places,
   late_states,
+  nowhere,
   joined,
   none
 };
@@ -74,14 +77,15 @@ struct Careless {
           planned.holding.nowhere = planned.holding.hidden = LayerSet::all(layers);
           planned.holding.states_on_device = true;
         }
+    if (M == Mistake::nowhere) plan.requests.back().holding.nowhere.insert(1);
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
 };
 
 /// The error that ends a run of three requests whose KV grows to 12 layer blocks each; empty if none does.
-template <Mistake M>
+template <Mistake M, class... More>
 std::string error_of(std::int64_t device_blocks, std::int64_t host_blocks) {
-  using E = Engine<Careless<M>, EveryStep, SmallCost, BasicSimulated<SmallCost>>;
+  using E = Engine<Careless<M>, EveryStep, SmallCost, BasicSimulated<SmallCost>, More...>;
   auto made = E::make({.limits = {.batch = 4, .batch_tokens = Tokens{64}, .block_tokens = Tokens{16}},
                        .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
                        .device_blocks = LayerBlocks{device_blocks},
@@ -147,6 +151,11 @@ TEST_CASE("the transfer rule, not the plan, determines the blocks in flight that
   // 3 requests with 3 blocks per layer, all on the host: at least 9 blocks pass through the device.
   CHECK(error_of<Mistake::no_room>(36, 100).empty());
   CHECK(says(error_of<Mistake::no_room>(4, 100), {"0 layer blocks of device memory and", "in flight"}));
+}
+
+TEST_CASE("with tiers a plan has no layer nowhere, of which they would have no copy") {
+  CHECK(error_of<Mistake::nowhere>(100, 100).empty());
+  CHECK(says(error_of<Mistake::nowhere, WriteThrough>(100, 100), {"request 2 has a layer nowhere", "rebuilds = true"}));
 }
 
 TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states to the commit") {

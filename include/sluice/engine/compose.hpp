@@ -142,6 +142,11 @@ concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::ret
 template <class C>
 concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
+/// A block in a tier has all layers. Rejected: to write a block without the layers that are rebuilt; who finds it would
+/// have to rebuild them, too, whatever its plan is.
+template <class C>
+concept TiersHaveAllLayers = !has_tiers<C> || !Rebuilds<typename C::placement_type>;
+
 /// Only blocks that can still be found when they are overwritten can be written then.
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
@@ -154,8 +159,8 @@ concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && LoadsWhereItCan<C> &&
-    OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
+    LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -207,6 +212,10 @@ consteval auto explain_pairs() {
     static_assert(LoadsWhereItCan<C>,
                   "sluice: this Caching policy (MeetInTheMiddle) loads beside the computation, and a real-time backend "
                   "only layer by layer: use another one, such as IfFaster, or a simulated backend");
+    static_assert(
+        TiersHaveAllLayers<C>,
+        "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "
+        "that keeps all layers on the host or the device, or NoCaching");
     static_assert(OverwritesWhatItFinds<C>,
                   "sluice: this Caching policy writes what the device overwrites: it needs a Retention with "
                   "finds_released = true (KeepUntilOverwritten)");

@@ -51,6 +51,9 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     return (holding.host & holding.nowhere).empty() && (holding.hidden - holding.nowhere).empty() &&
            holding.head >= Tokens{0} && holding.copied == Tokens{0} && holding.saved.empty();
   };
+  const auto tiers_have_it = [&](const Holding& holding) {
+    return core.policies->tiers == nullptr || holding.nowhere.empty();
+  };
   const auto& claims = decision.claims;
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     const RequestPlan& planned = plan.requests[i];
@@ -69,6 +72,9 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
           row.computed.count() > 0 && !row.holding.states_on_device && row.holding.hidden.empty())
         return wrong("it wants hidden states of " + request_text(core, planned.slot) + ", which were not kept",
                      "hidden states on the device from the request's first token on");
+    if (!tiers_have_it(planned.holding))
+      return wrong(request_text(core, planned.slot) + " has a layer nowhere, of which a tier would have no copy",
+                   "each layer on the host or resident, and `rebuilds = true` in a Placement that has them nowhere");
     if (i < claims.size() && claims[i].slot == planned.slot)
       continue; // in the order of the claims, as the role requires
     // Another order, or a request that ended while the plan was made ahead: its row is free or another request's.
@@ -87,7 +93,7 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
                        [&](const RequestPlan& planned) { return planned.slot == claims[i].slot; }))
         return wrong("it leaves out " + request_text(core, claims[i].slot), "a holding for each claim it accepts");
     }
-  else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen))
+  else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen) || !tiers_have_it(plan.unseen))
     return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
                  "states",
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");

@@ -335,7 +335,7 @@ SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Sec
   for (const Claim& claim : claims) {
     detail::meet(core, claim.slot);
     const RequestRow& request = core.row(claim.slot);
-    if (request.waits || !request.holding.nowhere.empty()) continue; // layers that nobody has
+    if (request.waits) continue;
     const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
     std::size_t& offered = core.prefix.offered(claim.slot);
     const std::span<const BlockKey> keys = core.prefix.keys_within(claim.slot, wanted, block_tokens);

@@ -20,6 +20,7 @@ namespace sluice {
 struct HybridCache {
   using role = roles::Placement;
   static constexpr bool places_layers = false;
+  static constexpr bool rebuilds = true;
   template <class Transfer>
   struct State {
     PlanTrial<Transfer> trial;

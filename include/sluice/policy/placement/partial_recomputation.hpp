@@ -24,6 +24,7 @@ namespace sluice {
 struct PartialRecomputation {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool rebuilds = true;
   template <class Transfer>
   struct State {
     PlanTrial<Transfer> trial;

@@ -118,6 +118,12 @@ concept StatesPlacesLayers = requires {
   { P::places_layers } -> std::convertible_to<bool>;
 };
 
+/// `P` says that its plans may have layers nowhere.
+template <class P>
+concept Rebuilds = requires {
+  requires bool(P::rebuilds);
+};
+
 /// Where each layer's KV of each accepted request lives, and how many *optional* claims join; or *infeasible*, with
 /// what binds.
 ///
@@ -129,11 +135,13 @@ concept StatesPlacesLayers = requires {
 ///     submission whether a request can be placed at all.
 ///  4. `P::places_layers`: true if a plan may treat some layers of a request unlike others, which needs a layerwise
 ///     layout.
+///  5. Optional: `P::rebuilds`. True if a plan may have layers nowhere (`Holding::nowhere`), of which a tier would have
+///     no copy: such a policy composes with no Caching policy.
 ///
 /// Checked when a plan is adopted, in every build; a violation ends the run (`BasicEngine::status`): resident blocks
-/// and blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`, and each claim is
-/// named once. Requirements that are not checked: the plan stays within the budgets for `task.window.min` iterations;
-/// removing a claim never makes a feasible task infeasible.
+/// and blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`, each claim is
+/// named once, and with tiers no layer is nowhere. Requirements that are not checked: the plan stays within the budgets
+/// for `task.window.min` iterations; removing a claim never makes a feasible task infeasible.
 template <class P>
 concept Placement = PlaysRole<P, roles::Placement> && HasPlacementState<P> && SolvesPlacement<P> &&
     StatesLeastHolding<P> && StatesPlacesLayers<P>;

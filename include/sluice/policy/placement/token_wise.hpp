@@ -39,6 +39,7 @@ struct BasicTokenWise {
   using role = roles::Placement;
   using optimizer_type = Optimizer;
   static constexpr bool places_layers = Share == Uncached::adaptive;
+  static constexpr bool rebuilds = Share == Uncached::adaptive;
 
   template <class Transfer>
   struct State {
