@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/leading.md: Confluence beside every published system, cell by cell.
 
-usage: leading.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES] [--cells NAME...]
-                  [--check] [FLAG...]
+usage: leading.py [--bin FOLDER] [--theirs FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES]
+                  [--cells NAME...] [--check] [FLAG...]
 
-The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is a run of sluice-compare
-with all systems; its results stay in --kept (out/leading), so that an interrupted run goes on where it was. --seeds
-replaces the list of leading.json, and --quick leaves out systems that seldom lead (those kept are in leading.json); the
-page says both. --cells prints the tables of these cells alone, and writes nothing. --check writes nothing and fails if
-the page would change.
+The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is two runs of
+sluice-compare: Confluence, and the published systems. The results stay in --kept (out/leading), so that an interrupted
+run goes on where it was. --theirs names another build for the published systems, one in which only Confluence differs:
+after a change of Confluence they need not run again. --seeds replaces the list of leading.json, and --quick leaves out
+systems that seldom lead (those kept are in leading.json); the page says both. --cells prints the tables of these cells
+alone, and writes nothing. --check writes nothing and fails if the page would change.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
@@ -44,23 +45,24 @@ def run(options, cells, name, machine, flags, seeds, deposit):
     """The rows of a cell: {(scale, system): {figure: its value for each seed}}."""
     words = f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
     quick = cells["quick_systems"]["large" if machine in cells["large"] else "demo"]
-    systems = quick if options.quick else "all"
-    command = [options.bin / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *words, *options.more]
-    if options.threads:
-        command += ["--threads", options.threads]
-    command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
-    build = hashlib.sha256((options.bin / "sluice-compare").read_bytes()).hexdigest()  # another build, other results
-    key = hashlib.sha256(" ".join([build, *map(str, command[1:])]).encode()).hexdigest()[:16]
-    folder = options.kept / key
-    report = folder / "report.json"
-    if not report.exists():
-        print(f"{name}, deposit {deposit}", file=sys.stderr, flush=True)
-        ran = subprocess.run([*command, "--no-traces", "--out", folder], capture_output=True, text=True)
-        if ran.returncode:
-            sys.exit(f"{name}: {ran.stderr.strip()}")
+    published = ",".join(system for system in quick.split(",") if system != ours) if options.quick else "all"
     rows = {}
-    for row in json.loads(report.read_text())["systems"]:
-        rows[row["slo_scale"], row["name"]] = row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures}
+    for build, systems in [(options.bin, ours), (options.theirs or options.bin, published)]:
+        command = [build / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *words, *options.more]
+        command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
+        program = hashlib.sha256((build / "sluice-compare").read_bytes()).hexdigest()  # another build, other results
+        key = hashlib.sha256(" ".join([program, *map(str, command[1:])]).encode()).hexdigest()[:16]
+        folder = options.kept / key
+        report = folder / "report.json"
+        if not report.exists():
+            print(f"{name}, deposit {deposit}: {systems if systems == ours else 'the others'}", file=sys.stderr, flush=True)
+            threads = ["--threads", options.threads] if options.threads else []
+            ran = subprocess.run([*command, *threads, "--no-traces", "--out", folder], capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(f"{name}: {ran.stderr.strip()}")
+        for row in json.loads(report.read_text())["systems"]:
+            at = row["slo_scale"], row["name"]
+            rows.setdefault(at, row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures})
     return rows
 
 
@@ -140,6 +142,7 @@ def counts(judged_cells):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
+    parser.add_argument("--theirs", type=pathlib.Path)
     parser.add_argument("--data", default=os.environ.get("SLUICE_SHARED", "shared") + "/data")
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/leading")
     parser.add_argument("--seeds")
@@ -171,7 +174,7 @@ def main():
             if not judged_cells:
                 continue
             total, behind, said, alone = counts(judged_cells)
-            title = ("Workloads on which numbers were chosen" if group == "tuned" else "Workloads held out") + \
+            title = ("Workloads held out" if group == "held out" else "Workloads on which numbers were chosen") + \
                     (", without deposit" if deposit == "off" else ", with deposit")
             line = f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
                    f"By the means alone, whatever their intervals: {alone}. A published system is ahead in three of " + \
