@@ -29,7 +29,7 @@ if(ID STREQUAL "nvcc")
 elseif(ID STREQUAL "Clang")
   set(command ${COMPILER} -std=c++20 -fsyntax-only -fno-caret-diagnostics -ferror-limit=0)
 else()
-  set(command ${COMPILER} -std=c++20 -S -O0 -o /dev/null -fno-diagnostics-show-caret -fconcepts-diagnostics-depth=3
+  set(command ${COMPILER} -std=c++20 -fsyntax-only -fno-diagnostics-show-caret -fconcepts-diagnostics-depth=3
               --param ggc-min-heapsize=2097152) # as in SluiceProject.cmake
 endif()
 set(ENV{LC_ALL} C)

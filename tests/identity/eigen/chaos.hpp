@@ -27,7 +27,7 @@ struct ChaosPlacement {
     Random random{1};
     PlanTrial<Transfer> trial;
   };
-  std::uint64_t rebuilds = 3; ///< one in so many placements rebuilds something; 0: none
+  std::uint64_t rebuild_one_in = 3; ///< one in so many placements rebuilds something; 0: none
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
 
@@ -57,7 +57,7 @@ struct ChaosPlacement {
       Holding holding = least(task.layers());
       if (!least_of_all) {
         holding.host = {};
-        const bool rebuilding = rebuilds > 0 && random.below(rebuilds) == 0;
+        const bool rebuilding = rebuild_one_in > 0 && random.below(rebuild_one_in) == 0;
         for (int layer = 0; layer < task.layers(); ++layer) {
           const std::uint64_t where = random.below(4);
           if (where == 0) holding.host.insert(layer);

@@ -110,7 +110,7 @@ TEST_CASE("transfers that are late, slow and in any order change no token") {
     for (const bool reorders : {false, true}) { // of the same trial, so that both are compared on the same blocks
       trial.faults.reorders = reorders;
       const RealResult result = run_real<Chaos>(trial, trial.largest() + 2 * trial.layers() + 8,
-                                                [](auto& config) { config.placement.rebuilds = 0; });
+                                                [](auto& config) { config.placement.rebuild_one_in = 0; });
       CHECK(result.refused == 0);
       check_identity(result, expected);
       exercise.add(result);

@@ -71,8 +71,8 @@ TEST_CASE("the greedy's choice fits, and is worth at least half of the best choi
     for (std::size_t i = 0; i < all.size(); ++i) {
       used += room_of(all[i], choice.form(i));
       counted += value_of(all[i], choice.form(i));
-      states += choice.form(i) == CacheForm::states ? 1 : 0;
-      kv += choice.form(i) == CacheForm::kv ? 1 : 0;
+      states += choice.form(i) == CacheForm::states ? 1u : 0u;
+      kv += choice.form(i) == CacheForm::kv ? 1u : 0u;
       CHECK((choice.form(i) != CacheForm::states || all[i].states > 0));
     }
     CHECK(choice.order().size() == states + kv);
