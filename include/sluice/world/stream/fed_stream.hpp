@@ -56,10 +56,8 @@ class FedStream {
 
  private:
   void begin() {
-    if (ended_.empty()) { // a busy stream begins when the batch before has ended
-      const Ticket begun = memory_->record(stream_, Timing::timed);
-      if (first_.number == 0) first_ = begun;
-    }
+    const Ticket begun = memory_->record(stream_, Timing::timed);
+    if (first_.number == 0) first_ = begun;
     std::int64_t bytes = 0;
     for (int i = 0; i < LinkBatches::copies && bytes < LinkBatches::bytes && !left_.empty(); ++i) {
       memory_->copy_async(stream_, left_.front());

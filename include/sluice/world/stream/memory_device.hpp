@@ -41,8 +41,7 @@ enum class Timing : std::uint8_t { untimed, timed };
 /// - `copy_async(stream, copy)`: copies from any memory to any other, or within the device's. The bytes may be read and
 ///   written until a ticket taken after the copy is done.
 /// - `record(stream, timing)`: takes a ticket, untimed if `timing` is left out. `wait(stream, ticket)`: later work of
-/// the stream begins when that ticket is
-///   done; the host does not wait.
+///   the stream begins when that ticket is done; the host does not wait.
 /// - `done(ticket)`: the host asks. `synchronize(ticket)`: the host waits. `time(ticket)`: the device's time at which a
 ///   completed timed ticket was done.
 /// - `rest()`: the host has nothing to do until something is done. Returns when that may be so, or soon.

@@ -55,15 +55,8 @@ class StreamDevice {
       return stream().address(device_->parts_->arena.range(place), content(place));
     }
     void again(std::int32_t table) { stream().again(table); }
-    void given() {
-      (void)stream().given();
-      apart_ = true;
-    }
-    void begins(int layer) {
-      const bool busy = layer > 0 && !apart_ && !device_->computing_.empty();
-      began_ = {stream().arrival(), {}, stream().begins(busy), layer};
-      apart_ = false;
-    }
+    void given() { (void)stream().given(); }
+    void begins(int layer) { began_ = {stream().arrival(), device_->memory_->record(StreamId::compute, Timing::timed), {}, layer}; }
     void launched(int layer) {
       layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
       began_.ended = stream().launched();
@@ -81,7 +74,7 @@ class StreamDevice {
     }
     [[nodiscard]] LayerMoments times(int layer) {
       const Launched& one = of(layer);
-      const LayerMoments::Time begun = last_time(*device_->memory_, one.begun);
+      const LayerMoments::Time begun = device_->memory_->time(one.begun);
       const auto share = (device_->memory_->time(one.ended) - begun) / one.count;
       LayerMoments moments{begun + share * (layer - one.first), begun + share * (layer + 1 - one.first)};
       if (one.arrival.number > 0) moments.arrived = device_->memory_->time(one.arrival);
@@ -92,8 +85,7 @@ class StreamDevice {
     friend StreamDevice;
     /// Layers that were launched as one.
     struct Launched {
-      Ticket arrival, ended; ///< `arrival`: that the first of them waited for
-      BeginTickets begun{};
+      Ticket arrival, begun, ended; ///< `arrival`: that the first of them waited for
       int first = 0, count = 0;
     };
     static StreamWait::Content content(const DevicePlace& place) {
@@ -104,7 +96,6 @@ class StreamDevice {
 
     StreamDevice* device_;
     Launched began_;
-    bool apart_ = false;           ///< the stream was given work since the last layer that belongs to none
     std::vector<Launched> layers_; ///< of the iteration, by layer
   };
 
@@ -232,7 +223,7 @@ class StreamDevice {
     LinkSchedule& schedule = parts_->core->schedule;
     while (!computing_.empty()) {
       const int layer = computing_.front();
-      if (all_done(*memory_, lane_.of(layer).begun)) schedule.computes(lane_.of(layer).first);
+      if (memory_->done(lane_.of(layer).begun)) schedule.computes(lane_.of(layer).first);
       if (!memory_->done(lane_.of(layer).ended)) return;
       schedule.computed(layer);
       computing_.pop_front();

@@ -185,22 +185,6 @@ struct EveryWait {
   [[nodiscard]] static constexpr bool keeps(const StreamWait& /*wait*/) { return true; }
 };
 
-/// Work of a stream begins when all of these timed tickets are done: one per stream at most; number 0: none.
-using BeginTickets = std::array<Ticket, stream_count>;
-template <MemoryDevice Memory>
-[[nodiscard]] bool all_done(Memory& memory, const BeginTickets& tickets) {
-  return std::all_of(tickets.begin(), tickets.end(),
-                     [&](const Ticket& one) { return one.number == 0 || memory.done(one); });
-}
-/// When the last of these completed tickets was done.
-template <MemoryDevice Memory>
-[[nodiscard]] auto last_time(Memory& memory, const BeginTickets& tickets) {
-  auto last = decltype(memory.time(Ticket{}))::min();
-  for (const Ticket& one : tickets)
-    if (one.number > 0) last = std::max(last, memory.time(one));
-  return last;
-}
-
 /// Hands out the addresses of blocks, and orders the stream behind their last writers (for a read), and also behind
 /// their last readers (for a write). Call `launched` when the stream has been given all the work for which addresses
 /// were requested since the last call: its ticket is then the blocks' last use.
@@ -239,19 +223,11 @@ class StreamLane {
     std::byte* const arena = content == Content::host ? memory_->host_arena() : memory_->device_arena();
     return arena + static_cast<std::int64_t>(range.first) * block_bytes_;
   }
-  /// When the work begins that the stream is given next. A stream that is still busy needs no event for this: its work
-  /// begins when the work before it has ended, and all that it waits for since.
-  [[nodiscard]] BeginTickets begins(bool busy) const {
-    BeginTickets tickets{};
-    if (busy) tickets = awaited_;
-    tickets[static_cast<std::size_t>(stream_)] = busy ? last_ : memory_->record(stream_, Timing::timed);
-    return tickets;
-  }
   /// Takes the ticket behind the work.
   Ticket launched() {
-    last_ = given();
-    awaited_ = {};
-    return last_;
+    const Ticket ticket = given();
+    arrival_ = {};
+    return ticket;
   }
   /// The same for a part of the work: its waits still count as waits of the whole.
   Ticket given() {
@@ -269,7 +245,7 @@ class StreamLane {
     return ticket;
   }
   /// The last ticket of the link that the stream waits for since `launched`; number 0: none.
-  [[nodiscard]] Ticket arrival() const { return awaited_[static_cast<std::size_t>(StreamId::to_device)]; }
+  [[nodiscard]] Ticket arrival() const { return arrival_; }
   [[nodiscard]] StreamId stream() const { return stream_; }
 
  private:
@@ -293,7 +269,7 @@ class StreamLane {
     if (ticket.number <= waited || !waits_->keeps(why)) return;
     memory_->wait(stream_, ticket);
     waited = ticket.number;
-    awaited_[static_cast<std::size_t>(ticket.stream)] = ticket;
+    if (ticket.stream == StreamId::to_device) arrival_ = ticket;
   }
 
   Memory* memory_;
@@ -305,8 +281,7 @@ class StreamLane {
   std::array<std::uint64_t, stream_count> waited_{}; ///< by stream: the last ticket that this one waits for
   std::vector<Touched> touched_;                     ///< since `launched`
   std::vector<std::int32_t> again_;                  ///< tables, since `launched`
-  BeginTickets awaited_{};                           ///< by stream: the last that this one waits for since `launched`
-  Ticket last_;                                      ///< of `launched`
+  Ticket arrival_;
 };
 
 } // namespace sluice

@@ -54,8 +54,7 @@ class StreamLink {
 
  private:
   struct Batch {
-    BeginTickets begun{};
-    Ticket ended;
+    Ticket begun, ended;
     int copies = 0;
     std::int64_t bytes = 0;
     std::array<std::int64_t, LinkBatches::copies> ends{}; ///< `bytes` with this copy
@@ -74,7 +73,7 @@ class StreamLink {
     while (!batches(way).empty() && memory_->done(batches(way).front().ended)) {
       const Batch batch = batches(way).front();
       batches(way).pop_front();
-      const auto begun = last_time(*memory_, batch.begun), ended = memory_->time(batch.ended);
+      const auto begun = memory_->time(batch.begun), ended = memory_->time(batch.ended);
       CopyTotals::OneWay& totals = totals_[static_cast<std::size_t>(way)];
       totals.busy += Seconds{std::chrono::duration<double>(ended - begun).count()};
       totals.bytes += Bytes{batch.bytes};
@@ -96,15 +95,14 @@ class StreamLink {
   }
   bool begin(Way way) {
     if (!has_room(way)) return false;
-    const bool busy =
-        !batches(way).empty() || (!core_->setup.link.each_way && !(batches_[0].empty() && batches_[1].empty()));
     Batch batch;
     const int most = core_->setup.link.each_way ? LinkBatches::copies : 1; // a single lane changes ways copy by copy
     while (batch.copies < most && batch.bytes < LinkBatches::bytes) {
       const std::optional<PlacedCopy> placed = core_->schedule.next(way);
       if (!placed) break;
       const Copy copy = addressed(way, *placed);
-      if (batch.copies == 0) batch.begun = lane(way).begins(busy); // behind the uses that the copy waits for
+      if (batch.copies == 0)
+        batch.begun = memory_->record(lane(way).stream(), Timing::timed); // behind the uses that the copy waits for
       const auto at = static_cast<std::size_t>(batch.copies++);
       batch.failed[at] = !give(way, copy);
       if (!batch.failed[at]) batch.bytes += placed->total();
