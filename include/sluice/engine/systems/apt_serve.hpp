@@ -12,13 +12,12 @@
 namespace sluice {
 
 /// Apt-Serve (Gao et al., "Apt-Serve: Adaptive Request Scheduling on Hybrid Cache for Scalable LLM Inference Serving",
-/// arXiv 2504.07494), on vLLM 0.5:
+/// SIGMOD 2025, arXiv 2504.07494), on vLLM 0.5:
 ///
-///   abstract   K and V or hidden states of a request, on the device    HybridCache
-///   appendix   memory by pending time, greedily                         MostPendingFirst, with HybridChoice
-///   its code   prompts or decodes in an iteration; late requests last   MostPendingFirst
-///              a schedule for each iteration                            EveryStep
-///              requests without memory are computed again               Drop
+///   section 4   K and V or hidden states of a request, on the device    HybridCache
+///   section 5   memory by pending time, greedily; late requests last    MostPendingFirst, with HybridChoice
+///               a schedule for each iteration                           EveryStep
+///               requests without memory are computed again              Drop
 ///
 /// Simulated only: real backends keep hidden states on the host.
 using AptServe = Engine<MostPendingFirst, HybridCache, EveryStep, PreemptNewest, Drop>;

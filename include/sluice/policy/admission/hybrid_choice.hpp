@@ -24,8 +24,7 @@ struct HybridCandidate {
 enum class CacheForm : std::uint8_t { nothing, states, kv };
 
 /// Apt-Serve's greedy (Gao et al., "Apt-Serve: Adaptive Request Scheduling on Hybrid Cache for Scalable LLM Inference
-/// Serving", arXiv 2504.07494; algorithm 1 of the appendix on greedy scheduling beside its code). It maximises the sum
-/// of
+/// Serving", arXiv 2504.07494, section 5, and the appendix on greedy scheduling, algorithm 1). It maximises the sum of
 ///
 ///   pending_s             of requests with K and V
 ///   pending_s - delay_s   of requests with hidden states

@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// Apt-Serve's adaptive scheduling (arXiv 2504.07494; read from its appendix and its code). A request's pending time is
-/// the time since its last token, or since its arrival. In each iteration:
+/// Apt-Serve's scheduling (arXiv 2504.07494, section 5). A request's pending time is the time since its last token, or
+/// since its arrival. In each iteration:
 ///
 ///  - Prompts are computed if the waiting requests' pending time is at least the running ones' in sum, and memory holds
 ///    one; else all running requests decode.
@@ -25,7 +25,7 @@ namespace sluice {
 ///    ones get all memory in the same way, and those that get none leave.
 ///  - Rebuilding from hidden states delays all requests, waiting ones too. The delay for each of them is the request's
 ///    tokens times `Estimate`'s time to rebuild one; the paper measures that time when its server starts.
-///  - A request that is late for its SLO counts next to nothing, and gets memory that others leave (its code).
+///  - A request that is late for its SLO counts next to nothing, and gets memory that others leave (section 5.3).
 ///
 /// Read differently: pending time counts to the end of an iteration for those that decode, since right after one it is
 /// 0 for all. Running requests never change from K and V to hidden states, and get K and V instead of hidden states

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Apt-Serve's hybrid cache (arXiv 2504.07494, abstract). Hidden states, the inputs of every layer, take half the room
+/// Apt-Serve's hybrid cache (arXiv 2504.07494, section 4). Hidden states, the inputs of every layer, take half the room
 /// of K and V without grouped queries. Each iteration projects K and V of all their tokens again, layer by layer, so
 /// one layer's K and V of those requests take room in addition.
 ///
