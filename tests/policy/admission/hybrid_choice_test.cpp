@@ -5,7 +5,7 @@
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

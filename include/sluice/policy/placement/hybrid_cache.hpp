@@ -15,8 +15,6 @@ namespace sluice {
 /// Admission chooses (`Claim::as_states`). A request has hidden states from its first token on or not at all, because
 /// states exist only while their tokens are computed. One that has them may get K and V instead: the iteration that
 /// rebuilds them keeps them. If memory does not hold that for all of these, none gets K and V.
-///
-/// Meant for EveryStep: a plan that is only applied reserves no room for the rebuilt layer.
 struct HybridCache {
   using role = roles::Placement;
   static constexpr bool places_layers = false;
