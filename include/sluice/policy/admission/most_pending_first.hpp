@@ -23,14 +23,12 @@ namespace sluice {
 ///    one; else all running requests decode.
 ///  - Waiting requests get the free memory by `HybridChoice`, which may keep hidden states instead of K and V. Running
 ///    ones get all memory in the same way, and those that get none leave.
-///  - Rebuilding from hidden states delays all requests, waiting ones too. The delay for each of them is the request's
-///    tokens times `Estimate`'s time to rebuild one; the paper measures that time when its server starts.
+///  - Rebuilding from hidden states delays all requests that can still be on time. The delay for each of them is the
+///    request's tokens times `Estimate`'s time to rebuild one; the paper measures that time when its server starts.
 ///  - A request that is late for its SLO counts next to nothing, and gets memory that others leave (section 5.3).
 ///
 /// Read differently: pending time counts to the end of an iteration for those that decode, since right after one it is
-/// 0 for all. Running requests never change from K and V to hidden states, and get K and V instead of hidden states
-/// without a pause; the paper's code computes them again for either change. It also leaves late requests out of the
-/// number that a delay is multiplied by.
+/// 0 for all. Running requests never change from K and V to hidden states; in the paper they are recomputed for that.
 struct MostPendingFirst {
   using role = roles::Admission;
   static constexpr bool steady = false; // pending time passes
@@ -158,18 +156,22 @@ struct MostPendingFirst {
     const auto waiting = static_cast<std::int64_t>(state.in_time.size() + state.late.size());
     batch.waiting_s = static_cast<double>(waiting) * view.now.count() - state.arrivals_s;
     batch.free = view.ledger->device().capacity().count();
+    auto in_time = static_cast<double>(state.in_time.size());
     double least_s = waiting > 0 ? batch.waiting_s / static_cast<double>(waiting) : 0;
     if (!state.in_time.empty()) least_s = std::min(least_s, pending_s(view, view.row(state.in_time.rbegin()->slot)));
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
       batch.running_s += pending_s(view, row);
+      in_time += is_late(view, row) ? 0 : 1;
       ++work.decodes;
       work.decode_context += row.context() + Tokens{1};
       const TokenBlocks blocks = blocks_after(view, row);
       batch.free -= row.holding.states_on_device ? states_room(view, blocks) : blocks.count() * view.geometry.layers;
     }
     for (const Slot slot : view.preempted) {
-      batch.waiting_s += pending_s(view, view.row(slot));
+      const RequestRow& row = view.row(slot);
+      batch.waiting_s += pending_s(view, row);
+      in_time += is_late(view, row) ? 0 : 1;
     }
     work.samples = work.decodes = std::max<std::int64_t>(1, work.decodes); // with none, one of a single token
     work.decode_context = std::max(Tokens{1}, work.decode_context);
@@ -177,8 +179,7 @@ struct MostPendingFirst {
     const Seconds plain = estimate.step(work);
     work.rebuilt.projected = view.limits.block_tokens * (capacity / view.geometry.layers + 1); // as many as it holds
     batch.decode_s = plain.count();
-    const auto all = waiting + static_cast<std::int64_t>(view.running.size() + view.preempted.size());
-    batch.delay_s = delay_weight * static_cast<double>(all) * (estimate.step(work) - plain).count() /
+    batch.delay_s = delay_weight * in_time * (estimate.step(work) - plain).count() /
                     static_cast<double>(work.rebuilt.projected.count());
     batch.late_per_block = late_share * std::max(0.0, least_s) / static_cast<double>(capacity);
     return batch;
@@ -220,8 +221,6 @@ struct MostPendingFirst {
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
       add(view, state, batch, slot, pending_s(view, row) + batch.decode_s, row.holding.states_on_device);
-      // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one.
-      if (row.holding.states_on_device) state.list.back().kv += view.geometry.layers;
     }
   }
 };
