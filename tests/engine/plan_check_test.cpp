@@ -36,7 +36,6 @@ enum class Mistake {
   copies,
   saved,
   two_places,
-  late_states,
   nowhere,
   joined,
   none
@@ -71,12 +70,6 @@ struct Careless {
       plan.requests.back().holding.host.insert(1);
       plan.requests.back().holding.nowhere.insert(1);
     }
-    if (M == Mistake::late_states)
-      for (RequestPlan& planned : plan.requests)
-        if (task.view.row(planned.slot).computed.count() > 0) {
-          planned.holding.nowhere = planned.holding.hidden = LayerSet::all(layers);
-          planned.holding.states_on_device = true;
-        }
     if (M == Mistake::nowhere) plan.requests.back().holding.nowhere.insert(1);
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
@@ -163,10 +156,6 @@ TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states 
   CHECK(
       says(error_of<Mistake::copies>(100, 100), {"request 2 has a layer in two places, or tokens below 0, or copies"}));
   CHECK(says(error_of<Mistake::saved>(100, 100), {"request 2 has a layer in two places", "or saved states"}));
-}
-
-TEST_CASE("hidden states are on the device from a request's first token on, or not at all") {
-  CHECK(says(error_of<Mistake::late_states>(100, 100), {"it wants hidden states of request 0, which were not kept"}));
 }
 
 TEST_CASE("no more requests join than there are optional claims") {

@@ -55,8 +55,7 @@ struct Moves {
   static void stream(std::vector<LayerStream>& streams, const Holding& holding, double blocks, HiddenSize hidden) {
     if (!holding.host.empty())
       streams.push_back({holding.host, blocks, holding.written_back ? holding.host : LayerSet{}});
-    const LayerSet states = holding.hidden_on_host();
-    if (!states.empty()) streams.push_back({states, hidden.blocks(blocks)});
+    if (!holding.hidden.empty()) streams.push_back({holding.hidden, hidden.blocks(blocks)});
   }
 };
 

@@ -64,14 +64,6 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
       return wrong(request_text(core, planned.slot) +
                        " has a layer in two places, or tokens below 0, or copies, or saved states",
                    "each layer on the host, nowhere or resident, hidden states of layers that are nowhere");
-    if (planned.holding.states_on_device && policies.table.is.real_time)
-      return wrong("it keeps hidden states of " + request_text(core, planned.slot) + " on the device",
-                   "a simulated backend: real ones keep hidden states on the host");
-    if (planned.holding.states_on_device && index(planned.slot) < core.requests.rows.size())
-      if (const RequestRow& row = core.row(planned.slot);
-          row.computed.count() > 0 && !row.holding.states_on_device && row.holding.hidden.empty())
-        return wrong("it wants hidden states of " + request_text(core, planned.slot) + ", which were not kept",
-                     "hidden states on the device from the request's first token on");
     if (!tiers_have_it(planned.holding))
       return wrong(request_text(core, planned.slot) + " has a layer nowhere, of which a tier would have no copy",
                    "each layer on the host or resident, and `rebuilds = true` in a Placement that has them nowhere");

@@ -22,7 +22,8 @@ struct Holding {
   Tokens head = all_tokens; ///< how many of the oldest tokens the sets refer to
   LayerSet host{};          ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{};       ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
-  LayerSet hidden{};        ///< layers of `nowhere` whose K and V are rebuilt from hidden states, fetched from the host
+  LayerSet
+      hidden{}; ///< layers of `nowhere` whose K and V are rebuilt from hidden states that are fetched from the host
   /// How many of the oldest tokens of resident layers also have a clean copy on the host, in whole blocks. KV is only
   /// appended to: a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
@@ -32,8 +33,6 @@ struct Holding {
   /// The layers of `host` go back completely after every iteration, not only their new tokens, so that they cross the
   /// link both ways (Pie). The head is then all tokens.
   bool written_back = false;
-  /// The hidden states of `hidden` are on the device: rebuilding fetches nothing (Apt-Serve).
-  bool states_on_device = false;
 
   /// Layers that are not resident for the head.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -41,8 +40,6 @@ struct Holding {
   [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
   /// Whether every layer is resident and the host has no copy or hidden state of it.
   [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
-  /// Layers of `hidden` whose states are on the host, so that each iteration fetches them.
-  [[nodiscard]] constexpr LayerSet hidden_on_host() const { return states_on_device ? LayerSet{} : hidden; }
   /// The same without saved hidden states of resident layers.
   [[nodiscard]] constexpr Holding without_saved() const {
     Holding plain = *this;
@@ -107,9 +104,8 @@ template <class Room>
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   // One sum: a request's states are stored one after the other, whether or not K and V are resident too.
-  const std::int64_t states = head.count() * holding.hidden_on_host().count() + blocks.count() * holding.saved.count();
-  const std::int64_t here = holding.states_on_device ? head.count() * holding.hidden.count() : 0;
-  return {room(head, resident) + room(blocks - head, layers) + hidden.room(here),
+  const std::int64_t states = head.count() * holding.hidden.count() + blocks.count() * holding.saved.count();
+  return {room(head, resident) + room(blocks - head, layers),
           room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
 }
 
@@ -128,7 +124,7 @@ struct Movement {
 /// `nowhere` is dropped. One that was `nowhere` and becomes `host` is first rebuilt by an iteration, then written out.
 /// If the head shrinks, the tokens that leave it become resident. Newly kept hidden states are written out, whether K
 /// and V stay (`saved`) or not (`hidden`); a change between these two moves nothing, because the host has the states.
-/// Hidden states that are no longer kept are dropped. Those on the device do not cross the link.
+/// Hidden states that are no longer kept are dropped.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
                                           Tokens block_tokens, int layers, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
@@ -147,12 +143,11 @@ struct Movement {
               std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
               has * (here & from.nowhere).count();
   }
-  const LayerSet had_states = from.hidden_on_host(), has_states = to.hidden_on_host();
-  std::int64_t states = after * (has_states - had_states - from.saved).count() +
-                        std::max<std::int64_t>(0, after - before) * (has_states & had_states).count();
+  std::int64_t states = after * (to.hidden - from.hidden - from.saved).count() +
+                        std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
   if (!to.saved.empty())
-    states += blocks.count() * (to.saved - from.saved - had_states).count() +
-              (blocks.count() - before) * (to.saved & had_states).count();
+    states += blocks.count() * (to.saved - from.saved - from.hidden).count() +
+              (blocks.count() - before) * (to.saved & from.hidden).count();
   return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
 }
 

@@ -27,8 +27,6 @@ struct Claim {
   /// plan with both. If there is none without it either, the claim does not join and the request stays. A pressing
   /// claim is required, and comes after the required claims that do not press.
   Slot at_cost_of = nobody;
-  /// Admission has counted the request with hidden states on the device instead of K and V; Placement decides.
-  bool as_states = false;
 
   /// Whether it is a pressing claim.
   [[nodiscard]] constexpr bool presses() const { return at_cost_of != nobody; }
