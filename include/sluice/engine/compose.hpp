@@ -147,11 +147,13 @@ concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_tim
 template <class C>
 concept TiersHaveAllLayers = !has_tiers<C> || !Rebuilds<typename C::placement_type>;
 
-/// Only blocks that can still be found when they are overwritten can be written then.
+/// Only blocks that can still be found when they are overwritten can be written then. (A real backend asks no policy
+/// when it writes.)
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 template <class C>
-concept OverwritesWhatItFinds = !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
+concept OverwritesWhatItFinds =
+    !has_tiers<C> || !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
 
 /// Deciding ahead in real time needs a thread.
 template <class C>

@@ -64,6 +64,13 @@ struct LoadsSome : WriteThrough {
     return {cut(row.id, found.below, view.limits.block_tokens)};
   }
 };
+/// Its answer depends on how much there is to compute without the load, which the answer before must not change.
+struct LoadsLong : WriteThrough {
+  template <class Cost>
+  Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& /*cost*/) const {
+    return {row.pending() > view.limits.block_tokens * 2 ? found.below : Tokens{0}};
+  }
+};
 /// Each request has loaded what LoadsSome said.
 struct LoadsThat {
   using role = roles::Observer;
@@ -209,6 +216,7 @@ TEST_CASE("each request loads what its Caching policy says, whatever the system 
   CHECK(check_turns<CpuTrials, Some>(84, 10, 0.8, 10).found > 0);
   CHECK(check_turns<CpuTrials, Some>(85, 10, 0.9, 0, 0.05).found > 0);
   CHECK(check_turns<CpuTrials, With<VllmSwap, IfFaster<WriteThrough>>>(86, 6, 1.1).found > 0);
+  CHECK(check_turns<CpuTrials, With<Chaos, LoadsLong>>(88, 6, 0.9).found > 0);
   CHECK(check_turns<CpuTrials, With<Chaos, WithinSlos<WriteThrough>>>(87, 6, 0.9).found > 0);
 }
 

@@ -87,12 +87,12 @@ SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const Po
   FoundPrefix found;
   found.below = request.on_host;
   found.only_layerwise = true;
+  const Tokens before = request.loading;
+  load_on_joining(request, Tokens{0}); // the same question each time, whatever was answered before
   const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
   const std::int64_t block = core.limits.block_tokens.count();
-  const Tokens loading{std::clamp(reuse.tokens, Tokens{0}, request.on_host).count() / block * block};
-  const bool changed = request.loading != loading;
-  load_on_joining(request, loading);
-  return changed;
+  load_on_joining(request, Tokens{std::clamp(reuse.tokens, Tokens{0}, request.on_host).count() / block * block});
+  return request.loading != before;
 }
 
 } // namespace detail
@@ -116,7 +116,7 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.spec = spec;
   request.resident_layers = core.geometry.layers;
   request.on_host = on_host;
-  if (core.policies->caching == nullptr) detail::load_on_joining(request, on_host);
+  detail::load_on_joining(request, on_host); // until Caching is asked, so that Admission sees what is likely left
   if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.enter(slot, id, prompt_keys);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
