@@ -221,7 +221,11 @@ TEST_CASE("ForecastSlo says if it may not look because running streams cannot wa
   CHECK(soft.forecast.find("not looked at: running streams cannot wait") == 0);
 }
 
-TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, if they ask for no less") {
+namespace {
+
+/// Twenty clients between the same two steps, after others with long prompts: ten whose prompts have 400 tokens, of
+/// which the host has `on_host`, and ten with 100 that the host does not know. There is time for few forecasts.
+Served serve_crowd(Tokens on_host) {
   std::vector<Sent> sent = clients(10, 1, Slo{}, 5); // their prompts take seconds
   for (std::size_t i = 0; i < 10; ++i) {
     sent[i].at = Seconds{1e-6 * static_cast<double>(i)};
@@ -233,6 +237,7 @@ TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, i
     one.at = Seconds{1 + 1e-6 * static_cast<double>(i)}; // between the same two steps
     one.generation.slo = usual_slo;
     one.generation.prompt.resize(i < 20 ? 400 : 100);
+    if (i < 20) one.generation.on_host = on_host;
     one.generation.sequence = i;
     sent.push_back(one);
   }
@@ -241,7 +246,25 @@ TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, i
   LettingIn gate;
   gate.gate.mode = ForecastMode::hard;
   gate.gate.clock = [&now] { return now += 50e-6; };
-  const Served served = serve_clients<VllmSwap>(of, gate);
+  return serve_clients<VllmSwap>(of, gate);
+}
+
+} // namespace
+
+TEST_CASE("ForecastSlo refuses nobody for a newcomer whose prompt is longer, however much of it the host has") {
+  const Served served = serve_crowd(Tokens{304}); // of 400: to compute 96, if these are loaded, or 400
+  REQUIRE(served.of[10].error.code == "slo_not_keepable");
+  std::int64_t unlooked = 0;
+  for (std::size_t i = 11; i < 30; ++i) {
+    CAPTURE(i);
+    CHECK(served.of[i].error.message.find("a request for no more was refused") == std::string::npos);
+    unlooked += served.of[i].error.code == "not_forecast" ? 1 : 0;
+  }
+  CHECK(unlooked > 10); // some of each ten
+}
+
+TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, if they ask for no less") {
+  const Served served = serve_crowd(Tokens{0});
   const Became& looked = served.of[10];
   REQUIRE(looked.error.code == "slo_not_keepable");
   int same = 0, others = 0;
@@ -266,7 +289,7 @@ TEST_CASE("ForecastSlo refuses for a forecast's reason whom it cannot look at, i
 }
 
 TEST_CASE("a forecast's finding covers those who ask for no less, until a request leaves") {
-  const detail::Finding finding{.slo = usual_slo, .to_compute = 100, .most_tokens = 50, .have_left = 7};
+  const detail::Finding finding{.slo = usual_slo, .prompt_tokens = 100, .most_tokens = 50, .have_left = 7};
   Generation same;
   same.slo = usual_slo;
   same.prompt.assign(100, 5);
@@ -280,6 +303,8 @@ TEST_CASE("a forecast's finding covers those who ask for no less, until a reques
   CHECK(finding.covers(more, 7));
   more.on_host = Tokens{16}; // only 85 tokens to compute
   CHECK(!finding.covers(more, 7));
+  more.prompt.resize(116);
+  CHECK(finding.covers(more, 7));
   less.prompt.resize(99);
   CHECK(!finding.covers(less, 7));
   less = same;

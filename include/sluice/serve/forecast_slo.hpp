@@ -40,8 +40,9 @@ class Forecasting;
 /// A forecast's reason to refuse a newcomer. It also covers later newcomers that ask for at least as much, until a
 /// request leaves the engine.
 struct Finding {
-  Slo slo{};                   ///< of the refused newcomer, like the next three members
-  std::int64_t to_compute = 0; ///< tokens of its prompt that have no KV
+  Slo slo{}; ///< of the refused newcomer, like the next three members
+  /// Its whole prompt. What the host has of it may not have been loaded, and then all of it had to be computed.
+  std::int64_t prompt_tokens = 0;
   std::int64_t most_tokens = 0;
   int priority = 0;
   std::int64_t have_left = 0; ///< number of requests that had left the engine when the forecast was made
@@ -50,10 +51,12 @@ struct Finding {
   double retry_after_s = 0;
 
   [[nodiscard]] bool covers(const Generation& newcomer, std::int64_t have_left_now) const {
-    return have_left == have_left_now && to_compute_of(newcomer) >= to_compute && newcomer.max_tokens >= most_tokens &&
-           newcomer.slo.ttft <= slo.ttft && newcomer.slo.tbt <= slo.tbt && newcomer.priority == priority;
+    return have_left == have_left_now && least_computed(newcomer) >= prompt_tokens &&
+           newcomer.max_tokens >= most_tokens && newcomer.slo.ttft <= slo.ttft && newcomer.slo.tbt <= slo.tbt &&
+           newcomer.priority == priority;
   }
-  [[nodiscard]] static std::int64_t to_compute_of(const Generation& newcomer) {
+  /// The prompt tokens that the newcomer computes if all is loaded that the host has.
+  [[nodiscard]] static std::int64_t least_computed(const Generation& newcomer) {
     return static_cast<std::int64_t>(newcomer.prompt.size()) - newcomer.on_host.count();
   }
 };
@@ -379,7 +382,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
     refuse(answer, newcomer, seen, forecasting);
     finding = detail::Finding{.slo = newcomer.slo,
-                              .to_compute = detail::Finding::to_compute_of(newcomer),
+                              .prompt_tokens = static_cast<std::int64_t>(newcomer.prompt.size()),
                               .most_tokens = newcomer.max_tokens,
                               .priority = newcomer.priority,
                               .have_left = outlook.have_left(),
