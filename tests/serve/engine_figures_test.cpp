@@ -73,6 +73,22 @@ TEST_CASE("EngineFigures before the first step are valid JSON") {
   CHECK(state["failure"] == "");
 }
 
+TEST_CASE("EngineFigures count loaded tokens as hits, and found tokens of the host tier on their own") {
+  EngineFigures figures;
+  HostTierCounts tier;
+  tier.asked = 1000;
+  tier.found = 900;
+  tier.from_disk = 200;
+  tier.loaded = 300;
+  figures.update(Scene{}.view(1), tier);
+  CHECK(metric(figures, "vllm:external_prefix_cache_queries_total") == 1000);
+  CHECK(metric(figures, "vllm:external_prefix_cache_hits_total") == 300);
+  CHECK(metric(figures, "sluice:tier_found_tokens_total{tier=\"host\"}") == 700);
+  CHECK(metric(figures, "sluice:tier_found_tokens_total{tier=\"disk\"}") == 200);
+  CHECK(live(figures)["tier"]["found"] == 900);
+  CHECK(live(figures)["tier"]["loaded"] == 300);
+}
+
 TEST_CASE("EngineFigures: the live state after a scripted sequence") {
   constexpr double never = std::numeric_limits<double>::infinity();
   EngineFigures figures;

@@ -155,8 +155,9 @@ void tell_learned(const Learned& learned) {
 
 void tell_tier(const HostTierCounts& tier) {
   fmt::print(stderr,
-             "host tier: {} of {} tokens of prompts found, {} of them on the disk; {} of {} token blocks used\n",
-             tier.found, tier.asked, tier.from_disk, tier.blocks, tier.capacity);
+             "host tier: {} of {} tokens of prompts found, {} of them on the disk; {} loaded; {} of {} token blocks "
+             "used\n",
+             tier.found, tier.asked, tier.from_disk, tier.loaded, tier.blocks, tier.capacity);
 }
 
 void tell_graphs(const GraphCounts& graphs) {

@@ -295,7 +295,7 @@ class EngineFigures {
     to.counter("vllm:external_prefix_cache_hits_total",
                "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of "
                "cached tokens.",
-               whole(tier.found));
+               whole(tier.loaded));
     // vLLM has replaced the counters by transfer type, and keeps them for compatibility.
     for (const auto& [type, moved] : {std::pair{"CPU_to_GPU", &tier.to_device}, {"GPU_to_CPU", &tier.to_host}})
       to.counter("vllm:kv_offload_total_bytes_total", "Number of bytes offloaded by KV connector", whole(moved->bytes),
@@ -311,9 +311,10 @@ class EngineFigures {
                whole(tier.to_host.bytes));
     to.counter("vllm:kv_offload_store_time_total", "Store time from GPU to offload storage, in seconds.",
                tier.to_host.seconds);
-    to.counter("sluice:tier_hit_tokens_total", "Tokens of prompts whose KV was found, by tier.",
+    to.counter("sluice:tier_found_tokens_total",
+               "Tokens of prompts whose KV was found, by tier, whether it was loaded or not.",
                whole(tier.found - tier.from_disk), {{"tier", "host"}});
-    to.counter("sluice:tier_hit_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});
+    to.counter("sluice:tier_found_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});
     to.gauge("sluice:tier_capacity_bytes", "Memory of a tier.", whole(tier.capacity * tier.block_bytes),
              {{"tier", "host"}});
     to.gauge("sluice:tier_used_bytes", "Memory of a tier that has KV of ended requests.",

@@ -172,7 +172,8 @@ inline void write_live(std::string& to, const LiveState& state, double age_s) {
             {"bytes", state.tier->blocks * state.tier->block_bytes},
             {"asked", state.tier->asked},
             {"found", state.tier->found},
-            {"from_disk", state.tier->from_disk}});
+            {"from_disk", state.tier->from_disk},
+            {"loaded", state.tier->loaded}});
     json.end_object();
   } else {
     json.null();

@@ -204,6 +204,7 @@ TEST_CASE("a Caching policy cuts what is loaded at any block, and no token and n
         run_real<With<Engine<>, LoadsUpTo>>(trial, trial.all(), [most](auto& config) { config.caching.most = most; });
     check_identity(result, expected);
     CHECK(result.tier.found == 9 * each);
+    CHECK(result.tier.loaded == std::min<std::int64_t>(most, 9) * each);
     CHECK(result.moved.to_device.bytes.count() == std::min<std::int64_t>(most, 9) * trial.layers() * block);
   }
 }

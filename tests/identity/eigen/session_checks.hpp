@@ -98,6 +98,7 @@ void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
       CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
     }
     CHECK(result.tier.found == static_cast<std::int64_t>(waiters * length));
+    CHECK(result.tier.loaded == result.tier.found);
     CHECK(result.moved.to_device.bytes.count() == blocks * trial.layers() * block);
     CHECK(result.tier.from_disk == from_disk);
     if (records) CHECK(trial.records->totals().read == from_disk / each);
@@ -140,6 +141,7 @@ Exercise check_turns(std::uint64_t seed, int rounds, double share, std::uint64_t
     check_identity(result, sessions.expected);
     if (failing == 0) CHECK(result.refused == 0); // the plan guarantees room, though device blocks are shared
     CHECK(result.tier.blocks <= result.tier.capacity);
+    CHECK(result.tier.loaded <= result.tier.found);
     exercise.add(result);
   }
   return exercise;

@@ -125,6 +125,7 @@ inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens) 
     }
   }
   sequence.computed = tokens;
+  core.tier.counts().loaded += tokens;
 }
 
 } // namespace sluice
