@@ -13,7 +13,7 @@ namespace architecture {
 
 inline const std::vector<std::string>& machine_folders() {
   static const std::vector<std::string> folders{"sluice/world/machine/", "sluice/world/host_tier/",
-                                                "sluice/world/link/", "sluice/world/stream/"};
+                                                "sluice/world/link/", "sluice/world/stream/", "sluice/world/real/"};
   return folders;
 }
 

@@ -9,6 +9,7 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
   const std::string steps = "sluice/world/machine/block_steps.hpp";
   CHECK(machine_faults({steps, "#include \"sluice/world/cpu/copy_engine.hpp\"\n"}).size() == 1);
   CHECK(machine_faults({steps, "#include <cuda_runtime.h>\n"}).size() == 1);
+  CHECK(machine_faults({"sluice/world/real/world.hpp", "#include <cuda_runtime.h>\n"}).size() == 1);
   CHECK(machine_faults({steps, "auto* at = memory.device_arena();"}).size() == 1);
   CHECK(machine_faults({steps, "std::byte* at = nullptr;"}).size() == 1);
   CHECK(machine_faults({steps, "// std::byte* of device_arena()\nDevicePlace at;"}).empty());

@@ -69,7 +69,7 @@ class BasicEngine : public C {
   /// alone, or if the weights cannot guarantee its SLO. `prompt_keys` names the full blocks of its prompt, for engines
   /// that find released blocks; without keys the prompt shares no prefix. Further keys name the blocks of its answer,
   /// so that a later request finds them. `on_host`: how many of its oldest tokens have KV in the backend's host tier
-  /// (`TokenWorld::find`), in whole blocks; the request loads them in its first iteration, layer by layer.
+  /// (`TokenWorld::find`), in whole blocks. In its first iteration it loads as many of these as Caching says, or all.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
                              Tokens on_host = Tokens{0});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that

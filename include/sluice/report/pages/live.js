@@ -33,8 +33,7 @@ function showFacts(e, s) {
     fact('KV of ended requests', bytes(e.tier.bytes),
          `of ${bytes(e.tier.capacity_bytes)} on the host; found ` +
              `${shareText(e.tier.found, e.tier.asked)} of prompts, ${
-                 shareText(e.tier.from_disk, e.tier.asked)} on disk; loaded ${
-                 shareText(e.tier.loaded, e.tier.asked)}`);
+                 shareText(e.tier.from_disk, e.tier.asked)} on disk; loaded ${shareText(e.tier.loaded, e.tier.asked)}`);
   fact('stalled', shareText(e.stall_s, e.busy_s), `${duration(e.stall_s)} of ${duration(e.busy_s)} in steps`);
   fact('tokens handed over', grouped(e.released), `${grouped(e.held)} held back now`);
   fact('TBT attainment', shareText(s.on_time, s.on_time + s.missed), `${many(s.missed, 'deadline')} missed`);

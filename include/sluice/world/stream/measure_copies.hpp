@@ -38,9 +38,9 @@ class CopyTimer {
   [[nodiscard]] virtual CopySeconds time(std::int64_t bytes, bool to_device, bool to_host) = 0;
 };
 
-/// Gives copies to streams as a machine's link does, in batches with two under way (FedStream), and times them by the
-/// streams' own tickets: the host's time until the next batch is part of a copy's time, as in a machine. Each way has
-/// memory of its own on both sides.
+/// Gives copies to streams as a machine's link does, in batches with up to four under way (FedStream), and times them
+/// by the streams' own tickets: the host's time until the next batch is part of a copy's time, as in a machine. Each
+/// way has memory of its own on both sides.
 template <MemoryDevice Memory>
 class StreamCopyTimer final : public CopyTimer {
  public:

@@ -56,7 +56,9 @@ class StreamDevice {
     }
     void again(std::int32_t table) { stream().again(table); }
     void given() { (void)stream().given(); }
-    void begins(int layer) { began_ = {stream().arrival(), device_->memory_->record(StreamId::compute, Timing::timed), {}, layer}; }
+    void begins(int layer) {
+      began_ = {stream().arrival(), device_->memory_->record(StreamId::compute, Timing::timed), {}, layer};
+    }
     void launched(int layer) {
       layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(layer) + 1));
       began_.ended = stream().launched();

@@ -32,8 +32,8 @@ namespace sluice {
 /// - **Streams** do not wait for the default stream, only for tickets. The link's streams have priority over the
 ///   compute stream; otherwise the few blocks of a gathering kernel would wait until a layer leaves them an SM.
 /// - **A ticket** is an event, with timing only if its time will be asked for. A stream remembers the times of its last
-///   65,536 tickets, and has events for 1,024 of them: an older ticket is done (the host waits for it if necessary), and
-///   another ticket uses its event.
+///   65,536 tickets, and has events for 1,024 of them: an older ticket is done (the host waits for it if necessary),
+///   and another ticket uses its event.
 /// - **Copies** that follow each other in a stream are given to the driver in one call, before the stream is given a
 ///   ticket, a wait or anything else (CopyBatch says which cannot share a call). Small copies between the two arenas,
 ///   such as the newest tokens of many sequences' last blocks, become one kernel launch instead, if there is a kernel
