@@ -71,14 +71,6 @@ struct LoadsLong : WriteThrough {
     return {row.pending() > view.limits.block_tokens * 2 ? found.below : Tokens{0}};
   }
 };
-/// Loads everything or nothing, which changes every few steps, also while a request waits.
-struct LoadsByStep : WriteThrough {
-  template <class Cost>
-  Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& /*cost*/) const {
-    const auto drawn = static_cast<std::uint64_t>(view.step) * 31 + index(row.id);
-    return {Random(drawn).below(2) == 0 ? Tokens{0} : found.below};
-  }
-};
 /// Each request has loaded what LoadsSome said.
 struct LoadsThat {
   using role = roles::Observer;
@@ -227,12 +219,6 @@ TEST_CASE("each request loads what its Caching policy says, whatever the system 
   CHECK(check_turns<CpuTrials, With<VllmSwap, IfFaster<WriteThrough>>>(86, 6, 1.1).found > 0);
   CHECK(check_turns<CpuTrials, With<Chaos, LoadsLong>>(88, 6, 0.9).found > 0);
   CHECK(check_turns<CpuTrials, With<Chaos, WithinSlos<WriteThrough>>>(87, 6, 0.9).found > 0);
-}
-
-TEST_CASE("the machine loads what was chosen last, if the choice changes while requests wait and a plan is ahead") {
-  CHECK(check_turns<CpuTrials, With<Engine<>, LoadsByStep>>(88, 6, 0.9).found > 0);
-  CHECK(check_turns<CpuTrials, With<Chaos, LoadsByStep, OneStepAhead>>(89, 8, 0.9).found > 0);
-  CHECK(check_turns<CpuTrials, With<Chaos, LoadsByStep, OneStepAhead>>(90, 10, 0.8, 10).found > 0);
 }
 
 TEST_CASE("cancelled requests leave their KV to the tier, and those that wait for it give it back") {

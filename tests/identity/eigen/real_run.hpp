@@ -150,7 +150,6 @@ struct RealResult {
   std::int64_t cancelled = 0;
   std::int64_t blocks = 0;      ///< that arrived during iterations
   std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
-  std::int64_t loaded = 0;      ///< tokens that requests began with, as the engine counts them
   HostTierCounts tier;
 };
 
@@ -297,10 +296,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
   result.graphs = (*machine)->graphs();
   result.steps = engine->steps();
   const auto& records = engine->template observed<Summary>().requests;
-  for (const auto& record : records) {
-    result.preempted += record.times_preempted;
-    result.loaded += record.loaded.count();
-  }
+  for (const auto& record : records) result.preempted += record.times_preempted;
   for (const auto& one : request_of)
     if (records[one.first].outcome == Outcome::refused) {
       result.outputs[one.second].refused = true;

@@ -141,7 +141,6 @@ Exercise check_turns(std::uint64_t seed, int rounds, double share, std::uint64_t
     check_identity(result, sessions.expected);
     if (failing == 0) CHECK(result.refused == 0); // the plan guarantees room, though device blocks are shared
     CHECK(result.tier.blocks <= result.tier.capacity);
-    CHECK_MESSAGE(result.tier.loaded == result.loaded, "the machine loads what the engine has chosen");
     CHECK(result.tier.loaded <= result.tier.found);
     exercise.add(result);
   }
