@@ -8,9 +8,11 @@ usage: leading.py [--bin FOLDER] [--theirs FOLDER] [--data FOLDER] [--kept FOLDE
 The cells, and which of them the engine's numbers were chosen on, are in leading.json. Each is two runs of
 sluice-compare: Confluence, and the published systems. The results stay in --kept (out/leading), so that an interrupted
 run goes on where it was. --theirs names another build for the published systems, one in which only Confluence differs:
-after a change of Confluence they need not run again. --seeds replaces the list of leading.json, and --quick leaves out
-systems that seldom lead (those kept are in leading.json); the page says both. --cells prints the tables of these cells
-alone, and writes nothing. --check writes nothing and fails if the page would change.
+after a change of Confluence they need not run again. It fails if a small run of the published systems differs between
+the two builds, and the page names both. --seeds replaces the list of leading.json, and --quick leaves out systems that
+seldom lead. Those kept are in leading.json, as lists that run apart, so that one more list repeats no other run. The
+page says both. --cells prints the tables of these cells alone, and writes nothing. --check writes nothing and fails if
+the page would change. --no-run takes what --kept has, and the page names each list of systems that a cell lacks.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
@@ -41,29 +43,67 @@ near = 10  # TBT points within which gaps are compared
 t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # by degrees of freedom, from 1
 
 
-def run(options, cells, name, machine, flags, seeds, deposit):
-    """The rows of a cell: {(scale, system): {figure: its value for each seed}}."""
-    words = f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
-    quick = cells["quick_systems"]["large" if machine in cells["large"] else "demo"]
-    published = ",".join(system for system in quick.split(",") if system != ours) if options.quick else "all"
+def report_of(options, build, name, systems, machine_flags, seeds, deposit):
+    """What sluice-compare reports of these systems; run, unless --kept has the report of this build and command. With
+    --no-run, None if it has not."""
+    command = [build / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *machine_flags,
+               *options.more]
+    command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
+    program = hashlib.sha256((build / "sluice-compare").read_bytes()).hexdigest()  # another build, other results
+    key = hashlib.sha256(" ".join([program, *map(str, command[1:])]).encode()).hexdigest()[:16]
+    folder = options.kept / key
+    report = folder / "report.json"
+    if not report.exists():
+        if options.no_run:
+            return None
+        print(f"{name}, deposit {deposit}: {systems}", file=sys.stderr, flush=True)
+        threads = ["--threads", options.threads] if options.threads else []
+        ran = subprocess.run([*command, *threads, "--no-traces", "--out", folder], capture_output=True, text=True)
+        if ran.returncode:
+            sys.exit(f"{name}: {ran.stderr.strip()}")
+    return json.loads(report.read_text())
+
+
+def words(options, cells, machine, flags):
+    return f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
+
+
+def quick_runs(cells, machine):
+    return cells["quick_systems"]["large" if machine in cells["large"] else "demo"]
+
+
+def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
+    """The rows of a cell: {(scale, system): {figure: its value for each seed}}. Adds the commits of the two builds, and
+    the cell to the lists of systems that it lacks."""
+    published = quick_runs(cells, machine) if options.quick else ["all"]
     rows = {}
-    for build, systems in [(options.bin, ours), (options.theirs or options.bin, published)]:
-        command = [build / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *words, *options.more]
-        command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
-        program = hashlib.sha256((build / "sluice-compare").read_bytes()).hexdigest()  # another build, other results
-        key = hashlib.sha256(" ".join([program, *map(str, command[1:])]).encode()).hexdigest()[:16]
-        folder = options.kept / key
-        report = folder / "report.json"
-        if not report.exists():
-            print(f"{name}, deposit {deposit}: {systems if systems == ours else 'the others'}", file=sys.stderr, flush=True)
-            threads = ["--threads", options.threads] if options.threads else []
-            ran = subprocess.run([*command, *threads, "--no-traces", "--out", folder], capture_output=True, text=True)
-            if ran.returncode:
-                sys.exit(f"{name}: {ran.stderr.strip()}")
-        for row in json.loads(report.read_text())["systems"]:
+    for build, systems in [(options.bin, ours), *((options.theirs or options.bin, group) for group in published)]:
+        report = report_of(options, build, name, systems, words(options, cells, machine, flags), seeds, deposit)
+        if report is None:
+            if systems == ours or len(published) == 1:
+                sys.exit(f"--no-run: {options.kept} has no results of {systems} in {name}, deposit {deposit}")
+            lacking.setdefault(systems, {}).setdefault(deposit, []).append(name)
+            continue
+        builds[systems == ours].add(report["made_by"]["commit"])
+        for row in report["systems"]:
             at = row["slo_scale"], row["name"]
             rows.setdefault(at, row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures})
     return rows
+
+
+def check_theirs(options, cells):
+    """Ends with a message if the published systems differ between the two builds, in the first cell with one seed."""
+    name, machine, flags, *_ = cells["cells"]["tuned"][0]
+    systems = ",".join(quick_runs(cells, machine))
+    figures_of = lambda row: {key: value for key, value in row.items() if not key.startswith("planning_")}  # wall time
+    options = argparse.Namespace(**{**vars(options), "no_run": False})
+    ours_, theirs = ([figures_of(row) for row in report_of(options, build, name, systems, words(
+        options, cells, machine, flags), "1", "off")["systems"]] for build in (options.bin, options.theirs))
+    for one, other in zip(ours_, theirs, strict=True):
+        for key in sorted(one.keys() | other.keys()):
+            if one.get(key) != other.get(key):
+                sys.exit(f"--theirs: {other['name']} differs in {name}: {key} is {other.get(key)}, and {one.get(key)} "
+                         f"with --bin; expected two builds in which only {ours} differs: build both, or drop --theirs")
 
 
 def values(row, key, factor):
@@ -151,6 +191,7 @@ def main():
     parser.add_argument("--cells", nargs="+")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads")
+    parser.add_argument("--no-run", action="store_true")
     parser.add_argument("--check", action="store_true")
     options, options.more = parser.parse_known_args()
     cells = json.loads((root / "bench/leading.json").read_text())
@@ -160,6 +201,10 @@ def main():
     for name in wanted or []:
         if name not in known:
             sys.exit(f"--cells: there is no cell '{name}'; expected some of: {'; '.join(known)}")
+    if options.theirs:
+        check_theirs(options, cells)
+    builds = {True: set(), False: set()}  # the commits of Confluence's build, and of the published systems'
+    lacking = {}
     parts = []
     for group in options.groups.split(","):
         for deposit in options.deposits.split(","):
@@ -167,7 +212,8 @@ def main():
             for name, machine, flags, *own in cells["cells"][group]:
                 if wanted is not None and name not in wanted:
                     continue
-                rows = run(options, cells, name, machine, flags, own[0] if own else seeds, deposit)
+                rows = run(options, cells, name, machine, flags, own[0] if own else seeds, deposit,
+                           builds, lacking)
                 scales = sorted({scale for scale, _ in rows})
                 for scale in scales:
                     judged_cells[name + (f", SLO x{scale:g}" if len(scales) > 1 else "")] = judged(rows, scale)
@@ -182,9 +228,20 @@ def main():
             parts.append(f"### {title}\n\n" + textwrap.fill(line, 120, break_on_hyphens=False) + "\n\n" +
                          table(judged_cells))
     body = "\n".join(parts)
-    shown = sorted({name for group in cells["quick_systems"].values() for name in group.split(",")} - {ours})
-    note = f"Seeds {seeds} where arrivals can be redrawn" + \
-           (f"; of the published systems only {', '.join(shown)}, with large batches fewer (`--quick`)" if options.quick else "") + (f"; further flags: {' '.join(options.more)}" if options.more else "") + "."
+    shown = sorted({name for runs in cells["quick_systems"].values() for run_ in runs for name in run_.split(",")})
+    note = f"Seeds {seeds} where arrivals can be redrawn"
+    if options.quick:
+        note += f"; of the published systems only {', '.join(shown)}, with large batches fewer (`--quick`)"
+    if options.more:
+        note += f"; further flags: {' '.join(options.more)}"
+    if builds[True] != builds[False]:
+        note += f"; {ours} of build {', '.join(sorted(builds[True]))}, published results from build " + \
+                ", ".join(sorted(builds[False]))
+    note += "."
+    for systems, by_deposit in lacking.items():
+        where = "; ".join(f"with{'' if deposit == 'on' else 'out'} deposit {', '.join(names)}"
+                          for deposit, names in by_deposit.items())
+        note += f" Not run: {systems.replace(',', ', ')} {where}."
     note = textwrap.fill(note, 120, break_on_hyphens=False)
     if wanted is not None:
         print(note, *parts, sep="\n")
