@@ -8,9 +8,10 @@
 // that a row compares, one after the other, and a row has the medians of the rounds' ratios, so that other load on the
 // machine affects both sides.
 //
-// - TTFT: a prompt of which 90 % or more is in the host tier, over the same prompt computed: if all of that is loaded,
-//   and by IfFaster, whose planner knows the rates of the link and of the prompts that B* was measured with; and over
-//   the evaluator's TTFT for the load, from the layer times of a run whose link has no limit.
+// - TTFT: a prompt of which 90 % or more is in the host tier. One machine loads all of that; another one asks IfFaster,
+//   whose planner knows the rates of the link and of prompts from which B* follows. Both are compared with a machine
+//   that computes the prompt. The first is also compared with the evaluator, which gets the layer times of a run whose
+//   link has no limit.
 // - Waiters: the slowest of many requests with one such beginning that arrive together, over one request alone.
 // - Write-through: the time of requests that reuse nothing with a host tier, over the time without.
 #include "sluice/engine/caching.hpp"
