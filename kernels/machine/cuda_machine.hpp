@@ -22,11 +22,12 @@ namespace sluice {
 
 class CudaMemory; // world/cuda/cudart/cuda_memory.hpp
 
-/// A GPU whose memory is not reserved yet.
+/// A GPU whose memory is not reserved yet, or was by machines that have ended: the next one uses their memory again,
+/// and finds its weights there if they are the same (DeviceWeights).
 struct CudaDevice {
   std::shared_ptr<CudaMemory> memory;
-  std::string name; ///< "NVIDIA H100 80GB HBM3"
-  Bytes all{0}, free{0};
+  std::string name;      ///< "NVIDIA H100 80GB HBM3"
+  Bytes all{0}, free{0}; ///< free before the first machine
   GatherMeasured gather; ///< small copies that a kernel makes; `took` is 0 if the thresholds were given
 };
 
@@ -49,8 +50,9 @@ struct CudaDevice {
 /// there is too little memory.
 [[nodiscard]] Expected<LocalRates> cuda_rates(const ModelWeights& weights, const MachineSetup& setup);
 
-/// Makes the machine, which keeps the GPU. `setup.device_memory` covers all GPU memory that the machine takes. Errors:
-/// the GPU has less memory, those of `Machine::make`, and features that a kernel needs and this GPU lacks.
+/// Makes the machine, which keeps the GPU; no other may live on it. `setup.device_memory` covers all GPU memory that
+/// the machine takes. Errors: the GPU has less memory, those of `Machine::make`, and features that a kernel needs and
+/// this GPU lacks.
 ///
 /// A later driver error ends all requests, with the driver's message as their reason.
 [[nodiscard]] Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& device, ModelWeights weights,

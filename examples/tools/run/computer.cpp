@@ -17,9 +17,10 @@ namespace running {
 
 using namespace sluice;
 
-Expected<Computer> Computer::open(const Options& options, bool replays) {
+Expected<Computer> Computer::open(const Options& options, bool replays, const KeptGpu& kept) {
   Computer computer(options.threads, options.backend == "cuda");
-  if (computer.cuda_ && !replays) {
+  if (kept.device && kept.gather_below == options.gather_below) computer.gpu_ = kept.device;
+  if (computer.cuda_ && !replays && !computer.gpu_) {
     std::optional<GatherBelow> below;
     if (options.gather_below) below = GatherBelow{*options.gather_below, *options.gather_below};
     Expected<CudaDevice> gpu = open_cuda(below);

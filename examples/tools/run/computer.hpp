@@ -15,18 +15,25 @@
 #include "kernels/machine/cuda_machine.hpp"
 #include "run/options.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace running {
 
+/// A GPU that a process keeps between runs, with the memory of the last run and the weights in it.
+struct KeptGpu {
+  std::optional<sluice::CudaDevice> device;
+  std::optional<std::int64_t> gather_below; ///< with which it was opened
+};
+
 class Computer {
  public:
-  /// Opens the hardware of `--backend`. `replays`: a run's record replaces the computation, so the hardware only
-  /// determines how memory is divided; a GPU need not exist. Errors for a GPU: this program has no CUDA, there is no
-  /// driver, there is no GPU.
-  static sluice::Expected<Computer> open(const Options& options, bool replays);
+  /// Opens the hardware of `--backend`, or takes the kept GPU. `replays`: a run's record replaces the computation, so
+  /// the hardware only determines how memory is divided; a GPU need not exist. Errors for a GPU: this program has no
+  /// CUDA, there is no driver, there is no GPU.
+  static sluice::Expected<Computer> open(const Options& options, bool replays, const KeptGpu& kept = {});
 
   /// Takes the model: from then on the machine computes with `weights`. `again`: they come from an earlier call for the
   /// same backend. Errors: the GPU has no kernels for the model, or the system has too little memory.
@@ -43,6 +50,7 @@ class Computer {
   sluice::Expected<std::shared_ptr<sluice::TokenWorld>> make_machine(const sluice::MachineSetup& setup,
                                                                      sluice::TokenListener listener);
 
+  [[nodiscard]] const std::optional<sluice::CudaDevice>& gpu() const { return gpu_; }
   /// The GPU's name; empty for this machine's processor.
   [[nodiscard]] std::string gpu_name() const { return gpu_ ? gpu_->name : std::string{}; }
 

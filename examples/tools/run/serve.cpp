@@ -231,12 +231,12 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   if (!system) return system.error();
   Expected<std::vector<engines::NumberSetting>> numbers = engines::read_settings(options.set, {*system, 1});
   if (!numbers) return numbers.error();
-  Expected<Computer> computer =
-      Computer::open(options, !options.replay_clock.empty()); // first: without a GPU no model is read
-  if (!computer) return computer.error();
   const std::string of = weights_of(options);
-  const bool again = kept != nullptr && kept->of == of;
+  const bool again = kept != nullptr && kept->of == of, replays = !options.replay_clock.empty();
   if (kept != nullptr && !again) *kept = {}; // before memory is taken for others
+  Expected<Computer> computer = again && !replays ? Computer::open(options, replays, std::exchange(kept->gpu, {}))
+                                                  : Computer::open(options, replays);
+  if (!computer) return computer.error(); // first: without a GPU no model is read
   Expected<LocalModel> model = again ? LocalModel{options.model, kept->weights, nullptr}
                                      : open_model(options.model, !options.prompts.empty(), options.random_weights);
   if (!model) return model.error();
@@ -257,7 +257,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   MachineSetup setup = machine_setup(options, weights.config.max_positions);
   if (Status status = check_threads(options.threads); !status) return status.error();
   if (Status status = computer->take(served.model.weights, setup, again); !status) return status.error();
-  if (kept != nullptr && options.prompts.empty()) *kept = {of, served.model.weights};
+  if (kept != nullptr && options.prompts.empty() && !replays) *kept = {of, served.model.weights, {}};
   Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
   if (options.from_trace()) {
@@ -351,6 +351,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
       recorded.end = world->now();
     }
   }
+  if (kept != nullptr && kept->of == of && machine && ran) kept->gpu = {computer->gpu(), options.gather_below};
   if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
   if (machine) take_figures(*machine, memory, results);
   if (options.verbose && results.graphs) tell_graphs(*results.graphs);

@@ -6,6 +6,7 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/local/model.hpp"
 
+#include "run/computer.hpp"
 #include "run/job.hpp"
 #include "run/options.hpp"
 #include "run/results.hpp"
@@ -29,11 +30,12 @@ struct Served {
   bool interrupted = false;
 };
 
-/// The weights of a process's last run, for its next run with the same model: drawing or reading them takes longer than
-/// most runs.
+/// The weights of a process's last run, on the host and on a GPU, for its next run with the same model: drawing or
+/// reading them takes longer than most runs.
 struct KeptWeights {
   std::string of; ///< the flags that determine them
   sluice::ModelWeights weights;
+  KeptGpu gpu;
 };
 
 /// Runs what the options ask for. Text goes to standard output as it is generated (not with --json), a trace's progress

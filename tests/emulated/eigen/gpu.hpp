@@ -5,10 +5,12 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/world/stream/device_weights.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 
 #include "emulate/streams.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -17,12 +19,14 @@
 #include <deque>
 #include <memory>
 #include <new>
+#include <optional>
+#include <vector>
 
 namespace sluice::testing {
 
 /// The emulator's device as a machine uses it. Operations run only while the host is idle, queries or waits, in drawn
 /// order: copies and layers are late on purpose. All memory starts as NaN, so a read before the write shows in the
-/// logits.
+/// logits. For a second machine all but the weights that the first has left becomes NaN again.
 class EmulatedGpu {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -30,16 +34,19 @@ class EmulatedGpu {
   explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
 
   [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
-    device_arena_ = noise(blocks);
-    beside_arena_ = noise(beside);
-    host_arena_ = noise(host);
+    const std::int64_t outer = weights_.outer == nullptr ? 0 : beside_arena_.end() - weights_.outer;
+    if (beside_arena_.renew(beside, {{weights_.outer, outer}})) weights_.outer = nullptr;
+    if (device_arena_.renew(blocks, weights_.layers)) weights_.layers.clear();
+    (void)host_arena_.renew(host, {});
     return {};
   }
-  [[nodiscard]] std::byte* device_arena() { return device_arena_.get(); }
-  [[nodiscard]] std::byte* beside_arena() { return beside_arena_.get(); }
-  [[nodiscard]] std::byte* host_arena() { return host_arena_.get(); }
+  [[nodiscard]] std::byte* device_arena() { return device_arena_.begin; }
+  [[nodiscard]] std::byte* beside_arena() { return beside_arena_.begin; }
+  [[nodiscard]] std::byte* host_arena() { return host_arena_.begin; }
+  [[nodiscard]] DeviceWeights& weights() { return weights_; }
 
   void copy_async(StreamId stream, const Copy& copy) {
+    given_[static_cast<std::size_t>(stream)] += Bytes{copy.total()};
     for (std::int64_t row = 0; row < copy.rows; ++row)
       device_.copy(number(stream), copy.to + row * copy.to_stride, copy.from + row * copy.from_stride,
                    static_cast<std::size_t>(copy.bytes));
@@ -75,6 +82,8 @@ class EmulatedGpu {
     SLUICE_ASSERT(mark == nullptr || mark->timing == Timing::timed, "only a timed ticket has a time");
     return mark == nullptr ? Time{} : mark->time;
   }
+  /// Bytes of all copies that a stream was given.
+  [[nodiscard]] Bytes given(StreamId stream) const { return given_[static_cast<std::size_t>(stream)]; }
   /// The stream runs only while the host waits and no other stream can run.
   void hold_back(StreamId stream) { device_.hold_back(number(stream)); }
   void rest() { device_.run_some(1 + static_cast<int>(random_.below(8))); }
@@ -97,24 +106,41 @@ class EmulatedGpu {
   struct Free {
     void operator()(std::byte* at) const { ::operator delete(at, alignment); }
   };
-  using Arena = std::unique_ptr<std::byte, Free>;
   static constexpr std::align_val_t alignment{256};
 
-  static Arena noise(Bytes bytes) {
-    const auto size = static_cast<std::size_t>(bytes.count());
-    auto* const at = static_cast<std::byte*>(::operator new(size, alignment));
-    std::memset(at, 0xff, size);
-    return Arena{at};
-  }
+  struct Arena {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t size = 0;
+    std::byte* begin = nullptr;
+
+    [[nodiscard]] const std::byte* end() const { return memory.get() + size; }
+    /// Returns whether the memory is new. Otherwise only `left` keeps its bytes.
+    bool renew(Bytes wanted, const std::vector<DeviceWeights::Part>& left) {
+      const auto bytes = static_cast<std::size_t>(wanted.count());
+      const std::optional<std::size_t> at = begin_in(size, bytes);
+      std::vector<std::vector<std::byte>> saved;
+      if (at)
+        for (const DeviceWeights::Part& part : left) saved.emplace_back(part.at, part.at + part.bytes);
+      else
+        memory.reset(static_cast<std::byte*>(::operator new(size = bytes, alignment)));
+      if (size > 0) std::memset(memory.get(), 0xff, size);
+      for (std::size_t i = 0; i < saved.size(); ++i)
+        std::copy(saved[i].begin(), saved[i].end(), const_cast<std::byte*>(left[i].at));
+      begin = memory.get() + at.value_or(0);
+      return !at;
+    }
+  };
   [[nodiscard]] const Mark* find(const Ticket& ticket) const {
     const Marks& marks = marks_[static_cast<std::size_t>(ticket.stream)];
     return ticket.number < marks.first ? nullptr : marks.recent[ticket.number - marks.first].get();
   }
 
   Random random_;
+  DeviceWeights weights_;
   Arena device_arena_, beside_arena_, host_arena_; // must outlive the device, whose streams may still use them
   emulate::Device device_;
   std::array<Marks, stream_count> marks_;
+  std::array<Bytes, stream_count> given_{};
 };
 
 static_assert(MemoryDevice<EmulatedGpu>);

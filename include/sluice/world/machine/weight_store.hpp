@@ -39,9 +39,10 @@ class WeightStore {
 
   /// The result of asking for a larger place.
   enum class Taken : std::uint8_t {
-    none, ///< nothing: something is in the way that cannot be moved yet
-    more, ///< the old place, with room behind it
-    anew, ///< a new place, with nothing in it
+    none,  ///< nothing: something is in the way that cannot be moved yet
+    more,  ///< the old place, with room behind it
+    anew,  ///< a new place, with nothing in it
+    there, ///< a new place, with the wanted bytes, which an earlier machine has left; only while weights are loaded
   };
   /// Finds room for the first `bytes` of a home or a slot, on a device that cuts one memory into pieces. Giving back
   /// keeps the first `bytes`.
@@ -90,8 +91,10 @@ class WeightStore {
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
       const DevicePlace home = home_of(static_cast<int>(l));
-      if (take(home, 0, layer.wanted) == Taken::none) return no_room();
-      for (Passage all{static_cast<int>(l), 0, layer.wanted, home, 0}; !all.done();) put(next_piece(all));
+      const Taken taken = take(home, 0, layer.wanted);
+      if (taken == Taken::none) return no_room();
+      Passage all{static_cast<int>(l), 0, taken == Taken::there ? 0 : layer.wanted, home, 0};
+      while (!all.done()) put(next_piece(all));
       layer.here = layer.held = layer.wanted;
       host_.forget(static_cast<int>(l));
     }

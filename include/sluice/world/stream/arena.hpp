@@ -65,6 +65,12 @@ class Arena {
     mine = *range;
     return WeightStore::Taken::anew;
   }
+  /// Gives a place that has nothing these blocks. False, with nothing changed, if one of them is not free.
+  [[nodiscard]] bool take_there(const DevicePlace& place, const BlockRange& range) {
+    if (!core_->store.device().withhold(range)) return false;
+    own(place) = range;
+    return true;
+  }
   /// The place keeps its first `bytes`.
   void keep(const DevicePlace& place, std::int64_t bytes) {
     BlockRange& mine = own(place);

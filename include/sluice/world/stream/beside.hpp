@@ -32,12 +32,16 @@ namespace detail {
                weights.lay_out(beside_alignment, [](Matrix OuterWeights::*, std::int64_t) {})};
 }
 
+/// The address of the weights outside the layers on such a device.
+template <MemoryDevice Memory>
+[[nodiscard]] std::byte* outer_weights(Memory& memory, const MachineCore& core) {
+  return memory.beside_arena() + detail::outer_weights_at(core.workspace);
+}
 /// The addresses of both on a device that has reserved that much beside its blocks.
 template <MemoryDevice Memory>
 [[nodiscard]] RunnerMemory memory_beside(Memory& memory, const MachineCore& core) {
-  std::byte* const start = memory.beside_arena();
-  return {{start, static_cast<std::size_t>(core.workspace.count())},
-          core.weights.host().moved_to(start + detail::outer_weights_at(core.workspace), beside_alignment)};
+  return {{memory.beside_arena(), static_cast<std::size_t>(core.workspace.count())},
+          core.weights.host().moved_to(outer_weights(memory, core), beside_alignment)};
 }
 
 /// Gives a stream the copies that bring the weights outside the layers to `start`.
@@ -56,8 +60,7 @@ void copy_outer(Memory& memory, StreamId stream, const OuterWeights& weights, st
 /// Copies the weights outside the layers to the device, and waits until they are there.
 template <MemoryDevice Memory>
 void load_beside(Memory& memory, const MachineCore& core) {
-  copy_outer(memory, StreamId::to_device, core.weights.host(),
-             memory.beside_arena() + detail::outer_weights_at(core.workspace));
+  copy_outer(memory, StreamId::to_device, core.weights.host(), outer_weights(memory, core));
   memory.synchronize(memory.record(StreamId::to_device));
 }
 

@@ -11,6 +11,7 @@
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/stream/arena.hpp"
 #include "sluice/world/stream/beside.hpp"
+#include "sluice/world/stream/device_weights.hpp"
 #include "sluice/world/stream/host_images.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 #include "sluice/world/stream/stream_lane.hpp"
@@ -138,6 +139,10 @@ class StreamDevice {
       return status;
     runner.place(memory_beside(*memory_, core));
     parts_ = std::make_unique<Parts>(*memory_, core, images, waits_);
+    if constexpr (KeepsWeights<Memory>) {
+      DeviceWeights left = std::exchange(memory_->weights(), {}); // this machine's KV may take its place
+      if (left.are_of(core.weights.host())) parts_->left = std::move(left);
+    }
     core.weights.find_places_by({[](void* device, const DevicePlace& place, std::int64_t wanted) {
                                    return static_cast<StreamDevice*>(device)->take(place, wanted);
                                  },
@@ -151,11 +156,15 @@ class StreamDevice {
   void stop() {
     if (parts_ == nullptr) return;
     for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
+    if constexpr (KeepsWeights<Memory>)
+      if (parts_->loaded) memory_->weights() = weights_there();
   }
 
   void load(const MachineCore& core) {
     stage(core.weights.host());
-    load_beside(*memory_, core);
+    if (const std::byte* const outer = outer_weights(*memory_, core); parts_->left.outer != outer)
+      load_beside(*memory_, core);
+    parts_->loaded = true;
   }
   [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
   void put(const PlacedCopy& placed) { parts_->link.put(placed); }
@@ -190,8 +199,35 @@ class StreamDevice {
     Arena arena;
     StreamLane<Memory, Waits> compute, to_device, to_host;
     StreamLink<Memory, Waits> link;
+    DeviceWeights left; ///< by an earlier machine, and not yet found by this one
+    bool loaded = false;
   };
 
+  /// The weights that the next machine will find.
+  [[nodiscard]] DeviceWeights weights_there() {
+    const MachineCore& core = *parts_->core;
+    const ModelWeights& host = core.weights.host();
+    DeviceWeights there{host.owner, host.layers, {}, outer_weights(*memory_, core)};
+    for (int layer = 0; layer < core.layers; ++layer) {
+      const auto first = static_cast<std::int64_t>(parts_->arena.range(WeightStore::home_of(layer)).first);
+      there.layers.push_back({memory_->device_arena() + first * core.store.shape().bytes().count(),
+                              core.weights.kept(layer) - core.weights.missing(layer)});
+    }
+    return there;
+  }
+  /// Gives a home the blocks in which an earlier machine has left its first `wanted` bytes. Asked once for each layer,
+  /// when it is loaded; later these blocks may hold anything.
+  [[nodiscard]] bool find_left(const DevicePlace& place, std::int64_t wanted) {
+    if (place.kind != DevicePlace::Kind::home || parts_->left.layers.empty()) return false;
+    const DeviceWeights::Part part =
+        std::exchange(parts_->left.layers[static_cast<std::size_t>(place.index)], DeviceWeights::Part{});
+    const std::int64_t block = parts_->core->store.shape().bytes().count();
+    if (wanted == 0 || part.bytes < wanted || part.at < memory_->device_arena()) return false;
+    const std::int64_t at = part.at - memory_->device_arena();
+    const BlockRange blocks{static_cast<std::size_t>(at / block),
+                            static_cast<std::size_t>((wanted + block - 1) / block)};
+    return at % block == 0 && parts_->arena.take_there(place, blocks);
+  }
   /// Writes the images of streamable layers into the host's arena; afterwards nothing reads them elsewhere.
   void stage(const ModelWeights& weights) {
     StreamLane<Memory, Waits>& lane = parts_->to_device;
@@ -209,6 +245,7 @@ class StreamDevice {
   }
   /// Gives a home or a slot its blocks. KV in the way moves on the stream that will bring the weights.
   WeightStore::Taken take(const DevicePlace& place, std::int64_t wanted) {
+    if (find_left(place, wanted)) return WeightStore::Taken::there;
     using Content = StreamWait::Content;
     StreamLane<Memory, Waits>& lane = parts_->to_device;
     const std::int64_t block = parts_->core->store.shape().bytes().count();

@@ -96,6 +96,24 @@ struct OnCuda {
   }
 };
 
+/// Machines one after another on one GPU; each is loaded when it is made.
+struct OnOneCuda : OnCuda {
+  std::shared_ptr<CudaMemory> memory;
+  ModelWeights pinned;
+  std::int64_t* loaded = nullptr; ///< bytes
+
+  [[nodiscard]] Expected<std::shared_ptr<CudaMachine>> make(const RealTrial& /*trial*/,
+                                                            const std::unique_ptr<Decoder>& /*decoder*/,
+                                                            const MachineSetup& setup, TokenListener listener) const {
+    auto runner = std::make_unique<Runner>(memory, pinned.config, kernels::cuda_runner_limits(setup));
+    auto machine = CudaMachine::make(pinned, std::move(runner), setup, std::move(listener), memory, element_bytes());
+    const std::int64_t before = emulated_runtime().copied;
+    REQUIRE((*machine)->load().ok());
+    *loaded = emulated_runtime().copied - before;
+    return machine;
+  }
+};
+
 #if __has_include(<cublasLt.h>)
 constexpr bool has_cublas_lt = true;
 #else
@@ -193,6 +211,53 @@ TEST_CASE(
     CHECK(without.outputs[i].logits == with.outputs[i].logits);
     CHECK(few.outputs[i].logits == with.outputs[i].logits);
   }
+}
+
+TEST_CASE("machines on one GPU load the same weights once, and again where the memory had to grow") {
+  Random random(81);
+  RealTrial trial = random_real_trial(random);
+  trial.link = {};
+  trial.weights = weights_of(random());
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  restart_runtime(random());
+  Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
+  Expected<ModelWeights> pinned = pinned_weights(trial.weights, ElementType::f32);
+  REQUIRE((memory && pinned));
+  std::int64_t loaded = 0;
+  {
+    OnOneCuda gpu{{}, *std::move(memory), *std::move(pinned), &loaded};
+    const auto run = [&]<class E>(std::int64_t kv_blocks) {
+      return run_real<E>(
+          trial, kv_blocks, [](auto&) {}, {}, gpu);
+    };
+    const auto all = [&] {
+      Bytes sum = gpu.pinned.outer_bytes();
+      for (const TensorPlace& place : gpu.pinned.layout.places) sum += Bytes{place.bytes() * trial.layers()};
+      return sum.count();
+    };
+    const std::int64_t few = 11 * trial.largest() / 10 + 2 * trial.layers() + 8;
+    const RealResult first = run.operator()<Engine<>>(trial.all() + few);
+    CHECK(loaded == all());
+    const std::int64_t allocated = emulated_runtime().allocations;
+    const RealResult second = run.operator()<Chaos>(few);
+    CHECK(loaded == 0);
+    CHECK(emulated_runtime().allocations == allocated);
+    CHECK(second.outputs == first.outputs);
+    CHECK(second.moved.to_device.copies > 0);
+    const RealResult third = run.operator()<Engine<>>(2 * (trial.all() + few));
+    CHECK(loaded == all() - gpu.pinned.outer_bytes().count());
+    CHECK(emulated_runtime().allocations == allocated);
+    CHECK(third.outputs == first.outputs);
+    Expected<ModelWeights> other = pinned_weights(weights_of(random()), ElementType::f32);
+    REQUIRE(other);
+    gpu.pinned = *std::move(other);
+    const RealResult fourth = run.operator()<Engine<>>(few);
+    CHECK(loaded == all());
+    CHECK(fourth.outputs != first.outputs);
+  }
+  CHECK(emulated_runtime().allocations == 0);
 }
 
 TEST_CASE("cuBLASLt's products are close to the project's own" * doctest::skip(!has_cublas_lt)) {

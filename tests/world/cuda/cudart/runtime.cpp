@@ -218,6 +218,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
   if (lost()) return cudaErrorIllegalAddress;
+  state().seen.copied += static_cast<std::int64_t>(bytes);
   state().device->copy(stream->number, to, from, bytes);
   return cudaSuccess;
 }
@@ -244,6 +245,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const
   for (const std::size_t i : order) {
     if (to[i] == nullptr || from[i] == nullptr || bytes[i] == 0) return cudaErrorInvalidValue;
     state().device->copy(stream->number, to[i], from[i], bytes[i]);
+    state().seen.copied += static_cast<std::int64_t>(bytes[i]);
   }
   state().seen.batched += static_cast<std::int64_t>(count);
   return cudaSuccess;

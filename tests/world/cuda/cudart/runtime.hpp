@@ -28,6 +28,7 @@ struct EmulatedRuntime {
   // Counters:
   std::int64_t calls = 0; ///< calls that can fail
   std::int64_t batched = 0;
+  std::int64_t copied = 0;             ///< bytes
   std::int64_t multiplied = 0;         ///< products by the library
   std::int64_t gathered = 0;           ///< copies by a kernel, counted by its launcher
   std::int64_t events = 0;             ///< alive

@@ -11,6 +11,7 @@
 #include "sluice/world/cuda/cudart/driver.hpp"
 #include "sluice/world/cuda/gather.hpp"
 #include "sluice/world/link/copy.hpp"
+#include "sluice/world/stream/device_weights.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 
 #include <cuda_runtime_api.h>
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -94,23 +96,21 @@ class CudaMemory {
     return status.ok();
   }
 
+  /// Each machine reserves; none may live when the next does. Memory that is large enough stays, with the weights in
+  /// it.
   [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
-    const auto bytes = [](Bytes count) { return static_cast<std::size_t>(count.count()); };
     // The part beside the blocks first: it is smaller, so an error tells how much the blocks might have.
-    Expected<DeviceBytes> small = device_bytes(bytes(beside), "buffers and the weights outside of layers");
-    if (!small) return small.error();
-    Expected<DeviceBytes> large = device_bytes(bytes(blocks), "KV and layers' weights");
-    if (!large) return large.error();
-    Expected<PinnedBytes> pinned = pinned_bytes(bytes(host), "KV on the host");
-    if (!pinned) return pinned.error();
-    beside_arena_ = std::move(*small);
-    device_arena_ = std::move(*large);
-    host_arena_ = std::move(*pinned);
-    return {};
+    Status status = renew(beside_arena_, beside, device_bytes, "buffers and the weights outside of layers");
+    if (status) status = renew(device_arena_, blocks, device_bytes, "KV and layers' weights");
+    if (status) status = renew(host_arena_, host, pinned_bytes, "KV on the host");
+    if (beside_arena_.is_new) weights_.outer = nullptr;
+    if (device_arena_.is_new) weights_.layers.clear();
+    return status;
   }
-  [[nodiscard]] std::byte* beside_arena() { return beside_arena_.data(); }
-  [[nodiscard]] std::byte* device_arena() { return device_arena_.data(); }
-  [[nodiscard]] std::byte* host_arena() { return host_arena_.data(); }
+  [[nodiscard]] std::byte* beside_arena() { return beside_arena_.begin; }
+  [[nodiscard]] std::byte* device_arena() { return device_arena_.begin; }
+  [[nodiscard]] std::byte* host_arena() { return host_arena_.begin; }
+  [[nodiscard]] DeviceWeights& weights() { return weights_; }
 
   /// For host memory that is not pinned, the call may take as long as the copy.
   void copy_async(StreamId stream, const Copy& copy) {
@@ -216,7 +216,30 @@ class CudaMemory {
     std::vector<cudaEvent_t>& spare_of(Timing timing) { return spare[static_cast<std::size_t>(timing)]; }
   };
 
+  template <class Memory>
+  struct Reserved {
+    Memory memory; ///< as large as the largest reservation
+    std::byte* begin = nullptr;
+    bool is_new = false;
+    [[nodiscard]] bool holds(const void* address) const { return memory.holds(address); }
+  };
+
   CudaMemory() = default;
+  template <class Memory, class Allocate>
+  [[nodiscard]] Status renew(Reserved<Memory>& reserved, Bytes wanted, const Allocate& allocate, const char* what) {
+    const auto bytes = static_cast<std::size_t>(wanted.count());
+    std::optional<std::size_t> begin = begin_in(reserved.memory.size(), bytes);
+    reserved.is_new = !begin;
+    if (!begin) {
+      reserved.memory = {}; // before there is other memory
+      Expected<Memory> memory = allocate(bytes, what);
+      if (!memory) return memory.error();
+      reserved.memory = *std::move(memory);
+      begin = 0;
+    }
+    reserved.begin = reserved.memory.data() + *begin;
+    return {};
+  }
   Stream& of(StreamId stream) { return streams_[static_cast<std::size_t>(stream)]; }
 
   /// The ticket's event; null if the ticket is done.
@@ -328,8 +351,9 @@ class CudaMemory {
   GatherKernel gather_kernel_;
   GatherBelow gather_below_;
   Time came_to_something_{};
-  DeviceBytes beside_arena_, device_arena_;
-  PinnedBytes host_arena_;
+  Reserved<DeviceBytes> beside_arena_, device_arena_;
+  Reserved<PinnedBytes> host_arena_;
+  DeviceWeights weights_;
   DeviceClock clock_;
   std::array<Stream, stream_count> streams_;
 };
