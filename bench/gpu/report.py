@@ -137,7 +137,7 @@ For an H100: 132 SMs at 1.755 GHz, each with 128 bytes of shared memory and 64 b
 | blocks of attention, 8 requests of 1,024 tokens, eight KV heads | 256, of 256 tokens each | 128, of 512 |
 | one row's largest logit among 128,256 | 32 blocks, 16 KiB each | one block, 501 KiB: at least 4.6 us |
 | one row's top-k 50 and top-p 0.9 of these | 32 blocks, six times 16 KiB each; then one, 13 times 12.5 KiB | one block, 14 times 501 KiB: at least 64 us |
-| a decode step of 32 layers in which nothing moves | one graph of its layers, two tickets | 32 graphs, 64 tickets |
+| launches of a decode step of 32 layers in which nothing moves | an upload and two graphs, with two tickets of its layers | two uploads, 32 graphs and five kernels, 64 tickets |
 | experts of 8,192 rows, eight of each, placed | every read a whole line of memory | a line per number |
 | attention of prompts, bf16, heads of 128 | at most 380 TFLOP/s; 250 to 320 expected | 474 wanted |
 

@@ -34,12 +34,14 @@ struct KernelRunnerConfig {
 
 /// The ModelRunner of a GPU. Everything is enqueued on one queue, so kernels need no waits between each other. A layer
 /// is nine launches (fourteen with experts), and at most three more for attention; or a part of a graph. Hidden states
-/// that a layer keeps or starts from take one more launch and one more upload.
+/// that a layer keeps or starts from take one more launch and one more upload. Final norm, head and sampler are at
+/// least three.
 ///
-/// **Uploads.** An iteration's tokens, rows and attention tiles, and the new entries of block tables, are uploaded
-/// once, before the first layer. Tables stay on the device (KeptTables), so a decode step uploads what is new and not
-/// what is there. A layer has an upload of its own only if its rows, its experts' places or its blocks were not known
-/// by then: blocks that the link brings for this iteration, tables that the device has no room to keep.
+/// **Uploads.** An iteration's tokens, rows and attention tiles, the new entries of block tables, and how the expected
+/// rows are sampled, are uploaded once, before the first layer. Tables stay on the device (KeptTables), so a decode
+/// step uploads what is new and not what is there. A layer has an upload of its own only if its rows, its experts'
+/// places or its blocks were not known by then: blocks that the link brings for this iteration, tables that the device
+/// has no room to keep.
 ///
 /// **A row's bits depend only on that row**, on one runner, because this holds for each kernel (docs/kernels.md):
 /// products use our own tiles, of any size; attention uses segments at fixed positions; and the addresses of matrices,
@@ -53,10 +55,12 @@ struct KernelRunnerConfig {
 /// the device, tables overwrite earlier ones in the queue's order.
 ///
 /// **Graphs.** If a layer only computes every row of a small iteration (usually decodes), its launches go to the queue
-/// as a sequence, together with those of such layers before it, up to the last `give`. The queue may replay the
-/// sequence as a graph (LaunchGraphs). Their parameters are therefore kept equal from iteration to iteration: rows,
-/// attention tiles and tiles to merge are rounded up, and tables stay at the same addresses, with their contents
-/// uploaded before. The results of padding rows are not read; tiles beyond the last have no rows.
+/// as a sequence, together with those of such layers before it, up to the last `give`, and the embedding before the
+/// first. If all layers of an iteration were such, the launches for its samples are a sequence, too, or the end of the
+/// layers' if `give` was not called. The queue may replay a sequence as a graph (LaunchGraphs). Their parameters are
+/// therefore kept equal from iteration to iteration: rows, attention tiles and tiles to merge are rounded up, and
+/// tables stay at the same addresses, with their contents uploaded before. The results of padding rows are not read;
+/// tiles beyond the last have no rows.
 ///
 /// No step allocates on the device: all buffers are in the memory given to `place`, whose size `workspace` returns.
 template <KernelQueue Queue, KernelRunnerConfig config_>
@@ -146,6 +150,7 @@ class KernelRunner final : public ModelRunner {
     token_of_row_ = given.device;
     position_of_row_ = where.device;
     embedded_ = false;
+    staged_samples_ = 0;
     listed_.clear();
     if (std::exchange(listed_rows_, rows_) != rows_) // the lists are elsewhere
       for (std::vector<int>& list : first_blocks_) list.clear();
@@ -160,9 +165,14 @@ class KernelRunner final : public ModelRunner {
     }
   }
 
+  void expect(std::span<const SampleRow> rows) override {
+    if (!rows.empty()) stage_samples(rows);
+  }
+
   void restore(std::span<const HiddenRows> rows) override {
     if (rows.empty()) return;
     upload();
+    embed();
     // The experts' results of the last layer are added now, to the residual in memory, in its row order; this changes
     // no bit of the remaining rows.
     if (adds_scattered_) normalise(outer_.final_norm, outer_.final_norm_bias, live_rows_);
@@ -185,9 +195,12 @@ class KernelRunner final : public ModelRunner {
     tables_.head_biases = head_biases(weights);
     upload();
     if (steady_) {
-      queue_.graph(GraphPlace{layer, rows_, tables_.tile_counts[0], tables_.merged_counts[0]},
-                   [&] { launch_kernels(weights, tables_, rows_, rows_, kept); });
+      queue_.graph(GraphPlace{layer, rows_, tables_.tile_counts[0], tables_.merged_counts[0]}, [&] {
+        embed();
+        launch_kernels(weights, tables_, rows_, rows_, kept);
+      });
     } else {
+      embed();
       launch_kernels(weights, tables_, rows, all, kept);
     }
   }
@@ -198,38 +211,17 @@ class KernelRunner final : public ModelRunner {
     samples_ = rows.size();
     fetched_ = false;
     if (rows.empty()) return end_iteration();
-    const auto count = static_cast<int>(rows.size());
-    room_ = room_for(rows_, count); // the buffers before the samples' do not move
     const std::size_t token_bytes = StagedBlock::bytes_of<int>(samples_);
     if (tokens_.size() < token_bytes) tokens_ = queue_.host(2 * token_bytes);
-    StagedBlock block =
-        staging_.block(queue_, StagedBlock::bytes_of<SampleWay>(samples_) + StagedBlock::bytes_of<int>(samples_),
-                       at<std::byte>(room_.sampled));
-    const Staged<SampleWay> ways = block.take<SampleWay>(samples_);
-    const Staged<int> which = block.take<int>(samples_);
-    for (std::size_t i = 0; i < samples_; ++i) {
-      SLUICE_ASSERT(rows[i].row >= 0 && rows[i].row < live_rows_, "a row of the last layer");
-      ways.host[i] = sample_way(rows[i].sampling, rows[i].sequence, rows[i].position);
-      which.host[i] = rows[i].row;
-    }
-    staging_.upload(block);
+    SLUICE_ASSERT(std::all_of(rows.begin(), rows.end(),
+                              [this](const SampleRow& one) { return one.row >= 0 && one.row < live_rows_; }),
+                  "rows of the last layer");
+    if (!staged(rows)) stage_samples(rows);
     upload();
-    normalise(outer_.final_norm, outer_.final_norm_bias, count, which.device, at<T>(room_.last));
-    ProductCall product = call(at<T>(room_.last), shape().hidden, count, at<float>(room_.logits), shape().vocabulary);
-    product.wide = true;
-    multiply(WeightPieces{outer_.head}, product);
-    SampleParams sample;
-    sample.logits = at<float>(room_.logits);
-    sample.ways = ways.device;
-    sample.tokens = at<int>(room_.tokens);
-    sample.rows = count;
-    sample.vocabulary = shape().vocabulary;
-    sample.refuses = true;
-    sample.parts = sample_parts(count, shape().vocabulary, limits_.sms);
-    sample.best = at<std::uint64_t>(room_.best);
-    sample.arrivals = at<int>(room_.arrivals);
-    queue_.template launch<SampleConfig{.element = ElementType::f32}>(sample);
-    copy_by_kernel(queue_, tokens_.data(), sample.tokens, token_bytes);
+    if (steady_)
+      queue_.graph(GraphPlace{shape().layers, rows_, static_cast<int>(samples_), 0}, [this] { sample(); });
+    else
+      sample();
     end_iteration();
   }
 
@@ -300,6 +292,50 @@ class KernelRunner final : public ModelRunner {
     staging_.flush(queue_, at<std::byte>(room_.changes)); // of an iteration whose layers all had nothing to compute
     end_ = queue_.record();
     ended_ = true;
+  }
+
+  /// Stages which rows are sampled, and how.
+  void stage_samples(std::span<const SampleRow> rows) {
+    const std::size_t count = staged_samples_ = rows.size();
+    room_ = room_for(rows_, static_cast<std::int64_t>(count)); // the buffers before the samples' do not move
+    StagedBlock block =
+        staging_.block(queue_, StagedBlock::bytes_of<SampleWay>(count) + StagedBlock::bytes_of<int>(count),
+                       at<std::byte>(room_.sampled));
+    ways_ = block.take<SampleWay>(count);
+    which_ = block.take<int>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      ways_.host[i] = sample_way(rows[i].sampling, rows[i].sequence, rows[i].position);
+      which_.host[i] = rows[i].row;
+    }
+    staging_.upload(block);
+  }
+  /// Whether these rows are those of the last `stage_samples`, in this iteration.
+  [[nodiscard]] bool staged(std::span<const SampleRow> rows) const {
+    bool same = rows.size() == staged_samples_;
+    for (std::size_t i = 0; same && i < rows.size(); ++i)
+      same = which_.host[i] == rows[i].row &&
+             ways_.host[i] == sample_way(rows[i].sampling, rows[i].sequence, rows[i].position);
+    return same;
+  }
+  /// The final norm, the head and the tokens of the staged samples. The last kernel writes the tokens to the host's
+  /// memory by itself: 4 bytes a row.
+  void sample() {
+    const auto count = static_cast<int>(staged_samples_);
+    normalise(outer_.final_norm, outer_.final_norm_bias, count, which_.device, at<T>(room_.last));
+    ProductCall product = call(at<T>(room_.last), shape().hidden, count, at<float>(room_.logits), shape().vocabulary);
+    product.wide = true;
+    multiply(WeightPieces{outer_.head}, product);
+    SampleParams sample;
+    sample.logits = at<float>(room_.logits);
+    sample.ways = ways_.device;
+    sample.tokens = reinterpret_cast<int*>(tokens_.data());
+    sample.rows = count;
+    sample.vocabulary = shape().vocabulary;
+    sample.refuses = true;
+    sample.parts = sample_parts(count, shape().vocabulary, limits_.sms);
+    sample.best = at<std::uint64_t>(room_.best);
+    sample.arrivals = at<int>(room_.arrivals);
+    queue_.template launch<SampleConfig{.element = ElementType::f32}>(sample);
   }
 
   /// Normalises the residual (plus the last layer's expert results, if any) into `out`.
@@ -379,9 +415,10 @@ class KernelRunner final : public ModelRunner {
   template <class Segment>
   void copy_states(std::span<const HiddenRows> rows, const Segment& segment);
   [[nodiscard]] int blocks_of(const SequenceRows& sequence) const;
-  /// Uploads the staged blocks, and in each iteration's first call also launches the embedding.
-  void upload() {
-    staging_.flush(queue_, at<std::byte>(room_.changes));
+  /// Uploads the staged blocks.
+  void upload() { staging_.flush(queue_, at<std::byte>(room_.changes)); }
+  /// Launches the embedding, once in an iteration.
+  void embed() {
     if (std::exchange(embedded_, true)) return;
     EmbedParams embed;
     embed.tokens = token_of_row_;
@@ -438,11 +475,14 @@ class KernelRunner final : public ModelRunner {
   int given_rows_ = 0, rows_ = 0; // of the iteration; the same, padded
   int live_rows_ = 0;             // rows that the last layer was given
   bool steady_ = false;           // all layers until now computed the padded rows
-  bool embedded_ = true;          // the iteration's first launches have been made
+  bool embedded_ = true;          // the iteration's first launch has been made
   const int* token_of_row_ = nullptr;
   const int* position_of_row_ = nullptr;
   bool adds_scattered_ = false; // the next norm does
 
+  std::size_t staged_samples_ = 0; // of the iteration
+  Staged<SampleWay> ways_;
+  Staged<int> which_;
   std::size_t samples_ = 0;
   bool fetched_ = false; // logits
   typename Queue::Memory tokens_, logits_;

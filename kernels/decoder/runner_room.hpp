@@ -82,7 +82,6 @@ struct RunnerRoom {
   std::int64_t last = 0;      ///< [samples][hidden]
   std::int64_t logits = 0;    ///< [samples][vocabulary] of f32
   std::int64_t best = 0;      ///< of all parts of rows that several blocks sample: SampleParams::best
-  std::int64_t tokens = 0;    ///< [samples]
   std::int64_t bytes = 0;     ///< of all
   std::int64_t partial_count = 0;
 
@@ -134,7 +133,6 @@ struct RunnerRoom {
     logits = take(samples * shape.vocabulary, sizeof(float));
     const std::int64_t parts = std::min<std::int64_t>(samples * sampling_most_parts, sampling_all_parts);
     best = take(parts * (1 + sampling_most_listed), sizeof(std::uint64_t));
-    tokens = take(samples, sizeof(int));
   }
 
   /// Tiles of a product whose segments may have blocks of their own, and rows that several blocks sample. More of them

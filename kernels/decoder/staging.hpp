@@ -22,20 +22,6 @@ struct Staged {
   const T* device = nullptr;
 };
 
-/// Copies between a queue's host memory and the device, with a kernel that accesses the host memory itself; both
-/// addresses and the length are multiples of 16 bytes. A copy engine would queue this copy behind its current one,
-/// which takes milliseconds for a layer's weights, and the layer would wait. For the number of eight blocks see
-/// gather_params (kernels/machine/cuda_gather.hpp).
-template <KernelQueue Queue>
-void copy_by_kernel(Queue& queue, void* to, const void* from, std::size_t bytes) {
-  CopySegmentsParams copy;
-  copy.launched[0] = {from, to, static_cast<std::int64_t>(bytes)};
-  copy.longest = copy.launched[0].bytes;
-  copy.count = 1;
-  copy.ctas = 8;
-  queue.template launch<CopySegmentsConfig{}>(copy);
-}
-
 /// Arrays that are uploaded together: the host's bytes and their destination. It has room for `bytes`.
 class StagedBlock {
  public:
@@ -96,8 +82,10 @@ class Staging {
   }
   /// Blocks that wait for the next flush.
   [[nodiscard]] std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
-  /// Uploads all blocks that wait, by one launch that carries their list. A longer list is itself uploaded by that
-  /// launch, to `list`, and a second launch works through it.
+  /// Uploads all blocks that wait, by one launch that carries their list, of a kernel that reads the host's memory
+  /// itself: a copy engine would queue the copy behind its current one, which takes milliseconds for a layer's weights.
+  /// For the number of eight blocks see gather_params (kernels/machine/cuda_gather.hpp). A longer list is itself
+  /// uploaded by that launch, to `list`, and a second launch works through it.
   void flush(Queue& queue, std::byte* list) {
     if (waiting_.empty()) return;
     constexpr std::size_t most = CopySegmentsParams::most_launched;

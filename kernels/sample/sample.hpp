@@ -28,6 +28,8 @@ struct SampleWay {
   std::uint64_t share = 0; ///< `sampling_share` of top_p
   std::uint64_t draw = 0;  ///< `detail::sampling_draw` of the sequence's position
   int top_k = 0;           ///< 0: all
+
+  friend bool operator==(const SampleWay&, const SampleWay&) = default;
 };
 
 /// Parts of a row, and of all rows that have several, at most.
@@ -38,7 +40,7 @@ inline constexpr int sampling_most_listed = 256;
 struct SampleParams {
   const void* logits = nullptr;    ///< [rows][vocabulary], of the configuration's element, 16-byte aligned
   const SampleWay* ways = nullptr; ///< [rows]
-  int* tokens = nullptr;           ///< [rows]
+  int* tokens = nullptr;           ///< [rows]; may be pinned host memory
   int rows = 0;
   int vocabulary = 0;            ///< below 2^20
   bool refuses = false;          ///< a row whose logits are not all finite gets -1 instead of a token

@@ -49,7 +49,7 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-/// Launches of CopySegments that carry their list, which uploads and downloads do; and their bytes.
+/// Launches of CopySegments that carry their list, which uploads do; and their bytes.
 struct Uploads {
   std::int64_t launches = 0, bytes = 0;
 };

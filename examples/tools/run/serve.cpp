@@ -161,7 +161,7 @@ void tell_tier(const HostTierCounts& tier) {
 }
 
 void tell_graphs(const GraphCounts& graphs) {
-  fmt::print(stderr, "sequences of layers: {} replayed by {} graphs, {} launched kernel by kernel\n", graphs.replayed,
+  fmt::print(stderr, "sequences of launches: {} replayed by {} graphs, {} launched kernel by kernel\n", graphs.replayed,
              graphs.made, graphs.launched);
   if (!graphs.refused.empty()) fmt::print(stderr, "no more graphs: {}\n", without_controls(graphs.refused));
 }

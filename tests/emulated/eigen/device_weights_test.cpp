@@ -93,7 +93,8 @@ TEST_CASE("a second machine loads none of the weights that are on the device, an
     check(run.operator()<Engine<>>(gpu, few));
     CHECK(*gpu.loaded == Bytes{0});
 
-    check(run.operator()<Engine<>>(gpu, many + 200)); // the device's memory is replaced; what lay beside the blocks stays
+    check(
+        run.operator()<Engine<>>(gpu, many + 200)); // the device's memory is replaced; what lay beside the blocks stays
     CHECK(*gpu.loaded == layer_bytes(trial.weights) * trial.layers());
 
     const auto same = trial.weights;

@@ -26,6 +26,7 @@ class ForwardingRunner : public ModelRunner {
     inner_->begin(tokens, positions);
   }
   void announce(std::span<const GrownTable> tables) override { inner_->announce(tables); }
+  void expect(std::span<const SampleRow> rows) override { inner_->expect(rows); }
   void restore(std::span<const HiddenRows> rows) override { inner_->restore(rows); }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {

@@ -54,7 +54,8 @@ struct RunnerMemory {
 };
 
 /// How a runner launched what may be replayed as graphs: layers of small iterations that all rows pass, in sequences of
-/// the layers launched between two calls of `ModelRunner::give`. Other layers are not counted.
+/// the layers launched between two calls of `ModelRunner::give`; and the samples behind such layers. Other layers, and
+/// samples behind them, are not counted.
 struct GraphCounts {
   std::int64_t made = 0;     ///< graphs
   std::int64_t replayed = 0; ///< sequences launched as a graph, the first launch of each graph included
@@ -94,6 +95,10 @@ class ModelRunner {
   /// will be launched with. A runner that keeps tables on its device can upload all changes at once, before the first
   /// layer. Later calls count these blocks as known; a runner that ignores some finds them in the launch's table.
   virtual void announce(std::span<const GrownTable> /*tables*/) {}
+
+  /// May be called after `begin`: the rows that `launch_samples` will probably be given, so that a runner can upload
+  /// how they are sampled with its other inputs. Others may be given.
+  virtual void expect(std::span<const SampleRow> /*rows*/) {}
 
   /// Call before a layer is launched: some rows drop what they have computed so far and continue from hidden states
   /// kept in an earlier iteration, with the bits that they would have computed.

@@ -47,11 +47,10 @@ class LinkWaits {
       for (const ScheduledRequest& scheduled : core_->batch.requests()) {
         KvSequence& sequence = core_->sequence(scheduled);
         scheduled.row->holding.host.for_each([&](int layer) {
-          sequence.tables[static_cast<std::size_t>(layer)].each(0, std::min(scheduled.head, scheduled.blocks),
-                                                                [&](BlockRun& run) {
-                                                                  if (run.on_device())
-                                                                    core_->evict(sequence, layer, run);
-                                                                });
+          BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+          table.each(0, std::min(scheduled.head, scheduled.blocks), [&](BlockRun& run) {
+            if (run.on_device()) core_->evict(sequence, layer, run);
+          });
         });
       }
     }
@@ -177,13 +176,8 @@ class LinkWaits {
   bool try_until_stuck(Lock& lock, int layer, const Attempt& attempt) {
     if (attempt()) return true;
     const Clock::time_point asked = Clock::now();
-    device_->wake(); // may already bring the block, if the link has no thread of its own
-    bool done = attempt();
-    while (!done && !core_->schedule.stuck()) {
-      wait(lock, layer, true);
-      device_->wake();
-      done = attempt();
-    }
+    bool done = false; // waking may already bring the block, if the link has no thread of its own
+    for (device_->wake(); !(done = attempt()) && !core_->schedule.stuck(); device_->wake()) wait(lock, layer, true);
     stalled_ += since(asked);
     return done;
   }
@@ -252,10 +246,9 @@ class LinkWaits {
   /// block more for a layer.)
   void drop_prefetched() {
     core_->sequences.for_each([this](Slot, KvSequence& sequence) {
-      for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
+      for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer)
         for (BlockRun& run : sequence.tables[layer].runs())
           if (run.passes()) core_->evict(sequence, static_cast<int>(layer), run);
-      }
     });
   }
 

@@ -214,6 +214,8 @@ class Machine final : public TokenWorld {
     if constexpr (!Device::computes_at_once) {
       const Lock lock{core_.schedule.mutex};
       rows_.announce(core_, device_.lane(), *runner_);
+      requests_.collect_samples(core_);
+      runner_->expect(requests_.samples());
       together_ = !needs_.moves_kv() && core_.schedule.at_rest();
     }
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
@@ -371,7 +373,7 @@ class Machine final : public TokenWorld {
       core_.sequences.for_each([this](Slot slot, const KvSequence& sequence) {
         if (sequence.lost) losing_.push_back(slot);
       });
-      requests_.collect_samples(core_);
+      requests_.computed(core_);
     }
     const bool any = !requests_.samples().empty();
     if (any) runner_->launch_samples(requests_.samples());

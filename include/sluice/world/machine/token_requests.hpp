@@ -78,13 +78,8 @@ class TokenRequests {
   void collect_samples(MachineCore& core) {
     rows_.clear();
     samplers_.clear();
-    scoring_.clear();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
-      KvSequence& sequence = core.sequence(scheduled);
-      if (sequence.lost) continue;
-      sequence.computed = scheduled.total();
-      if (scheduled.fresh > 0) collect_scores(scheduled);
-      if (!scheduled.samples) continue;
+      if (core.sequence(scheduled).lost || !scheduled.samples) continue;
       TokenRequest& request = requests_.at(index(scheduled.row->id));
       if (request.tokens.size() == request.prompt) // for everything it may generate, so that no later step allocates
         request.tokens.reserve(
@@ -97,6 +92,17 @@ class TokenRequests {
     }
   }
   [[nodiscard]] std::span<const SampleRow> samples() const { return rows_; }
+  /// All layers have computed the batch. The caller holds the schedule's mutex.
+  void computed(MachineCore& core) {
+    scoring_.clear();
+    for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      KvSequence& sequence = core.sequence(scheduled);
+      if (sequence.lost) continue;
+      sequence.computed = scheduled.total();
+      if (scheduled.fresh > 0) collect_scores(scheduled);
+    }
+    collect_samples(core); // without those that were lost since
+  }
 
   /// Takes the sampled tokens, and reports the requests that end with theirs.
   void take(ModelRunner& runner, std::vector<RequestOutcome>& outcomes) {

@@ -82,6 +82,7 @@ class RunnerTimer final : public BatchTimer {
     write_rows(batch);
     const Ticket begun = memory_->record(StreamId::compute, Timing::timed);
     runner_->begin(tokens_, positions_);
+    runner_->expect(samples_);
     const Ticket embedded = memory_->record(StreamId::compute, Timing::timed);
     Ticket before = embedded;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
