@@ -185,7 +185,7 @@ foreach(what IN ITEMS state/view/view.hpp:View state/view/request_row.hpp:Reques
                       state/plan/plan.hpp:Binding
                       state/view/view.hpp:ServedSums state/view/output_lengths.hpp:OutputLengths core/layer_set.hpp:LayerSet state/memory/ledger.hpp:Ledger state/memory/ledger.hpp:Account state/memory/holding.hpp:Footprint
                       state/memory/holding.hpp:HiddenSize state/plan/window.hpp:Window state/plan/weight_stream.hpp:WeightStream
-                      policy/transfer/pipeline.hpp:BlockLink policy/cost/work.hpp:Work policy/cost/work.hpp:ChunkWork policy/cost/work.hpp:RebuiltWork
+                      policy/transfer/pipeline.hpp:BlockLink policy/cost/work.hpp:Work policy/cost/work.hpp:ChunkWork policy/cost/work.hpp:RebuiltWork policy/cost/work.hpp:HostedWork
                       policy/cost/work.hpp:LayerRebuild)
   string(REPLACE ":" ";" what "${what}")
   list(GET what 0 header)

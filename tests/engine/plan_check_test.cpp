@@ -37,6 +37,8 @@ enum class Mistake {
   saved,
   two_places,
   nowhere,
+  attends_prompts,
+  attends_some_layers,
   joined,
   none
 };
@@ -70,6 +72,12 @@ struct Careless {
       plan.requests.back().holding.host.insert(1);
       plan.requests.back().holding.nowhere.insert(1);
     }
+    if (M == Mistake::attends_prompts || M == Mistake::attends_some_layers)
+      for (RequestPlan& planned : plan.requests) {
+        planned.holding.host = LayerSet::all(M == Mistake::attends_prompts ? layers : layers - 1);
+        planned.holding.attended_on_host =
+            M == Mistake::attends_prompts || task.view.row(planned.slot).pending().count() == 1;
+      }
     if (M == Mistake::nowhere) plan.requests.back().holding.nowhere.insert(1);
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
@@ -156,6 +164,11 @@ TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states 
   CHECK(
       says(error_of<Mistake::copies>(100, 100), {"request 2 has a layer in two places, or tokens below 0, or copies"}));
   CHECK(says(error_of<Mistake::saved>(100, 100), {"request 2 has a layer in two places", "or saved states"}));
+}
+
+TEST_CASE("the host attends decodes alone, over all layers, and only a host that can") {
+  CHECK(says(error_of<Mistake::attends_prompts>(100, 100), {"it has the host attend request 0", "a decode with all"}));
+  CHECK(says(error_of<Mistake::attends_some_layers>(100, 100), {"it has the host attend request 0", "all layers"}));
 }
 
 TEST_CASE("no more requests join than there are optional claims") {

@@ -77,7 +77,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
           ++sum.in;
           ++sum.landed;
         } else if (is.host) {
-          sum.in += computes ? 1 : 0;
+          sum.in += computes && !after.holding.attended_on_host ? 1 : 0;
           sum.out += computes && after.holding.written_back ? 1 : 0;
         } else {
           sum.perhaps_in += computes ? 1 : 0; // or rebuilt at once

@@ -29,13 +29,16 @@ struct SmallCost {
   Seconds per_token{1e-5};
   BytesPerSecond rate{1e6};
   Lanes lanes = Lanes::shared;
+  BytesPerSecond host_attention_rate{2e7};
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const double tokens = static_cast<double>((work.tokens() + work.rebuilt.projected + work.rebuilt.passed).count()) +
                           0.1 * static_cast<double>(work.decode_context.count());
     return {Seconds{0.001}, base * 0.1 + per_token * tokens, Seconds{0.001}};
   }
-  [[nodiscard]] LinkCost link() const { return {rate, Seconds{1e-5}, lanes, rate, 0.3}; }
+  [[nodiscard]] LinkCost link() const {
+    return {rate, Seconds{1e-5}, lanes, rate, 0.3, Seconds{0}, host_attention_rate};
+  }
   [[nodiscard]] const SmallCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 };

@@ -125,6 +125,7 @@ const std::vector<Column>& columns() {
       {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
       {"goodput", "goodput, requests/s", Unit::number, [](const Of& x) { return x.m.goodput_requests_per_s; }},
       {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
+      {"hosted", "decodes on the host", Unit::share, [](const Of& x) { return x.m.hosted_share; }},
       {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
       {"preempted", "preempted", Unit::count, [](const Of& x) { return real(x.m.times_preempted); }},
       {"served", "served", Unit::count, [](const Of& x) { return real(x.m.served); }},

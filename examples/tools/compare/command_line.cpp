@@ -104,6 +104,9 @@ CommandLine::CommandLine()
                 "share of the device's memory for weights and KV (default: 0.9)");
   flags_.size("--host-memory", options.machine.host_memory, 0,
               "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
+  flags_.rate("--host-attention", options.machine.host_attention, false,
+              "bytes of KV per second that the host's processor attends in its own memory, e.g. 50GB/s "
+              "(default: the device's, 0 unless its file says more)");
   add_lower_tiers(flags_, options.machine.lower_tiers);
   flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "

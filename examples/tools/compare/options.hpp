@@ -45,6 +45,7 @@ struct MachineOptions {
   double link = 0;                         ///< bytes per second in each direction; 0: the device's own rate
   double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
   std::optional<std::int64_t> host_memory; ///< bytes
+  double host_attention = 0;               ///< bytes of KV per second; 0: the device's own rate
   std::vector<LowerTier> lower_tiers;      ///< below the host, the nearest first
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
   double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it

@@ -82,6 +82,7 @@ Expected<World> world_of(const MachineOptions& machine) {
   device->half_precision_peak = device->half_precision_peak * machine.part;
   device->memory_bandwidth = device->memory_bandwidth * machine.part;
   if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
+  if (machine.host_attention > 0) device->host_attention_rate = BytesPerSecond{machine.host_attention};
   if (machine.tp > 1) {
     Expected<Group> group = group_of(machine, *shape, *device);
     if (!group) return group.error();
@@ -104,6 +105,9 @@ Expected<World> world_of(const MachineOptions& machine) {
     return World{*shape, *device, engines::CostChoice{std::move(*times)},
                  fmt::format("measured kernels: {}; memory and link of {}", machine.profile, device->name)};
   }
+  if (machine.host_attention > 0)
+    return flag_error("--host-attention", "an OrbitFlow profile states its own link, and no host that attends",
+                      "a roofline or measured kernels");
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
   Expected<LinearProfile> line = read_orbitflow_profile(machine.profile, *shape, prefill);
   if (!line) return line.error();
@@ -591,11 +595,11 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
 
 } // namespace
 
-Expected<std::vector<const System*>> chosen_systems(const std::string& list) {
+Expected<std::vector<const System*>> chosen_systems(const std::string& list, bool host_attends) {
   std::vector<const System*> chosen;
   if (list == "all") {
     for (const System& system : engines::simulated_systems())
-      if (!system.variant) chosen.push_back(&system);
+      if (!system.variant && (host_attends || !system.host_attends)) chosen.push_back(&system);
     return chosen;
   }
   std::string names;
@@ -625,7 +629,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (Status checked = check_without_tenants(options); !checked) return checked.error();
   Expected<World> world = world_of(options.machine);
   if (!world) return world.error();
-  Expected<std::vector<const System*>> systems = chosen_systems(options.systems);
+  Expected<std::vector<const System*>> systems =
+      chosen_systems(options.systems, world->device.host_attention_rate.count() > 0);
   if (!systems) return systems.error();
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();

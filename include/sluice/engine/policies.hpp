@@ -76,7 +76,7 @@ struct Policies : PolicyValues<C>, PolicyStates<C> {
 template <class C>
 constexpr EstimateTable Policies<C>::estimates{
     [](const void* policies, const Work& work) -> StepTime {
-      return static_cast<const Policies*>(policies)->predictor().step(work);
+      return step_time(static_cast<const Policies*>(policies)->predictor(), work);
     },
     [](const void* policies) -> LinkCost { return static_cast<const Policies*>(policies)->predictor().link(); },
     &evaluate_after_repeats<typename C::transfer_type>};

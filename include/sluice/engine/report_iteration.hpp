@@ -29,8 +29,9 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
   if constexpr (replays && is_real_time<typename C::backend_type>) // everything that moved, not only the plan's streams
     moves.name_every_stream(core.requests.rows.size());
   record.stream_slots = moves.stream_slots;
-  record.decodes = prepared.work.decodes;
-  record.tokens = prepared.work.tokens();
+  record.hosted = prepared.work.hosted.decodes();
+  record.decodes = prepared.work.decodes + record.hosted;
+  record.tokens = prepared.work.tokens() + Tokens{record.hosted};
   record.running = static_cast<std::int64_t>(core.requests.running.size());
   record.waiting = core.requests.waiting;
   record.preempted = static_cast<std::int64_t>(core.requests.preempted.size());

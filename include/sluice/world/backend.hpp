@@ -66,17 +66,17 @@ struct Iteration {
     for (const LayerStream& stream : streams) kv += stream.blocks * stream.layers.count();
     return kv + streamed > 0 ? kv / (kv + streamed) : 1;
   }
-  /// Nothing crosses the link.
+  /// Nothing crosses the link, and the host computes nothing.
   [[nodiscard]] bool computes_only() const {
-    return streams.empty() && weights.empty() && urgent_blocks <= 0 && urgent_out_blocks <= 0 &&
-           background_blocks <= 0 && written_blocks <= 0;
+    return streams.empty() && weights.empty() && work.hosted.nothing() && urgent_blocks <= 0 &&
+           urgent_out_blocks <= 0 && background_blocks <= 0 && written_blocks <= 0;
   }
 };
 
 /// How long an iteration took.
 struct IterationCost {
   Seconds duration{0};
-  Seconds stall{0}; ///< part of `duration` in which the compute stream waited for a transfer
+  Seconds stall{0}; ///< part of `duration` in which the compute stream waited for a transfer or the host's attention
 };
 
 /// Translates an iteration into the evaluator's terms. Planners, the simulated backend and calibrating cost models all
@@ -92,11 +92,14 @@ template <class Cost>
     time.before = time.before * iteration.around.slowdown;
     time.after = time.after * iteration.around.slowdown;
   }
+  if (time.waits > Seconds{0})
+    for (int l = 0; l < layers; ++l) compute[static_cast<std::size_t>(l)] += time.waits.count();
   Pipeline pipeline;
   pipeline.compute_s = {compute.data(), static_cast<std::size_t>(layers)};
   pipeline.before_s = time.before.count();
   pipeline.after_s = time.after.count();
   pipeline.on_link = time.on_link;
+  pipeline.host_wait_s = time.waits.count();
   pipeline.link = block_link(cost.link(), iteration.view.geometry, iteration.kv_share());
   pipeline.streams = iteration.streams;
   pipeline.weights = iteration.weights;

@@ -82,8 +82,12 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   }
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);
   moves.arriving += delta.to_device;
-  moves.leaving += delta.to_host;
   moves.to_host += delta.to_host;
+  // What the host attends in this iteration must be there by its end; other evictions leave in the background.
+  if (target.attended_on_host && claim.tokens.count() > 0)
+    moves.written_blocks += static_cast<double>(delta.to_host.count());
+  else
+    moves.leaving += delta.to_host;
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} +
@@ -93,7 +97,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   if (claim.tokens.count() > 1 || target.written_back) moves.written_blocks += static_cast<double>(fresh.count());
   // A request that waits for this iteration rebuilds nothing for itself, but does rebuild what the plan wants kept.
   if (claim.tokens.count() > 0 || !(from == request.holding)) rebuild(core, from, target, held, moves);
-  if (claim.tokens.count() == 0 || from.host.empty()) {
+  if (claim.tokens.count() == 0 || from.host.empty() || target.attended_on_host) {
     moves.urgent_blocks += claim.tokens.count() == 0 ? static_cast<double>(delta.to_device.count()) : 0.0;
     moves.to_device += delta.to_device;
     return;

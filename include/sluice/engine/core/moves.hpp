@@ -50,10 +50,10 @@ struct Moves {
     for (std::size_t slot = stream_slots.size(); slot < slots; ++slot)
       stream_slots.push_back(Slot{static_cast<std::uint32_t>(slot)});
   }
-  /// Adds the streams of `blocks` of each layer that `holding` has on the host: K and V, or the hidden states from
-  /// which they are rebuilt.
+  /// Adds the streams of `blocks` of each layer that `holding` has on the host and the device reads: K and V, or the
+  /// hidden states from which they are rebuilt.
   static void stream(std::vector<LayerStream>& streams, const Holding& holding, double blocks, HiddenSize hidden) {
-    if (!holding.host.empty())
+    if (!holding.fetched().empty())
       streams.push_back({holding.host, blocks, holding.written_back ? holding.host : LayerSet{}});
     if (!holding.hidden.empty()) streams.push_back({holding.hidden, hidden.blocks(blocks)});
   }

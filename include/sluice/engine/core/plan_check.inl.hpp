@@ -43,6 +43,7 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
                    "an index below " + std::to_string(decision.claims.size())};
     return false;
   }
+  const auto& claims = decision.claims;
   const auto layers_exist = [&](const Holding& holding) {
     return (holding.away() | holding.hidden).highest() < core.geometry.layers;
   };
@@ -51,10 +52,17 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     return (holding.host & holding.nowhere).empty() && (holding.hidden - holding.nowhere).empty() &&
            holding.head >= Tokens{0} && holding.copied == Tokens{0} && holding.saved.empty();
   };
+  // The host attends single tokens, over all layers and all tokens, where it can.
+  const auto host_attends = [&](std::size_t i) {
+    if (i >= claims.size() || !target_of(plan, i, claims[i]).attended_on_host) return true;
+    const Holding& holding = target_of(plan, i, claims[i]);
+    return holding.host == LayerSet::all(core.geometry.layers) && holding.head == all_tokens && !holding.written_back &&
+           claims[i].tokens <= Tokens{1} && core.row(claims[i].slot).pending() <= Tokens{1} &&
+           !policies.table.is.real_time && policies.table.link(policies.policies).host_attention_rate.count() > 0;
+  };
   const auto tiers_have_it = [&](const Holding& holding) {
     return core.policies->tiers == nullptr || holding.nowhere.empty();
   };
-  const auto& claims = decision.claims;
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     const RequestPlan& planned = plan.requests[i];
     if (!layers_exist(planned.holding))
@@ -89,6 +97,11 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
                  "states",
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
+  for (std::size_t i = 0; i < claims.size(); ++i)
+    if (!host_attends(i))
+      return wrong("it has the host attend " + request_text(core, claims[i].slot),
+                   "a decode with all layers and tokens on the host, a simulated backend, and a device with "
+                   "host_attention_bytes_per_s");
   if (plan.in_flight < LayerBlocks{0})
     return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
 

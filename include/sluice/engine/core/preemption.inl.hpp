@@ -15,6 +15,7 @@ SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request,
   moved.head = all_tokens;
   moved.copied = Tokens{0};
   moved.saved = {};
+  moved.attended_on_host = false;
   if (kept == Kept::hidden) moved.nowhere = moved.hidden = request.holding.saved;
   moved.host = LayerSet::all(core.geometry.layers) - moved.hidden;
   return moved;
@@ -103,6 +104,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
       if (before.device.count() == 0) break;
       Holding less = request.holding;
       less.head = all_tokens;
+      less.attended_on_host = false;
       const int last =
           (every - request.holding.away()).highest(); // none: the whole head is away, so the newer tokens go
       if (core.layout.layerwise() && last >= 0)

@@ -15,15 +15,16 @@ namespace sluice {
 
 /// What the iteration computes, and the room of its transfers; `Moves` says what it moves.
 struct Prepared {
-  Work work; ///< refers to `chunks` and to the moves' rebuilds
+  Work work; ///< refers to `chunks`, `hosted` and the moves' rebuilds
   std::vector<ChunkWork> chunks;
-  WeightStream weights;  ///< streamed by the plan in force
-  double room = 0;       ///< device blocks available in flight
-  double urgent_out = 0; ///< layer blocks to the host before any prefetch
-  double background = 0; ///< layer blocks to the host while the link has time
-  Seconds planning{0};   ///< search time that the iteration waited for
-  Seconds launched{0};   ///< when the backend started, in real time
-  bool repeated = false; ///< the last decision runs once more
+  std::vector<Tokens> hosted; ///< contexts of the decodes that the host attends
+  WeightStream weights;       ///< streamed by the plan in force
+  double room = 0;            ///< device blocks available in flight
+  double urgent_out = 0;      ///< layer blocks to the host before any prefetch
+  double background = 0;      ///< layer blocks to the host while the link has time
+  Seconds planning{0};        ///< search time that the iteration waited for
+  Seconds launched{0};        ///< when the backend started, in real time
+  bool repeated = false;      ///< the last decision runs once more
 };
 
 /// Sums up what the claims compute in this iteration.

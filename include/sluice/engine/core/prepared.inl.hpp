@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/core/prepared.hpp"
+#include "sluice/policy/transfer/hosted_work.hpp"
 
 #include <algorithm>
 
@@ -12,11 +13,15 @@ SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const
   Work& work = prepared.work;
   work = Work{};
   prepared.chunks.clear();
+  prepared.hosted.clear();
   for (const Claim& claim : decision.claims) {
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens.count() == 0) continue;
     if (claim.tokens == request.pending()) ++work.samples;
-    if (claim.tokens.count() == 1 && request.pending().count() == 1) {
+    const bool decodes = claim.tokens.count() == 1 && request.pending().count() == 1;
+    if (decodes && request.holding.attended_on_host) {
+      prepared.hosted.push_back(request.computed + Tokens{1});
+    } else if (decodes) {
       ++work.decodes;
       work.decode_context += request.computed + Tokens{1};
     } else {
@@ -25,6 +30,7 @@ SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const
   }
   work.chunks = prepared.chunks;
   work.rebuilds = moves.rebuilds;
+  work.hosted = hosted_work(core.geometry, prepared.hosted, core.limits.block_tokens);
 }
 
 SLUICE_INLINE void prepare(const Core& core, const Moves& moves, double background_before, Prepared& prepared) {

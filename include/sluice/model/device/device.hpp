@@ -55,6 +55,8 @@ struct Device {
   Copies copies = Copies::batched;
   Bytes host_memory{0};           ///< the host's memory, the upper limit for offloading
   std::optional<PeerLink> peer{}; ///< if a source states it; without a peer link, the device serves alone
+  /// Bytes of KV a second that the host's processor attends in its own memory; 0: it does not attend.
+  BytesPerSecond host_attention_rate{0};
 
   friend bool operator==(const Device&, const Device&) = default;
 
@@ -122,6 +124,10 @@ inline Status check(const Device& device, const std::string& where) {
                  "the cost of a segment is " + std::to_string(device.segment_cost.count()) + " s",
                  "seconds from 0 to below 1"};
   }
+  if (!(device.host_attention_rate.count() >= 0.0 && device.host_attention_rate.count() <= 1e21))
+    return Error{ErrorCode::bad_input, where,
+                 "the host's attention rate is " + std::to_string(device.host_attention_rate.count()),
+                 "bytes per second, 0 or more"};
   if (device.host_memory.count() < 0) {
     return Error{ErrorCode::bad_input, where, "the host memory is negative", "bytes, 0 or more"};
   }

@@ -10,8 +10,8 @@ namespace sluice {
 
 /// One of `degree` equal devices, of which every `per_link` share one link to the host (a PCIe switch's uplink); with 1
 /// each device has its own link, and the group offloads at `degree` times the link's rate. All devices work in step:
-/// when one uses the link its neighbours do too, and each gets its share. The host's memory is divided evenly. `where`
-/// opens the error's line.
+/// when one uses the link its neighbours do too, and each gets its share. The host's memory and its attention are
+/// divided evenly. `where` opens the error's line.
 ///
 /// The rate between peers is unchanged: a transfer between two devices on one switch does not use the switch's uplink.
 inline Expected<Device> group_member(Device device, int degree, int per_link, const std::string& where) {
@@ -24,6 +24,7 @@ inline Expected<Device> group_member(Device device, int degree, int per_link, co
     return Error{ErrorCode::bad_input, where, "nothing says how fast " + device.name + " reaches its peers",
                  "a device with a link between peers (`peer_link` in a device file), or a group of 1"};
   device.host_memory = device.host_memory / degree;
+  device.host_attention_rate = device.host_attention_rate / static_cast<double>(degree);
   device.host_to_device = device.host_to_device / per_link;
   device.device_to_host = device.device_to_host / per_link;
   return device;

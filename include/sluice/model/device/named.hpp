@@ -101,6 +101,20 @@ inline Device a10() {
           .peer = detail::pcie4_peer};
 }
 
+/// NVIDIA T4 data sheet: 16 GB, 320 GB/s, 65 TFLOPS FP16 tensor; PCIe 3.0 x16, half of PCIe 4.0's 24 GB/s.
+inline Device t4() {
+  return {.name = "t4",
+          .memory = Bytes{16 * detail::gib},
+          .memory_bandwidth = BytesPerSecond{320e9},
+          .half_precision_peak = FlopsPerSecond{65e12},
+          .host_to_device = detail::pcie4_x16 * 0.5,
+          .device_to_host = detail::pcie4_x16 * 0.5,
+          .mix_loss = detail::pcie_mix_loss,
+          .segment_cost = detail::copy_segment_cost,
+          .host_memory = detail::usual_host_memory,
+          .peer = detail::pcie_peer(detail::pcie4_x16 * 0.5)};
+}
+
 /// NVIDIA A100 data sheet, 40 GB PCIe: 1,555 GB/s, 312 TFLOPS FP16 tensor; PCIe 4.0 x16.
 inline Device a100_40() {
   return {.name = "a100-40",
@@ -229,12 +243,13 @@ struct NamedDevice {
   std::string_view source;
 };
 
-inline constexpr std::array<NamedDevice, 11> named_devices{{
+inline constexpr std::array<NamedDevice, 12> named_devices{{
     {"a5000", a5000,
      "data sheet; 65 TFLOP/s in prefill, the link with copies of one layer block and the host: OrbitFlow, section 4 "
      "and artifact"},
     {"a6000", a6000, "data sheet; link and host: OrbitFlow, section 4 and artifact"},
     {"a10", a10, "data sheet; link: Select-N, section 3"},
+    {"t4", t4, "data sheet; link: half of PCIe 4.0's"},
     {"a100-40", a100_40, "data sheet; link as the A10's, PCIe 4.0 x16"},
     {"a100-80", a100_80, "data sheet; link as the A10's; eLLM's machine (section 6.1)"},
     {"h100", h100, "data sheet; link: twice PCIe 4.0's; peers: NVIDIA/nccl issue 1221"},

@@ -11,7 +11,8 @@ namespace sluice {
   LinkCost link{.rate = device.host_to_device,
                 .lanes = device.lanes,
                 .out_rate = device.device_to_host,
-                .mix_loss = device.mix_loss};
+                .mix_loss = device.mix_loss,
+                .host_attention_rate = device.host_attention_rate};
   (device.copies == Copies::batched ? link.per_layer : link.per_segment) = device.segment_cost;
   return link;
 }

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/policy/cost/sub_batches.hpp"
 #include "sluice/policy/cost/work.hpp"
 
 #include <algorithm>
@@ -56,11 +57,13 @@ inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerR
 /// kind of layer: layers with equal rebuilding form few kinds, in a repeating pattern.
 template <class Cost>
 StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compute_s) {
-  StepTime plain = cost.step(work);
+  StepTime plain = step_time(cost, work);
   std::fill(compute_s.begin(), compute_s.end(), plain.layer.count());
   if (work.rebuilds.empty()) return plain;
   std::array<LayerRebuild, max_layers> sums;
   std::array<double, max_layers> on_link_s; // of the layers that rebuild
+  // What the sub-batches take in addition to the device's own work, in layers that rebuild too.
+  const double hosted_s = work.hosted.nothing() ? 0.0 : (plain.layer - cost.step(work).layer).count();
   const std::size_t layers = compute_s.size();
   rebuild_sums(work.rebuilds, {sums.data(), layers});
   constexpr std::size_t pattern = 8; // the longest pattern that is searched for
@@ -78,7 +81,7 @@ StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compu
       Work one = work;
       one.rebuilt = sums[layer];
       const StepTime time = cost.step(one);
-      compute_s[layer] = time.layer.count();
+      compute_s[layer] = time.layer.count() + hosted_s;
       on_link_s[layer] = time.on_link * time.layer.count();
     }
     more_s += compute_s[layer] - plain.layer.count();
@@ -91,10 +94,10 @@ StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compu
   return plain;
 }
 
-/// How long an iteration computes if no transfer delays it.
+/// How long an iteration computes if no transfer and no attention on the host delays it.
 template <class Cost>
 [[nodiscard]] Seconds compute_time(const Cost& cost, const Work& work, int layers) {
-  if (work.rebuilds.empty()) return cost.step(work).total(layers);
+  if (work.rebuilds.empty()) return step_time(cost, work).total(layers);
   std::array<double, max_layers> compute_s;
   const auto count = static_cast<std::size_t>(layers);
   const StepTime time = layer_times(cost, work, {compute_s.data(), count});

@@ -36,6 +36,18 @@ struct LayerRebuild {
   friend bool operator==(const LayerRebuild&, const LayerRebuild&) = default;
 };
 
+/// Decodes whose attention the host's processor computes over KV in its own memory (`Holding::attended_on_host`; NEO).
+struct HostedWork {
+  std::span<const Tokens> contexts; ///< of each decode: the tokens whose KV it reads, including the fresh one
+  Bytes token_bytes{0};             ///< K and V of one token in one layer
+  Bytes exchanged_bytes{0}; ///< of one decode in one layer: queries, K and V to the host, the attention's output back
+
+  /// Whether the host attends no decode.
+  [[nodiscard]] bool nothing() const { return contexts.empty(); }
+  /// The number of decodes.
+  [[nodiscard]] std::int64_t decodes() const { return static_cast<std::int64_t>(contexts.size()); }
+};
+
 /// What one iteration computes: the sums that every cost model needs. The engine maintains them, so that a step of pure
 /// decoding costs a model O(1) for any batch.
 struct Work {
@@ -50,8 +62,11 @@ struct Work {
   /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Empty, except when `layer_times`
   /// (policy/cost/rebuild.hpp) asks for the layers one by one.
   LayerRebuild rebuilt;
+  /// Decodes that are not among `decodes`. `step_time` (policy/cost/sub_batches.hpp) adds their time; a cost model
+  /// never sees them.
+  HostedWork hosted;
 
-  /// Fresh tokens, of decodes and chunks.
+  /// Fresh tokens, of decodes and chunks, without `hosted`.
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};
     for (const ChunkWork& chunk : chunks) sum += chunk.fresh;
@@ -68,6 +83,8 @@ struct StepTime {
   /// The share of this time in which the computation uses the link to the host, in both directions, and divides it with
   /// transfers: a tensor-parallel group's all-reduces if they cross PCIe. In [0, 1), spread evenly.
   double on_link = 0;
+  /// In each layer, the device waits for the host's attention. Not part of `layer`.
+  Seconds waits{0};
 
   [[nodiscard]] Seconds total(int layers) const { return before + layer * static_cast<double>(layers) + after; }
 };
@@ -87,6 +104,8 @@ struct LinkCost {
   /// moves many. A token block has one such run per `Geometry::segment_layers` layers. Streamed weights are long runs,
   /// for which nothing is counted.
   Seconds per_segment{0};
+  /// Bytes of KV a second that the host's processor attends; 0: it attends none. Not the link's, but known where it is.
+  BytesPerSecond host_attention_rate{0};
 };
 
 } // namespace sluice

@@ -43,8 +43,14 @@ class Estimate {
   Estimate(const EstimateTable& table, const void* policies, const Geometry& geometry)
       : table_(&table), policies_(policies), geometry_(&geometry) {}
 
-  /// How long an iteration computes, with nothing away.
-  [[nodiscard]] Seconds step(const Work& work) const { return table_->step(policies_, work).total(geometry_->layers); }
+  /// The parts of an iteration's time in which nothing crosses the link for a layer's KV.
+  [[nodiscard]] StepTime time(const Work& work) const { return table_->step(policies_, work); }
+  /// How long an iteration computes, with nothing to fetch.
+  [[nodiscard]] Seconds step(const Work& work) const {
+    const StepTime parts = time(work);
+    return work.hosted.nothing() ? parts.total(geometry_->layers)
+                                 : parts.total(geometry_->layers) + parts.waits * geometry_->layers;
+  }
   /// How long an iteration takes in which `streams` cross the link, with `room` layer blocks for prefetches, by the
   /// evaluator. The first `repeated` of the streams, and `weights`, crossed it in the iterations before as well.
   /// Infinite if the rule cannot run in that room.
@@ -65,6 +71,8 @@ class Estimate {
     pipeline.room_blocks = room;
     return table_->evaluate(pipeline, repeated);
   }
+  /// Whether the host's processor attends.
+  [[nodiscard]] bool host_attends() const { return table_->link(policies_).host_attention_rate.count() > 0; }
   /// The link in the evaluator's unit.
   [[nodiscard]] BlockLink link() const { return block_link(table_->link(policies_), *geometry_); }
 

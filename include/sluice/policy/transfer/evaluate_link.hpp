@@ -166,9 +166,27 @@ struct Stretched {
   void link(double begin_s, double end_s) { sink.link(begin_s * factor, end_s * factor); }
 };
 
-/// `evaluate_link` for a sink that wants the timeline.
+/// Passes a timeline on to a sink in which the device waits for the host's attention before each layer.
+struct HostWaits {
+  static constexpr bool enabled = true;
+  AnyTimeline& sink;
+  double wait_s;
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    sink.layer(layer, start_s + wait_s, end_s, stall_s + wait_s, stall_s > wait_s ? cause : StallCause::host);
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) { sink.transfer(stream, layer, start_s, end_s); }
+  void link(double begin_s, double end_s) { sink.link(begin_s, end_s); }
+};
+
+/// An iteration's waits for the host's attention, which are part of its layers' time.
+inline StepCost with_host_waits(StepCost cost, const Pipeline& pipeline) {
+  cost.stall_s += pipeline.host_wait_s * pipeline.layers();
+  return cost;
+}
+
+/// `evaluate_link` for a sink that wants the timeline, without waits for the host.
 template <class Rule>
-StepCost evaluate_told(const Pipeline& pipeline, typename Rule::State& state, AnyTimeline& sink) {
+StepCost evaluate_without_host(const Pipeline& pipeline, typename Rule::State& state, AnyTimeline& sink) {
   if (pipeline.on_link <= 0) return evaluate_lanes<Rule>(pipeline, state, sink);
   NoTimeline nothing;
   typename Rule::State before = state;
@@ -178,6 +196,15 @@ StepCost evaluate_told(const Pipeline& pipeline, typename Rule::State& state, An
   AnyTimeline told{stretched};
   evaluate_lanes<Rule>(pipeline, state, told);
   return cost;
+}
+
+/// `evaluate_link` for a sink that wants the timeline.
+template <class Rule>
+StepCost evaluate_told(const Pipeline& pipeline, typename Rule::State& state, AnyTimeline& sink) {
+  if (pipeline.host_wait_s <= 0) return evaluate_without_host<Rule>(pipeline, state, sink);
+  HostWaits waits{sink, pipeline.host_wait_s};
+  AnyTimeline told{waits};
+  return with_host_waits(evaluate_without_host<Rule>(pipeline, state, told), pipeline);
 }
 
 } // namespace detail
@@ -198,7 +225,8 @@ template <class Rule>
 StepCost evaluate_link(const Pipeline& pipeline, typename Rule::State& state) {
   NoTimeline nothing;
   const StepCost alone = detail::evaluate_lanes<Rule>(pipeline, state, nothing);
-  return pipeline.on_link > 0 ? contended(alone, pipeline.on_link) : alone;
+  const StepCost cost = pipeline.on_link > 0 ? contended(alone, pipeline.on_link) : alone;
+  return pipeline.host_wait_s > 0 ? detail::with_host_waits(cost, pipeline) : cost;
 }
 
 template <class Rule, class Sink>

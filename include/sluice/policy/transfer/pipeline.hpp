@@ -47,6 +47,7 @@ struct Pipeline {
   double before_s = 0;               ///< computed before the first layer (embedding); the link runs meanwhile
   double after_s = 0;                ///< computed after the last one (norm, output head, sampling)
   double on_link = 0;                ///< share of all that time that also uses the link, in [0, 1); see evaluate_link
+  double host_wait_s = 0;            ///< part of each layer's time: the device waits for the host's attention
   BlockLink link;
   std::span<const LayerStream> streams; ///< the requests that offload; others may be left out
   WeightStream weights;                 ///< streamed too; none by default
@@ -70,7 +71,7 @@ struct Pipeline {
   }
 };
 
-/// How long the iteration took, and for how much of it the compute waited for transfers.
+/// How long the iteration took, and for how much of it the compute waited for transfers, or for the host's attention.
 struct StepCost {
   double step_s = 0;
   double stall_s = 0;
@@ -82,6 +83,7 @@ enum class StallCause : std::uint8_t {
   none, ///< the layer did not wait
   link, ///< the link was busy until its blocks arrived: too many blocks
   room, ///< the link was late because it had been idle, without room or without the rule's permission to start
+  host, ///< the host's attention took longer than what the device computed meanwhile
 };
 
 constexpr const char* to_string(StallCause cause) {
@@ -92,6 +94,8 @@ constexpr const char* to_string(StallCause cause) {
     return "link";
   case StallCause::room:
     return "room";
+  case StallCause::host:
+    return "host";
   }
   return "";
 }

@@ -236,6 +236,7 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   m.stall_s = state.stall_s;
   m.busy_s = state.busy_s;
   if (state.busy_s > 0) m.stall_share = state.stall_s / state.busy_s;
+  if (state.decodes > 0) m.hosted_share = static_cast<double>(state.hosted) / static_cast<double>(state.decodes);
 
   m.plans = static_cast<std::int64_t>(state.planning_wall_s.size());
   m.planning_s = state.planning_total_s;

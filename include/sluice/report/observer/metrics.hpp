@@ -41,7 +41,8 @@ struct Metrics {
   std::int64_t bytes_to_host = 0;
   std::int64_t blocks_to_device = 0; ///< layer blocks
   std::int64_t blocks_to_host = 0;
-  double stall_share = absent; ///< of the time that iterations took
+  double stall_share = absent;  ///< of the time that iterations took
+  double hosted_share = absent; ///< of the decodes, those that the host attended
   double stall_s = 0;
   double busy_s = 0; ///< time that iterations took
 
@@ -122,6 +123,7 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("blocks_to_device", m.blocks_to_device);
   visit("blocks_to_host", m.blocks_to_host);
   visit("stall_share", m.stall_share);
+  visit("hosted_share", m.hosted_share);
   visit("stall_s", m.stall_s);
   visit("busy_s", m.busy_s);
   visit("device_peak_bytes", m.device_peak_bytes);

@@ -80,6 +80,7 @@ struct Summary {
 
     std::int64_t iterations = 0;
     std::int64_t repeated = 0;
+    std::int64_t decodes = 0, hosted = 0; ///< by the host's attention
     double busy_s = 0;
     double stall_s = 0;
     double planning_wait_s = 0;
@@ -180,6 +181,8 @@ struct Summary {
     const IterationRecord& record = event.record;
     ++state.iterations;
     state.repeated += record.repeated ? 1 : 0;
+    state.decodes += record.decodes;
+    state.hosted += record.hosted;
     state.busy_s += record.duration.count();
     state.stall_s += record.stall.count();
     state.planning_wait_s += record.planning.count();

@@ -31,12 +31,13 @@ enum class TimeCause : std::uint8_t {
   others_kv, ///< the batch waited for another request's KV
   weights,   ///< the batch waited for weights
   moves,     ///< the batch waited for swaps, evictions or a plan's moves
+  host,      ///< the batch waited for attention on the host
   planning,  ///< the batch waited for the planner
   paused,    ///< preempted; its KV is kept
   dropped,   ///< preempted; its KV is dropped
   between,   ///< in the batch, between two iterations: another engine's turn
 };
-inline constexpr std::size_t time_causes = 15;
+inline constexpr std::size_t time_causes = 16;
 
 struct CauseText {
   std::string_view key;  ///< in report.json
@@ -56,6 +57,7 @@ struct CauseText {
       {"others_kv", "others' KV", "stalled for the KV of others"},
       {"weights", "weights", "stalled for weights"},
       {"moves", "moves", "stalled for swaps and evictions"},
+      {"host", "host", "stalled for attention on the host"},
       {"planning", "planner", "waiting for the planner"},
       {"paused", "paused", "paused"},
       {"dropped", "dropped", "dropped"},
@@ -63,9 +65,9 @@ struct CauseText {
   }};
   return texts[static_cast<std::size_t>(cause)];
 }
-/// Returns whether the batch waited for a transfer.
+/// Returns whether the batch waited for a transfer, or for the host.
 [[nodiscard]] constexpr bool is_stall(TimeCause cause) {
-  return cause >= TimeCause::own_kv && cause <= TimeCause::moves;
+  return cause >= TimeCause::own_kv && cause <= TimeCause::host;
 }
 
 /// Nanoseconds as integers, so that parts add up exactly.

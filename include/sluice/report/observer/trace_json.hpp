@@ -189,8 +189,10 @@ class TraceWriter {
         slice(layer_name(layer.layer), engine, compute, from, ns(it.start_s + layer.end_s));
         json_.end_object();
         if (layer.stall_s <= 0) continue;
-        slice(layer.cause == StallCause::room ? "waits for room" : "waits for the link", engine, stalls,
-              ns(it.start_s + layer.start_s - layer.stall_s), from);
+        slice(layer.cause == StallCause::room   ? "waits for room"
+              : layer.cause == StallCause::host ? "waits for the host"
+                                                : "waits for the link",
+              engine, stalls, ns(it.start_s + layer.start_s - layer.stall_s), from);
         json_.key("args")
             .begin_object()
             .field("layer", layer.layer + 1)

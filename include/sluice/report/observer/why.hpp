@@ -152,8 +152,8 @@ struct Why {
   /// An iteration's time, in ticks.
   struct Parts {
     std::int64_t begin = 0, planning = 0, stall = 0, compute = 0;
-    double weights = 0, moves = 0; ///< shares of the stall; the remainder is the requests' KV
-    std::size_t prompts = 0;       ///< requests whose prompt or dropped KV was computed
+    double weights = 0, moves = 0, host = 0; ///< shares of the stall; the remainder is the requests' KV
+    std::size_t prompts = 0;                 ///< requests whose prompt or dropped KV was computed
   };
 
   RequestTime& known(State& state, RequestId id, const RequestSpec& spec) const {
@@ -232,7 +232,8 @@ struct Why {
         left -= some;
         return some;
       };
-      const bool others = own + parts.weights + parts.moves < 1 - 1e-9;
+      const bool others = own + parts.weights + parts.moves + parts.host < 1 - 1e-9;
+      take(TimeCause::host, others || own > 0 || parts.weights > 0 || parts.moves > 0 ? part(parts.host) : left);
       take(TimeCause::moves, others || own > 0 || parts.weights > 0 ? part(parts.moves) : left);
       take(TimeCause::weights, others || own > 0 ? part(parts.weights) : left);
       of.caused += take(TimeCause::own_kv, others ? part(own) : left);
@@ -269,6 +270,10 @@ struct Why {
     for (const LayerSlice& layer : state.replayed.layer_slices) {
       if (layer.stall_s <= 0) continue;
       sum += layer.stall_s;
+      if (layer.cause == StallCause::host) {
+        parts.host += layer.stall_s;
+        continue;
+      }
       const TransferSlice* last = nullptr;
       for (const TransferSlice& transfer : state.replayed.transfers)
         if (transfer.layer == layer.layer && (last == nullptr || transfer.end_s >= last->end_s)) last = &transfer;
@@ -290,6 +295,7 @@ struct Why {
     for (double& seconds : state.blame) seconds /= sum;
     parts.weights /= sum;
     parts.moves /= sum;
+    parts.host /= sum;
   }
   static std::size_t place_of(const IterationRecord& record, RequestId id) {
     const auto found = std::find_if(record.batch.begin(), record.batch.end(),
@@ -300,7 +306,7 @@ struct Why {
   static void share_layer(State& state, const IterationRecord& record, const LayerSlice& layer, Parts& parts) {
     const auto blocks = [&](const Claim& claim) {
       const RequestRow& row = record.rows[index(claim.slot)];
-      const bool away = row.holding.host.contains(layer.layer) || row.holding.hidden.contains(layer.layer);
+      const bool away = row.holding.fetched().contains(layer.layer) || row.holding.hidden.contains(layer.layer);
       return away ? static_cast<double>(row.blocks.count()) : 0.0;
     };
     double all = 0;

@@ -42,7 +42,9 @@ const numberedEvery = room => [1, 2, 5, 10, 20, 50, 100].find(k => k * room >= t
 const isNumbered = (layer, every) => layer === 0 || (layer + 1) % every === 0;
 const isRequest = owner => typeof owner === 'number';
 const ownerName = owner => isRequest(owner) ? 'r' + owner : owner === 'all' ? 'all together' : owner;
-const waitOf = cause => cause === 'room' ? {kind: 'grid', paint: 'var(--c3)'} : {kind: 'diagonal', paint: 'var(--c1)'};
+const waitOf = cause => cause === 'room'   ? {kind: 'grid', paint: 'var(--c3)'}
+                        : cause === 'host' ? {kind: 'grid', paint: 'var(--c4)'}
+                                           : {kind: 'diagonal', paint: 'var(--c1)'};
 
 /// Returns a request's mark: the same colour and shape wherever it is in the picture.
 function markOf(it, owner) {
@@ -135,7 +137,9 @@ function drawCompute(svg, it, {left, top, layerY, layerHeight, every, x}) {
     const width = x(to) - x(from);
     if (stall > 0) {
       const {kind, paint} = waitOf(cause), begin = x(from - stall), wide = Math.max(1, x(from) - begin);
-      const reason = cause === 'room' ? 'room: the link stood idle meanwhile' : 'the link: it was never idle';
+      const reason = cause === 'room'   ? 'room: the link stood idle meanwhile'
+                     : cause === 'host' ? 'attention on the host'
+                                        : 'the link: it was never idle';
       const wait = wide > 3 ? hatched(kind, begin, layerY, wide, layerHeight, paint)
                             : box(begin, layerY, wide, layerHeight, paint);
       svg.append(tipped(wait, `${layerName(layer)} waits ${time(stall)} for ${reason}`),
@@ -149,7 +153,7 @@ function drawCompute(svg, it, {left, top, layerY, layerHeight, every, x}) {
   }
 }
 const placeTexts = {
-  host: 'on the host, fetched each iteration',
+  host: 'on the host, fetched in each iteration or attended there',
   rebuilt: 'in neither memory, recomputed',
   device: 'on the device',
 };
@@ -203,12 +207,13 @@ function iterationChart(host, s) {
 function iterationLegend(it, {lanes, placed}) {
   const sign = (fill, edge, more = {}) => swatch(box(1, 1, 20, 10, fill, {stroke: edge, ...more}));
   const waitSign = cause => swatch(hatched(waitOf(cause).kind, 1, 1, 20, 10, waitOf(cause).paint));
-  const waits = cause => it.compute.some(l => l[3] > 0 && (l[4] === 'room') === (cause === 'room'));
+  const waits = cause => it.compute.some(l => l[3] > 0 && l[4] === cause);
   const placeSign = shape => swatch(box(5, 0.5, 12, 11, 'var(--card)', {stroke: 'var(--fg)'}), shape);
   const entries =
       [[sign('var(--layer)', 'none'), 'a layer computes; in the rows of the requests: a layer on the device']];
   if (waits('link')) entries.push([waitSign('link'), 'waits: the link is too slow']);
   if (waits('room')) entries.push([waitSign('room'), 'waits: the link had no room, or no leave, to start earlier']);
+  if (waits('host')) entries.push([waitSign('host'), 'waits: attention on the host takes longer']);
   if (lanes.length) {
     const whose = lanes.some(l => markOf(it, l.owner).kind !== null) ? ', in the colour of its request' : '';
     const returns = it.transfers.some(t => it.placed.some(p => p[0] === t[0] && !p[1].includes(t[1] % it.layers)));

@@ -33,6 +33,9 @@ struct Holding {
   /// The layers of `host` go back completely after every iteration, not only their new tokens, so that they cross the
   /// link both ways (Pie). The head is then all tokens.
   bool written_back = false;
+  /// The host's processor computes the attention of single tokens over KV that stays on the host, and no iteration
+  /// fetches it (NEO). `host` then has all layers, for all tokens.
+  bool attended_on_host = false;
 
   /// Layers that are not resident for the head.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -40,6 +43,8 @@ struct Holding {
   [[nodiscard]] constexpr bool all_resident() const { return away().empty(); }
   /// Whether every layer is resident and the host has no copy or hidden state of it.
   [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
+  /// Layers of `host` that an iteration fetches.
+  [[nodiscard]] constexpr LayerSet fetched() const { return attended_on_host ? LayerSet{} : host; }
   /// The same without saved hidden states of resident layers.
   [[nodiscard]] constexpr Holding without_saved() const {
     Holding plain = *this;

@@ -27,6 +27,8 @@ struct Claim {
   /// plan with both. If there is none without it either, the claim does not join and the request stays. A pressing
   /// claim is required, and comes after the required claims that do not press.
   Slot at_cost_of = nobody;
+  /// Admission has counted the request with KV on the host, to be attended there; Placement decides.
+  bool on_host = false;
 
   /// Whether it is a pressing claim.
   [[nodiscard]] constexpr bool presses() const { return at_cost_of != nobody; }
