@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// NEO: the host's processor attends some of the decodes, over KV in its own memory.
+#pragma once
+
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/admission/load_aware.hpp"
+#include "sluice/policy/placement/host_attention.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+
+namespace sluice {
+
+/// NEO (Jiang et al., "NEO: Saving GPU Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, arXiv
+/// 2411.01142), on vLLM with swapping:
+///
+///   KV of some requests is on the host and attended there       HostAttention
+///   two sub-batches, asymmetric pipelining                       SubBatches (policy/cost/sub_batches.hpp)
+///   load-aware scheduling in each iteration                      LoadAware, EveryStep
+///
+/// It needs a device that states `host_attention_rate`; without one it is vLLM with swapping. Simulated only: the real
+/// backends attend on their device.
+using Neo = With<VllmSwap, LoadAware, HostAttention, EveryStep>;
+
+#ifdef SLUICE_COMPILED // in the library
+extern template class BasicEngine<Neo::composition>;
+#endif
+
+} // namespace sluice

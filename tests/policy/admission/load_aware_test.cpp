@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoadAware: where requests' KV goes, and which decodes the host attends.
+#include "sluice/core/random.hpp"
+#include "sluice/policy/admission/load_aware.hpp"
+#include "sluice/policy/cost/sub_batches.hpp"
+
+#include "support/hand_made.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace load_aware_test {
+
+using namespace sluice;
+using namespace sluice::testing;
+
+/// A layer takes a millisecond for its weights, and time for each token and each token read.
+struct Costs {
+  double token_s = 2e-5, context_s = 1e-7;
+  BytesPerSecond host{1e9};
+  Geometry geometry{4, Bytes{4096}, Bytes{1 << 20}, Bytes{2048}};
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    if (work.tokens() == Tokens{0}) return {};
+    return {Seconds{1e-4},
+            Seconds{1e-3 + token_s * static_cast<double>(work.tokens().count()) +
+                    context_s * static_cast<double>(work.decode_context.count())},
+            Seconds{1e-4}};
+  }
+  [[nodiscard]] LinkCost link() const {
+    LinkCost link{BytesPerSecond{1e10}, Seconds{1e-6}};
+    link.host_attention_rate = host;
+    return link;
+  }
+  [[nodiscard]] Estimate estimate() const {
+    static const EstimateTable table{
+        [](const void* self, const Work& work) { return step_time(*static_cast<const Costs*>(self), work); },
+        [](const void* self) { return static_cast<const Costs*>(self)->link(); }, nullptr};
+    return {table, this, geometry};
+  }
+};
+
+struct HostScene {
+  HandMade made;
+  LoadAware policy;
+  LoadAware::State state;
+  Costs costs;
+
+  /// A memory for so many blocks of all layers.
+  HostScene(std::int64_t device, std::int64_t host) {
+    made.geometry = costs.geometry;
+    made.limits = {.batch = 64, .batch_tokens = Tokens{4096}};
+    made.ledger = Ledger{LayerBlocks{4 * device}, LayerBlocks{4 * host}};
+  }
+  Slot decode(std::int64_t context, bool on_host, double last_token_s) {
+    const Slot slot = made.decoding(Tokens{context - 1}, Tokens{1}, Tokens{1000});
+    RequestRow& row = made.rows[index(slot)];
+    row.last_token = Seconds{last_token_s};
+    if (on_host) {
+      row.holding.host = LayerSet::all(4);
+      row.holding.attended_on_host = true;
+    }
+    return slot;
+  }
+  Slot wait(std::int64_t prompt) {
+    const Slot slot = made.add(Tokens{prompt}, Tokens{1000}, Tokens{0}, Tokens{0}, Phase::waiting);
+    policy.enter(state, slot, made.rows[index(slot)]);
+    return slot;
+  }
+  Proposal propose() {
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal, costs.estimate());
+    return proposal;
+  }
+  Claim of(Slot slot) {
+    const Proposal proposal = propose();
+    const auto found = std::find_if(proposal.claims.begin(), proposal.claims.end(),
+                                    [slot](const Claim& claim) { return claim.slot == slot; });
+    REQUIRE(found != proposal.claims.end());
+    return *found;
+  }
+};
+
+TEST_CASE("the newest decode moves to the host when the device is full, and comes back when there is room") {
+  HostScene scene(20, 1000);
+  const Slot old = scene.decode(161, false, 99.9);
+  const Slot young = scene.decode(161, false, 99.9); // 11 blocks each, and 20 there are
+  CHECK(!scene.of(old).on_host);
+  CHECK(scene.of(young).on_host);
+  HostScene roomy(30, 1000);
+  const Slot there = roomy.decode(161, true, 99.9);
+  CHECK(!roomy.of(there).on_host);
+  HostScene full(11, 1000); // it would fill more than 95 %
+  CHECK(full.of(full.decode(161, true, 99.9)).on_host);
+}
+
+TEST_CASE("newcomers get the host after the first that finds no room on the device, if the host attends") {
+  for (const double rate : {0.0, 1e10}) {
+    HostScene scene(25, 1000); // 10 blocks for the first, and room for two layers of each prompt that passes
+    scene.costs.host = BytesPerSecond{rate};
+    const Slot first = scene.wait(160), second = scene.wait(320), third = scene.wait(16);
+    const Proposal proposal = scene.propose();
+    REQUIRE(proposal.claims.size() == (rate > 0 ? 3U : 1U));
+    CHECK(proposal.claims[0].slot == first);
+    CHECK(!proposal.claims[0].on_host);
+    if (rate <= 0) continue;
+    CHECK(proposal.claims[1].slot == second);
+    CHECK(proposal.claims[1].on_host);
+    CHECK(proposal.claims[2].slot == third);
+    CHECK(proposal.claims[2].on_host);
+  }
+}
+
+TEST_CASE("a decode on a host that is too slow sits out, until it has waited for its patience") {
+  HostScene scene(100, 1000);
+  scene.costs.host = BytesPerSecond{1e6}; // a second for its KV
+  for (int i = 0; i < 8; ++i) scene.decode(180, false, 99.9);
+  const Slot slow = scene.decode(4000, true, 99.5);
+  CHECK(scene.of(slow).tokens == Tokens{0});
+  CHECK(scene.of(slow).on_host);
+  scene.made.rows[index(slow)].last_token = Seconds{98.5};
+  CHECK(scene.of(slow).tokens == Tokens{1});
+  scene.costs.host = BytesPerSecond{1e10};
+  scene.made.rows[index(slow)].last_token = Seconds{99.5};
+  CHECK(scene.of(slow).tokens == Tokens{1});
+}
+
+TEST_CASE("a request that no memory but the host's holds runs alone") {
+  HostScene scene(20, 1000);
+  scene.costs.host = BytesPerSecond{1e6};
+  const Slot large = scene.wait(2000);
+  CHECK(scene.of(large).on_host);
+}
+
+TEST_CASE("as many decodes are attended as give the most tokens per second, of all numbers") {
+  Random random(5);
+  int none = 0, some = 0, all = 0;
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    HostScene scene(100, 1000);
+    scene.costs.host = BytesPerSecond{1e6 * static_cast<double>(1 + random.below(3000))};
+    const View view = scene.made.view();
+    const Estimate estimate = scene.costs.estimate();
+    HostedChoice choice{view, estimate, {}};
+    choice.work.decodes = choice.work.samples = static_cast<std::int64_t>(random.below(30));
+    choice.work.decode_context = Tokens{choice.work.decodes * 700};
+    std::vector<Tokens> contexts(1 + random.below(20));
+    for (Tokens& context : contexts) context = Tokens{static_cast<std::int64_t>(1 + random.below(3000))};
+    const std::size_t count = choice.best_count(contexts);
+    const auto rate = [&](std::size_t number) {
+      Work work = choice.work;
+      work.hosted = {std::span{contexts}.first(number), Bytes{4096 / 16}, Bytes{(4096 + 2 * 2048) / 16}};
+      const StepTime time = step_time(scene.costs, work);
+      const double seconds = (time.before + time.after + (time.layer + time.waits) * 4.0).count();
+      return seconds > 0 ? static_cast<double>(work.samples + static_cast<std::int64_t>(number)) / seconds : 0.0;
+    };
+    for (std::size_t other = 0; other <= contexts.size(); ++other) CHECK(rate(count) >= rate(other) * (1 - 1e-12));
+    CHECK(choice.best_count(contexts, contexts.size()) == contexts.size());
+    ++(count == 0 ? none : count < contexts.size() ? some : all);
+  }
+  CHECK(none > 5);
+  CHECK(some > 5);
+  CHECK(all > 5);
+}
+
+} // namespace load_aware_test
