@@ -152,7 +152,8 @@ struct LoadAware : Fcfs {
       if (!joins(false)) return;
     }
     const std::size_t running = state.contexts.size();
-    for (std::size_t i = next; attends && i < state.order.size(); ++i) {
+    const std::size_t places = static_cast<std::size_t>(view.limits.batch) - proposal.claims.size();
+    for (std::size_t i = next; attends && i < state.order.size() && i - next < places; ++i) {
       room.pass(state.order[i]);
       if (room.host < 0 || room.device < 0) break;
       state.contexts.push_back(view.row(state.order[i]).context() + Tokens{1});
