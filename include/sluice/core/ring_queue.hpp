@@ -32,6 +32,11 @@ class RingQueue {
     if (size_ == all_.size()) grow();
     all_[(first_ + size_++) % all_.size()] = std::move(one);
   }
+  /// Adds one at the back, in the state that an earlier one has left: for large ones, which would be copied.
+  [[nodiscard]] T& add() {
+    if (size_ == all_.size()) grow();
+    return (*this)[size_++];
+  }
   void pop_front() {
     SLUICE_ASSERT(!empty(), "a queue with something in it");
     first_ = (first_ + 1) % all_.size();

@@ -211,12 +211,12 @@ class Machine final : public TokenWorld {
   }
   IterationCost wait(const Iteration& /*iteration*/) override {
     runner_->begin(core_.batch.tokens(), core_.batch.positions());
-    if constexpr (!Device::computes_at_once) {
+    {
       const Lock lock{core_.schedule.mutex};
-      rows_.announce(core_, device_.lane(), *runner_);
       requests_.collect_samples(core_);
+      if constexpr (!Device::computes_at_once) rows_.announce(core_, device_.lane(), *runner_);
       runner_->expect(requests_.samples());
-      together_ = !needs_.moves_kv() && core_.schedule.at_rest();
+      if constexpr (!Device::computes_at_once) together_ = !needs_.moves_kv() && core_.schedule.at_rest();
     }
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
     for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
@@ -374,6 +374,7 @@ class Machine final : public TokenWorld {
         if (sequence.lost) losing_.push_back(slot);
       });
       requests_.computed(core_);
+      if (!losing_.empty()) requests_.collect_samples(core_); // without theirs
     }
     const bool any = !requests_.samples().empty();
     if (any) runner_->launch_samples(requests_.samples());

@@ -101,7 +101,6 @@ class TokenRequests {
       sequence.computed = scheduled.total();
       if (scheduled.fresh > 0) collect_scores(scheduled);
     }
-    collect_samples(core); // without those that were lost since
   }
 
   /// Takes the sampled tokens, and reports the requests that end with theirs.

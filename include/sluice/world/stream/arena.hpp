@@ -195,8 +195,8 @@ class Arena {
     const std::size_t all = core_->store.device_blocks();
     std::optional<BlockRange> best;
     std::size_t least = all + 1;
-    std::size_t clear = 0, in_use = 0; // among the blocks up to this one: without weights, and in use
-    for (std::size_t block = 0; block < all; ++block) {
+    std::size_t clear = 0, in_use = 0; // among the blocks from this one on: without weights, and in use
+    for (std::size_t block = all; block-- > 0 && least > 0;) { // from the end: while weights are loaded, all is free
       if (is_withheld(block)) {
         clear = in_use = 0;
         continue;
@@ -204,12 +204,12 @@ class Arena {
       in_use += core_->store.device().is_free(block) ? 0U : 1U;
       ++clear;
       if (clear > wanted) {
-        in_use -= core_->store.device().is_free(block - wanted) ? 0U : 1U;
+        in_use -= core_->store.device().is_free(block + wanted) ? 0U : 1U;
         clear = wanted;
       }
-      if (clear < wanted || in_use > least) continue;
+      if (clear < wanted || in_use >= least) continue;
       least = in_use;
-      best = BlockRange{block + 1 - wanted, wanted};
+      best = BlockRange{block, wanted};
     }
     return best;
   }

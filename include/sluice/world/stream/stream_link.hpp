@@ -71,8 +71,7 @@ class StreamLink {
   bool retire(Way way) {
     bool any = false;
     while (!batches(way).empty() && memory_->done(batches(way).front().ended)) {
-      const Batch batch = batches(way).front();
-      batches(way).pop_front();
+      const Batch& batch = batches(way).front();
       const auto begun = memory_->time(batch.begun), ended = memory_->time(batch.ended);
       CopyTotals::OneWay& totals = totals_[static_cast<std::size_t>(way)];
       totals.busy += Seconds{std::chrono::duration<double>(ended - begun).count()};
@@ -89,17 +88,20 @@ class StreamLink {
         (void)core_->schedule.ended(way, failed ? CopyOutcome::failed : CopyOutcome::done, from, to);
         from = to;
       }
+      batches(way).pop_front();
       any = true;
     }
     return any;
   }
   bool begin(Way way) {
     if (!has_room(way)) return false;
-    Batch batch;
+    std::optional<PlacedCopy> placed = core_->schedule.next(way);
+    if (!placed) return false;
+    Batch& batch = batches(way).add(); // in its place: a batch is large, and often has one copy
+    batch.copies = 0;
+    batch.bytes = 0;
     const int most = core_->setup.link.each_way ? LinkBatches::copies : 1; // a single lane changes ways copy by copy
-    while (batch.copies < most && batch.bytes < LinkBatches::bytes) {
-      const std::optional<PlacedCopy> placed = core_->schedule.next(way);
-      if (!placed) break;
+    for (; placed; placed = core_->schedule.next(way)) {
       const Copy copy = addressed(way, *placed);
       if (batch.copies == 0)
         batch.begun = memory_->record(lane(way).stream(), Timing::timed); // behind the uses that the copy waits for
@@ -107,10 +109,9 @@ class StreamLink {
       batch.failed[at] = !give(way, copy);
       if (!batch.failed[at]) batch.bytes += placed->total();
       batch.ends[at] = batch.bytes;
+      if (batch.copies == most || batch.bytes >= LinkBatches::bytes) break;
     }
-    if (batch.copies == 0) return false;
     batch.ended = lane(way).launched();
-    batches(way).push_back(batch);
     return true;
   }
 
