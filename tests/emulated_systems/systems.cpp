@@ -123,7 +123,7 @@ struct Bench {
     memory_wanted.kv = kv;
     const LocalMemory memory = divide_memory(weights, *decoder, work.specs, memory_wanted, setup);
     running::Costs believed = *costs;
-    const engines::Setup engine = running::engine_setup(setup, weights, work.specs, memory, believed);
+    const engines::Setup engine = running::engine_setup({}, setup, weights, work.specs, memory, believed);
     Output output;
     output.tokens.resize(work.specs.size());
     output.logits.resize(work.specs.size());
@@ -245,7 +245,7 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, gives the same decisio
     const MemoryNeeds needs{bench.weights.outer_bytes(), workspace, block, Bytes{0}};
     const LocalMemory memory = divide_memory(needs, bench.weights.config.shape.layers, bench.work.specs, wanted, setup);
     running::Costs believed = *bench.costs;
-    const engines::Setup engine = running::engine_setup(setup, bench.weights, bench.work.specs, memory, believed);
+    const engines::Setup engine = running::engine_setup({}, setup, bench.weights, bench.work.specs, memory, believed);
     setup.device_memory = testing::device_memory_for(memory.kv.count(), ElementType::bf16, bench.weights, setup);
     std::vector<int> told(bench.work.specs.size()); // logits of each request run alone
     TokenListener listener;

@@ -33,7 +33,7 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
                             .cost = cost_of<typename E::cost_type>(setup),
                             .backend = std::move(backend)};
   // A simulated engine's host memory is the tier's; a real machine has room for its own.
-  if constexpr (sluice::Caches<typename E::caching_type> && !sluice::is_real_time<typename E::backend_type>) {
+  if constexpr (sluice::has_tiers<E>) {
     config.tier.capacity = sluice::TokenBlocks{config.host_blocks.count() / setup.geometry.layers};
     if constexpr (E::retention_type::finds_released) config.host_blocks = {}; // else live requests share it
     config.tier = sluice::reached_by<typename E::caching_type>(config.tier);

@@ -25,7 +25,7 @@ void rebuild(MachineSetup& setup, const ModelShape& shape, LayerBlocks most) {
       hidden_in_flight(kv_block_shape(shape, setup.limits.block_tokens, 4), setup.rows(), setup.limits.batch);
 }
 
-engines::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weights,
+engines::Setup engine_setup(const Options& options, const MachineSetup& setup, const ModelWeights& weights,
                             std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);
@@ -44,6 +44,7 @@ engines::Setup engine_setup(const MachineSetup& setup, const ModelWeights& weigh
   engine.worst_batch =
       TokenBlocks{longest_batch(requests, setup.limits.block_tokens, 1, 1).count() *
                   std::min<std::int64_t>(setup.limits.batch, static_cast<std::int64_t>(requests.size()))};
+  if (options.host_reuse) engine.host_reuse = *options.host_reuse;
   return engine;
 }
 

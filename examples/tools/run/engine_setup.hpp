@@ -22,9 +22,10 @@ sluice::WantedMemory wanted_memory(const Options& options);
 /// hidden states.
 void rebuild(sluice::MachineSetup& setup, const sluice::ModelShape& shape, sluice::LayerBlocks most);
 
-/// `costs`' device gets the divided memories. `requests`: the requests that the memory was divided for.
-engines::Setup engine_setup(const sluice::MachineSetup& setup, const sluice::ModelWeights& weights,
-                            std::span<const sluice::RequestSpec> requests, const sluice::LocalMemory& memory,
-                            Costs& costs);
+/// `options`: what the engine does with KV that the host keeps. `costs`' device gets the divided memories. `requests`:
+/// the requests that the memory was divided for.
+engines::Setup engine_setup(const Options& options, const sluice::MachineSetup& setup,
+                            const sluice::ModelWeights& weights, std::span<const sluice::RequestSpec> requests,
+                            const sluice::LocalMemory& memory, Costs& costs);
 
 } // namespace running

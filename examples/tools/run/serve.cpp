@@ -275,10 +275,9 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (Status status = add_tiers(options, weights, memory, setup); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
-  engines::Setup engine = engine_setup(setup, weights, workload.requests, memory, *costs);
+  engines::Setup engine = engine_setup(options, setup, weights, workload.requests, memory, *costs);
   engine.numbers = *std::move(numbers);
   engine.calibrates = options.calibrates();
-  if (options.host_reuse) engine.host_reuse = *options.host_reuse;
 
   Results& results = served.results;
   results.requests.resize(workload.requests.size());

@@ -110,8 +110,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
         fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
         "more, or a system that streams weights");
   if (Status status = running::add_tiers(options.run, weights, memory, setup); !status) return status.error();
-  engines::Setup engine = running::engine_setup(setup, weights, batch, memory, *costs);
-  if (options.run.host_reuse) engine.host_reuse = *options.run.host_reuse;
+  engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string gpu = computer->gpu_name();
   const std::string what =

@@ -19,6 +19,11 @@ struct CachingCode<C> {
   static const Policies<C>& of(const void* policies) { return *static_cast<const Policies<C>*>(policies); }
   static std::string name() { return type_name<Policy>(); }
 
+  [[gnu::cold]] static PolicyThrew loads_otherwise(LoadMode mode) {
+    return {name(), std::string{"reuse() loads by LoadMode::"} + sluice::name(mode) + " on a real-time backend",
+            "LoadMode::layerwise: its host's KV comes layer by layer"};
+  }
+
   static constexpr const TierCalls* tiers = &tier_calls;
   static constexpr CachingTable table{
       .writes = Policy::writes,
@@ -36,7 +41,7 @@ struct CachingCode<C> {
           },
       .reuse =
           [](const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) {
-            return asked(name, [&] {
+            const Reuse reuse = asked(name, [&] {
               const Policies<C>& all = of(policies);
               if constexpr (ReusesByEstimate<Policy>)
                 return all.caching.reuse(view, request, found, all.predictor(),
@@ -44,6 +49,9 @@ struct CachingCode<C> {
               else
                 return all.caching.reuse(view, request, found, all.predictor());
             });
+            if constexpr (is_real_time<typename C::backend_type>)
+              if (reuse.tokens.count() > 0 && reuse.mode != LoadMode::layerwise) throw loads_otherwise(reuse.mode);
+            return reuse;
           },
       .worth =
           [](const void* policies, const View& view, const RequestRow& request) {

@@ -49,6 +49,10 @@ struct Composition<Parts<Ps...>, Parts<Os...>> : detail::NamedPolicies<detail::P
   using observer_values = std::tuple<Os...>;
 };
 
+/// Whether an engine, or a composition, has the tiers of its Caching policy itself: a real backend has its own.
+template <class E>
+inline constexpr bool has_tiers = Caches<typename E::caching_type> && !is_real_time<typename E::backend_type>;
+
 namespace detail {
 
 template <class... Lists>
@@ -125,10 +129,6 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 /// Policies that place layers one by one need a layout that can hold single layers.
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
-
-/// The engine has the tiers of its Caching policy itself: a real backend has its own.
-template <class C>
-inline constexpr bool has_tiers = Caches<typename C::caching_type> && !is_real_time<typename C::backend_type>;
 
 /// A real-time backend drops released blocks: no policy can find them.
 template <class C>

@@ -114,22 +114,22 @@ class BasicEngine : public C {
   [[nodiscard]] const Plan& plan() const { return core_.plan; }
   [[nodiscard]] const Ledger& ledger() const { return core_.ledger; }
   /// The tiers below the device. Include engine/caching.hpp.
-  [[nodiscard]] const Tiers& tiers() const requires detail::has_tiers<C> { return *core_.tiers; }
+  [[nodiscard]] const Tiers& tiers() const requires has_tiers<C> { return *core_.tiers; }
   /// Device memory of ended requests whose blocks are pinned (`Worth::pinned`).
   [[nodiscard]] LayerBlocks pinned() const { return core_.prefix.pinned(); }
   /// For a node: from now on these are the tiers of another engine. `engine`: this one's number, not 0.
-  void share_tiers(const Tiers& of, std::uint64_t engine) requires detail::has_tiers<C> {
+  void share_tiers(const Tiers& of, std::uint64_t engine) requires has_tiers<C> {
     sluice::share_tiers(core_, of, engine);
   }
   /// For a node: blocks that are on their way to or from the tiers have moved until now, while no iteration ran.
   void move_idle_blocks() {
-    if constexpr (detail::has_tiers<C>)
+    if constexpr (has_tiers<C>)
       transfer_.background_blocks = pass_idle_time(core_, now(), transfer_.background_blocks, calls());
   }
   /// When the next load ends that a request waits for, if no iteration runs until then; `never_due` if there is none.
   /// An engine that is idle with live requests waits for it.
   [[nodiscard]] Seconds next_load() const {
-    if constexpr (detail::has_tiers<C>) return sluice::next_load(core_);
+    if constexpr (has_tiers<C>) return sluice::next_load(core_);
     return never_due;
   }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }

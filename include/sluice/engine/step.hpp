@@ -68,11 +68,11 @@ Begun BasicEngine<C>::decide_and_commit() {
     transfer_.background_blocks = background;
   }
   gather_work(core_, decision_, commit_.moves, prepared_);
-  if constexpr (detail::has_tiers<C>) // every request waits for a load
+  if constexpr (has_tiers<C>) // every request waits for a load
     if (prepared_.work.tokens().count() == 0 && commit_.moves.moves_nothing() && next_load() < never_due)
       return Begun::idle;
   prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
-  if constexpr (detail::has_tiers<C>) launch_writes(core_, commit_.moves, prepared_, now());
+  if constexpr (has_tiers<C>) launch_writes(core_, commit_.moves, prepared_, now());
   if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
@@ -108,7 +108,7 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
     steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), steady_.tightest(), policies_));
   else
     accounts_.account(core_, decision_.claims, now(), policies_);
-  if constexpr (detail::has_tiers<C>) {
+  if constexpr (has_tiers<C>) {
     pass_iteration(core_, cost.duration, now(), commit_.moves, prepared_, transfer_.background_blocks, calls());
     offer_to_tiers(core_, decision_.claims, now(), calls());
   }

@@ -22,11 +22,11 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
   if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
-  if constexpr (detail::has_tiers<C>)
+  if constexpr (has_tiers<C>)
     if (status.ok())
       status =
           policy_table<C>.tiers->check(config.tier, config.lower_tiers, C::caching_type::writes, C::caching_type::feed);
-  if constexpr (detail::has_tiers<C> && HasFirstTier<typename C::caching_type>)
+  if constexpr (has_tiers<C> && HasFirstTier<typename C::caching_type>)
     if (const Replacement own = reached_by<typename C::caching_type>(config.tier).replacement;
         status.ok() && config.tier.capacity.count() > 0 && config.tier.replacement != own)
       status = Error{ErrorCode::bad_input, "engine configuration",
@@ -70,7 +70,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     status_ = thrown_by(detail::PolicyFunctions<C>::admission_name, now());
     return status_.error();
   }
-  if constexpr (detail::has_tiers<C> && LooksAhead<typename C::caching_type>)
+  if constexpr (has_tiers<C> && LooksAhead<typename C::caching_type>)
     core_.policies->tiers->entered(core_, slot, now(), calls());
   policies_.tell(events::Submitted{core_.row(slot)});
   return id;

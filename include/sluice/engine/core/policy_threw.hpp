@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PolicyThrew: an exception that left a policy, with the policy's name.
+// PolicyThrew: an exception that left a policy, or an answer that its engine cannot follow, with the policy's name.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -14,15 +14,18 @@
 
 namespace sluice {
 
-/// What a policy threw. An engine ends its run with it (`BasicEngine::status`), so that a program names the policy
+/// A policy's mistake. An engine ends its run with it (`BasicEngine::status`), so that a program names the policy
 /// instead of aborting.
 class PolicyThrew : public std::runtime_error {
  public:
-  PolicyThrew(std::string policy, const std::string& what) : std::runtime_error(what), policy_(std::move(policy)) {}
+  /// `expected`: what the policy should have done.
+  PolicyThrew(std::string policy, const std::string& what, std::string expected)
+      : std::runtime_error(what), policy_(std::move(policy)), expected_(std::move(expected)) {}
   [[nodiscard]] const std::string& policy() const { return policy_; }
+  [[nodiscard]] const std::string& expected() const { return expected_; }
 
  private:
-  std::string policy_;
+  std::string policy_, expected_;
 };
 
 /// Call it in a `catch (...)`: throws the exception on as `PolicyThrew` of `policy()`. A policy that asked another one
@@ -37,9 +40,9 @@ class PolicyThrew : public std::runtime_error {
   } catch (const Dropped&) {
     throw;
   } catch (const std::exception& thrown) {
-    throw PolicyThrew(policy(), thrown.what());
+    throw PolicyThrew(policy(), std::string{"it threw an exception: "} + thrown.what(), "an answer");
   } catch (...) {
-    throw PolicyThrew(policy(), "an object that is no std::exception");
+    throw PolicyThrew(policy(), "it threw an object that is no std::exception", "an answer");
   }
 }
 
@@ -59,8 +62,8 @@ decltype(auto) asked(std::string (*policy)(), Ask&& ask) {
   try {
     rethrow_of(policy);
   } catch (const PolicyThrew& thrown) {
-    return Error{ErrorCode::infeasible, thrown.policy() + " at " + std::to_string(now.count()) + " s",
-                 std::string{"it threw an exception: "} + thrown.what(), "an answer"};
+    return Error{ErrorCode::infeasible, thrown.policy() + " at " + std::to_string(now.count()) + " s", thrown.what(),
+                 thrown.expected()};
   }
 }
 

@@ -73,7 +73,7 @@ class BasicNode {
           ((status.ok() && !each ? static_cast<void>(status = each.error()) : static_cast<void>(0)), ...);
         },
         made);
-    if constexpr ((detail::has_tiers<Engines> || ...))
+    if constexpr ((has_tiers<Engines> || ...))
       if (status.ok() && config.shares_tiers) status = check_shared_tiers(made);
     if (!status.ok()) return status.error();
     return std::apply(
@@ -215,7 +215,7 @@ class BasicNode {
     bool explains = false, shares_host = false;
     std::size_t first = 0;
     each([&]<std::size_t I>() {
-      if constexpr (detail::has_tiers<engine_type<I>>) {
+      if constexpr (has_tiers<engine_type<I>>) {
         const View view = std::get<I>(made)->view();
         const char* differs = nullptr;
         shares_host = shares_host || !engine_type<I>::retention_type::finds_released;
@@ -254,7 +254,7 @@ class BasicNode {
   void share_tiers() {
     const Tiers* first = nullptr;
     each([&]<std::size_t I>() {
-      if constexpr (detail::has_tiers<engine_type<I>>) {
+      if constexpr (has_tiers<engine_type<I>>) {
         auto& engine = std::get<I>(engines_);
         if (first == nullptr)
           first = &engine.tiers();

@@ -23,8 +23,8 @@ struct FoundPrefix {
   /// How long the tiers' own channels would take from now on, with what is under way: to deliver `below`, beside the
   /// device's link; and to bring `lower` to the first tier, before they cross the link.
   Seconds below_time{0}, lower_time{0};
-  /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer, whatever
-  /// `Reuse::mode` and `skipped` say.
+  /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer. An answer
+  /// with another `Reuse::mode` ends the run with a sentence.
   bool only_layerwise = false;
 };
 

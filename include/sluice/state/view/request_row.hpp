@@ -29,6 +29,11 @@ enum class LoadMode : std::uint8_t {
   beside, ///< while the tokens before the loaded ones are computed, in as many iterations as that takes
 };
 
+constexpr const char* name(LoadMode mode) {
+  constexpr const char* names[] = {"layerwise", "whole", "ahead", "beside"};
+  return names[static_cast<int>(mode)];
+}
+
 /// A live request.
 ///
 /// The *context* is prompt + generated: the tokens that exist. `computed` of them have KV. The others are `pending`:
