@@ -166,6 +166,7 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/world/backend.hpp"
 #include "sluice/world/input_batch.hpp"
+#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/simulated.hpp"
 #include "sluice/engine/bounds.hpp"
 #include "sluice/engine/compose.hpp"

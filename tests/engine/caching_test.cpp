@@ -2,6 +2,7 @@
 // Caching: KV that outlives its request in host memory: what it saves, what it moves, and what it never does.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/policy/caching/when_ended.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/workload/session_spec.hpp"
 
@@ -110,6 +111,26 @@ TEST_CASE("an iteration that waits for its writes is longer than one that writes
   using Waiting = Tried<With<HiCache, BasicWriteThrough<Writes::waited>>>;
   CHECK(end(std::type_identity<Tried<HiCache>>{}) < end(std::type_identity<Waiting>{}));
   CHECK(end(std::type_identity<Tried<HiCache>>{}) == end(std::type_identity<Tried<VllmPrefixCaching>>{}));
+}
+
+TEST_CASE("WhenEnded writes what WriteThrough writes, but nothing of a request that runs") {
+  using Late = Tried<With<VllmPrefixCaching, WhenEnded<WriteThrough>>>;
+  using Early = Tried<With<VllmPrefixCaching, WriteThrough>>;
+  const auto requests = again_after_others(400);
+  Late late = engine_of<Late>(60, 300);
+  Early early = engine_of<Early>(60, 300);
+  REQUIRE(late.submit(requests[0].spec, requests[0].keys));
+  while (late.alive() > 0) {
+    CHECK(late.tiers().store().size() == 0);
+    REQUIRE(late.step() == Stepped::ran);
+  }
+  late.idle_until(Seconds{50});
+  (void)late.step();
+  CHECK(late.tiers().store().size() == 26); // of 421 tokens with KV
+  const std::vector<KeyedRequest> rest(requests.begin() + 1, requests.end());
+  const std::int64_t found = run(late, rest).back().found.count();
+  CHECK(found >= 400);
+  CHECK(found == run(early, requests).back().found.count());
 }
 
 TEST_CASE("a block that has not crossed the link yet is not found") {

@@ -117,7 +117,7 @@ template <class System>
 sluice::Expected<RealEngine> real(const Setup& setup, sluice::Slo slo, sluice::Cpu backend, Observer observer) {
   using E = sluice::With<System, Believed, sluice::Cpu, CachingChoice, Observer>;
   typename E::Config config = engines::config_of<E>(setup, slo, std::move(backend));
-  config.caching.loads = setup.host_reuse;
+  config.caching.says = setup.host_caching;
   config.observers = std::tuple{observer};
   return sluice::make_any<E>(std::move(config));
 }

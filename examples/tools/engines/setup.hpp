@@ -8,7 +8,7 @@
 #include "sluice/state/view/view.hpp"
 
 #include "engines/cost_choice.hpp"
-#include "engines/host_reuse.hpp"
+#include "engines/host_caching.hpp"
 
 #include <memory>
 #include <string>
@@ -39,8 +39,8 @@ struct Setup {
   sluice::ModelShape model;                               ///< for FlexGen's estimate by peak rates
   sluice::Device device;
   int engines_on_bus = 1;
-  HostReuse host_reuse = HostReuse::if_faster; ///< on a real machine
-  bool calibrates = false;                     ///< whether cost models that can learn from measured iterations do so
+  HostCaching host_caching{}; ///< on a real machine
+  bool calibrates = false;    ///< whether cost models that can learn from measured iterations do so
 };
 
 } // namespace engines

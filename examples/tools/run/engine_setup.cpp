@@ -44,7 +44,8 @@ engines::Setup engine_setup(const Options& options, const MachineSetup& setup, c
   engine.worst_batch =
       TokenBlocks{longest_batch(requests, setup.limits.block_tokens, 1, 1).count() *
                   std::min<std::int64_t>(setup.limits.batch, static_cast<std::int64_t>(requests.size()))};
-  if (options.host_reuse) engine.host_reuse = *options.host_reuse;
+  engine.host_caching = {options.host_reuse.value_or(engine.host_caching.reuse),
+                         options.host_write.value_or(engine.host_caching.write), Seconds{options.host_pin.value_or(0)}};
   return engine;
 }
 

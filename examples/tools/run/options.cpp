@@ -16,8 +16,10 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace running {
 
@@ -30,6 +32,21 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
 }
 
 namespace {
+
+/// Adds a flag for one of `choices`; `expected` lists their names.
+template <class T>
+void add_choice(Flags& flags, const std::string& flag, std::optional<T>& place,
+                std::vector<std::pair<std::string_view, T>> choices, const std::string& expected,
+                const std::string& help) {
+  flags.read(flag, "TEXT", help, [&place, choices = std::move(choices), expected](std::string_view text) {
+    for (const auto& [name, value] : choices)
+      if (text == name) {
+        place = value;
+        return std::string{};
+      }
+    return expected;
+  });
+}
 
 void add_requests(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
@@ -87,21 +104,30 @@ void add_machine(Flags& flags, Options& options) {
   flags.size("--host-cache", options.host_cache, 1,
              "host memory, besides --host-memory, that keeps KV of ended requests for later ones with the same "
              "beginning, e.g. 8GB (default: none is kept)");
-  flags.read("--host-reuse", "TEXT",
+  using engines::HostReuse;
+  using engines::HostWrite;
+  using sluice::Replacement;
+  add_choice(flags, "--host-reuse", options.host_reuse,
+             {{"all", HostReuse::all}, {"if-faster", HostReuse::if_faster}, {"within-slos", HostReuse::within_slos}},
+             "all, if-faster or within-slos",
              "what requests load of a beginning that --host-cache has: all; if-faster: all, if computing it would take "
-             "longer; or within-slos: what misses SLOs the least (default: if-faster)",
-             [&options](std::string_view text) -> std::string {
-               using engines::HostReuse;
-               if (text == "all")
-                 options.host_reuse = HostReuse::all;
-               else if (text == "if-faster")
-                 options.host_reuse = HostReuse::if_faster;
-               else if (text == "within-slos")
-                 options.host_reuse = HostReuse::within_slos;
-               else
-                 return "all, if-faster or within-slos";
-               return {};
-             });
+             "longer; or within-slos: what misses SLOs the least (default: if-faster)");
+  add_choice(flags, "--host-write", options.host_write,
+             {{"computed", HostWrite::computed},
+              {"prompts", HostWrite::prompts},
+              {"ended", HostWrite::ended},
+              {"never", HostWrite::never}},
+             "computed, prompts, ended or never",
+             "which KV --host-cache gets: computed: all, as it is computed, while the link is idle; prompts: the same "
+             "without answers; ended: all, when its request ends; or never (default: ended)");
+  add_choice(flags, "--host-evict", options.host_evict,
+             {{"lru", Replacement::least_recent}, {"lfu", Replacement::least_frequent}, {"arc", Replacement::adaptive}},
+             "lru, lfu or arc",
+             "which block leaves a full --host-cache: lru: the least recently used one; lfu: the least often used one; "
+             "or arc (default: lru)");
+  flags.number("--host-pin", options.host_pin, 0, true,
+               "so many seconds KV of a session stays in --host-cache after each answer, as long as there is other KV "
+               "to evict (default: 0)");
   flags.read("--disk-cache", "DIR:SIZE",
              "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
              [&options](std::string_view text) -> std::string {

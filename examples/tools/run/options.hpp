@@ -6,9 +6,10 @@
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/report/observer/timeline.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
-#include "engines/host_reuse.hpp"
+#include "engines/host_caching.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -35,10 +36,13 @@ struct Options {
   std::optional<std::int64_t> limit;
   std::optional<double> rate_scale;                                  ///< for a trace; empty: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
-  std::int64_t host_cache = 0;         ///< bytes for KV of ended requests; 0: none is kept
-  std::optional<DiskCache> disk_cache; ///< below it
-  std::optional<engines::HostReuse> host_reuse;
-  double link = 0; ///< bytes per second; 0: no limit
+  std::int64_t host_cache = 0;                  ///< bytes for KV of ended requests; 0: none is kept
+  std::optional<DiskCache> disk_cache;          ///< below it
+  std::optional<engines::HostReuse> host_reuse; ///< of what `host_cache` has
+  std::optional<engines::HostWrite> host_write;
+  std::optional<sluice::Replacement> host_evict;
+  std::optional<double> host_pin; ///< seconds
+  double link = 0;                ///< bytes per second; 0: no limit
   std::string lanes = "shared";
   std::string products = "invariant";
   bool no_graphs = false;

@@ -19,11 +19,6 @@ struct CachingCode<C> {
   static const Policies<C>& of(const void* policies) { return *static_cast<const Policies<C>*>(policies); }
   static std::string name() { return type_name<Policy>(); }
 
-  [[gnu::cold]] static PolicyThrew loads_otherwise(LoadMode mode) {
-    return {name(), std::string{"reuse() loads by LoadMode::"} + sluice::name(mode) + " on a real-time backend",
-            "LoadMode::layerwise: its host's KV comes layer by layer"};
-  }
-
   static constexpr const TierCalls* tiers = &tier_calls;
   static constexpr CachingTable table{
       .writes = Policy::writes,
@@ -50,7 +45,11 @@ struct CachingCode<C> {
                 return all.caching.reuse(view, request, found, all.predictor());
             });
             if constexpr (is_real_time<typename C::backend_type>)
-              if (reuse.tokens.count() > 0 && reuse.mode != LoadMode::layerwise) throw loads_otherwise(reuse.mode);
+              if (reuse.tokens.count() > 0 && reuse.mode != LoadMode::layerwise)
+                reject_answer(name,
+                              std::string{"reuse() loads by LoadMode::"} + sluice::name(reuse.mode) +
+                                  " on a real-time backend",
+                              "LoadMode::layerwise: its host's KV comes layer by layer");
             return reuse;
           },
       .worth =

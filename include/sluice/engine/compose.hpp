@@ -6,6 +6,7 @@
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/kept_kv.hpp"
 
 #include <concepts>
 #include <tuple>
@@ -52,6 +53,9 @@ struct Composition<Parts<Ps...>, Parts<Os...>> : detail::NamedPolicies<detail::P
 /// Whether an engine, or a composition, has the tiers of its Caching policy itself: a real backend has its own.
 template <class E>
 inline constexpr bool has_tiers = Caches<typename E::caching_type> && !is_real_time<typename E::backend_type>;
+/// Whether that policy says what its backend's host keeps of requests.
+template <class E>
+inline constexpr bool keeps_on_host = Caches<typename E::caching_type>&& KeepsKv<typename E::backend_type>;
 
 namespace detail {
 
@@ -142,13 +146,19 @@ concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::ret
 template <class C>
 concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
+/// Its host gets blocks behind the computation or when their request ends, and a disk what the host gets.
+template <class P>
+concept WritesOnMachine = !Caches<P> || (P::writes != Writes::waited && P::feed == Feed::written);
+template <class C>
+concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMachine<typename C::caching_type>;
+
 /// A block in a tier has all layers. Rejected: to write a block without the layers that are rebuilt; who finds it would
 /// have to rebuild them, too, whatever its plan is.
 template <class C>
 concept TiersHaveAllLayers = !has_tiers<C> || !Rebuilds<typename C::placement_type>;
 
-/// Only blocks that can still be found when they are overwritten can be written then. (A real backend asks no policy
-/// when it writes.)
+/// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
+/// nothing of ended requests: their blocks are overwritten, so to say, when they end.)
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 template <class C>
@@ -162,7 +172,7 @@ concept DecidesWhereItCan =
 
 template <class C>
 concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
-    LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+    LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -214,6 +224,11 @@ consteval auto explain_pairs() {
     static_assert(LoadsWhereItCan<C>,
                   "sluice: this Caching policy (MeetInTheMiddle) loads beside the computation, and a real-time backend "
                   "only layer by layer: use another one, such as IfFaster, or a simulated backend");
+    static_assert(
+        WritesWhereItCan<C>,
+        "sluice: this Caching policy makes iterations wait for writes (Writes::waited), or feeds lower tiers "
+        "with less than is written; a real-time backend's host gets blocks behind the computation or when "
+        "their request ends, and its disk gets all of them: use Writes::behind or evicted, and Feed::written");
     static_assert(
         TiersHaveAllLayers<C>,
         "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "

@@ -166,6 +166,7 @@ class BasicEngine : public C {
   }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
   void learn(const Iteration& iteration, const IterationCost& cost);
+  void keep_on_host(Slot slot, bool ended) requires keeps_on_host<C>;
 
   Core core_;
   CommitState commit_;

@@ -112,12 +112,36 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
     pass_iteration(core_, cost.duration, now(), commit_.moves, prepared_, transfer_.background_blocks, calls());
     offer_to_tiers(core_, decision_.claims, now(), calls());
   }
+  if constexpr (keeps_on_host<C>) {
+    if constexpr (C::caching_type::writes == Writes::behind)
+      for (const Claim& claim : decision_.claims) keep_on_host(claim.slot, false);
+    for (const Slot slot : accounts_.finished()) keep_on_host(slot, true);
+  }
   source_.accounted(parts(), start, cost.duration);
   accounts_.end_finished(core_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
   if constexpr (Steady::possible)
     if (!was_steady)
       core_.carry_over.ran(
           steady_.remember(core_, commit_.moves, decision_, draft_, prepared_, transfer_.background_blocks));
+}
+
+/// Tells the backend what its host keeps of a request.
+template <class C>
+void BasicEngine<C>::keep_on_host(Slot slot, bool ended) requires keeps_on_host<C> {
+  const CachingTable& caching = *policy_table<C>.caching;
+  const Seconds at = now();
+  const View view = core_.view(at);
+  RequestRow request = core_.row(slot);
+  KeptKv kept{.slot = slot, .id = request.id, .behind = caching.writes == Writes::behind && !ended};
+  if (ended) request.phase = Phase::ended;
+  if (caching.writes == Writes::behind) kept.tokens = caching.write(&policies_, view, request);
+  if (ended) {
+    const Worth worth = caching.worth(&policies_, view, request);
+    kept.worth = worth.score;
+    kept.session = request.spec.session;
+    kept.pinned = worth.pinned;
+  }
+  backend_.keep(kept);
 }
 
 template <class C>

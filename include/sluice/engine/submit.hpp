@@ -81,6 +81,14 @@ Status BasicEngine<C>::cancel(RequestId id) {
   const RequestRow* const request = core_.find(id);
   if (request == nullptr) return detail::not_alive(id);
   const auto slot = static_cast<Slot>(request - core_.requests.rows.data());
+  if constexpr (keeps_on_host<C>) {
+    try {
+      keep_on_host(slot, true);
+    } catch (...) {
+      fail_with_thrown();
+      return status_.error();
+    }
+  }
   policies_.tell(events::Cancelled{*request, now()});
   // Decisions made ahead lose this request, and no plan names the next request in its row.
   source_.forget(slot);

@@ -76,6 +76,8 @@ class TokenAccounts {
     }
     finished_.clear();
   }
+  /// Requests that have their last token, until `end_finished`.
+  [[nodiscard]] std::span<const Slot> finished() const { return finished_; }
   /// A request is cancelled.
   void forget([[maybe_unused]] RequestId id) {
     if constexpr (EndsRequests<typename C::backend_type>) std::erase(ending_early_, id);

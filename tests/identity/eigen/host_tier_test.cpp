@@ -6,6 +6,7 @@
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/when_ended.hpp"
 #include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,6 +30,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,6 +74,15 @@ struct LoadsLong : WriteThrough {
     return {row.pending() > view.limits.block_tokens * 2 ? found.below : Tokens{0}};
   }
 };
+/// Pins and weighs each session's blocks differently.
+struct Pinned : WriteThrough {
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& row, const Cost& /*cost*/) const {
+    Random random(index(row.id));
+    const double score = random.uniform();
+    return {score, Seconds{500 * random.uniform()}};
+  }
+};
 /// Each request has loaded what LoadsSome said.
 struct LoadsThat {
   using role = roles::Observer;
@@ -82,10 +94,30 @@ struct LoadsThat {
   }
 };
 
+/// Writes what each request says, in tokens, and has it weighed and pinned by what the request says.
+struct Asked {
+  std::int64_t most = 1'000;
+  double worth = 0;
+  Seconds pinned{0};
+};
+template <class Base>
+struct AsAsked : Base {
+  Asked* asked = nullptr;
+  Tokens write(const View& view, const RequestRow& row) const {
+    return std::min(Base::write(view, row), Tokens{asked->most});
+  }
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& row, const Cost& /*cost*/) const {
+    CHECK(row.phase == Phase::ended);
+    return {asked->worth, asked->pinned};
+  }
+};
+
 /// A machine and its engine, for one request after the other.
-class Turns {
+template <class Caching>
+class TurnsWith {
  public:
-  explicit Turns(const RealTrial& trial) {
+  explicit TurnsWith(const RealTrial& trial, Caching caching = {}) {
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
     RealTrial all = trial;
     all.limits.batch_tokens = Tokens{256};
@@ -104,7 +136,8 @@ class Turns {
                                   .device_blocks = LayerBlocks{blocks},
                                   .host_blocks = LayerBlocks{blocks},
                                   .cost = cost,
-                                  .backend = Cpu{machine_}});
+                                  .backend = Cpu{machine_},
+                                  .caching = caching});
     REQUIRE(engine);
     engine_.emplace(*std::move(engine));
   }
@@ -122,22 +155,32 @@ class Turns {
     return run_found(prompt, machine_->find(seek(prompt)), output, answer);
   }
   std::int64_t run_found(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output,
-                         std::vector<std::int32_t>* answer) {
+                         std::vector<std::int32_t>* answer, std::uint32_t session = 0) {
+    begin(prompt, found, output, session);
+    return end(found, output, answer);
+  }
+  /// Submits a request, for `end`.
+  void begin(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output, std::uint32_t session) {
     TokenRequest request;
     request.tokens = prompt;
     RequestSpec spec;
     spec.arrival = engine_->now();
     spec.prompt = Tokens{static_cast<std::int64_t>(prompt.size())};
     spec.output = Tokens{output};
+    spec.session = session;
     const Expected<RequestId> id = engine_->submit(spec, {}, found);
     REQUIRE(id);
-    machine_->enter(*id, std::move(request));
-    while (engine_->alive() > 0) REQUIRE(engine_->step() != Stepped::failed);
+    id_ = *id;
+    machine_->enter(id_, std::move(request));
+  }
+  void step() { REQUIRE(engine_->step() != Stepped::failed); }
+  std::int64_t end(Tokens found, std::int64_t output, std::vector<std::int32_t>* answer) {
+    while (engine_->alive() > 0) step();
     if (answer != nullptr) {
-      const auto tokens = machine_->generated(*id, Tokens{0}, Tokens{output});
+      const auto tokens = machine_->generated(id_, Tokens{0}, Tokens{output});
       answer->assign(tokens.begin(), tokens.end());
     }
-    machine_->forget(*id);
+    machine_->forget(id_);
     while (machine_->keeps_moving()) std::this_thread::yield();
     return found.count();
   }
@@ -147,10 +190,12 @@ class Turns {
   }
 
  private:
-  using E = With<Engine<>, Cpu, SmallCost>;
+  using E = With<Engine<>, Cpu, SmallCost, Caching>;
   std::shared_ptr<CpuMachine> machine_;
   std::optional<E> engine_;
+  RequestId id_{};
 };
+using Turns = TurnsWith<NoCaching>;
 
 } // namespace
 
@@ -209,6 +254,103 @@ TEST_CASE("a Caching policy cuts what is loaded at any block, and no token and n
   }
 }
 
+TEST_CASE_TEMPLATE("the host gets as many blocks as the policy says, each once, when it says", Base, WriteThrough,
+                   WhenEnded<WriteThrough>, BasicWriteThrough<Writes::evicted>) {
+  constexpr bool behind = std::is_same_v<Base, WriteThrough>;
+  Random random(90);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.prompts.assign(1, std::vector<std::int32_t>(static_cast<std::size_t>(5 * each + 1), 9));
+  trial.outputs.assign(1, 3 * each);
+  trial.tier_blocks = 100 * trial.layers();
+  const std::int64_t block =
+      trial.layers() * kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
+  for (const std::int64_t most : {std::int64_t{0}, 3 * each - 1, 7 * each, std::int64_t{1'000}}) {
+    CAPTURE(most);
+    Asked asked{most};
+    TurnsWith<AsAsked<Base>> turns(trial, {{}, &asked});
+    turns.begin(trial.prompts[0], Tokens{0}, trial.outputs[0], 0);
+    for (int step = 0; step < 2; ++step) turns.step(); // the prompt, and a second token, with which copies begin
+    const std::int64_t early = std::min<std::int64_t>(most / each, 5);
+    const auto bytes = [&turns] { return turns.machine().host_tier().to_host.bytes; };
+    const auto begun = std::chrono::steady_clock::now(); // only a failure takes five minutes
+    while (behind && bytes() < early * block && std::chrono::steady_clock::now() - begun < std::chrono::minutes{5})
+      (void)turns.machine().keeps_moving();
+    if (behind) CHECK(bytes() == early * block);
+    if (!behind) CHECK(bytes() == 0);
+    CHECK(turns.machine().host_tier().blocks == 0); // nobody finds it before its request ends
+    (void)turns.end(Tokens{0}, trial.outputs[0], nullptr);
+    const bool asks = !std::is_same_v<Base, BasicWriteThrough<Writes::evicted>>;
+    const std::int64_t written = asks ? std::min<std::int64_t>(most / each, 8) : 8;
+    CHECK(turns.machine().host_tier().stored == written);
+    CHECK(bytes() == written * block);
+    std::vector<std::int32_t> next = trial.prompts[0];
+    next.resize(static_cast<std::size_t>(7 * each), 9); // the answer may differ
+    CHECK(turns.machine().find(turns.seek(next)).count() >= std::min<std::int64_t>(written, 5) * each);
+  }
+}
+
+TEST_CASE("a copy for the host tier that fails costs the tier the block, and its request nothing") {
+  Random random(91);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.prompts.assign(1, std::vector<std::int32_t>(static_cast<std::size_t>(5 * each + 1), 9));
+  trial.outputs.assign(1, 3 * each);
+  trial.tier_blocks = 100 * trial.layers();
+  const std::vector<RealOutput> expected = alone(trial);
+  trial.faults.to_host_fails = true;
+  const RealResult result = run_real<With<Engine<>, WriteThrough>>(trial, trial.all());
+  CHECK(result.refused == 0);
+  check_identity(result, expected);
+  CHECK(result.tier.blocks == 0);
+}
+
+TEST_CASE("the tier evicts the blocks that the policy finds least worthy, and none of a session that it pins") {
+  Random random(92);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const auto chat = [&](std::int32_t number) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
+  };
+  trial.prompts.assign(1, chat(0));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 6 * trial.layers(); // two chats
+  Asked asked;
+  SUBCASE("worth") {
+    trial.tier_evicts = Replacement::least_worth;
+    TurnsWith<AsAsked<WriteThrough>> turns(trial, {{}, &asked});
+    const auto run = [&](std::int32_t number, double worth) {
+      asked.worth = worth;
+      return turns.run(chat(number)) / each;
+    };
+    CHECK(run(1, 5) == 0);
+    CHECK(run(2, 3) == 0);
+    CHECK(run(3, 4) == 0); // instead of 2
+    CHECK(run(2, 1) == 0); // not kept: all others are worth more
+    CHECK(run(2, 6) == 0); // instead of 3
+    CHECK(run(1, 2) == 3);
+    CHECK(run(3, 7) == 0); // instead of 1, whose last use made it worth less
+    CHECK(run(2, 6) == 3);
+    CHECK(run(1, 1) == 0);
+  }
+  SUBCASE("pins") {
+    TurnsWith<AsAsked<WriteThrough>> turns(trial, {{}, &asked});
+    const auto run = [&](std::int32_t number, std::uint32_t session, Seconds pinned) {
+      asked.pinned = pinned;
+      return turns.run_found(chat(number), turns.machine().find(turns.seek(chat(number))), 1, nullptr, session) / each;
+    };
+    constexpr Seconds long_time{1e9};
+    CHECK(run(1, 7, long_time) == 0);
+    CHECK(run(2, 0, long_time) == 0);  // no session: not pinned
+    CHECK(run(3, 0, Seconds{0}) == 0); // instead of 2
+    CHECK(run(4, 0, Seconds{0}) == 0); // instead of 3
+    CHECK(run(1, 7, Seconds{0}) == 3); // the pin has served
+    CHECK(run(2, 0, Seconds{0}) == 0);
+    CHECK(run(3, 0, Seconds{0}) == 0);
+    CHECK(run(1, 7, Seconds{0}) == 0);
+  }
+}
+
 TEST_CASE("each request loads what its Caching policy says, whatever the system does with the KV") {
   using Some = With<Chaos, LoadsSome, LoadsThat>;
   CHECK(check_turns<CpuTrials, Some>(81, 8, 0.8).found > 0);
@@ -218,6 +360,9 @@ TEST_CASE("each request loads what its Caching policy says, whatever the system 
   CHECK(check_turns<CpuTrials, Some>(85, 10, 0.9, 0, 0.05).found > 0);
   CHECK(check_turns<CpuTrials, With<VllmSwap, IfFaster<WriteThrough>>>(86, 6, 1.1).found > 0);
   CHECK(check_turns<CpuTrials, With<Chaos, LoadsLong>>(88, 6, 0.9).found > 0);
+  CHECK(check_turns<CpuTrials, With<Chaos, WhenEnded<WriteThrough>>>(89, 8, 0.9, 10).found > 0);
+  CHECK(check_turns<CpuTrials, With<Chaos, Pinned>>(90, 8, 0.9, 10, 0.02).found > 0);
+  CHECK(check_turns<CpuTrials, With<SuperInfer, Cpu, WriteThrough>>(91, 6, 1.1).found > 0); // makes copies of its own
   CHECK(check_turns<CpuTrials, With<Chaos, WithinSlos<WriteThrough>>>(87, 6, 0.9).found > 0);
 }
 

@@ -51,7 +51,9 @@ struct RealTrial {
   bool rows_to_rebuild = true;             ///< the buffers have some for every request's tokens
   bool room_for_hidden = true;             ///< and so has the device, for hidden states in flight
   std::int64_t tier_blocks = 0;            ///< layer blocks of the host tier
-  std::shared_ptr<RecordStore> records;    ///< below it
+  Replacement tier_evicts = Replacement::least_recent;
+  std::shared_ptr<RecordStore> records; ///< below it
+  std::size_t sessions = 0;             ///< request i belongs to session i mod so many; 0: to none
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
   [[nodiscard]] std::int64_t blocks(std::size_t i) const {
@@ -82,6 +84,7 @@ struct RealTrial {
     setup.skips_idle = true;
     setup.host_blocks = LayerBlocks{host_blocks};
     setup.tier_blocks = LayerBlocks{tier_blocks};
+    setup.tier_evicts = tier_evicts;
     setup.records = records;
     const std::int64_t block = kv_block_floats(weights.config.shape, limits.block_tokens) * 4;
     setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(weights, decoder, setup).count()) * block};
@@ -243,6 +246,7 @@ RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& cha
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
       spec.slo = {trial.ttft, trial.slo};
+      if (trial.sessions > 0) spec.session = static_cast<std::uint32_t>(1 + i % trial.sessions);
       TokenRequest request;
       request.tokens = trial.prompts[i];
       request.sequence = i;

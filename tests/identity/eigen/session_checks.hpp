@@ -29,6 +29,7 @@ Sessions random_sessions(Random& random, int turns) {
   sessions.trial = Trials::draw(random);
   RealTrial& trial = sessions.trial;
   const std::size_t count = trial.prompts.size();
+  trial.sessions = count;
   std::fill(trial.arrivals.begin(), trial.arrivals.end(), 0.0);
   std::vector<std::int32_t> beginning(random.below(2) == 0 ? 0 : 1 + random.below(30));
   for (std::int32_t& token : beginning) token = static_cast<std::int32_t>(random.below(64));
@@ -134,6 +135,7 @@ Exercise check_turns(std::uint64_t seed, int rounds, double share, std::uint64_t
     trial.faults.failing = failing;
     trial.faults.seed = random.below(1000);
     trial.faults.reorders = random.below(3) == 0;
+    trial.tier_evicts = static_cast<Replacement>(round % 4);
     trial.tier_blocks = trial.layers() * static_cast<std::int64_t>(1 + random.below(random.below(2) == 0 ? 8 : 200));
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const RealResult result = run_real<E>(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTier: which blocks it has, beside a list that does the same by its definition; host blocks with several holders.
+// HostTier: which blocks it has, beside lists that do the same by the definitions of the rules; host blocks with
+// several holders.
 #include "sluice/core/random.hpp"
 #include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/machine/device_memory.hpp"
@@ -29,14 +30,17 @@ struct Stores {
   DeviceMemory memory{Bytes{1 << 20}};
   KvStore store;
   HostTier tier;
-  explicit Stores(std::int64_t token_blocks)
+  explicit Stores(std::int64_t token_blocks, Replacement replacement = Replacement::least_recent)
       : store({2, 16, 4}, memory, LayerBlocks{token_blocks * layers}, 8),
-        tier(store, layers, LayerBlocks{token_blocks * layers}) {}
-  void add(const RecordKey& key) {
-    REQUIRE(tier.reserve(1) == 1);
+        tier(store, layers, LayerBlocks{token_blocks * layers}, replacement) {}
+  void add(const RecordKey& key, double worth = 0, const RecordKey* before = nullptr) {
+    REQUIRE(tier.reserve(1, worth) == 1);
+    add_reserved(key, worth, before);
+  }
+  void add_reserved(const RecordKey& key, double worth, const RecordKey* before) {
     std::vector<std::int32_t> host;
     for (int layer = 0; layer < layers; ++layer) host.push_back(store.take_host(-1));
-    tier.add(key, std::move(host));
+    tier.add({&key, 1}, {std::move(host)}, worth, before, [](std::size_t) {});
   }
 };
 
@@ -109,6 +113,168 @@ TEST_CASE("the least recently used blocks leave, but no pinned one, and host blo
     CHECK(stores.store.host_used().count() == layers * std::ssize(list));
   }
   CHECK(stores.tier.counts().evicted > 100);
+}
+
+TEST_CASE("the least often used blocks leave, of equals the least recent, but no pinned one") {
+  Random random(3);
+  constexpr std::size_t capacity = 10;
+  Stores stores(capacity, Replacement::least_frequent);
+  struct Listed {
+    RecordKey key;
+    int uses = 1, pins = 0;
+  };
+  std::vector<Listed> list; // the reference: the least recent first
+  for (int step = 0; step < 4'000; ++step) {
+    const RecordKey key{1, random.below(25)};
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Listed& one) { return one.key == key; });
+    CHECK(stores.tier.holds(key) == (found != list.end()));
+    const std::uint64_t action = random.below(5);
+    if (found != list.end() && action == 3) {
+      stores.tier.pin({&key, 1});
+      ++found->pins;
+    } else if (found != list.end() && action == 4) {
+      if (found->pins == 0) continue;
+      stores.tier.unpin({&key, 1});
+      --found->pins;
+    } else if (found != list.end()) {
+      stores.tier.touch({&key, 1});
+      stores.tier.touch_again({&key, 1}, 0); // no second use
+      ++found->uses;
+      std::rotate(found, found + 1, list.end());
+    } else {
+      auto least = list.end();
+      for (auto one = list.begin(); one != list.end(); ++one)
+        if (one->pins == 0 && (least == list.end() || one->uses < least->uses)) least = one;
+      if (list.size() == capacity && least == list.end()) {
+        CHECK(stores.tier.reserve(1) == 0);
+        continue;
+      }
+      if (list.size() == capacity) list.erase(least);
+      stores.add(key);
+      list.push_back({key});
+    }
+  }
+  CHECK(stores.tier.counts().evicted > 100);
+}
+
+TEST_CASE(
+    "the least worthy block that nothing follows leaves, but no pinned one and none worth more than the new one") {
+  Random random(4);
+  constexpr std::size_t capacity = 12;
+  Stores stores(capacity, Replacement::least_worth);
+  struct Listed {
+    RecordKey key;
+    int chat = 0, block = 0, pins = 0;
+    double worth = 0;
+  };
+  std::vector<Listed> list; // the reference
+  const auto at = [&list](int chat, int block) {
+    return std::find_if(list.begin(), list.end(), [=](const Listed& x) { return x.chat == chat && x.block == block; });
+  };
+  std::int64_t refused = 0;
+  double next = 0; // worths differ
+  for (int step = 0; step < 4'000; ++step) {
+    const int chat = static_cast<int>(random.below(8));
+    int block = 0;
+    while (at(chat, block) != list.end()) ++block;
+    if (const std::uint64_t action = random.below(4); action < 2 && block > 0) {
+      const auto pinned = at(chat, static_cast<int>(random.below(static_cast<std::uint64_t>(block))));
+      if (action == 0 && pinned->pins == 0) {
+        stores.tier.pin({&pinned->key, 1});
+        ++pinned->pins;
+      } else if (pinned->pins > 0) {
+        stores.tier.unpin({&pinned->key, 1});
+        --pinned->pins;
+      }
+      continue;
+    }
+    const RecordKey key{static_cast<std::uint64_t>(chat), static_cast<std::uint64_t>(block)};
+    const RecordKey before{key.high, key.low - 1};
+    const double worth = 100 * random.uniform() + 1e-6 * ++next;
+    if (block > 0) stores.tier.pin({&before, 1}); // as for a request that has it
+    if (block > 0) ++at(chat, block - 1)->pins;
+    auto least = list.end();
+    for (auto one = list.begin(); one != list.end(); ++one)
+      if (one->pins == 0 && at(one->chat, one->block + 1) == list.end() &&
+          (least == list.end() || one->worth < least->worth))
+        least = one;
+    const bool fits = list.size() < capacity || (least != list.end() && least->worth <= worth);
+    if (list.size() == capacity && fits) list.erase(least);
+    CHECK(stores.tier.reserve(1, worth) == (fits ? 1 : 0));
+    if (fits) {
+      stores.add_reserved(key, worth, block > 0 ? &before : nullptr);
+      list.push_back({key, chat, block, 0, worth});
+    } else {
+      ++refused;
+    }
+    if (block > 0) stores.tier.unpin({&before, 1});
+    if (block > 0) --at(chat, block - 1)->pins;
+    CHECK(stores.tier.counts().blocks == std::ssize(list));
+    for (const Listed& one : list) CHECK(stores.tier.holds(one.key));
+  }
+  CHECK(stores.tier.counts().evicted > 50);
+  CHECK(refused > 100);
+}
+
+TEST_CASE("ARC: no pinned block leaves, and a block that was evicted lately comes back as one used often") {
+  Random random(5);
+  constexpr std::int64_t capacity = 8;
+  Stores stores(capacity, Replacement::adaptive);
+  std::vector<RecordKey> pinned;
+  for (int step = 0; step < 3'000; ++step) {
+    const RecordKey key{1, random.below(20)};
+    if (stores.tier.holds(key) && random.below(4) == 0 && pinned.size() < 6) {
+      stores.tier.pin({&key, 1});
+      pinned.push_back(key);
+    } else if (!pinned.empty() && random.below(5) == 0) {
+      stores.tier.unpin({&pinned.back(), 1});
+      pinned.pop_back();
+    } else if (stores.tier.holds(key)) {
+      stores.tier.touch({&key, 1});
+    } else {
+      stores.add(key);
+    }
+    for (const RecordKey& one : pinned) CHECK(stores.tier.holds(one));
+    CHECK(stores.tier.counts().blocks <= capacity);
+  }
+  CHECK(stores.tier.counts().evicted > 100);
+}
+
+TEST_CASE("a session's blocks stay until its time is over, its next request joins, or nothing else can leave") {
+  Stores stores(4);
+  const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
+  for (std::uint64_t number = 0; number < 4; ++number) stores.add(key(number));
+  stores.tier.pin_session(7, {key(0), key(1)}, Seconds{10});
+  stores.tier.pin_session(8, {key(2)}, Seconds{5});
+  stores.add(key(4)); // instead of 3, though 0 is the least recent
+  CHECK_FALSE(stores.tier.holds(key(3)));
+  stores.add(key(5));
+  CHECK_FALSE(stores.tier.holds(key(4)));
+  CHECK(stores.tier.reserve(2) == 2); // 5, and then the pin that ends the soonest
+  CHECK_FALSE(stores.tier.holds(key(2)));
+  stores.tier.give_back(2);
+  CHECK(stores.tier.find(std::vector{key(0), key(1)}) == 2);
+  stores.add(key(6));
+  stores.add(key(7));
+  stores.tier.unpin_expired(Seconds{9.9});
+  stores.add(key(8));
+  CHECK(stores.tier.holds(key(0)));
+  SUBCASE("its time is over") { stores.tier.unpin_expired(Seconds{10}); }
+  SUBCASE("its next request joins") { stores.tier.unpin_session(7); }
+  stores.add(key(9));
+  stores.add(key(10));
+  CHECK_FALSE(stores.tier.holds(key(0)));
+  CHECK_FALSE(stores.tier.holds(key(1)));
+}
+
+TEST_CASE("blocks whose predecessor has left meanwhile are released: nobody could find them") {
+  Stores stores(3);
+  const RecordKey first{1, 1}, second{1, 2};
+  REQUIRE(stores.tier.reserve(1) == 1);
+  stores.add_reserved(second, 0, &first);
+  CHECK_FALSE(stores.tier.holds(second));
+  CHECK(stores.store.host_used().count() == 0);
+  CHECK(stores.tier.reserve(3) == 3); // its room is free again
 }
 
 TEST_CASE("a block that a request shares stays until both have given it up") {

@@ -6,15 +6,20 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/caching/write_through.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 #include "sluice/world/cpu/cpu.hpp"
+#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 using namespace sluice;
 
@@ -55,7 +60,8 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
       REQUIRE(engine.submit({.arrival = Seconds{0}, .prompt = Tokens{100}, .output = Tokens{2}, .slo = {}}, {},
                             Tokens{found ? 64 : 0}));
       const bool runs = mode == LoadMode::layerwise || !found;
-      while (engine.alive() > 0 && engine.step() == Stepped::ran) {}
+      while (engine.alive() > 0 && engine.step() == Stepped::ran) {
+      }
       CHECK((engine.alive() == 0) == runs);
       CHECK(engine.status().ok() == runs);
       if (runs) continue;
@@ -64,4 +70,73 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
             std::string{"reuse() loads by LoadMode::"} + name(mode) + " on a real-time backend");
       CHECK(engine.status().error().expected == "LoadMode::layerwise: its host's KV comes layer by layer");
     }
+}
+
+namespace host_caching {
+
+/// A real backend, as far as the engine can tell, which notes what its host is to keep.
+class NotingWorld final : public WorldOf<BasicSimulated<Roofline>> {
+ public:
+  using WorldOf::WorldOf;
+  void keep(const KeptKv& kept) override { noted.push_back(kept); }
+  std::vector<KeptKv> noted;
+};
+
+/// Writes whole hundreds of tokens, and finds the prompt's length to be what a request is worth.
+template <class Base>
+struct Hundreds : Base {
+  Tokens write(const View& /*view*/, const RequestRow& row) const {
+    return Tokens{row.context().count() / 100 * 100 + (row.phase == Phase::ended ? 1 : 0)};
+  }
+  template <class Cost>
+  Worth worth(const View& view, const RequestRow& row, const Cost& /*cost*/) const {
+    CHECK(row.phase == Phase::ended);
+    CHECK(view.now >= row.spec.arrival);
+    return {static_cast<double>(row.spec.prompt.count()), Seconds{3}};
+  }
+};
+
+} // namespace host_caching
+
+TEST_CASE_TEMPLATE(
+    "Caching says after each iteration, at a request's end and when it is cancelled, what the host keeps", Base,
+    WriteThrough, BasicWriteThrough<Writes::evicted>) {
+  using namespace host_caching;
+  constexpr bool asks = std::is_same_v<Base, WriteThrough>;
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  auto world = std::make_shared<NotingWorld>(BasicSimulated{configure<VllmSwap>(server).cost});
+  using E = With<VllmSwap, Cpu, Hundreds<Base>>;
+  E engine = engine_on<E>(world);
+  const auto submit = [&](std::int64_t prompt, std::int64_t output, std::uint32_t session) {
+    RequestSpec spec{.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{output}, .slo = {}};
+    spec.session = session;
+    const auto id = engine.submit(spec);
+    REQUIRE(id);
+    return *id;
+  };
+  const RequestId ends = submit(98, 4, 5), leaves = submit(250, 100, 6);
+  while (engine.alive() > 1) REQUIRE(engine.step() == Stepped::ran);
+  REQUIRE(engine.cancel(leaves).ok());
+  CHECK(engine.alive() == 0);
+  std::int64_t ended = 0;
+  std::vector<std::int64_t> running; // what the first request said while it ran
+  for (const KeptKv& kept : world->noted) {
+    const bool first = kept.id == ends;
+    CHECK((first || kept.id == leaves));
+    if (kept.session != 0) { // only the last word says it
+      ++ended;
+      CHECK(kept.session == (first ? 5 : 6));
+      CHECK(kept.worth == (first ? 98 : 250));
+      CHECK(kept.pinned == Seconds{3});
+      CHECK_FALSE(kept.behind);
+      CHECK(kept.tokens == (!asks ? KeptKv{}.tokens : first ? Tokens{101} : Tokens{201}));
+    } else {
+      CHECK(asks); // what is written when a request ends, no policy is asked before
+      CHECK(kept.behind);
+      CHECK(kept.worth == 0);
+      if (first) running.push_back(kept.tokens.count());
+    }
+  }
+  CHECK(ended == 2);
+  if (asks) CHECK(running == std::vector<std::int64_t>{0, 100, 100, 100});
 }

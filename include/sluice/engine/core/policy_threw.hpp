@@ -28,6 +28,12 @@ class PolicyThrew : public std::runtime_error {
   std::string policy_, expected_;
 };
 
+/// Ends the run because of an answer of `policy()` that its engine cannot follow.
+[[noreturn, gnu::cold, gnu::noinline]] inline void reject_answer(std::string (*policy)(), const std::string& what,
+                                                                 std::string expected) {
+  throw PolicyThrew(policy(), what, std::move(expected));
+}
+
 /// Call it in a `catch (...)`: throws the exception on as `PolicyThrew` of `policy()`. A policy that asked another one
 /// keeps the inner name. Lack of memory and an interrupt are no policy's mistakes and pass as they are.
 [[noreturn, gnu::cold, gnu::noinline]] inline void rethrow_of(std::string (*policy)()) {

@@ -183,8 +183,23 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
     if (core.prefix.pins()[i].until <= now) unpin(core, i);
 }
 
-SLUICE_INLINE void pin_ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+/// The tier is offered what Caching says of the request's KV that it has not been offered yet.
+SLUICE_INLINE void offer(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
+  const CachingTable& caching = *policies.table.caching;
+  const RequestRow& request = core.row(slot);
+  const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
+  std::size_t& offered = core.prefix.offered(slot);
+  const std::span<const BlockKey> keys = core.prefix.keys_within(slot, wanted, core.limits.block_tokens);
+  if (keys.size() <= offered) return;
+  core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, view.now,
+                    request.resident_layers);
+  offered = keys.size();
+}
+
+SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
+  request.phase = Phase::ended;
+  if (policies.table.caching->writes != Writes::evicted) offer(core, slot, core.view(now), policies);
   if (request.spec.session == 0 || !core.policies->is.finds_released) return;
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   if (!(worth.pinned.count() > 0)) return;
@@ -331,18 +346,9 @@ SLUICE_INLINE void offer_to_tiers(Core& core, std::span<const Claim> claims, Sec
     return;
   }
   const View view = core.view(now);
-  const Tokens block_tokens = core.limits.block_tokens;
   for (const Claim& claim : claims) {
     detail::meet(core, claim.slot);
-    const RequestRow& request = core.row(claim.slot);
-    if (request.waits) continue;
-    const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
-    std::size_t& offered = core.prefix.offered(claim.slot);
-    const std::span<const BlockKey> keys = core.prefix.keys_within(claim.slot, wanted, block_tokens);
-    if (keys.size() <= offered) continue;
-    core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, now,
-                      request.resident_layers);
-    offered = keys.size();
+    if (!core.row(claim.slot).waits) detail::offer(core, claim.slot, view, policies);
   }
 }
 
@@ -428,7 +434,7 @@ SLUICE_INLINE const TierCalls tier_calls{
     .use = &detail::use,
     .load = &detail::load,
     .abandon = &detail::abandon,
-    .ended = &detail::pin_ended,
+    .ended = &detail::ended,
     .left = &detail::left,
     .give_way = &detail::give_way,
     .joined = &detail::unpin_session,

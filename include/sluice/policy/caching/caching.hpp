@@ -151,8 +151,8 @@ template <class P>
 ///  3. `P::writes`: when the first tier gets blocks. A block can be found when it has arrived.
 ///  4. `P::feed`: which of them the next tier gets, and so on.
 ///  5. `write(view, row)`: how many of the oldest tokens of the request the first tier should have, asked after each of
-///     its iterations; the engine writes the full blocks of those with KV that the tier does not have. Not asked with
-///     `Writes::evicted`.
+///     its iterations, and once more when it ends (`row.phase` is `ended`); the engine writes the full blocks of those
+///     with KV that the tier does not have. Not asked with `Writes::evicted`.
 ///  6. `reuse(view, row, found, cost)`: what a request loads if it joins now, asked in every decision until it joins.
 ///     The answer depends on nothing but the arguments. With a fifth argument, `const Estimate&`, it may ask the
 ///     evaluator what iterations would take. One load serves all: a second request that would load the same blocks
@@ -167,8 +167,9 @@ template <class P>
 ///  9. Optional: a `P::State`. The hook is then `write(state, view, row)`.
 /// 10. Optional: `P::first_tier(host)`, if the first tier is not host memory with LRU behind the device's link alone.
 ///
-/// A real backend has tiers of its own. Of the role it asks `reuse` alone, about what its host keeps for a request, and
-/// loads `Reuse::tokens` of that (docs/tiers.md, "On this machine").
+/// A real backend has tiers of its own, and asks the same: with `Writes::behind` they get blocks while the link is
+/// idle, with `Writes::evicted` when their request ends, since the device keeps nothing then. `worth` is asked when a
+/// request ends or is cancelled; pinned blocks stay on the host, not on the device (docs/tiers.md, "On this machine").
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`).
 template <class P>

@@ -28,7 +28,8 @@ struct PausesWhenSlow : Base {
 
   Tokens write(State& state, const View& view, const RequestRow& row) const {
     // A request that is preempted after its first token has one token after later iterations, too.
-    if (row.generated == Tokens{1} && row.first_token == view.now) learn(state, row.first_token - row.spec.arrival);
+    if (row.phase != Phase::ended && row.generated == Tokens{1} && row.first_token == view.now)
+      learn(state, row.first_token - row.spec.arrival);
     return state.paused ? Tokens{0} : Base::write(view, row);
   }
 

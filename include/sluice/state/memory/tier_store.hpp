@@ -127,14 +127,16 @@ class TierStore {
   void limit(TokenBlocks capacity, Evicted&& evicted = {}) {
     capacity_ = static_cast<std::size_t>(capacity.count());
     target_ = std::min(target_, static_cast<double>(capacity_));
-    while (size_ > capacity_) {
-      if (replacement_ == Replacement::least_worth)
-        (void)make_room(nobody, std::numeric_limits<double>::infinity(), evicted);
-      else if (replacement_ == Replacement::adaptive)
-        evict_adaptively(static_cast<std::size_t>(target_), evicted);
-      else
-        evict(lists_[replacement_ == Replacement::least_frequent ? lowest_ : 0].oldest, evicted);
+    const auto nothing_stays = [](BlockKey /*key*/) { return false; };
+    while (size_ > capacity_) (void)evict_next(std::numeric_limits<double>::infinity(), nothing_stays, evicted);
+  }
+  /// Evicts until `blocks` more would fit: none for which `stays(key)`, and with worth none that is worth more than
+  /// `worth`. Returns how many would fit. For a tier whose blocks take time to arrive.
+  template <class Stays, class Evicted>
+  std::size_t make_room_for(std::size_t blocks, double worth, Stays&& stays, Evicted&& evicted) {
+    while (capacity_ - size_ < blocks && evict_next(worth, stays, evicted)) {
     }
+    return std::min(blocks, capacity_ - size_);
   }
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
@@ -284,6 +286,40 @@ class TierStore {
     }
   }
 
+  /// Evicts one block that does not stay. False: there is none, or with worth, none that is worth at most `worth`.
+  template <class Stays, class Evicted>
+  bool evict_next(double worth, Stays& stays, Evicted& evicted) {
+    const auto evicts_from = [&](std::uint32_t list) {
+      std::uint32_t block = lists_[list].oldest;
+      while (block != nobody && stays(blocks_[block].key())) block = blocks_[block].newer;
+      if (block == nobody) return false;
+      replacement_ == Replacement::adaptive ? evict_and_remember(block, evicted) : evict(block, evicted);
+      return true;
+    };
+    switch (replacement_) {
+    case Replacement::least_recent:
+      return evicts_from(0);
+    case Replacement::least_frequent:
+      for (std::uint32_t list = lowest_; list != nobody; list = lists_[list].higher)
+        if (evicts_from(list)) return true;
+      return false;
+    case Replacement::adaptive: {
+      const std::uint32_t list = losing_list(static_cast<std::size_t>(target_));
+      return evicts_from(list) || evicts_from(list == once ? often : once);
+    }
+    case Replacement::least_worth:
+      break;
+    }
+    std::vector<std::uint32_t> staying; // leaves, out of the heap meanwhile
+    while (!heap_.empty() && heap_.front().worth <= worth && stays(blocks_[heap_.front().block].key())) {
+      staying.push_back(heap_.front().block);
+      remove_leaf(staying.back());
+    }
+    const bool evicts = make_room(nobody, worth, evicted);
+    for (const std::uint32_t block : staying) add_leaf(block);
+    return evicts;
+  }
+
   // LRU ---------------------------------------------------------------------------------------------------------------
 
   template <class Evicted>
@@ -376,14 +412,17 @@ class TierStore {
     ghosts_.add(list, key);
     return true;
   }
-  template <class Evicted>
-  void evict_adaptively(std::size_t target, Evicted& evicted) {
+  /// The list that loses a block next.
+  [[nodiscard]] std::uint32_t losing_list(std::size_t target) const {
     // The target may be more than all blocks, if the tier has just become smaller.
-    const bool first = lists_[once].count > 0 && (lists_[once].count >= target || lists_[often].count == 0);
-    const std::uint32_t list = first ? once : often;
-    ghosts_.add(list, blocks_[lists_[list].oldest].key());
+    return lists_[once].count > 0 && (lists_[once].count >= target || lists_[often].count == 0) ? once : often;
+  }
+  template <class Evicted>
+  void evict_and_remember(std::uint32_t block, Evicted& evicted) {
+    const std::uint32_t list = blocks_[block].list;
+    ghosts_.add(list, blocks_[block].key());
     if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
-    evict(lists_[list].oldest, evicted);
+    evict(block, evicted);
   }
   template <class Evicted>
   std::size_t store_or_none(std::span<const BlockKey> keys, Evicted& evicted) {
@@ -397,7 +436,7 @@ class TierStore {
             ? std::min(lists_[once].count, lists_[once].count - target + (target > 0 ? 1u : 0u))
             : 0;
     if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return 0;
-    for (std::size_t i = 0; i < missing; ++i) evict_adaptively(target, evicted);
+    for (std::size_t i = 0; i < missing; ++i) evict_and_remember(lists_[losing_list(target)].oldest, evicted);
     for (const BlockKey key : keys) {
       if (held > 0 && block_of(key) != nobody) continue;
       if (remembered) ghosts_.remove(key);

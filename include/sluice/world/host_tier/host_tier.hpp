@@ -6,14 +6,16 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/records/record.hpp"
+#include "sluice/state/memory/tier.hpp"
+#include "sluice/state/memory/tier_store.hpp"
+#include "sluice/workload/content.hpp"
 #include "sluice/world/host_tier/host_tier_counts.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <list>
+#include <limits>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -46,14 +48,15 @@ inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block
 
 /// Token blocks by key; each is a host block per layer. The blocks are full, so nothing ever writes to them, and a
 /// request that finds one shares it with the tier and with other requests (KvStore counts the holders): there is no
-/// copy on write, because there are no writes. The least recently used block that no waiting request is to read is
-/// evicted; a request's last block is the least recent of its blocks, so that prefixes lose their ends first.
+/// copy on write, because there are no writes. Which block leaves a full tier is TierStore's order, as in a simulation;
+/// pinned blocks stay.
 ///
 /// Only numbers of blocks, as everywhere in a machine. Not synchronised: the schedule's mutex guards it.
 class HostTier {
  public:
   /// `room`: layer blocks that the host has for the tier, besides those that plans place there.
-  HostTier(KvStore& store, int layers, LayerBlocks room) : store_(&store), layers_(layers) {
+  HostTier(KvStore& store, int layers, LayerBlocks room, Replacement replacement = Replacement::least_recent)
+      : store_(&store), layers_(layers), order_(TokenBlocks{room.count() / layers}, replacement) {
     counts_.capacity = room.count() / layers;
     counts_.block_bytes = store.shape().bytes().count() * layers;
     tell_idle();
@@ -63,7 +66,10 @@ class HostTier {
   [[nodiscard]] HostTierCounts& counts() { return counts_; }
   [[nodiscard]] const HostTierCounts& counts() const { return counts_; }
 
-  [[nodiscard]] bool holds(const RecordKey& key) const { return index_.contains(key); }
+  [[nodiscard]] bool holds(const RecordKey& key) const {
+    const auto found = entries_.find(block_key(key));
+    return found != entries_.end() && found->second.key == key;
+  }
   /// How many of `keys`, from the first on, the tier has.
   [[nodiscard]] std::size_t find(std::span<const RecordKey> keys) const {
     std::size_t found = 0;
@@ -71,39 +77,78 @@ class HostTier {
     return found;
   }
   /// The host block of each layer.
-  [[nodiscard]] std::span<const std::int32_t> blocks(const RecordKey& key) const { return index_.at(key)->host; }
-  /// These blocks are used now.
-  void touch(std::span<const RecordKey> keys) {
-    for (std::size_t i = keys.size(); i-- > 0;) entries_.splice(entries_.end(), entries_, index_.at(keys[i]));
+  [[nodiscard]] std::span<const std::int32_t> blocks(const RecordKey& key) const { return at(key).host; }
+  /// A request uses these blocks.
+  void touch(std::span<const RecordKey> keys) { order_.touch(block_keys(keys)); }
+  /// The same request, which ends, had these blocks: they are as recent as those that follow them, and worth as much,
+  /// but not used once more.
+  void touch_again(std::span<const RecordKey> keys, double worth) {
+    if (order_.replacement() != Replacement::least_frequent)
+      order_.touch(block_keys(keys), [worth](std::size_t) { return worth; });
   }
   /// Pinned blocks are not evicted. Pins are counted.
   void pin(std::span<const RecordKey> keys) {
-    for (const RecordKey& key : keys) ++index_.at(key)->pins;
+    for (const RecordKey& key : keys) ++at(key).pins;
   }
   void unpin(std::span<const RecordKey> keys) {
-    for (const RecordKey& key : keys) --index_.at(key)->pins;
+    for (const RecordKey& key : keys) --at(key).pins;
+  }
+  /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins.
+  void pin_session(std::uint32_t session, std::vector<RecordKey> keys, Seconds until) {
+    pin(keys);
+    sessions_.push_back({session, until, std::move(keys)});
+  }
+  void unpin_session(std::uint32_t session) {
+    unpin_sessions([session](const SessionPin& one) { return one.session == session; });
+  }
+  void unpin_expired(Seconds now) {
+    unpin_sessions([now](const SessionPin& one) { return one.until <= now; });
   }
 
-  /// Sets room aside for up to `blocks` token blocks, and evicts others for it. Returns for how many.
-  [[nodiscard]] std::int64_t reserve(std::int64_t blocks) {
-    const std::int64_t taken = counts_.blocks + reserved_;
-    for (std::int64_t missing = taken + blocks - counts_.capacity; missing > 0 && evict_one();) --missing;
-    const std::int64_t got = std::clamp<std::int64_t>(counts_.capacity - counts_.blocks - reserved_, 0, blocks);
+  /// Sets room aside for up to `blocks` token blocks that are worth `worth`, and evicts others for it; if no others are
+  /// left, sessions lose their pins, the one that would end the soonest first. Returns for how many.
+  [[nodiscard]] std::int64_t reserve(std::int64_t blocks, double worth = std::numeric_limits<double>::infinity()) {
+    const auto wanted = static_cast<std::size_t>(reserved_ + blocks);
+    const auto stays = [this](BlockKey key) { return entries_.find(key)->second.pins > 0; };
+    const auto evicted = [this](BlockKey key) { evict(key); };
+    std::size_t room = order_.make_room_for(wanted, worth, stays, evicted);
+    while (room < wanted && !sessions_.empty()) {
+      const auto soonest = std::min_element(sessions_.begin(), sessions_.end(),
+                                            [](const auto& a, const auto& b) { return a.until < b.until; });
+      unpin(soonest->keys);
+      sessions_.erase(soonest);
+      room = order_.make_room_for(wanted, worth, stays, evicted);
+    }
+    const std::int64_t got = std::max<std::int64_t>(0, static_cast<std::int64_t>(room) - reserved_);
     reserved_ += got;
     return got;
   }
   void give_back(std::int64_t reserved) { reserved_ -= reserved; }
-  /// Adds a block for which room is reserved; the tier owns its host blocks from now on. If it has the block already,
-  /// it releases these.
-  void add(const RecordKey& key, std::vector<std::int32_t> host) {
-    SLUICE_ASSERT(reserved_ > 0 && host.size() == static_cast<std::size_t>(layers_), "room, and a block of each layer");
-    --reserved_;
-    const auto [at, is_new] = index_.try_emplace(key);
-    if (!is_new) return release(host);
-    entries_.push_back({key, std::move(host), 0});
-    at->second = std::prev(entries_.end());
-    ++counts_.blocks;
-    ++counts_.stored;
+  /// Adds a request's blocks for which room is reserved, in order, worth `worth` each; the tier owns their host blocks
+  /// from now on, and calls `added(i)` for those that it did not have. `before`: the request's block before them, null
+  /// for its first. If that has left the tier meanwhile, nobody could find these: the tier releases them.
+  template <class Added>
+  void add(std::span<const RecordKey> keys, std::vector<std::vector<std::int32_t>> host, double worth,
+           const RecordKey* before, const Added& added) {
+    SLUICE_ASSERT(reserved_ >= static_cast<std::int64_t>(keys.size()) && host.size() == keys.size(), "room for each");
+    reserved_ -= static_cast<std::int64_t>(keys.size());
+    std::size_t end = 0;
+    if (before == nullptr || holds(*before)) // of two keys with one hash, the first one stays
+      while (end < keys.size() && (holds(keys[end]) || !order_.holds(block_key(keys[end])))) ++end;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      SLUICE_ASSERT(host[i].size() == static_cast<std::size_t>(layers_), "a block of each layer");
+      if (i >= end || holds(keys[i])) {
+        release(host[i]);
+        continue;
+      }
+      entries_.emplace(block_key(keys[i]), Entry{keys[i], std::move(host[i])});
+      ++counts_.blocks;
+      ++counts_.stored;
+      added(i);
+    }
+    order_.store(
+        block_keys(keys.first(end)), [](BlockKey) { SLUICE_ASSERT(false, "room was reserved"); },
+        [worth](std::size_t) { return worth; }, before == nullptr ? BlockKey{} : block_key(*before));
     tell_idle();
   }
 
@@ -130,21 +175,38 @@ class HostTier {
     std::vector<std::int32_t> host; ///< by layer
     int pins = 0;
   };
-  struct HashKey {
-    std::size_t operator()(const RecordKey& key) const { return static_cast<std::size_t>(key.low); }
+  struct SessionPin {
+    std::uint32_t session = 0;
+    Seconds until{0};
+    std::vector<RecordKey> keys;
   };
-  using Entries = std::list<Entry>;
+  struct HashKey {
+    std::size_t operator()(BlockKey key) const { return static_cast<std::size_t>(key); }
+  };
 
-  bool evict_one() {
-    const auto least = std::find_if(entries_.begin(), entries_.end(), [](const Entry& one) { return one.pins == 0; });
-    if (least == entries_.end()) return false;
-    release(least->host);
-    index_.erase(least->key);
-    entries_.erase(least);
+  [[nodiscard]] static BlockKey block_key(const RecordKey& key) { return next_key(BlockKey{key.high}, key.low); }
+  [[nodiscard]] std::span<const BlockKey> block_keys(std::span<const RecordKey> keys) {
+    keys_.clear();
+    for (const RecordKey& key : keys) keys_.push_back(block_key(key));
+    return keys_;
+  }
+  [[nodiscard]] Entry& at(const RecordKey& key) { return entries_.at(block_key(key)); }
+  [[nodiscard]] const Entry& at(const RecordKey& key) const { return entries_.at(block_key(key)); }
+  template <class Ends>
+  void unpin_sessions(const Ends& ends) {
+    std::erase_if(sessions_, [&](const SessionPin& one) {
+      if (!ends(one)) return false;
+      unpin(one.keys);
+      return true;
+    });
+  }
+  void evict(BlockKey key) {
+    const auto found = entries_.find(key);
+    release(found->second.host);
+    entries_.erase(found);
     --counts_.blocks;
     ++counts_.evicted;
     tell_idle();
-    return true;
   }
   void release(std::span<const std::int32_t> host) {
     for (const std::int32_t block : host) store_->give_host(block);
@@ -153,9 +215,11 @@ class HostTier {
 
   KvStore* store_;
   int layers_;
-  Entries entries_; ///< the least recently used first
-  std::unordered_map<RecordKey, Entries::iterator, HashKey> index_;
+  TierStore order_; ///< knows a hash of each key
+  std::unordered_map<BlockKey, Entry, HashKey> entries_;
   std::unordered_map<std::uint32_t, std::vector<RecordKey>> waiting_; ///< by request
+  std::vector<SessionPin> sessions_;
+  std::vector<BlockKey> keys_;
   std::int64_t reserved_ = 0; ///< token blocks that are on their way to the tier
   HostTierCounts counts_;
 };

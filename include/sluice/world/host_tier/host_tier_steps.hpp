@@ -18,11 +18,18 @@
 
 namespace sluice {
 
+/// The blocks of a session's request that has ended stay in the tier as long as its policy says.
+inline void pin_for_session(MachineCore& core, const KeptKv& kept, std::vector<RecordKey> keys) {
+  if (kept.session == 0 || !(kept.pinned > Seconds{0}) || keys.empty()) return;
+  core.tier.pin_session(kept.session, std::move(keys), kept.pinned);
+}
+
 /// A request leaves its slot. Its full blocks that the tier does not have go to the host, like those of a request that
 /// is preempted to the host, and then to the tier; all others are released. `tokens`: the request's, at least those
-/// that have KV. Called between iterations.
+/// that have KV. The tier gets at most what `sequence.kept` says. Called between iterations.
 inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std::int32_t> tokens, std::uint64_t salt) {
-  std::int64_t full = std::min(sequence.computed, static_cast<std::int64_t>(tokens.size())) / core.block_tokens;
+  const std::int64_t kept = std::min(sequence.kept.tokens.count(), static_cast<std::int64_t>(tokens.size()));
+  std::int64_t full = std::min(sequence.computed, kept) / core.block_tokens;
   if (!core.tier.exists() || sequence.lost || full == 0) return core.sequences.leave(sequence);
   for (int layer = 0; layer < core.layers; ++layer) { // a block that is nowhere in one layer is of no use in the others
     const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
@@ -33,10 +40,10 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   std::vector<RecordKey> keys;
   prefix_keys(tokens.first(static_cast<std::size_t>(full * core.block_tokens)), core.block_tokens, salt, keys);
   const std::span<const RecordKey> known = std::span(keys).first(core.tier.find(keys));
-  core.tier.touch(known);
+  core.tier.touch_again(known, sequence.kept.worth);
   core.tier.pin(known); // what follows them could not be found without them
   const auto first = static_cast<std::int64_t>(known.size());
-  full = first + core.tier.reserve(full - first);
+  full = first + core.tier.reserve(full - first, sequence.kept.worth);
   core.tier.unpin(known);
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
@@ -51,8 +58,11 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
       core.evict(sequence, layer, run);
     });
   }
-  if (full == first) return core.sequences.leave(sequence);
   keys.resize(static_cast<std::size_t>(full));
+  if (full == first) {
+    pin_for_session(core, sequence.kept, std::move(keys));
+    return core.sequences.leave(sequence);
+  }
   core.sequences.depart(sequence, keys, first,
                         {tokens.begin() + static_cast<std::ptrdiff_t>(first * core.block_tokens),
                          tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)});
@@ -84,22 +94,26 @@ void settle(MachineCore& core, const Added& added) {
         for (BlockRun& run : table.runs()) core.store.step(run, BlockEvent::release);
       core.tier.give_back(count);
     } else {
-      for (std::int64_t block = count; block-- > 0;) { // the first is the most recent
-        std::vector<std::int32_t> host;
+      std::vector<std::vector<std::int32_t>> host(one.keys.size());
+      for (std::int64_t block = 0; block < count; ++block)
         for (const BlockTable& table : one.tables) {
           const BlockRun& run = table.runs()[table.find(one.first + block)];
-          host.push_back(run.host + static_cast<std::int32_t>(one.first + block) - run.first);
+          host[static_cast<std::size_t>(block)].push_back(run.host + static_cast<std::int32_t>(one.first + block) -
+                                                          run.first);
         }
-        const RecordKey& key = one.keys[static_cast<std::size_t>(block)];
-        const bool is_new = !core.tier.holds(key);
-        core.tier.add(key, std::move(host));
-        if (!is_new) continue;
-        const auto token = one.tokens.begin() + static_cast<std::ptrdiff_t>(block * core.block_tokens);
-        added(SettledBlock{key, {token, token + static_cast<std::ptrdiff_t>(core.block_tokens)}});
-      }
+      core.tier.add(one.keys, std::move(host), one.kept.worth, one.known.empty() ? nullptr : &one.known.back(),
+                    [&](std::size_t block) {
+                      const auto each = static_cast<std::ptrdiff_t>(core.block_tokens);
+                      const auto token = one.tokens.begin() + static_cast<std::ptrdiff_t>(block) * each;
+                      added(SettledBlock{one.keys[block], {token, token + each}});
+                    });
       // Its beginning was used too: without that it would leave before its end, which then could not be found.
-      for (std::size_t block = one.known.size(); block-- > 0;)
-        if (core.tier.holds(one.known[block])) core.tier.touch({&one.known[block], 1});
+      std::vector<RecordKey> keys = std::move(one.known);
+      keys.resize(core.tier.find(keys));
+      core.tier.touch_again(keys, one.kept.worth);
+      keys.insert(keys.end(), one.keys.begin(),
+                  one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
+      pin_for_session(core, one.kept, std::move(keys));
     }
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));
   }

@@ -207,7 +207,9 @@ class TierSearches {
         for (std::size_t layer = 0; layer < host.size(); ++layer)
           std::memcpy(host_block_(host[layer]).data(), record_.data() + own.size() + block * layer, block);
         lock.lock();
-        tier.add(key, std::move(host));
+        tier.add({&key, 1}, {std::move(host)}, 0, search.found == 0 ? nullptr : &search.keys[search.found - 1],
+                 [](std::size_t) {});
+        if (!tier.holds(key)) return false; // another key with its hash was there first
       }
       ++search.from_disk;
     }

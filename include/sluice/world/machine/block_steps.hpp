@@ -65,7 +65,8 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
     }
     parked = parked && run.on_host();
   });
-  if (sequence.settled_copies < held) table.cut(sequence.settled_copies);
+  table.cut(std::min(sequence.planned_copies, held));
+  table.cut(std::min(sequence.settled_copies, held));
   table.each(away, held, [&](BlockRun& run) {
     run.awaited = run.sooner = false;
     count_tokens(run);
@@ -80,7 +81,10 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
 }
 
 inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
-  const std::int64_t copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
+  sequence.planned_copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
+  std::int64_t copies = sequence.planned_copies;
+  if (sequence.kept.behind && !sequence.has_hidden) // hidden states need the places on the host
+    copies = std::max(copies, std::min(sequence.kept.tokens.count(), sequence.computed) / core.block_tokens);
   if (sequence.settled_for != row.holding || sequence.settled_copies != copies ||
       sequence.settled_computing != computes) {
     sequence.look_again();
@@ -137,6 +141,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
       const RequestRow& row = view.row(slot);
       KvSequence& sequence = core.sequences.of(slot, row.id);
       const bool computes = (core.marks[index(slot)] & computing) != 0;
+      if (sequence.computed == 0 && row.spec.session != 0) core.tier.unpin_session(row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
       if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count());
       detail::reconcile_blocks(core, row, sequence, computes);

@@ -6,6 +6,7 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/records/record.hpp"
 #include "sluice/state/memory/holding.hpp"
+#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
 #include <cstddef>
@@ -39,10 +40,12 @@ struct KvSequence {
   bool lost = false;                ///< a transfer failed for good, or there was no room
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
+  KeptKv kept; ///< what the host tier gets of it
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
   Holding settled_for;
-  std::int64_t settled_copies = 0; ///< how many blocks of each resident layer the host should have too
+  std::int64_t planned_copies = 0; ///< how many blocks of each resident layer the plan wants on the host, too
+  std::int64_t settled_copies = 0; ///< and with those for the host tier
   bool settled_computing = false;
   LayerSet resident; ///< all of their blocks are on the device to stay; a layer only appends to them
   LayerSet parked;   ///< all of their blocks are only on the host, as the plan wants them, and none has moved since
@@ -64,7 +67,8 @@ struct DepartedSequence {
   std::vector<std::int32_t> tokens; ///< of these blocks
   std::vector<BlockTable> tables;   ///< by layer
   std::vector<RecordKey> known;     ///< of the blocks before `first`, which the tier had
-  bool lost = false;                ///< a transfer failed for good
+  KeptKv kept;
+  bool lost = false; ///< a transfer failed for good
 };
 
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
@@ -88,6 +92,7 @@ class KvSequences {
       drop(one);
       one.present = true;
       one.id = id;
+      one.kept = {};
     }
     return one;
   }
@@ -107,6 +112,11 @@ class KvSequences {
     return gone == nullptr || static_cast<std::size_t>(ref.layer) >= layers_
                ? nullptr
                : &gone->tables[static_cast<std::size_t>(ref.layer)];
+  }
+  /// Whether only the host tier wants the host's copy of a block that stays on the device.
+  [[nodiscard]] bool only_for_tier(const BlockRef& ref, const BlockRun& run) {
+    return table(ref) != nullptr && static_cast<std::size_t>(ref.layer) < layers_ && !run.leaves() &&
+           run.first >= sequences_[ref.slot].planned_copies;
   }
   /// Of the sequence in the slot.
   [[nodiscard]] std::uint64_t generation(Slot slot) const { return sequences_[index(slot)].generation; }
@@ -162,8 +172,8 @@ class KvSequences {
   void depart(KvSequence& one, const std::vector<RecordKey>& keys, std::int64_t first,
               std::vector<std::int32_t> tokens) {
     const auto known = keys.begin() + static_cast<std::ptrdiff_t>(first);
-    DepartedSequence gone{one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known},
-                          false};
+    DepartedSequence gone{
+        one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known}, one.kept, false};
     for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
     departed_.push_back(std::move(gone));
     leave(one);

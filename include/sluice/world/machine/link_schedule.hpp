@@ -557,9 +557,10 @@ class LinkSchedule {
       if (failed && hidden && !run.restores) // its layers are passed again if needed
         sequences_->find(Slot{flight.ref.slot})->hidden[static_cast<std::size_t>(flight.ref.layer % layers_)].failed =
             true;
-      else if (failed)
+      else if (failed && !sequences_->only_for_tier(flight.ref, run))
         lost = true;
       store_->sent(run);
+      if (failed && sequences_->only_for_tier(flight.ref, run)) store_->step(run, BlockEvent::give_up_copy);
     });
     if (lost) sequences_->lose(flight.ref, "a transfer to the host failed twice");
   }

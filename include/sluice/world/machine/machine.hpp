@@ -246,6 +246,14 @@ class Machine final : public TokenWorld {
     }
     device_.wake(); // room has become free
   }
+  void keep(const KeptKv& kept) override {
+    if (!core_.tier.exists()) return;
+    const std::lock_guard lock{core_.schedule.mutex};
+    KvSequence* const sequence = core_.sequences.find(kept.slot);
+    if (sequence == nullptr || sequence->id != kept.id) return; // it has no KV
+    sequence->kept = kept;
+    if (kept.pinned > Seconds{0}) sequence->kept.pinned += now();
+  }
   void released(Seconds /*until*/) override {}
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
   [[nodiscard]] bool async_done() override { return async_.done(); }
@@ -285,6 +293,7 @@ class Machine final : public TokenWorld {
   }
   /// Blocks that have reached the host tier belong to it, and go to the disk.
   void settle() {
+    if (core_.tier.exists()) core_.tier.unpin_expired(now());
     if (core_.sequences.departed().empty()) return;
     sluice::settle(core_, [this](SettledBlock block) {
       if (writer_) writer_->add(std::move(block));

@@ -5,6 +5,7 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/kinds.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/world/link/copy.hpp"
 #include "sluice/world/link/fault.hpp"
@@ -20,6 +21,7 @@ struct MachineSetup {
   Bytes device_memory{0}; ///< weights, slots, KV and buffers, all together
   LayerBlocks host_blocks{0};
   LayerBlocks tier_blocks{0}; ///< host blocks besides those, for KV of ended requests (HostTier)
+  Replacement tier_evicts = Replacement::least_recent; ///< which of these leave first
   /// Layers whose weights a plan may stream. A device that copies asynchronously keeps a second image of them in pinned
   /// host memory, which costs that much memory for the machine's lifetime. A streamed layer that is not listed is
   /// copied from where ModelWeights has it: the result is the same, but the host waits for the copy.

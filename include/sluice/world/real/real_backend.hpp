@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/real/world.hpp"
 
 #include <concepts>
@@ -71,6 +72,7 @@ class RealBackend {
   [[nodiscard]] std::span<const double> computed_layers() const { return world_->computed_layers(); }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
   void cancelled(Slot slot, std::int64_t submitted) { world_->cancelled(slot, submitted); }
+  void keep(const KeptKv& kept) { world_->keep(kept); }
   void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/world/backend.hpp"
+#include "sluice/world/kept_kv.hpp"
 
 #include <cstdint>
 #include <span>
@@ -57,6 +58,8 @@ class BackendWorld {
   [[nodiscard]] virtual std::span<const double> computed_layers() const { return {}; }
   /// The request in `slot` is cancelled: its KV becomes free, at once or when its transfers have ended.
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
+  /// What stays of a request's KV on the host. Worlds without a host tier keep nothing.
+  virtual void keep(const KeptKv& /*kept*/) {}
   /// Tokens that were due by `until` were released.
   virtual void released(Seconds until) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;

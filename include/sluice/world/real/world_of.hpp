@@ -8,6 +8,7 @@
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 #include "sluice/world/backend.hpp"
+#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/real/world.hpp"
 
 #include <cstddef>
@@ -77,6 +78,9 @@ class WorldOf : public BackendWorld {
   }
   void cancelled(Slot slot, std::int64_t submitted) override {
     if constexpr (KeepsRequests<Base>) base_.cancelled(slot, submitted);
+  }
+  void keep(const KeptKv& kept) override {
+    if constexpr (KeepsKv<Base>) base_.keep(kept);
   }
   void released(Seconds until) override {
     if constexpr (KeepsRequests<Base>) base_.released(until);
