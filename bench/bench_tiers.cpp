@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_tiers: what a block in a full tier of a million blocks costs: to look up, and to write while another is
-// evicted; and the memory that a block takes. Requests have 64 blocks.
+// evicted; and the memory that a block takes. Requests have 64 blocks. And what WithinSlos' decision costs for one
+// request that would join.
 #include "sluice/core/random.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/model/named.hpp"
+#include "sluice/policy/caching/within_slos.hpp"
+#include "sluice/policy/caching/write_through.hpp"
+#include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/transfer/deadline_pool.hpp"
 #include "sluice/state/memory/tier_store.hpp"
 
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -129,6 +137,56 @@ void look_up_lists(benchmark::State& state) {
   look_up(state, store, [](ListStore& to, const std::vector<BlockKey>& keys) { to.store(keys); });
 }
 
+/// A batch of `running` requests that decode behind 2,000 tokens, every eighth with every fourth layer on the host if
+/// `offloads`, and one that finds `prefix` blocks of its prompt on the host.
+void decide_within_slos(benchmark::State& state) {
+  const auto running = static_cast<std::uint32_t>(state.range(0));
+  const std::int64_t prefix = state.range(1);
+  const bool offloads = state.range(2) != 0;
+  const ModelShape shape = llama3_8b();
+  const Roofline cost(shape, *find_device("h100"));
+  const Geometry geometry{shape.layers, shape.layer_block_bytes(Tokens{16}), shape.layer_weight_bytes()};
+  LayerSet away;
+  for (int layer = 0; layer < shape.layers; layer += 4) away.insert(layer);
+  std::vector<RequestRow> rows(running);
+  std::vector<Slot> slots;
+  for (std::uint32_t i = 0; i < running; ++i) {
+    RequestRow& row = rows[i];
+    row.spec.prompt = row.computed = Tokens{2'000};
+    row.spec.slo.tbt = Seconds{0.05};
+    row.generated = row.delivered = Tokens{1};
+    row.blocks = TokenBlocks{125};
+    if (offloads && i % 8 == 0) row.holding.host = away;
+    slots.push_back(Slot{i});
+  }
+  RequestRow joins;
+  joins.spec.prompt = Tokens{16 * prefix + 100};
+  joins.spec.slo = {Seconds{0.5}, Seconds{0.05}};
+  FoundPrefix found;
+  found.below = Tokens{16 * prefix};
+  const Plan plan;
+  const Ledger ledger;
+  View view;
+  view.geometry = geometry;
+  view.limits.batch = static_cast<int>(running) + 1;
+  view.limits.batch_tokens = Tokens{1'024};
+  view.rows = rows;
+  view.running = slots;
+  view.ledger = &ledger;
+  view.plan = &plan;
+  static const EstimateTable table{
+      [](const void* self, const Work& work) { return static_cast<const Roofline*>(self)->step(work); },
+      [](const void* self) { return static_cast<const Roofline*>(self)->link(); },
+      &evaluate_after_repeats<DeadlinePool>};
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        WithinSlos<WriteThrough>{}.reuse(view, joins, found, cost, Estimate{table, &cost, geometry}));
+}
+
+BENCHMARK(decide_within_slos)
+    ->ArgNames({"running", "blocks", "offloads"})
+    ->ArgsProduct({{16, 256}, {100, 1000}, {0, 1}})
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(write_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 BENCHMARK(write_lists)->Unit(benchmark::kMillisecond);
 BENCHMARK(look_up_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
