@@ -140,7 +140,9 @@ struct Probe {
 class DiskTokens final : public TokenSource {
  public:
   DiskTokens() : drawn_(hundred()) {}
-  std::optional<std::uint64_t> seek(const Generation& generation) override {
+  std::optional<std::uint64_t> seek(const Generation& generation,
+                                    const std::function<Tokens(Tokens)>& would_load) override {
+    CHECK(would_load(Tokens{32}) == Tokens{32}); // without a Caching policy everything is loaded
     searches[++begun_] = generation.sequence != 7;
     return begun_;
   }

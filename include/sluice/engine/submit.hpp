@@ -77,6 +77,19 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 }
 
 template <class C>
+Tokens BasicEngine<C>::would_load(const RequestSpec& spec, Tokens on_host) {
+  if constexpr (Caches<typename C::caching_type>) {
+    RequestRow request;
+    request.spec = spec;
+    try {
+      return load_of(core_, request, on_host, core_.view(now()), calls());
+    } catch (...) { // the policy will be asked again, for a decision, which ends the run with what it throws
+    }
+  }
+  return on_host;
+}
+
+template <class C>
 Status BasicEngine<C>::cancel(RequestId id) {
   const RequestRow* const request = core_.find(id);
   if (request == nullptr) return detail::not_alive(id);

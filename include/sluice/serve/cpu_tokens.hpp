@@ -66,13 +66,13 @@ class CpuTokens final : public TokenSource {
     machine_ = std::move(machine);
   }
 
-  [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation) override {
+  [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation, const WouldLoad& would_load) override {
     if (!tier()) return std::nullopt;
     TokenRequest request;
     request.tokens = generation.prompt;
     request.salt = generation.salt;
     request.scores = generation.scores_prompt;
-    return machine_->seek(request);
+    return machine_->seek(request, would_load);
   }
   [[nodiscard]] bool sought(std::uint64_t search) override { return machine_->sought(search); }
   [[nodiscard]] Tokens find(std::uint64_t search) override { return machine_->find(search); }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,8 +27,12 @@ class TokenSource {
 
   /// Begins to look up the prompt of a generation that has arrived in the tiers below the device, of which a thread
   /// reads the disk. Returns a number for `find` or `leave_search`, one of which must follow; nothing if there is no
-  /// tier.
-  [[nodiscard]] virtual std::optional<std::uint64_t> seek(const Generation& /*generation*/) { return std::nullopt; }
+  /// tier. `would_load(tokens)`: of so many tokens in these tiers, how many of the oldest the engine would load;
+  /// records behind these are not read.
+  [[nodiscard]] virtual std::optional<std::uint64_t> seek(const Generation& /*generation*/,
+                                                          const std::function<Tokens(Tokens)>& /*would_load*/) {
+    return std::nullopt;
+  }
   /// Returns whether nothing is being read for this search any more.
   [[nodiscard]] virtual bool sought(std::uint64_t /*search*/) { return true; }
   /// Ends a search, and waits for it if it is not over. Returns how many tokens of the prompt, which is about to be

@@ -492,6 +492,46 @@ TEST_CASE("a disk that fails while a request waits for it is a miss and a line, 
   }
 }
 
+TEST_CASE("of a prefix on the disk only as much is read as the request would load") {
+  Random random(93);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const std::vector<std::int32_t> prompt(static_cast<std::size_t>(6 * each + 1), 7);
+  trial.prompts.assign(1, prompt);
+  trial.outputs.assign(1, 3);
+  trial.tier_blocks = 20 * trial.layers();
+  sluice_test::DiskModel disk;
+  std::vector<std::int32_t> expected, answer;
+  {
+    trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
+    Turns turns(trial);
+    (void)turns.run(prompt, 3, &expected);
+  }
+  TokenRequest request;
+  request.tokens = prompt;
+  for (const std::int64_t wanted : {std::int64_t{-5}, std::int64_t{0}, std::int64_t{1}, 4 * each, 9 * each}) {
+    CAPTURE(wanted);
+    const std::int64_t blocks = std::clamp<std::int64_t>((wanted + each - 1) / each, 0, 6);
+    trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
+    Turns turns(trial);
+    for (const bool again : {false, true}) {
+      std::int64_t asked = -1;
+      const std::uint64_t search = turns.machine().seek(request, [&](Tokens there) {
+        asked = there.count();
+        return Tokens{wanted};
+      });
+      CHECK(asked == (again && blocks == 6 ? -1 : 6 * each)); // if the host has it all, no disk is in question
+      const Tokens found = turns.machine().find(search);
+      CHECK(found.count() == blocks * each);
+      CHECK(trial.records->totals().read == blocks);
+    }
+    CHECK(turns.run_found(prompt,
+                          turns.machine().find(turns.machine().seek(request, [&](Tokens) { return Tokens{0}; })), 3,
+                          &answer) == blocks * each);
+    CHECK(answer == expected);
+  }
+}
+
 TEST_CASE("a request that leaves while the disk is read for it gives back what it has found") {
   Random random(78);
   RealTrial trial = random_real_trial(random);

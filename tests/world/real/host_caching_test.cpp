@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -70,6 +71,42 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
             std::string{"reuse() loads by LoadMode::"} + name(mode) + " on a real-time backend");
       CHECK(engine.status().error().expected == "LoadMode::layerwise: its host's KV comes layer by layer");
     }
+}
+
+namespace host_caching {
+
+/// Loads half of what there is, in requests of more than 100 tokens.
+struct Half : WriteThrough {
+  template <class Cost>
+  Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& /*cost*/) const {
+    CHECK(view.running.empty());
+    CHECK(row.phase == Phase::waiting);
+    CHECK(found.only_layerwise);
+    if (row.spec.prompt == Tokens{13}) throw std::runtime_error("unlucky");
+    return {row.spec.prompt > Tokens{100} ? Tokens{found.below.count() / 2} : Tokens{0}};
+  }
+};
+
+} // namespace host_caching
+
+TEST_CASE("an engine says before a disk is read how much a request would load") {
+  using E = With<VllmSwap, Cpu, host_caching::Half>;
+  E engine = host_caching::engine_on<E>(host_caching::simulated_world());
+  const auto loads = [&engine](std::int64_t prompt, std::int64_t on_host) {
+    return engine
+        .would_load({.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{2}, .slo = {}}, Tokens{on_host})
+        .count();
+  };
+  CHECK(loads(200, 160) == 80);
+  CHECK(loads(200, 176) == 80); // whole blocks
+  CHECK(loads(90, 80) == 0);
+  CHECK(loads(13, 16) == 16); // the decision will say what is wrong
+  CHECK(engine.alive() == 0);
+  CHECK(engine.status().ok());
+  using Plain = With<VllmSwap, Cpu>;
+  Plain plain = host_caching::engine_on<Plain>(host_caching::simulated_world());
+  CHECK(plain.would_load({.arrival = Seconds{0}, .prompt = Tokens{200}, .output = Tokens{2}, .slo = {}}, Tokens{160}) ==
+        Tokens{160});
 }
 
 namespace host_caching {

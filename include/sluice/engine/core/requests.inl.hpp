@@ -84,18 +84,23 @@ SLUICE_INLINE void release(Core& core, Slot slot) {
 SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
   if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0) return false;
-  FoundPrefix found;
-  found.below = request.on_host;
-  found.only_layerwise = true;
   const Tokens before = request.loading;
   load_on_joining(request, Tokens{0}); // the same question each time, whatever was answered before
-  const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
-  const std::int64_t block = core.limits.block_tokens.count();
-  load_on_joining(request, Tokens{std::clamp(reuse.tokens, Tokens{0}, request.on_host).count() / block * block});
+  load_on_joining(request, load_of(core, request, request.on_host, view, policies));
   return request.loading != before;
 }
 
 } // namespace detail
+
+SLUICE_INLINE Tokens load_of(const Core& core, const RequestRow& request, Tokens on_host, const View& view,
+                             const PolicyCalls& policies) {
+  FoundPrefix found;
+  found.below = on_host;
+  found.only_layerwise = true;
+  const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
+  const std::int64_t block = core.limits.block_tokens.count();
+  return Tokens{std::clamp(reuse.tokens, Tokens{0}, on_host).count() / block * block};
+}
 
 SLUICE_INLINE RequestId new_request_id(Core& core) { return RequestId{core.requests.next_id++}; }
 

@@ -54,8 +54,9 @@ class TierSearches {
   }
 
   /// Looks up the full blocks of a request's prompt, that of the last token left out: its output is needed. A request
-  /// with scores needs every row, and finds nothing.
-  std::uint64_t seek(const TokenRequest& request) {
+  /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says; names alone say how
+  /// many there are.
+  std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) {
     const std::uint64_t number = ++begun_;
     Search& search = searches_[number];
     if (!core_->tier.exists() || request.scores || request.tokens.empty()) return number;
@@ -65,7 +66,15 @@ class TierSearches {
     search.found = core_->tier.find(search.keys);
     core_->tier.pin(std::span(search.keys).first(search.found));
     if (!store_) return number;
-    search.reads = search.found < search.keys.size() && store_->has(search.keys[search.found]);
+    std::size_t there = search.found;
+    while (there < search.keys.size() && store_->has(search.keys[there])) ++there;
+    if (would_load && there > search.found) {
+      const Tokens wanted = would_load(Tokens{static_cast<std::int64_t>(there) * core_->block_tokens});
+      const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
+      there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
+    }
+    search.reads = there > search.found;
+    if (would_load) search.keys.resize(std::max(there, search.found));
     if (search.reads) {
       search.tokens.assign(before.begin(), before.end());
       wanted_.push_back(number);

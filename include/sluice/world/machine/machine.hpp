@@ -81,10 +81,10 @@ class Machine final : public TokenWorld {
     device_.stop(); // before the state that the lanes work on
   }
 
-  std::uint64_t seek(const TokenRequest& request) override {
+  std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) override {
     const std::lock_guard lock{core_.schedule.mutex};
     settle();
-    return searches_.seek(request);
+    return searches_.seek(request, would_load);
   }
   bool sought(std::uint64_t search) override {
     const std::lock_guard lock{core_.schedule.mutex};

@@ -22,6 +22,9 @@
 
 namespace sluice {
 
+/// Of so many tokens whose KV the host could have, how many of the oldest a request would load.
+using WouldLoad = std::function<Tokens(Tokens)>;
+
 /// A request's contents, apart from its lengths.
 struct TokenRequest {
   std::vector<std::int32_t> tokens; ///< the prompt; generated tokens are appended

@@ -23,15 +23,18 @@ namespace sluice {
 class TokenWorld : public BackendWorld {
  public:
   /// Looks up a request that has arrived in the host tier and on the disk, which a thread reads. Returns a number for
-  /// `find` or `leave_search`, one of which must follow.
-  [[nodiscard]] virtual std::uint64_t seek(const TokenRequest& request) = 0;
+  /// `find` or `leave_search`, one of which must follow. `would_load(tokens)`: of so many tokens on the host and the
+  /// disk, how many of the oldest the request would load; records behind these are not read. Empty: it loads all.
+  [[nodiscard]] virtual std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) = 0;
   /// Whether nothing is being read for this search any more.
   [[nodiscard]] virtual bool sought(std::uint64_t search) = 0;
   /// Ends a search, and waits for it if it is not over: how many of the oldest tokens of the request, which is about to
   /// be submitted, have KV in the host tier. This is the number for `BasicEngine::submit`. What was found is kept until
   /// the next call, or if `enter` follows for this request, until it starts.
   [[nodiscard]] virtual Tokens find(std::uint64_t search) = 0;
-  [[nodiscard]] Tokens find(const TokenRequest& request) { return find(seek(request)); }
+  [[nodiscard]] Tokens find(const TokenRequest& request, const WouldLoad& would_load = {}) {
+    return find(seek(request, would_load));
+  }
   /// Ends the search for a request that is not submitted.
   virtual void leave_search(std::uint64_t search) = 0;
   /// Gives the machine a request's tokens; call it before the first iteration in which the engine may run the request.
