@@ -34,8 +34,8 @@ class EmulatedGpu {
   explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
 
   [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
-    const std::int64_t outer = weights_.outer == nullptr ? 0 : beside_arena_.end() - weights_.outer;
-    if (beside_arena_.renew(beside, {{weights_.outer, outer}})) weights_.outer = nullptr;
+    const std::int64_t outer = weights_.outer.count();
+    if (beside_arena_.renew(beside, {{outer, outer}})) weights_.outer = Bytes{0};
     if (device_arena_.renew(blocks, weights_.layers)) weights_.layers.clear();
     (void)host_arena_.renew(host, {});
     return {};
@@ -113,21 +113,20 @@ class EmulatedGpu {
     std::size_t size = 0;
     std::byte* begin = nullptr;
 
-    [[nodiscard]] const std::byte* end() const { return memory.get() + size; }
+    [[nodiscard]] std::byte* at(const DeviceWeights::Part& part) const { return memory.get() + size - part.before_end; }
     /// Returns whether the memory is new. Otherwise only `left` keeps its bytes.
     bool renew(Bytes wanted, const std::vector<DeviceWeights::Part>& left) {
       const auto bytes = static_cast<std::size_t>(wanted.count());
-      const std::optional<std::size_t> at = begin_in(size, bytes);
+      const std::optional<std::size_t> first = begin_in(size, bytes);
       std::vector<std::vector<std::byte>> saved;
-      if (at)
-        for (const DeviceWeights::Part& part : left) saved.emplace_back(part.at, part.at + part.bytes);
+      if (first)
+        for (const DeviceWeights::Part& part : left) saved.emplace_back(at(part), at(part) + part.bytes);
       else
         memory.reset(static_cast<std::byte*>(::operator new(size = bytes, alignment)));
       if (size > 0) std::memset(memory.get(), 0xff, size);
-      for (std::size_t i = 0; i < saved.size(); ++i)
-        std::copy(saved[i].begin(), saved[i].end(), const_cast<std::byte*>(left[i].at));
-      begin = memory.get() + at.value_or(0);
-      return !at;
+      for (std::size_t i = 0; i < saved.size(); ++i) std::copy(saved[i].begin(), saved[i].end(), at(left[i]));
+      begin = memory.get() + first.value_or(0);
+      return !first;
     }
   };
   [[nodiscard]] const Mark* find(const Ticket& ticket) const {

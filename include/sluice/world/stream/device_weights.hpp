@@ -2,6 +2,7 @@
 // DeviceWeights: the weights that a machine has left in a device's memory, for the next machine on that device.
 #pragma once
 
+#include "sluice/core/units.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
 #include <concepts>
@@ -18,19 +19,19 @@ namespace sluice {
 /// its first byte up to the last one that had arrived; KV may have taken the rest since.
 struct DeviceWeights {
   struct Part {
-    const std::byte* at = nullptr;
-    std::int64_t bytes = 0; ///< of the layer's image, from its start
+    std::int64_t before_end = 0; ///< bytes from the layer's first byte to the arena's end
+    std::int64_t bytes = 0;      ///< of the layer's image, from its start
   };
 
-  /// Whether the host has the same weights in the same memory. The owner alone may have several models.
+  /// Whether these are weights that the host has in the same memory.
   [[nodiscard]] bool are_of(const ModelWeights& weights) const {
-    return weights.owner != nullptr && owner.lock() == weights.owner && host == weights.layers;
+    return weights.owner != nullptr && owner.lock() == weights.owner && image == weights.layout.bytes;
   }
 
   std::weak_ptr<const void> owner; ///< of the host's weights
-  std::vector<std::vector<const std::byte*>> host;
-  std::vector<Part> layers;
-  const std::byte* outer = nullptr; ///< the weights outside the layers; null: not there
+  Bytes image{0};                  ///< a layer's
+  std::vector<Part> layers;        ///< empty: not there
+  Bytes outer{0}; ///< of the weights outside the layers, at the end of the memory beside the blocks; 0: not there
 };
 
 /// A memory device whose memory stays reserved when its machine ends.
@@ -43,10 +44,10 @@ concept KeepsWeights = requires(M& memory) {
 };
 
 /// Where a reservation of `bytes` begins in memory of `held` bytes: at the end, because weights lie there, however much
-/// KV lies before them. A multiple of 256; empty if the memory is too small.
+/// KV lies before them. Empty if the memory is too small, or if that is not a multiple of 256.
 [[nodiscard]] inline std::optional<std::size_t> begin_in(std::size_t held, std::size_t bytes) {
-  if (bytes > held) return std::nullopt;
-  return (held - bytes) / 256 * 256;
+  if (bytes > held || (held - bytes) % 256 != 0) return std::nullopt;
+  return held - bytes;
 }
 
 } // namespace sluice

@@ -162,8 +162,7 @@ class StreamDevice {
 
   void load(const MachineCore& core) {
     stage(core.weights.host());
-    if (const std::byte* const outer = outer_weights(*memory_, core); parts_->left.outer != outer)
-      load_beside(*memory_, core);
+    if (parts_->left.outer != outer_bytes(core)) load_beside(*memory_, core);
     parts_->loaded = true;
   }
   [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
@@ -203,30 +202,33 @@ class StreamDevice {
     bool loaded = false;
   };
 
+  [[nodiscard]] static Bytes outer_bytes(const MachineCore& core) {
+    return core.beside - Bytes{detail::outer_weights_at(core.workspace)};
+  }
   /// The weights that the next machine will find.
   [[nodiscard]] DeviceWeights weights_there() {
     const MachineCore& core = *parts_->core;
-    const ModelWeights& host = core.weights.host();
-    DeviceWeights there{host.owner, host.layers, {}, outer_weights(*memory_, core)};
+    DeviceWeights there{core.weights.host().owner, core.weights.layer_bytes(), {}, outer_bytes(core)};
     for (int layer = 0; layer < core.layers; ++layer) {
-      const auto first = static_cast<std::int64_t>(parts_->arena.range(WeightStore::home_of(layer)).first);
-      there.layers.push_back({memory_->device_arena() + first * core.store.shape().bytes().count(),
-                              core.weights.kept(layer) - core.weights.missing(layer)});
+      const std::size_t first = parts_->arena.range(WeightStore::home_of(layer)).first;
+      const auto behind = static_cast<std::int64_t>(core.store.device_blocks() - first);
+      there.layers.push_back(
+          {behind * core.store.shape().bytes().count(), core.weights.kept(layer) - core.weights.missing(layer)});
     }
     return there;
   }
   /// Gives a home the blocks in which an earlier machine has left its first `wanted` bytes. Asked once for each layer,
   /// when it is loaded; later these blocks may hold anything.
   [[nodiscard]] bool find_left(const DevicePlace& place, std::int64_t wanted) {
-    if (place.kind != DevicePlace::Kind::home || parts_->left.layers.empty()) return false;
-    const DeviceWeights::Part part =
-        std::exchange(parts_->left.layers[static_cast<std::size_t>(place.index)], DeviceWeights::Part{});
+    std::vector<DeviceWeights::Part>& left = parts_->left.layers;
+    const auto layer = static_cast<std::size_t>(place.index);
+    if (place.kind != DevicePlace::Kind::home || layer >= left.size()) return false;
+    const DeviceWeights::Part part = std::exchange(left[layer], DeviceWeights::Part{});
     const std::int64_t block = parts_->core->store.shape().bytes().count();
-    if (wanted == 0 || part.bytes < wanted || part.at < memory_->device_arena()) return false;
-    const std::int64_t at = part.at - memory_->device_arena();
-    const BlockRange blocks{static_cast<std::size_t>(at / block),
-                            static_cast<std::size_t>((wanted + block - 1) / block)};
-    return at % block == 0 && parts_->arena.take_there(place, blocks);
+    const std::size_t all = parts_->core->store.device_blocks();
+    const auto behind = static_cast<std::size_t>(part.before_end / block);
+    if (wanted == 0 || part.bytes < wanted || part.before_end % block != 0 || behind > all) return false;
+    return parts_->arena.take_there(place, {all - behind, static_cast<std::size_t>((wanted + block - 1) / block)});
   }
   /// Writes the images of streamable layers into the host's arena; afterwards nothing reads them elsewhere.
   void stage(const ModelWeights& weights) {

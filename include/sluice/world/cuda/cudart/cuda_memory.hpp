@@ -103,7 +103,7 @@ class CudaMemory {
     Status status = renew(beside_arena_, beside, device_bytes, "buffers and the weights outside of layers");
     if (status) status = renew(device_arena_, blocks, device_bytes, "KV and layers' weights");
     if (status) status = renew(host_arena_, host, pinned_bytes, "KV on the host");
-    if (beside_arena_.is_new) weights_.outer = nullptr;
+    if (beside_arena_.is_new) weights_.outer = Bytes{0};
     if (device_arena_.is_new) weights_.layers.clear();
     return status;
   }
