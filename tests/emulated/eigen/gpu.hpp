@@ -26,7 +26,7 @@ namespace sluice::testing {
 
 /// The emulator's device as a machine uses it. Operations run only while the host is idle, queries or waits, in drawn
 /// order: copies and layers are late on purpose. All memory starts as NaN, so a read before the write shows in the
-/// logits. For a second machine all but the weights that the first has left becomes NaN again.
+/// logits. For a second machine all but the weights that the first kept becomes NaN again.
 class EmulatedGpu {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,6 +34,7 @@ class EmulatedGpu {
   explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
 
   [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
+    blocks_bytes_ = blocks;
     const std::int64_t outer = weights_.outer.count();
     if (beside_arena_.renew(beside, {{outer, outer}})) weights_.outer = Bytes{0};
     if (device_arena_.renew(blocks, weights_.layers)) weights_.layers.clear();
@@ -41,9 +42,13 @@ class EmulatedGpu {
     return {};
   }
   [[nodiscard]] std::byte* device_arena() { return device_arena_.begin; }
+  [[nodiscard]] Bytes device_arena_bytes() const { return blocks_bytes_; }
   [[nodiscard]] std::byte* beside_arena() { return beside_arena_.begin; }
   [[nodiscard]] std::byte* host_arena() { return host_arena_.begin; }
   [[nodiscard]] DeviceWeights& weights() { return weights_; }
+  [[nodiscard]] bool& in_use() { return in_use_; }
+  [[nodiscard]] const Status& check() const { return status_; }
+  void fail() { status_ = Error{ErrorCode::unsupported, "emulated", "work has failed", ""}; }
 
   void copy_async(StreamId stream, const Copy& copy) {
     given_[static_cast<std::size_t>(stream)] += Bytes{copy.total()};
@@ -114,17 +119,17 @@ class EmulatedGpu {
     std::byte* begin = nullptr;
 
     [[nodiscard]] std::byte* at(const DeviceWeights::Part& part) const { return memory.get() + size - part.before_end; }
-    /// Returns whether the memory is new. Otherwise only `left` keeps its bytes.
-    bool renew(Bytes wanted, const std::vector<DeviceWeights::Part>& left) {
+    /// Returns whether the memory is new. Otherwise only `parts` keep their bytes.
+    bool renew(Bytes wanted, const std::vector<DeviceWeights::Part>& parts) {
       const auto bytes = static_cast<std::size_t>(wanted.count());
       const std::optional<std::size_t> first = begin_in(size, bytes);
       std::vector<std::vector<std::byte>> saved;
       if (first)
-        for (const DeviceWeights::Part& part : left) saved.emplace_back(at(part), at(part) + part.bytes);
+        for (const DeviceWeights::Part& part : parts) saved.emplace_back(at(part), at(part) + part.bytes);
       else
         memory.reset(static_cast<std::byte*>(::operator new(size = bytes, alignment)));
       if (size > 0) std::memset(memory.get(), 0xff, size);
-      for (std::size_t i = 0; i < saved.size(); ++i) std::copy(saved[i].begin(), saved[i].end(), at(left[i]));
+      for (std::size_t i = 0; i < saved.size(); ++i) std::copy(saved[i].begin(), saved[i].end(), at(parts[i]));
       begin = memory.get() + first.value_or(0);
       return !first;
     }
@@ -136,6 +141,9 @@ class EmulatedGpu {
 
   Random random_;
   DeviceWeights weights_;
+  bool in_use_ = false;
+  Status status_;
+  Bytes blocks_bytes_{0};
   Arena device_arena_, beside_arena_, host_arena_; // must outlive the device, whose streams may still use them
   emulate::Device device_;
   std::array<Marks, stream_count> marks_;

@@ -36,6 +36,7 @@ struct Matrix {
   [[nodiscard]] static Matrix whole(const std::byte* data, std::int64_t rows, std::int64_t columns, ElementType type) {
     return {data, nullptr, rows, rows, columns, type};
   }
+  friend bool operator==(const Matrix&, const Matrix&) = default; ///< the same memory, not equal numbers
 };
 
 /// The tensors of one layer. An absent tensor takes no room. With experts, `gate`, `up` and `down` exist once per
@@ -73,6 +74,7 @@ struct TensorPlace {
   std::int64_t offset = 0; ///< bytes from the start of the image, a multiple of `weight_alignment`
 
   [[nodiscard]] std::int64_t bytes() const { return rows * columns * bytes_of(type); }
+  friend bool operator==(const TensorPlace&, const TensorPlace&) = default;
 };
 
 inline constexpr std::int64_t weight_alignment = 64;
@@ -206,6 +208,7 @@ struct OuterWeights {
     if (is_head_tied()) moved.head = moved.embedding;
     return moved;
   }
+  friend bool operator==(const OuterWeights&, const OuterWeights&) = default; ///< the same memory
 };
 
 /// A model's weights on the host: mapped from files, or generated. A backend copies resident layers from here to its
@@ -223,6 +226,28 @@ struct ModelWeights : OuterWeights {
   [[nodiscard]] Bytes outer_bytes() const {
     return Bytes{lay_out(1, [](Matrix OuterWeights::*, std::int64_t) {})};
   }
+  /// WeightsIdentity compares all of them; this would compare the outer matrices alone.
+  friend bool operator==(const ModelWeights&, const ModelWeights&) = delete;
+};
+
+/// Tells whether weights are the same, in the same memory, as some that may be gone. One owner may have several models,
+/// and several layouts may begin at the same addresses.
+class WeightsIdentity {
+ public:
+  WeightsIdentity() = default;
+  explicit WeightsIdentity(const ModelWeights& weights)
+      : owner_(weights.owner), layers_(weights.layers), places_(weights.layout.places), outer_(weights) {}
+  /// False for weights without an owner: their memory may hold others by now.
+  [[nodiscard]] bool is_of(const ModelWeights& weights) const {
+    return weights.owner != nullptr && owner_.lock() == weights.owner && layers_ == weights.layers &&
+           places_ == weights.layout.places && outer_ == static_cast<const OuterWeights&>(weights);
+  }
+
+ private:
+  std::weak_ptr<const void> owner_;
+  std::vector<std::vector<const std::byte*>> layers_;
+  std::vector<TensorPlace> places_;
+  OuterWeights outer_;
 };
 
 /// Describes the same weights with every number stored as `element`, to divide memory before, or without, converting

@@ -39,16 +39,17 @@ class WeightStore {
 
   /// The result of asking for a larger place.
   enum class Taken : std::uint8_t {
-    none,  ///< nothing: something is in the way that cannot be moved yet
-    more,  ///< the old place, with room behind it
-    anew,  ///< a new place, with nothing in it
-    there, ///< a new place, with the wanted bytes, which an earlier machine has left; only while weights are loaded
+    none, ///< nothing: something is in the way that cannot be moved yet
+    more, ///< the old place, with room behind it
+    anew, ///< a new place, with nothing in it
   };
   /// Finds room for the first `bytes` of a home or a slot, on a device that cuts one memory into pieces. Giving back
-  /// keeps the first `bytes`.
+  /// keeps the first `bytes`. `reuse` gives a home the memory in which an earlier machine kept these bytes; false if
+  /// none did. It is asked while weights are loaded, once per home and before anything is taken.
   struct Places {
     Taken (*take)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
     void (*keep)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
+    bool (*reuse)(void* device, const DevicePlace& place, std::int64_t bytes) = nullptr;
     void* device = nullptr;
   };
 
@@ -87,15 +88,22 @@ class WeightStore {
     layers_.resize(layers);
     plan_ = plan;
     if (!device_->take(outer_)) return no_room();
-    for (std::size_t l = 0; l < layers; ++l) {
+    for (std::size_t l = 0; l < layers; ++l) { // all before any layer is copied, which would overwrite kept bytes
       Layer& layer = layers_[l];
       layer.wanted = stays(static_cast<int>(l));
-      const DevicePlace home = home_of(static_cast<int>(l));
-      const Taken taken = take(home, 0, layer.wanted);
-      if (taken == Taken::none) return no_room();
-      Passage all{static_cast<int>(l), 0, taken == Taken::there ? 0 : layer.wanted, home, 0};
-      while (!all.done()) put(next_piece(all));
+      if (places_.reuse == nullptr || layer.wanted == 0) continue;
+      if (!places_.reuse(places_.device, home_of(static_cast<int>(l)), layer.wanted)) continue;
       layer.here = layer.held = layer.wanted;
+      if (!device_->take(Bytes{rounded(layer.held)})) return no_room();
+    }
+    for (std::size_t l = 0; l < layers; ++l) {
+      Layer& layer = layers_[l];
+      const DevicePlace home = home_of(static_cast<int>(l));
+      if (layer.held < layer.wanted && take(home, 0, layer.wanted) == Taken::none) return no_room();
+      layer.held = layer.wanted;
+      Passage all{static_cast<int>(l), layer.here, layer.wanted, home, layer.here};
+      while (!all.done()) put(next_piece(all));
+      layer.here = layer.wanted;
       host_.forget(static_cast<int>(l));
     }
     make_slots();

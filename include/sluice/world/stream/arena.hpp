@@ -66,7 +66,7 @@ class Arena {
     return WeightStore::Taken::anew;
   }
   /// Gives a place that has nothing these blocks. False, with nothing changed, if one of them is not free.
-  [[nodiscard]] bool take_there(const DevicePlace& place, const BlockRange& range) {
+  [[nodiscard]] bool reuse(const DevicePlace& place, const BlockRange& range) {
     if (!core_->store.device().withhold(range)) return false;
     own(place) = range;
     return true;

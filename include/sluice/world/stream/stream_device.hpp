@@ -119,7 +119,7 @@ class StreamDevice {
     return bytes_beside(model, workspace);
   }
 
-  /// Errors: not enough memory, a stated link rate, faults that delay copies.
+  /// Errors: not enough memory, another machine on this memory, a stated link rate, faults that delay copies.
   [[nodiscard]] Status connect(MachineCore& core, ModelRunner& runner) {
     const LinkRates& link = core.setup.link;
     if (link.to_device_bytes_per_s > 0 || link.to_host_bytes_per_s > 0 || link.per_copy_s > 0)
@@ -131,6 +131,9 @@ class StreamDevice {
     if (core.beside > core.setup.device_memory)
       return Error{ErrorCode::out_of_memory, "device memory",
                    "the buffers of an iteration and the weights outside the layers do not fit", "more memory"};
+    if constexpr (KeepsWeights<Memory>)
+      if (memory_->in_use())
+        return Error{ErrorCode::unsupported, "device memory", "another machine uses it", "one machine at a time"};
     const Bytes block = core.store.shape().bytes();
     const auto bytes = [&](std::size_t blocks) { return block * static_cast<std::int64_t>(blocks); };
     const HostImages images(core.store.host_blocks(), core.setup, core.weights.host(), block);
@@ -140,14 +143,17 @@ class StreamDevice {
     runner.place(memory_beside(*memory_, core));
     parts_ = std::make_unique<Parts>(*memory_, core, images, waits_);
     if constexpr (KeepsWeights<Memory>) {
-      DeviceWeights left = std::exchange(memory_->weights(), {}); // this machine's KV may take its place
-      if (left.are_of(core.weights.host())) parts_->left = std::move(left);
+      memory_->in_use() = true;
+      if (Bytes& outer = memory_->weights().outer; outer > outer_bytes(core)) outer = {}; // this workspace overlaps it
     }
     core.weights.find_places_by({[](void* device, const DevicePlace& place, std::int64_t wanted) {
                                    return static_cast<StreamDevice*>(device)->take(place, wanted);
                                  },
                                  [](void* device, const DevicePlace& place, std::int64_t kept) {
                                    static_cast<StreamDevice*>(device)->parts_->arena.keep(place, kept);
+                                 },
+                                 [](void* device, const DevicePlace& place, std::int64_t wanted) {
+                                   return static_cast<StreamDevice*>(device)->reuse(place, wanted);
                                  },
                                  this});
     return {};
@@ -156,13 +162,22 @@ class StreamDevice {
   void stop() {
     if (parts_ == nullptr) return;
     for (const StreamId stream : all_streams) memory_->synchronize(memory_->record(stream));
-    if constexpr (KeepsWeights<Memory>)
-      if (parts_->loaded) memory_->weights() = weights_there();
+    if constexpr (KeepsWeights<Memory>) {
+      memory_->in_use() = false;
+      if (!memory_->check())
+        memory_->weights() = {};
+      else if (parts_->loaded) // otherwise what an earlier machine kept is still there
+        memory_->weights() = weights_to_keep();
+    }
   }
 
   void load(const MachineCore& core) {
     stage(core.weights.host());
-    if (parts_->left.outer != outer_bytes(core)) load_beside(*memory_, core);
+    if constexpr (KeepsWeights<Memory>) {
+      DeviceWeights kept = std::exchange(memory_->weights(), {}); // this machine's KV may take their place
+      if (kept.host.is_of(core.weights.host())) parts_->kept = std::move(kept);
+    }
+    if (parts_->kept.outer != outer_bytes(core)) load_beside(*memory_, core);
     parts_->loaded = true;
   }
   [[nodiscard]] Status adopt_weights(const MachineCore& /*core*/) { return {}; }
@@ -198,37 +213,35 @@ class StreamDevice {
     Arena arena;
     StreamLane<Memory, Waits> compute, to_device, to_host;
     StreamLink<Memory, Waits> link;
-    DeviceWeights left; ///< by an earlier machine, and not yet found by this one
+    DeviceWeights kept; ///< by an earlier machine; for `load`
     bool loaded = false;
   };
 
   [[nodiscard]] static Bytes outer_bytes(const MachineCore& core) {
     return core.beside - Bytes{detail::outer_weights_at(core.workspace)};
   }
-  /// The weights that the next machine will find.
-  [[nodiscard]] DeviceWeights weights_there() {
+  /// The weights that the next machine can reuse.
+  [[nodiscard]] DeviceWeights weights_to_keep() {
     const MachineCore& core = *parts_->core;
-    DeviceWeights there{core.weights.host().owner, core.weights.layer_bytes(), {}, outer_bytes(core)};
+    DeviceWeights kept{WeightsIdentity(core.weights.host()), {}, outer_bytes(core)};
     for (int layer = 0; layer < core.layers; ++layer) {
       const std::size_t first = parts_->arena.range(WeightStore::home_of(layer)).first;
       const auto behind = static_cast<std::int64_t>(core.store.device_blocks() - first);
-      there.layers.push_back(
+      kept.layers.push_back(
           {behind * core.store.shape().bytes().count(), core.weights.kept(layer) - core.weights.missing(layer)});
     }
-    return there;
+    return kept;
   }
-  /// Gives a home the blocks in which an earlier machine has left its first `wanted` bytes. Asked once for each layer,
-  /// when it is loaded; later these blocks may hold anything.
-  [[nodiscard]] bool find_left(const DevicePlace& place, std::int64_t wanted) {
-    std::vector<DeviceWeights::Part>& left = parts_->left.layers;
-    const auto layer = static_cast<std::size_t>(place.index);
-    if (place.kind != DevicePlace::Kind::home || layer >= left.size()) return false;
-    const DeviceWeights::Part part = std::exchange(left[layer], DeviceWeights::Part{});
+  /// Gives a home the blocks in which an earlier machine kept its first `wanted` bytes. Blocks of another size fit if
+  /// one of them begins where the layer does.
+  [[nodiscard]] bool reuse(const DevicePlace& place, std::int64_t wanted) {
+    if (parts_->kept.layers.empty()) return false;
+    const DeviceWeights::Part& part = parts_->kept.layers[static_cast<std::size_t>(place.index)];
     const std::int64_t block = parts_->core->store.shape().bytes().count();
     const std::size_t all = parts_->core->store.device_blocks();
     const auto behind = static_cast<std::size_t>(part.before_end / block);
-    if (wanted == 0 || part.bytes < wanted || part.before_end % block != 0 || behind > all) return false;
-    return parts_->arena.take_there(place, {all - behind, static_cast<std::size_t>((wanted + block - 1) / block)});
+    if (part.bytes < wanted || part.before_end % block != 0 || behind > all) return false;
+    return parts_->arena.reuse(place, {all - behind, static_cast<std::size_t>((wanted + block - 1) / block)});
   }
   /// Writes the images of streamable layers into the host's arena; afterwards nothing reads them elsewhere.
   void stage(const ModelWeights& weights) {
@@ -247,7 +260,6 @@ class StreamDevice {
   }
   /// Gives a home or a slot its blocks. KV in the way moves on the stream that will bring the weights.
   WeightStore::Taken take(const DevicePlace& place, std::int64_t wanted) {
-    if (find_left(place, wanted)) return WeightStore::Taken::there;
     using Content = StreamWait::Content;
     StreamLane<Memory, Waits>& lane = parts_->to_device;
     const std::int64_t block = parts_->core->store.shape().bytes().count();

@@ -282,6 +282,41 @@ TEST_CASE("each missing part is reported in one line") {
       large.error().line());
 }
 
+TEST_CASE("if the memory that is held leaves too little for another division, all of it is replaced") {
+  restart_runtime(1);
+  emulated_runtime().free_bytes = 100 << 10;
+  const auto made = CudaMemory::make();
+  REQUIRE(made);
+  CudaMemory& memory = **made;
+  const auto reserve = [&](std::int64_t blocks, std::int64_t beside, std::int64_t host) {
+    memory.weights().outer = Bytes{256};
+    memory.weights().layers.resize(1);
+    return memory.reserve(Bytes{blocks << 10}, Bytes{beside << 10}, Bytes{host << 10});
+  };
+  const auto forgets = [&] { return memory.weights().outer == Bytes{0} && memory.weights().layers.empty(); };
+  REQUIRE(reserve(70, 10, 10));
+  CHECK(forgets());
+  REQUIRE(reserve(60, 10, 10));
+  CHECK(!forgets());
+  REQUIRE(reserve(40, 40, 10)); // fits only without the 70 KiB of blocks
+  CHECK(forgets());
+  REQUIRE(reserve(80, 10, 5)); // only without the 40 KiB beside them
+  CHECK(forgets());
+  REQUIRE(reserve(20, 10, 60)); // only without the 80 KiB of blocks
+  CHECK(forgets());
+  const Status large = reserve(95, 10, 0);
+  REQUIRE(!large);
+  CHECK(large.error().code == ErrorCode::out_of_memory);
+  CHECK(forgets());
+  CHECK(emulated_runtime().allocations == 0);
+  CHECK(memory.device_arena() == nullptr);
+  REQUIRE(reserve(70, 10, 10));
+  memory.weights().layers.resize(1);
+  memory.release();
+  CHECK(forgets());
+  CHECK(emulated_runtime().allocations == 0);
+}
+
 TEST_CASE("pinned weights are the model's, converted to the requested element") {
   restart_runtime(1);
   const ModelWeights weights = testing::small_weights(testing::SmallModel::llama, ElementType::f32);

@@ -260,6 +260,33 @@ TEST_CASE("machines on one GPU load the same weights once, and again where the m
   CHECK(emulated_runtime().allocations == 0);
 }
 
+TEST_CASE("after losing the GPU nothing in its memory is reused") {
+  Random random(82);
+  RealTrial trial = random_real_trial(random);
+  trial.link = {};
+  trial.weights = weights_of(random());
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  restart_runtime(random());
+  std::int64_t loaded = 0;
+  OnOneCuda gpu{{}, *CudaMemory::make(), *pinned_weights(trial.weights, ElementType::f32), &loaded};
+  const auto run = [&](std::int64_t lasts) {
+    return run_real<Engine<>>(
+        trial, trial.all(),
+        [&](auto&) {
+          if (lasts > 0) emulated_runtime().fails_at = emulated_runtime().calls + lasts;
+        },
+        {}, gpu);
+  };
+  CHECK(run(0).refused == 0);
+  CHECK(gpu.memory->weights().layers.size() == static_cast<std::size_t>(trial.layers()));
+  CHECK(run(100).refused > 0);
+  CHECK(!gpu.memory->status());
+  CHECK(!gpu.memory->in_use());
+  CHECK(gpu.memory->weights().layers.empty());
+}
+
 TEST_CASE("cuBLASLt's products are close to the project's own" * doctest::skip(!has_cublas_lt)) {
   Random random(79);
   RealTrial trial = random_real_trial(random);

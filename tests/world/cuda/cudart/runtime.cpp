@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <new>
 #include <utility>
@@ -33,6 +34,7 @@ constexpr int most_streams = 8;
 
 struct State {
   EmulatedRuntime seen;
+  std::map<void*, std::size_t> sizes; ///< of allocations
   std::unique_ptr<Device> device;
   sluice::Random random{0};
   int streams = 0;
@@ -57,10 +59,15 @@ cudaError_t allocate(void** at, std::size_t bytes) {
   *at = ::operator new (bytes, std::align_val_t{256});
   std::memset(*at, 0xff, bytes);
   ++state().seen.allocations;
+  state().seen.free_bytes -= bytes;
+  state().sizes[*at] = bytes;
   return cudaSuccess;
 }
 cudaError_t release(void* at) {
-  if (at != nullptr) --state().seen.allocations;
+  if (at != nullptr) {
+    --state().seen.allocations;
+    if (const auto size = state().sizes.extract(at)) state().seen.free_bytes += size.mapped();
+  }
   ::operator delete (at, std::align_val_t{256});
   return cudaSuccess;
 }
@@ -86,6 +93,7 @@ bool runtime_lost() { return lost(); }
 void restart_runtime(std::uint64_t seed) {
   state().device.reset();
   state().seen = {};
+  state().sizes.clear();
   state().random = Random{seed};
   state().streams = 0;
   state().device = std::make_unique<Device>(most_streams, seed);

@@ -19,7 +19,7 @@ namespace sluice::testing {
 struct EmulatedRuntime {
   int driver_version = 13000;
   int devices = 1;
-  std::size_t free_bytes = std::size_t{1} << 30;
+  std::size_t free_bytes = std::size_t{1} << 30; ///< of the device's and of pinned memory
   bool has_cublas_lt = true;
   bool batches = true;              ///< false: the driver refuses batches of copies
   bool graphs = true;               ///< false: the driver refuses to capture launches

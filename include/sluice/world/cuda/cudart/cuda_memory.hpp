@@ -96,21 +96,30 @@ class CudaMemory {
     return status.ok();
   }
 
-  /// Each machine reserves; none may live when the next does. Memory that is large enough stays, with the weights in
-  /// it.
+  /// Each machine reserves; none may live when the next does. Each part that is large enough stays, with the weights in
+  /// it. If the parts that stay leave too little memory for the others, all are replaced.
   [[nodiscard]] Status reserve(Bytes blocks, Bytes beside, Bytes host) {
-    // The part beside the blocks first: it is smaller, so an error tells how much the blocks might have.
-    Status status = renew(beside_arena_, beside, device_bytes, "buffers and the weights outside of layers");
-    if (status) status = renew(device_arena_, blocks, device_bytes, "KV and layers' weights");
-    if (status) status = renew(host_arena_, host, pinned_bytes, "KV on the host");
-    if (beside_arena_.is_new) weights_.outer = Bytes{0};
-    if (device_arena_.is_new) weights_.layers.clear();
+    const bool holds = beside_arena_.begin != nullptr || device_arena_.begin != nullptr || host_arena_.begin != nullptr;
+    Status status = renew_all(blocks, beside, host);
+    if (!status && holds) {
+      release();
+      status = renew_all(blocks, beside, host);
+    }
+    if (!status) release();
     return status;
+  }
+  /// Frees all reserved memory; no machine may live.
+  void release() {
+    beside_arena_ = {};
+    device_arena_ = {};
+    host_arena_ = {};
+    weights_ = {};
   }
   [[nodiscard]] std::byte* beside_arena() { return beside_arena_.begin; }
   [[nodiscard]] std::byte* device_arena() { return device_arena_.begin; }
   [[nodiscard]] std::byte* host_arena() { return host_arena_.begin; }
   [[nodiscard]] DeviceWeights& weights() { return weights_; }
+  [[nodiscard]] bool& in_use() { return in_use_; }
 
   /// For host memory that is not pinned, the call may take as long as the copy.
   void copy_async(StreamId stream, const Copy& copy) {
@@ -225,6 +234,15 @@ class CudaMemory {
   };
 
   CudaMemory() = default;
+  [[nodiscard]] Status renew_all(Bytes blocks, Bytes beside, Bytes host) {
+    // The part beside the blocks first: it is smaller, so an error tells how much the blocks might have.
+    Status status = renew(beside_arena_, beside, device_bytes, "buffers and the weights outside of layers");
+    if (status) status = renew(device_arena_, blocks, device_bytes, "KV and layers' weights");
+    if (status) status = renew(host_arena_, host, pinned_bytes, "KV on the host");
+    if (beside_arena_.is_new) weights_.outer = Bytes{0};
+    if (device_arena_.is_new) weights_.layers.clear();
+    return status;
+  }
   template <class Memory, class Allocate>
   [[nodiscard]] Status renew(Reserved<Memory>& reserved, Bytes wanted, const Allocate& allocate, const char* what) {
     const auto bytes = static_cast<std::size_t>(wanted.count());
@@ -354,6 +372,7 @@ class CudaMemory {
   Reserved<DeviceBytes> beside_arena_, device_arena_;
   Reserved<PinnedBytes> host_arena_;
   DeviceWeights weights_;
+  bool in_use_ = false; ///< by a machine
   DeviceClock clock_;
   std::array<Stream, stream_count> streams_;
 };
