@@ -66,6 +66,8 @@ Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& gather) {
                     Bytes{static_cast<std::int64_t>(free)}, *gathered};
 }
 
+Status check_cuda(const CudaDevice& device) { return device.memory->check(); }
+
 Expected<ModelWeights> cuda_weights(const ModelWeights& weights, ElementType element) {
   if (Status status = kernels::check_model(weights.config, element); !status) return status.error();
   return pinned_weights(weights, element);

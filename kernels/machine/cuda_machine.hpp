@@ -22,8 +22,8 @@ namespace sluice {
 
 class CudaMemory; // world/cuda/cudart/cuda_memory.hpp
 
-/// A GPU whose memory is not reserved yet, or was by machines that have ended: the next one uses their memory again,
-/// and finds its weights there if they are the same (DeviceWeights).
+/// A GPU, for one machine at a time. A machine that ends leaves its memory reserved and its weights in it: the next
+/// machine takes this memory, and reuses the weights if they are its own (DeviceWeights).
 struct CudaDevice {
   std::shared_ptr<CudaMemory> memory;
   std::string name;      ///< "NVIDIA H100 80GB HBM3"
@@ -36,6 +36,9 @@ struct CudaDevice {
 /// older than this program's runtime, no GPU, or too little of either memory for the measurement.
 [[nodiscard]] Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& gather = std::nullopt);
 
+/// Ok, or the GPU's first error; after an error no machine can use this CudaDevice.
+[[nodiscard]] Status check_cuda(const CudaDevice& device);
+
 /// The weights in a CUDA machine's form: pinned, and all of type `element`, as are its kernels, K and V. Errors: no
 /// kernels are compiled for this model, it exceeds a limit of theirs, or the system refuses this much pinned memory.
 [[nodiscard]] Expected<ModelWeights> cuda_weights(const ModelWeights& weights, ElementType element);
@@ -45,14 +48,16 @@ struct CudaDevice {
 /// free.
 [[nodiscard]] MemoryNeeds cuda_needs(const ModelWeights& weights, const MachineSetup& setup);
 
-/// Measures the first GPU's rates with a model: a layer with one row and with many, and copies of pinned memory. It
-/// takes half a second, and GPU memory for two layers and their buffers, which is free again when this returns. Error:
-/// there is too little memory.
-[[nodiscard]] Expected<LocalRates> cuda_rates(const ModelWeights& weights, const MachineSetup& setup);
+/// Measures the GPU's rates with a model: a layer with one row and with many, and copies of pinned memory. It takes
+/// half a second, and GPU memory for two layers and their buffers, which is free again when this returns. To make room
+/// it frees the memory that earlier machines left reserved. Errors: a machine lives on the device, there is too little
+/// memory.
+[[nodiscard]] Expected<LocalRates> cuda_rates(const CudaDevice& device, const ModelWeights& weights,
+                                              const MachineSetup& setup);
 
-/// Makes the machine, which keeps the GPU; no other may live on it. `setup.device_memory` covers all GPU memory that
-/// the machine takes. Errors: the GPU has less memory, those of `Machine::make`, and features that a kernel needs and
-/// this GPU lacks.
+/// Makes the machine, which keeps the GPU. `setup.device_memory` covers all GPU memory that the machine takes. Errors:
+/// another machine lives on the device, the GPU has less memory, those of `Machine::make`, and features that a kernel
+/// needs and this GPU lacks.
 ///
 /// A later driver error ends all requests, with the driver's message as their reason.
 [[nodiscard]] Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& device, ModelWeights weights,

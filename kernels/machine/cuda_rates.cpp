@@ -57,7 +57,10 @@ Expected<BytesPerSecond> copy_rate() {
 
 } // namespace
 
-Expected<LocalRates> cuda_rates(const ModelWeights& weights, const MachineSetup& setup) {
+Expected<LocalRates> cuda_rates(const CudaDevice& device, const ModelWeights& weights, const MachineSetup& setup) {
+  if (device.memory->in_use())
+    return Error{ErrorCode::unsupported, "cuda: rates", "a machine lives on the GPU", "a measurement before it"};
+  device.memory->release();
   const Stopwatch all;
   const LayerWork work(weights.config.shape);
   const int rows =

@@ -16,7 +16,9 @@ Error without_cuda() {
 
 Expected<CudaDevice> open_cuda(const std::optional<GatherBelow>& /*gather*/) { return without_cuda(); }
 Expected<ModelWeights> cuda_weights(const ModelWeights& /*weights*/, ElementType /*element*/) { return without_cuda(); }
-Expected<LocalRates> cuda_rates(const ModelWeights& /*weights*/, const MachineSetup& /*setup*/) {
+Status check_cuda(const CudaDevice& /*device*/) { return without_cuda(); }
+Expected<LocalRates> cuda_rates(const CudaDevice& /*device*/, const ModelWeights& /*weights*/,
+                                const MachineSetup& /*setup*/) {
   return without_cuda();
 }
 Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const CudaDevice& /*device*/, ModelWeights /*weights*/,

@@ -22,18 +22,20 @@
 
 namespace running {
 
-/// A GPU that a process keeps between runs, with the memory of the last run and the weights in it.
+/// A GPU that a process keeps between runs of one model, with the memory of the last run and the weights in it.
 struct KeptGpu {
   std::optional<sluice::CudaDevice> device;
   std::optional<std::int64_t> gather_below; ///< with which it was opened
+  std::optional<sluice::LocalRates> rates;  ///< measured before its memory was reserved
+  sluice::MachineSetup rated;               ///< the setup that they were measured with
 };
 
 class Computer {
  public:
-  /// Opens the hardware of `--backend`, or takes the kept GPU. `replays`: a run's record replaces the computation, so
-  /// the hardware only determines how memory is divided; a GPU need not exist. Errors for a GPU: this program has no
-  /// CUDA, there is no driver, there is no GPU.
-  static sluice::Expected<Computer> open(const Options& options, bool replays, const KeptGpu& kept = {});
+  /// Opens the hardware of `--backend`, or takes the kept GPU unless it has failed or was opened with another
+  /// `--gather-below`. `replays`: a run's record replaces the computation, so the hardware only determines how memory
+  /// is divided; a GPU need not exist. Errors for a GPU: this program has no CUDA, there is no driver, there is no GPU.
+  static sluice::Expected<Computer> open(const Options& options, bool replays, KeptGpu kept = {});
 
   /// Takes the model: from then on the machine computes with `weights`. `again`: they come from an earlier call for the
   /// same backend. Errors: the GPU has no kernels for the model, or the system has too little memory.
@@ -44,22 +46,24 @@ class Computer {
 
   // Call these after take():
   [[nodiscard]] sluice::MemoryNeeds needs(const sluice::MachineSetup& setup) const;
-  /// Not for a replay; neither is make_machine().
+  /// Not for a replay; neither is make_machine(). A kept GPU's rates are not measured again for the same limits and
+  /// kernels.
   sluice::Expected<sluice::LocalRates> rates(const sluice::MachineSetup& setup);
   /// Call it once.
   sluice::Expected<std::shared_ptr<sluice::TokenWorld>> make_machine(const sluice::MachineSetup& setup,
                                                                      sluice::TokenListener listener);
 
-  [[nodiscard]] const std::optional<sluice::CudaDevice>& gpu() const { return gpu_; }
+  /// The GPU, for the next run.
+  [[nodiscard]] const KeptGpu& gpu() const { return kept_; }
   /// The GPU's name; empty for this machine's processor.
-  [[nodiscard]] std::string gpu_name() const { return gpu_ ? gpu_->name : std::string{}; }
+  [[nodiscard]] std::string gpu_name() const { return kept_.device ? kept_.device->name : std::string{}; }
 
  private:
   Computer(int threads, bool cuda) : threads_(threads), cuda_(cuda) {}
 
   int threads_;
   bool cuda_;
-  std::optional<sluice::CudaDevice> gpu_;    ///< empty: the processor computes, or nothing does
+  KeptGpu kept_;                             ///< no device: the processor computes, or nothing does
   std::unique_ptr<sluice::Decoder> decoder_; ///< for the processor
   sluice::ModelWeights weights_;
 };

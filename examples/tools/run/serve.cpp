@@ -260,6 +260,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   if (kept != nullptr && options.prompts.empty() && !replays) *kept = {of, served.model.weights, {}};
   Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
   if (!costs) return costs.error();
+  if (kept != nullptr && kept->of == of && !replays) kept->gpu = computer->gpu(); // the next run checks it for errors
   if (options.from_trace()) {
     Expected<Workload> trace = read_trace(options, served.model, costs->cost);
     if (!trace) return trace.error();
@@ -350,7 +351,6 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
       recorded.end = world->now();
     }
   }
-  if (kept != nullptr && kept->of == of && machine && ran) kept->gpu = {computer->gpu(), options.gather_below};
   if (options.verbose && options.calibrates()) tell_learned(recorded.learned);
   if (machine) take_figures(*machine, memory, results);
   if (options.verbose && results.graphs) tell_graphs(*results.graphs);
