@@ -12,7 +12,7 @@
 #include "sluice/world/local/rates.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/machine/token_requests.hpp"
-#include "sluice/world/machine/token_world.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include <memory>
 #include <optional>

@@ -9,7 +9,7 @@
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
-#include "sluice/world/machine/token_world.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include "profile/link.hpp"
 

@@ -10,7 +10,7 @@
 #include "sluice/world/local/rates.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/machine/token_requests.hpp"
-#include "sluice/world/machine/token_world.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
 #include "run/options.hpp"

@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/serve/token_source.hpp"
-#include "sluice/world/machine/token_world.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -16,8 +16,8 @@
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/machine/token_requests.hpp"
-#include "sluice/world/machine/token_world.hpp"
 #include "sluice/world/real/async_thread.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include <algorithm>
 #include <chrono>
