@@ -166,7 +166,7 @@ TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states 
   CHECK(says(error_of<Mistake::saved>(100, 100), {"request 2 has a layer in two places", "or saved states"}));
 }
 
-TEST_CASE("the host attends decodes alone, over all layers, and only a host that can") {
+TEST_CASE("a plan has the host attend no prompts, and only requests with all their layers on the host") {
   CHECK(says(error_of<Mistake::attends_prompts>(100, 100), {"it has the host attend request 0", "a decode with all"}));
   CHECK(says(error_of<Mistake::attends_some_layers>(100, 100), {"it has the host attend request 0", "all layers"}));
 }

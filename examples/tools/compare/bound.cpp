@@ -29,7 +29,7 @@ Status check_bound(const Comparison& comparison, std::span<const RequestSpec> re
     return flag_error("--bound", "there is no lower bound of measured kernels' and of a group's times",
                       "one device, and a roofline or an OrbitFlow profile");
   if (comparison.setup.cost.link().host_attention_rate.count() > 0)
-    return flag_error("--bound", "the host attends decodes, and the bound takes for granted that the device does",
+    return flag_error("--bound", "the host may attend decodes, and the bound holds only if the device attends all",
                       "no --host-attention, and a device without host_attention_bytes_per_s");
   if (requests.size() > most)
     return flag_error("--bound", fmt::format("there are {} requests, and it would take hours", requests.size()),

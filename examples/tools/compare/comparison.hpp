@@ -24,7 +24,8 @@ namespace compared {
 /// Reports invalid input, with the flag's name.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);
 
-/// Finds systems by their comma-separated names, or all; `host_attends`: those too that need it.
+/// Finds systems by their comma-separated names, or all. With `host_attends`, all has those too whose host attends
+/// decodes.
 sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& list, bool host_attends = false);
 
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.

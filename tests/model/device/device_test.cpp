@@ -24,6 +24,7 @@ json to_json(const Device& device) {
                  {"mix_loss", device.mix_loss},
                  {"segment_s", device.segment_cost.count()},
                  {"host_attention_bytes_per_s", device.host_attention_rate.count()},
+                 {"host_attention_launch_s", device.host_attention_launch.count()},
                  {"copies", device.copies == Copies::batched ? "batched" : "each-segment"}};
   if (device.compute_fraction) object["compute_fraction"] = *device.compute_fraction;
   if (device.bandwidth_fraction) object["bandwidth_fraction"] = *device.bandwidth_fraction;

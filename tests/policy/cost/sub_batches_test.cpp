@@ -21,6 +21,7 @@ using namespace sluice;
 Device attending(double bytes_per_s) {
   Device device = a10();
   device.host_attention_rate = BytesPerSecond{bytes_per_s};
+  device.host_attention_launch = Seconds{1e-4};
   return device;
 }
 /// Random device work, and decodes for the host, of a Llama-3-8B.
@@ -43,14 +44,45 @@ struct Scene {
   }
 };
 
-TEST_CASE("a layer takes what NEO's two sub-batches take, each processor beside the other") {
-  const SubBatches both{{3, 2}, 1, {2.5, 2.9}};
-  CHECK(both.device_s() == 6);
-  CHECK(both.layer_s() == 6); // 2.9 s on the host beside 3 s, and 2.5 s beside 3 s: the device never waits
-  CHECK(SubBatches{{3, 2}, 1, {2.5, 3.5}}.layer_s() == 6.5);
-  CHECK(SubBatches{{3, 2}, 1, {4, 0}}.layer_s() == 7);
-  // Without a second sub-batch the host has only the device's attention to hide behind.
-  CHECK(SubBatches{{3, 0}, 1, {2.5, 0}}.layer_s() == 5.5);
+/// The two processors of NEO's pipeline, event by event, over `layers` layers: seconds from the first event to the
+/// last. The device computes 0's products, attends 0, computes 1's products, and so on; the host attends a sub-batch
+/// once its products are there, and the next layer's products of a sub-batch wait for its attention.
+double two_lanes_s(const SubBatches& times, int layers) {
+  double device = 0, host = 0;
+  std::array<double, 2> attended{};
+  for (int layer = 0; layer < layers; ++layer) {
+    device = std::max(device, attended[0]) + times.linear_s[0];
+    host = std::max(host, device) + times.hosted_s[0];
+    attended[0] = host;
+    device += times.attention_s;
+    device = std::max(device, attended[1]) + times.linear_s[1];
+    host = std::max(host, device) + times.hosted_s[1];
+    attended[1] = host;
+  }
+  return std::max({device, attended[0], attended[1]});
+}
+
+TEST_CASE("a layer takes what two lanes take, one for each processor, in the long run") {
+  Random random(4);
+  constexpr int layers = 400;
+  int device_waits = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const SubBatches times{
+        {random.uniform(), random.uniform()}, random.uniform(), {2 * random.uniform(), 2 * random.uniform()}};
+    const double lanes_s = (two_lanes_s(times, 2 * layers) - two_lanes_s(times, layers)) / layers;
+    // The formula lets the host begin a sub-batch only when the device begins what runs beside it, as NEO's stages do.
+    CHECK(times.layer_s() >= lanes_s - 1e-9);
+    CHECK(times.layer_s() >= times.device_s() - 1e-12);
+    if (std::min(times.left_s()[0], times.left_s()[1]) >= 0) {
+      CHECK(times.layer_s() == doctest::Approx(times.device_s()));
+      CHECK(lanes_s == doctest::Approx(times.device_s()));
+    } else {
+      ++device_waits;
+      CHECK(times.layer_s() > times.device_s());
+    }
+  }
+  CHECK(device_waits > 100);
 }
 
 TEST_CASE("an iteration without hosted decodes is the cost model's own answer, to the bit") {
@@ -84,36 +116,40 @@ TEST_CASE("a decode that the host attends alone: read at the host's rate, exchan
   const StepTime time = step_time(cost, work);
   CHECK(time.layer == cost.step(alone).layer);
   const LinkCost link = cost.link();
-  const double hosted_s = 4000 * 4096 / rate + 20480 / link.rate.count() + 2 * link.per_layer.count();
-  CHECK(time.waits.count() == doctest::Approx(hosted_s)); // nothing else to compute meanwhile
+  const double hosted_s = 4000 * 4096 / rate + 20480 / link.rate.count() + 1e-4; // the host's launch
+  CHECK(time.waits.count() == doctest::Approx(hosted_s));                        // nothing else to compute meanwhile
   CHECK(time.before == cost.step(alone).before);
   CHECK(time.after == cost.step(alone).after);
 }
 
-TEST_CASE("the division is within a tenth of the best of all divisions, and mostly the best") {
+TEST_CASE("the division never leaves sub-batch 1 empty, and hides what the host attends in the device's time") {
   Random random(2);
-  int optimal = 0;
+  int hidden = 0, close = 0;
   constexpr int rounds = 300;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
     const Scene scene(random, 1 + random.below(9));
     const Roofline cost(llama3_8b(), attending(5e9 * static_cast<double>(1 + random.below(60))));
     const SubBatchTimes<Roofline> times(cost, scene.work);
-    const double chosen_s = times.of(times.divide()).layer_s();
+    const HostedShare share = times.divide();
+    CHECK(share.decodes[1] > 0);
+    CHECK(share.decodes[0] + share.decodes[1] == scene.work.hosted.decodes());
+    const double chosen_s = times.of(share).layer_s();
     double best_s = chosen_s;
-    for (std::uint32_t subset = 0; subset < (1U << scene.contexts.size()); ++subset) {
-      HostedShare share;
-      for (std::size_t i = 0; i < scene.contexts.size(); ++i) share.add((subset >> i) & 1U, scene.contexts[i]);
-      best_s = std::min(best_s, times.of(share).layer_s());
+    for (std::uint32_t subset = 1; subset < (1U << scene.contexts.size()); ++subset) {
+      HostedShare other;
+      for (std::size_t i = 0; i < scene.contexts.size(); ++i) other.add((subset >> i) & 1U, scene.contexts[i]);
+      best_s = std::min(best_s, times.of(other).layer_s());
     }
-    CHECK(chosen_s <= 1.1 * best_s);
-    optimal += chosen_s <= best_s * (1 + 1e-12);
+    close += chosen_s <= 1.1 * best_s;
+    hidden += chosen_s <= times.of(share).device_s() * (1 + 1e-12);
     // However it is divided: no less than the device's own work, and than the host's.
     Work device = scene.work;
     device.hosted = {};
     CHECK(best_s >= cost.step(device).layer.count() * (1 - 1e-12));
   }
-  CHECK(optimal > rounds * 9 / 10);
+  CHECK(close > rounds * 9 / 10);
+  CHECK(hidden > rounds * 8 / 10);
 }
 
 TEST_CASE("layers that rebuild take their rebuilding in addition to both sub-batches") {
@@ -125,13 +161,13 @@ TEST_CASE("layers that rebuild take their rebuilding in addition to both sub-bat
     const StepTime without = layer_times(cost, scene.work, plain);
     LayerSet layers;
     layers.insert(3);
-    const RebuiltWork work{Tokens{500}, layers, layers};
+    const RebuiltWork work{Tokens{20000}, layers, layers}; // more than hides behind the weights
     scene.work.rebuilds = {&work, 1};
     const StepTime with = layer_times(cost, scene.work, rebuilt);
     CHECK(with.waits == without.waits);
     for (std::size_t layer = 0; layer < 32; ++layer)
-      CHECK((rebuilt[layer] > plain[layer]) == (layer == 3 && rebuilt[layer] != plain[layer]));
-    CHECK(rebuilt[3] >= plain[3]);
+      if (layer != 3) CHECK(rebuilt[layer] == plain[layer]);
+    CHECK(rebuilt[3] > plain[3]);
   }
 }
 

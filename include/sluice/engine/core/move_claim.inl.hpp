@@ -83,11 +83,9 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);
   moves.arriving += delta.to_device;
   moves.to_host += delta.to_host;
-  // What the host attends in this iteration must be there by its end; other evictions leave in the background.
-  if (target.attended_on_host && claim.tokens.count() > 0)
-    moves.written_blocks += static_cast<double>(delta.to_host.count());
-  else
-    moves.leaving += delta.to_host;
+  moves.leaving += delta.to_host;
+  // KV that the host attends must have crossed: blocks that move now, or that left when the request was preempted.
+  if (target.attended_on_host) moves.due += returns ? LayerBlocks{held.count() * core.geometry.layers} : delta.to_host;
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} +
@@ -103,7 +101,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     return;
   }
   LayerSet just_in_time = from.host;
-  if (returns && !policies.table.is.returns_layerwise) {
+  if ((returns || from.attended_on_host) && !policies.table.is.returns_layerwise) {
     // All of it must arrive before the first layer starts.
     moves.urgent_blocks += static_cast<double>(delta.to_device.count());
     moves.first_blocks += static_cast<double>(delta.to_device.count());

@@ -24,6 +24,7 @@ struct Moves {
   double written_blocks = 0;         ///< to the host by the end of the iteration: the prompts' KV of offloaded layers
   double returned_blocks = 0;        ///< weights among the streams that return to the device for good
   LayerBlocks leaving{0};            ///< evicted: on the device until they have crossed the link
+  LayerBlocks due{0};                ///< evicted, now or earlier, that must have crossed by the end of the iteration
   LayerBlocks arriving{0};           ///< fetched for good: the ledger already counts their room as used
   LayerBlocks to_device{0};          ///< everything fetched, for observers
   LayerBlocks to_host{0};            ///< everything written out, for observers
@@ -39,7 +40,7 @@ struct Moves {
   }
   /// A steady step moves nothing.
   void nothing() {
-    leaving = arriving = to_device = to_host = from_tier = to_tier = LayerBlocks{0};
+    leaving = due = arriving = to_device = to_host = from_tier = to_tier = LayerBlocks{0};
     urgent_blocks = first_blocks = written_blocks = 0;
   }
   [[nodiscard]] bool moves_nothing() const {

@@ -58,7 +58,8 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     const Holding& holding = target_of(plan, i, claims[i]);
     return holding.host == LayerSet::all(core.geometry.layers) && holding.head == all_tokens && !holding.written_back &&
            claims[i].tokens <= Tokens{1} && core.row(claims[i].slot).pending() <= Tokens{1} &&
-           !policies.table.is.real_time && policies.table.link(policies.policies).host_attention_rate.count() > 0;
+           core.policies->tiers == nullptr && !policies.table.is.real_time &&
+           policies.table.link(policies.policies).host_attention_rate.count() > 0;
   };
   const auto tiers_have_it = [&](const Holding& holding) {
     return core.policies->tiers == nullptr || holding.nowhere.empty();
@@ -99,9 +100,10 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
   for (std::size_t i = 0; i < claims.size(); ++i)
     if (!host_attends(i))
-      return wrong("it has the host attend " + request_text(core, claims[i].slot),
-                   "a decode with all layers and tokens on the host, a simulated backend, and a device with "
-                   "host_attention_bytes_per_s");
+      return wrong(
+          "it has the host attend " + request_text(core, claims[i].slot),
+          "a decode with all layers and tokens on the host, a simulated backend without prefix tiers, and a device "
+          "with host_attention_bytes_per_s");
   if (plan.in_flight < LayerBlocks{0})
     return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
 

@@ -54,7 +54,8 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
   if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
   // Layers held nowhere would lose their newer tokens too: nothing complete can move.
   const bool moves = kept == Kept::host || kept == Kept::hidden;
-  if (moves && !request.holding.nowhere.empty()) kept = Kept::nothing;
+  // Nor would KV that the host attends: it takes the same room there, and none is freed in either memory.
+  if (moves && (!request.holding.nowhere.empty() || request.holding.attended_on_host)) kept = Kept::nothing;
   if (moves && kept != Kept::nothing) {
     const Holding moved = moved_to_host(core, request, kept);
     const Footprint before = core.footprint(request);

@@ -43,7 +43,7 @@ SLUICE_INLINE void prepare(const Core& core, const Moves& moves, double backgrou
   double urgent_out = 0;
   if (!moves.streams.empty() || background > 0) {
     const double held = core.in_flight_blocks(moves.streams);
-    urgent_out = std::clamp(held - room, 0.0, background);
+    urgent_out = std::clamp(std::max(held - room, static_cast<double>(moves.due.count())), 0.0, background);
     background -= urgent_out;
     room = std::max(room + urgent_out, held);
   }

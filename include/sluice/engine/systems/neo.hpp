@@ -5,6 +5,7 @@
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/load_aware.hpp"
 #include "sluice/policy/placement/host_attention.hpp"
+#include "sluice/policy/relief/preempt_where_short.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 
 namespace sluice {
@@ -15,10 +16,12 @@ namespace sluice {
 ///   KV of some requests is on the host and attended there       HostAttention
 ///   two sub-batches, asymmetric pipelining                       SubBatches (policy/cost/sub_batches.hpp)
 ///   load-aware scheduling in each iteration                      LoadAware, EveryStep
+///   both memories full                                           PreemptWhereShort, MoveToHost
 ///
-/// It needs a device that states `host_attention_rate`; without one it is vLLM with swapping. Simulated only: the real
-/// backends attend on their device.
-using Neo = With<VllmSwap, LoadAware, HostAttention, EveryStep>;
+/// It needs a device that states `host_attention_rate`. Without one it schedules as vLLM with swapping does, except
+/// that a request larger than the device is fetched layer by layer from the host. Simulated only: the real backends
+/// attend on their device.
+using Neo = With<VllmSwap, LoadAware, HostAttention, EveryStep, PreemptWhereShort>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<Neo::composition>;

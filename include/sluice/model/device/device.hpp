@@ -57,6 +57,9 @@ struct Device {
   std::optional<PeerLink> peer{}; ///< if a source states it; without a peer link, the device serves alone
   /// Bytes of KV a second that the host's processor attends in its own memory; 0: it does not attend.
   BytesPerSecond host_attention_rate{0};
+  /// Fixed time of the host's attention in a layer, for each of NEO's sub-batches: launches, and waiting for copies.
+  /// NEO's predictor adds 0.8 ms (`lnch_T` in swiftllm/perfpredictor.py).
+  Seconds host_attention_launch{0.8e-3};
 
   friend bool operator==(const Device&, const Device&) = default;
 

@@ -1,43 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostedChoice: how many decodes the host attends in an iteration, for the most tokens per second.
+// HostedChoice: which decodes the host attends in an iteration beside the device's own work.
 #pragma once
 
+#include "sluice/policy/cost/sub_batches.hpp"
 #include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/policy/transfer/hosted_work.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 namespace sluice {
 
-/// An iteration of the device's own `work`, and candidates that the host could attend beside it, in order.
-struct HostedChoice {
-  const View& view;
-  const Estimate& estimate;
-  Work work; ///< of the device
+/// An iteration of the device's own `device` work, to which decodes are added that the host attends, in order, each in
+/// the sub-batch in which `SubBatchTimes::divide` has it. Adding one asks the cost model a fixed number of times.
+class HostedChoice {
+ public:
+  HostedChoice(const View& view, const Estimate& estimate, const Work& device)
+      : layers_(view.geometry.layers),
+        samples_(device.samples),
+        cost_{estimate},
+        times_(cost_, hosting(view, device)) {}
+  HostedChoice(const HostedChoice&) = delete;
+  HostedChoice& operator=(const HostedChoice&) = delete;
 
-  /// Tokens generated per second if the host attends these contexts.
-  [[nodiscard]] double rate(std::span<const Tokens> contexts) const {
-    Work with = work;
-    with.hosted = hosted_work(view.geometry, contexts, view.limits.block_tokens);
-    with.samples += static_cast<std::int64_t>(contexts.size());
-    const double seconds = with.tokens().count() > 0 || !contexts.empty() ? estimate.step(with).count() : 0.0;
-    return seconds > 0 ? static_cast<double>(with.samples) / seconds : 0.0;
+  /// Adds a decode with this context, whatever it takes.
+  void add(Tokens context) { take(with(context)); }
+  /// NEO's rule: adds the decode if the device then waits for neither sub-batch. One that does not fit is skipped, and
+  /// so is each later one that is at least as long; shorter ones are still tried.
+  bool add_if_it_fits(Tokens context) {
+    if (context >= least_skipped_) return false;
+    const HostedShare more = with(context);
+    const auto left_s = times_.of(more).left_s();
+    if (std::min(left_s[0], left_s[1]) < 0) {
+      least_skipped_ = context;
+      return false;
+    }
+    take(more);
+    return true;
   }
-  /// How many of the candidates, the first ones, and at least `least`, give the most tokens per second; of equal
-  /// numbers the largest. All are tried: beyond what fits under the device's attention, another decode costs a second
-  /// reading of the weights, which only many decodes repay.
-  [[nodiscard]] std::size_t best_count(std::span<const Tokens> contexts, std::size_t least = 0) const {
-    std::size_t best = least;
-    double best_rate = rate(contexts.first(least));
-    for (std::size_t count = least + 1; count <= contexts.size(); ++count)
-      if (const double one = rate(contexts.first(count)); one >= best_rate) {
+  /// Tokens generated per second by the device and the host together.
+  [[nodiscard]] double rate() const {
+    const std::int64_t hosted = share_.decodes[0] + share_.decodes[1];
+    const StepTime time = times_.step(share_);
+    const double seconds = (time.total(layers_) + time.waits * layers_).count();
+    return seconds > 0 ? static_cast<double>(samples_ + hosted) / seconds : 0.0;
+  }
+  /// How many of these, the first ones, give the most tokens per second if the host attends them too; of equal numbers
+  /// the largest. All are added and tried: the first costs a second reading of the weights, which several may repay.
+  [[nodiscard]] std::size_t best_count(std::span<const Tokens> contexts) {
+    std::size_t best = 0;
+    double best_rate = rate();
+    for (std::size_t count = 1; count <= contexts.size(); ++count) {
+      add(contexts[count - 1]);
+      if (const double one = rate(); one >= best_rate) {
         best = count;
         best_rate = one;
       }
+    }
     return best;
   }
+
+ private:
+  /// The planner's cost model, as an estimate knows it.
+  struct EstimatedCost {
+    const Estimate& estimate;
+    [[nodiscard]] StepTime step(const Work& work) const { return estimate.time(work); }
+    [[nodiscard]] LinkCost link() const { return estimate.link_cost(); }
+  };
+
+  static Work hosting(const View& view, const Work& device) {
+    Work work = device;
+    work.hosted = hosted_work(view.geometry, {}, view.limits.block_tokens);
+    return work;
+  }
+  [[nodiscard]] HostedShare with(Tokens context) const {
+    HostedShare more = share_;
+    more.add(next_, context);
+    return more;
+  }
+  void take(const HostedShare& more) {
+    share_ = more;
+    next_ = times_.of(more).next();
+  }
+
+  int layers_;
+  std::int64_t samples_;
+  EstimatedCost cost_;
+  SubBatchTimes<EstimatedCost> times_;
+  HostedShare share_;
+  std::size_t next_ = 1;
+  Tokens least_skipped_{std::numeric_limits<std::int64_t>::max()};
 };
 
 } // namespace sluice

@@ -19,13 +19,14 @@ namespace sluice {
 ///  - If the decodes on the device outgrow it, the newest moves to the host and decodes there. If device memory with
 ///    the first of the host's decodes is at most `full`, that one moves to the device.
 ///  - Newcomers join, first come, first served: on the device while it has room; after the first that has none, on the
-///    host, as many as raise the tokens per second of a decode with all others.
-///  - Of the decodes on the host, those run, longest waiting first, that give the most tokens per second beside the
-///    device's work. None may: then the device computes one batch, and reads its weights once. One that has waited for
-///    `patience` always runs.
+///    host, as many as raise the tokens per second of a decode with all others. They leave as much of the host's memory
+///    free as the device has, so that the device's decodes can move out.
+///  - The decodes on the host are tried, longest waiting first. One runs if the device then waits for neither
+///    sub-batch; otherwise it sits out, and so does each later one that is at least as long. If the device's work alone
+///    gives at least as many tokens per second, none runs. One that has waited for `patience` always runs. If the
+///    device has no work, all run.
 ///
-/// Read differently: NEO adds decodes as long as the device does not wait; here as many as the estimate's best, which
-/// may wait a little rather than read the weights twice. `patience` is not NEO's, whose host may starve a request.
+/// Read differently: docs/systems.md.
 struct LoadAware : Fcfs {
   static constexpr bool steady = false; // the balance changes with each token
   double full = 0.95;
@@ -37,41 +38,40 @@ struct LoadAware : Fcfs {
   struct State : Fcfs::State {
     std::vector<Slot> device, host, prompts; ///< running: decodes by where their KV will be, and prompts
     std::vector<Slot> order;                 ///< those that could join
+    std::vector<std::size_t> hosted;         ///< claims of decodes that the host would attend
     std::vector<Tokens> contexts;
     std::vector<ChunkWork> chunks;
   };
 
   void propose(const View& view, State& state, Proposal& proposal, const Estimate& estimate) const {
+    const bool attends = estimate.host_attends();
     Room room{view, view.ledger->device().capacity().count(), view.ledger->host().free().count()};
-    divide(view, state, estimate.host_attends(), room);
-    HostedChoice decoding{view, estimate, {}};
+    divide(view, state, attends, room);
+    Work decodes; // on the device
     for (const Slot slot : state.device) {
-      ++decoding.work.decodes;
-      decoding.work.decode_context += view.row(slot).context();
+      ++decodes.decodes;
+      decodes.decode_context += view.row(slot).context();
     }
-    decoding.work.samples = decoding.work.decodes;
-    HostedChoice now = decoding;
+    decodes.samples = decodes.decodes;
+    Work now = decodes;
     state.chunks.clear();
-    state.contexts.clear();
-    for (const Slot slot : state.host) state.contexts.push_back(view.row(slot).context());
+    state.hosted.clear();
 
     ClaimBuilder<batching, Newcomers::optional> claims(view, proposal);
     for (const Slot slot : state.device) claims.keep(slot);
-    for (const Slot slot : state.host) claims.keep(slot);
-    for (std::size_t i = state.device.size(); i < proposal.claims.size(); ++i) proposal.claims[i].on_host = true;
+    for (const Slot slot : state.host) {
+      claims.keep(slot);
+      proposal.claims.back().on_host = true;
+      compute(view, proposal, attends, state, now);
+    }
     for (const Slot slot : state.prompts) {
       claims.keep(slot);
       proposal.claims.back().on_host = !view.row(slot).holding.all_resident();
-      compute(view, proposal.claims.back(), state, now.work);
+      compute(view, proposal, attends, state, now);
     }
-    const std::size_t running = state.contexts.size();
-    join(view, state, estimate.host_attends(), decoding, room, claims, proposal, now.work);
-    now.work.chunks = state.chunks;
-
-    std::size_t late = 0;
-    while (late < running && view.now - view.row(state.host[late]).last_token > patience) ++late;
-    const std::size_t run = now.best_count(std::span{state.contexts}.first(running), late);
-    for (std::size_t i = run; i < running; ++i) proposal.claims[state.device.size() + i].tokens = Tokens{0};
+    join(view, state, estimate, decodes, room, claims, proposal, now);
+    now.chunks = state.chunks;
+    if (attends) choose(view, state, estimate, now, proposal);
   }
 
  private:
@@ -122,17 +122,29 @@ struct LoadAware : Fcfs {
     std::stable_sort(state.host.begin(), state.host.end(),
                      [&](Slot a, Slot b) { return view.row(a).last_token < view.row(b).last_token; });
   }
-  /// What a claim computes on the device, unless it is a decode on the host.
-  static void compute(const View& view, const Claim& claim, State& state, Work& work) {
+  /// Counts what the last claim computes on the device, or that the host would attend it.
+  static void compute(const View& view, Proposal& proposal, bool attends, State& state, Work& work) {
+    const Claim& claim = proposal.claims.back();
     const RequestRow& row = view.row(claim.slot);
-    if (claim.tokens.count() > 0) state.chunks.push_back({claim.tokens, row.computed});
-    if (claim.tokens == row.pending()) ++work.samples;
+    const bool decodes = claim.tokens.count() == 1 && row.pending().count() == 1;
+    if (decodes && claim.on_host && attends) {
+      state.hosted.push_back(proposal.claims.size() - 1);
+      return;
+    }
+    if (decodes) {
+      ++work.decodes;
+      work.decode_context += row.context();
+    } else if (claim.tokens.count() > 0) {
+      state.chunks.push_back({claim.tokens, row.computed});
+    }
+    if (claim.tokens.count() > 0 && claim.tokens == row.pending()) ++work.samples;
   }
 
   /// Claims places for preempted requests that may return and for newcomers, in this order.
   template <class Builder>
-  static void join(const View& view, State& state, bool attends, const HostedChoice& decoding, Room room,
+  static void join(const View& view, State& state, const Estimate& estimate, const Work& decodes, Room room,
                    Builder& claims, Proposal& proposal, Work& work) {
+    const bool attends = estimate.host_attends();
     state.order.clear();
     for (const Slot slot : view.preempted)
       if (view.row(slot).may_return) state.order.push_back(slot);
@@ -143,7 +155,7 @@ struct LoadAware : Fcfs {
     const auto joins = [&](bool on_host) {
       if (!claims.join(state.order[next], false)) return false;
       proposal.claims.back().on_host = on_host;
-      compute(view, proposal.claims.back(), state, work);
+      compute(view, proposal, attends, state, work);
       ++next;
       return true;
     };
@@ -151,19 +163,47 @@ struct LoadAware : Fcfs {
       room.device -= room.of(state.order[next]);
       if (!joins(false)) return;
     }
-    const std::size_t running = state.contexts.size();
-    const std::size_t places = static_cast<std::size_t>(view.limits.batch) - proposal.claims.size();
-    for (std::size_t i = next; attends && i < state.order.size() && i - next < places; ++i) {
-      room.pass(state.order[i]);
-      if (room.host < 0 || room.device < 0) break;
-      state.contexts.push_back(view.row(state.order[i]).context() + Tokens{1});
+    if (next == state.order.size()) return;
+    std::size_t hosted = 0;
+    if (attends) {
+      room.host -= view.ledger->device().capacity().count(); // NEO: num_cpu_blocks - num_gpu_blocks
+      state.contexts.clear();
+      const std::size_t places = static_cast<std::size_t>(view.limits.batch) - proposal.claims.size();
+      for (std::size_t i = next; i < state.order.size() && i - next < places; ++i) {
+        room.pass(state.order[i]);
+        if (room.host < 0 || room.device < 0) break;
+        state.contexts.push_back(view.row(state.order[i]).context() + Tokens{1});
+      }
+      if (!state.contexts.empty()) {
+        HostedChoice choice(view, estimate, decodes);
+        for (const Slot slot : state.host) choice.add(view.row(slot).context());
+        hosted = choice.best_count(state.contexts);
+      }
     }
-    std::size_t hosted = decoding.best_count(state.contexts, running) - running;
-    state.contexts.resize(running);
     // Alone a request runs, whatever that takes.
-    if (proposal.claims.empty() && next < state.order.size()) hosted = std::max<std::size_t>(hosted, 1);
+    if (proposal.claims.empty()) hosted = std::max<std::size_t>(hosted, 1);
     while (hosted-- > 0)
       if (!joins(attends)) return;
+  }
+
+  /// Of the decodes on the host, those that do not run now sit out.
+  void choose(const View& view, const State& state, const Estimate& estimate, const Work& work,
+              Proposal& proposal) const {
+    if (work.tokens().count() == 0) return;
+    HostedChoice choice(view, estimate, work);
+    const double without = choice.rate();
+    const auto context = [&](std::size_t i) { return view.row(proposal.claims[i].slot).context(); };
+    for (const std::size_t i : state.hosted)
+      if (!choice.add_if_it_fits(context(i))) proposal.claims[i].tokens = Tokens{0};
+    const bool none = choice.rate() <= without;
+    for (const std::size_t i : state.hosted) {
+      Claim& claim = proposal.claims[i];
+      const bool late = view.now - view.row(claim.slot).last_token > patience;
+      if (late)
+        claim.tokens = Tokens{1};
+      else if (none)
+        claim.tokens = Tokens{0};
+    }
   }
 };
 

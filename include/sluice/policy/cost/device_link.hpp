@@ -12,7 +12,8 @@ namespace sluice {
                 .lanes = device.lanes,
                 .out_rate = device.device_to_host,
                 .mix_loss = device.mix_loss,
-                .host_attention_rate = device.host_attention_rate};
+                .host_attention_rate = device.host_attention_rate,
+                .host_attention_launch = device.host_attention_launch};
   (device.copies == Copies::batched ? link.per_layer : link.per_segment) = device.segment_cost;
   return link;
 }

@@ -22,13 +22,20 @@ namespace sluice {
 struct SubBatches {
   std::array<double, 2> linear_s{}; ///< matrix products, by sub-batch
   double attention_s = 0;           ///< sub-batch 0's on the device
-  std::array<double, 2> hosted_s{}; ///< exchange and attention on the host, by sub-batch
+  std::array<double, 2> hosted_s{}; ///< launch, exchange and attention on the host, by sub-batch
 
   /// How long the device computes.
   [[nodiscard]] constexpr double device_s() const { return linear_s[0] + attention_s + linear_s[1]; }
+  /// How long the layer takes, with what the device waits for the host.
   [[nodiscard]] constexpr double layer_s() const {
     return std::max(linear_s[0], hosted_s[1]) + std::max(attention_s + linear_s[1], hosted_s[0]);
   }
+  /// How much longer the host could attend each sub-batch before the device waits; below 0, the device waits.
+  [[nodiscard]] constexpr std::array<double, 2> left_s() const {
+    return {attention_s + linear_s[1] - hosted_s[0], linear_s[0] - hosted_s[1]};
+  }
+  /// The sub-batch whose host has more time left.
+  [[nodiscard]] constexpr std::size_t next() const { return left_s()[1] > left_s()[0] ? 1 : 0; }
 };
 
 /// What each of two sub-batches has of the decodes that the host attends.
@@ -54,41 +61,47 @@ class SubBatchTimes {
     SLUICE_ASSERT(link.host_attention_rate.count() > 0 && link.rate.count() > 0, "a host that attends, and a link");
     token_s_ = (hosted_.token_bytes / link.host_attention_rate).count();
     exchange_s_ = (hosted_.exchanged_bytes / link.rate).count();
-    launches_s_ = 2 * (link.per_layer + link.per_segment).count(); // there and back
-    attention_s_ = device_layer_s(0) - linear_s(device_.tokens().count());
+    launch_s_ = link.host_attention_launch.count();
+    attention_s_ = std::max(0.0, device_layer_s(0) - linear_s(device_.tokens().count()));
   }
 
   [[nodiscard]] SubBatches of(const HostedShare& share) const {
     SubBatches times;
     const double first_s = device_layer_s(share.decodes[0]);
-    times.attention_s = std::clamp(attention_s_, 0.0, first_s);
+    times.attention_s = std::min(attention_s_, first_s);
     times.linear_s = {first_s - times.attention_s, linear_s(share.decodes[1])};
     times.hosted_s = {hosted_s(share.decodes[0], share.context[0]), hosted_s(share.decodes[1], share.context[1])};
     return times;
   }
   /// Time on the link of a layer's queries, keys, values and outputs.
-  [[nodiscard]] double exchanged_s() const { return exchange_s_ * static_cast<double>(hosted_.decodes()); }
+  [[nodiscard]] double exchanged_s(std::int64_t decodes) const { return exchange_s_ * static_cast<double>(decodes); }
 
-  /// The best of three divisions: all hosted decodes in sub-batch 1, all in sub-batch 0 (so that the device reads its
-  /// weights once), or each in the sub-batch whose host has more time left, in the batch's order (NEO). Optimal
-  /// divisions are partition problems.
+  /// NEO's division: the first hosted decode is in sub-batch 1, and each further one, in the batch's order, in the
+  /// sub-batch whose host has more time left. Sub-batch 1 is never empty: NEO's single batch has no hosted decodes.
   [[nodiscard]] HostedShare divide() const {
-    std::array<HostedShare, 3> shares;
+    HostedShare share;
+    std::size_t next = 1;
     for (const Tokens context : hosted_.contexts) {
-      shares[0].add(1, context);
-      shares[1].add(0, context);
+      share.add(next, context);
+      next = of(share).next();
     }
-    // The weights decide how long matrix products of decodes take, so half of the decodes stand for any number.
-    const double beside_1_s = device_layer_s(hosted_.decodes() / 2) - std::max(attention_s_, 0.0);
-    const double beside_0_s = std::max(attention_s_, 0.0) + linear_s((hosted_.decodes() + 1) / 2);
-    for (const Tokens context : hosted_.contexts) {
-      const double left_0 = beside_0_s - hosted_s(shares[2].decodes[0], shares[2].context[0]);
-      const double left_1 = beside_1_s - hosted_s(shares[2].decodes[1], shares[2].context[1]);
-      shares[2].add(left_1 >= left_0 ? 1 : 0, context);
-    }
-    return *std::min_element(shares.begin(), shares.end(), [this](const HostedShare& a, const HostedShare& b) {
-      return of(a).layer_s() < of(b).layer_s();
-    });
+    return share;
+  }
+  /// How long an iteration with this division takes; of the device's work alone if the host attends none.
+  [[nodiscard]] StepTime step(const HostedShare& share) const {
+    Work all = device_;
+    const std::int64_t hosted = share.decodes[0] + share.decodes[1];
+    all.decodes += hosted;
+    all.decode_context += Tokens{hosted};
+    if (all.tokens().count() == 0) return {};
+    StepTime time = cost_.step(all); // for the parts before and after the layers
+    if (hosted == 0) return time;
+    const SubBatches layer = of(share);
+    time.layer = Seconds{layer.device_s()};
+    time.waits = Seconds{std::max(0.0, layer.layer_s() - layer.device_s())};
+    constexpr double most_on_link = 0.9; // it must stay below 1, and more would mean that the layer waits for the link
+    time.on_link = std::min(most_on_link, time.on_link + exchanged_s(hosted) / layer.layer_s());
+    return time;
   }
 
  private:
@@ -106,33 +119,24 @@ class SubBatchTimes {
     work.decode_context = Tokens{tokens};
     return tokens > 0 ? cost_.step(work).layer.count() : 0.0;
   }
+  /// A sub-batch without hosted decodes launches nothing on the host.
   [[nodiscard]] double hosted_s(std::int64_t decodes, Tokens context) const {
     if (decodes == 0) return 0;
-    return launches_s_ + exchange_s_ * static_cast<double>(decodes) + token_s_ * static_cast<double>(context.count());
+    return launch_s_ + exchanged_s(decodes) + token_s_ * static_cast<double>(context.count());
   }
 
   const Cost& cost_;
   Work device_;
   HostedWork hosted_;
-  double token_s_ = 0, exchange_s_ = 0, launches_s_ = 0, attention_s_ = 0;
+  double token_s_ = 0, exchange_s_ = 0, launch_s_ = 0, attention_s_ = 0;
 };
 
 /// How long an iteration takes by `cost`, with the host's attention. Without it this is the cost model's own answer.
 template <class Cost>
 [[nodiscard]] StepTime step_time(const Cost& cost, const Work& work) {
   if (work.hosted.nothing()) return cost.step(work);
-  Work all = work;
-  all.decodes += work.hosted.decodes();
-  all.decode_context += Tokens{work.hosted.decodes()};
-  all.contexts = {};
-  StepTime time = cost.step(all); // for the parts before and after the layers
   const SubBatchTimes<Cost> times(cost, work);
-  const SubBatches layer = times.of(times.divide());
-  time.layer = Seconds{layer.device_s()};
-  time.waits = Seconds{std::max(0.0, layer.layer_s() - layer.device_s())};
-  constexpr double most_on_link = 0.9; // it must stay below 1, and more would mean that the layer waits for the link
-  time.on_link = std::min(most_on_link, time.on_link + times.exchanged_s() / layer.layer_s());
-  return time;
+  return times.step(times.divide());
 }
 
 } // namespace sluice

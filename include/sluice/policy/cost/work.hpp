@@ -104,8 +104,10 @@ struct LinkCost {
   /// moves many. A token block has one such run per `Geometry::segment_layers` layers. Streamed weights are long runs,
   /// for which nothing is counted.
   Seconds per_segment{0};
-  /// Bytes of KV a second that the host's processor attends; 0: it attends none. Not the link's, but known where it is.
+  /// Bytes of KV a second that the host's processor attends; 0: it attends none. Not a property of the link; it
+  /// is here because every cost model states its link.
   BytesPerSecond host_attention_rate{0};
+  Seconds host_attention_launch{0}; ///< fixed time of the host's attention, for each sub-batch and layer
 };
 
 } // namespace sluice

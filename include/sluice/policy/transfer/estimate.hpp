@@ -71,8 +71,10 @@ class Estimate {
     pipeline.room_blocks = room;
     return table_->evaluate(pipeline, repeated);
   }
+  /// The link, and the host's attention, as the cost model has them.
+  [[nodiscard]] LinkCost link_cost() const { return table_->link(policies_); }
   /// Whether the host's processor attends.
-  [[nodiscard]] bool host_attends() const { return table_->link(policies_).host_attention_rate.count() > 0; }
+  [[nodiscard]] bool host_attends() const { return link_cost().host_attention_rate.count() > 0; }
   /// The link in the evaluator's unit.
   [[nodiscard]] BlockLink link() const { return block_link(table_->link(policies_), *geometry_); }
 

@@ -20,17 +20,33 @@ namespace sluice {
 ///      "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
 ///
 /// Optional fields: `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default), `mix_loss`
-/// (0), `segment_s` (0), `copies` ("batched", the default, or "each-segment") and `host_attention_bytes_per_s` (0); for
+/// (0), `segment_s` (0), `copies` ("batched", the default, or "each-segment") `host_attention_bytes_per_s` (0) and
+/// `host_attention_launch_s` (0.0008); for
 /// tensor parallelism `peer_link`
 /// ("own" or "host") with `peer_bytes_per_s`, `peer_step_s` (0) and `peer_launch_s` (0). Any other field is an error,
 /// except `made_by`, in which a measuring program leaves a note for people. `where` opens the error's line.
 inline Expected<Device> device_from_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
-  if (Status status = fields.only({"name", "memory_bytes", "memory_bytes_per_s", "half_precision_flops_per_s",
-                                   "host_to_device_bytes_per_s", "device_to_host_bytes_per_s", "host_memory_bytes",
-                                   "compute_fraction", "bandwidth_fraction", "lanes", "mix_loss", "segment_s", "copies",
-                                   "peer_link", "peer_bytes_per_s", "peer_step_s", "peer_launch_s",
-                                   "host_attention_bytes_per_s", "made_by"});
+  if (Status status = fields.only({"name",
+                                   "memory_bytes",
+                                   "memory_bytes_per_s",
+                                   "half_precision_flops_per_s",
+                                   "host_to_device_bytes_per_s",
+                                   "device_to_host_bytes_per_s",
+                                   "host_memory_bytes",
+                                   "compute_fraction",
+                                   "bandwidth_fraction",
+                                   "lanes",
+                                   "mix_loss",
+                                   "segment_s",
+                                   "copies",
+                                   "peer_link",
+                                   "peer_bytes_per_s",
+                                   "peer_step_s",
+                                   "peer_launch_s",
+                                   "host_attention_bytes_per_s",
+                                   "host_attention_launch_s",
+                                   "made_by"});
       !status) {
     return status.error();
   }
@@ -89,6 +105,11 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
     const Expected<double> value = fields.number("host_attention_bytes_per_s", 0.0, 1e21, "a rate per second");
     if (!value) return value.error();
     device.host_attention_rate = BytesPerSecond{*value};
+  }
+  if (fields.has("host_attention_launch_s")) {
+    const Expected<double> value = fields.number("host_attention_launch_s", 0.0, 1.0, "seconds from 0 to below 1");
+    if (!value) return value.error();
+    device.host_attention_launch = Seconds{*value};
   }
   if (fields.has("lanes")) {
     const Expected<std::string> lanes = fields.text("lanes", "\"shared\" or \"each-way\"");
