@@ -38,6 +38,7 @@ enum class Mistake {
   two_places,
   nowhere,
   attends_prompts,
+  attends_decodes, // which is none, without tiers
   attends_some_layers,
   joined,
   none
@@ -72,9 +73,10 @@ struct Careless {
       plan.requests.back().holding.host.insert(1);
       plan.requests.back().holding.nowhere.insert(1);
     }
-    if (M == Mistake::attends_prompts || M == Mistake::attends_some_layers)
+    if (M == Mistake::attends_prompts || M == Mistake::attends_some_layers || M == Mistake::attends_decodes)
       for (RequestPlan& planned : plan.requests) {
-        planned.holding.host = LayerSet::all(M == Mistake::attends_prompts ? layers : layers - 1);
+        if (M == Mistake::attends_decodes && task.view.row(planned.slot).pending().count() != 1) continue;
+        planned.holding.host = LayerSet::all(M == Mistake::attends_some_layers ? layers - 1 : layers);
         planned.holding.attended_on_host =
             M == Mistake::attends_prompts || task.view.row(planned.slot).pending().count() == 1;
       }
@@ -169,6 +171,12 @@ TEST_CASE("a plan puts a layer in one place, and leaves copies and saved states 
 TEST_CASE("a plan has the host attend no prompts, and only requests with all their layers on the host") {
   CHECK(says(error_of<Mistake::attends_prompts>(100, 100), {"it has the host attend request 0", "a decode with all"}));
   CHECK(says(error_of<Mistake::attends_some_layers>(100, 100), {"it has the host attend request 0", "all layers"}));
+}
+
+TEST_CASE("the host attends no decodes beside prefix tiers") {
+  CHECK(error_of<Mistake::attends_decodes>(100, 100).empty());
+  CHECK(says(error_of<Mistake::attends_decodes, WriteThrough>(100, 100),
+             {"it has the host attend request 0", "without prefix tiers"}));
 }
 
 TEST_CASE("no more requests join than there are optional claims") {

@@ -28,9 +28,12 @@ Status check_bound(const Comparison& comparison, std::span<const RequestSpec> re
   if (!comparison.setup.cost.floor())
     return flag_error("--bound", "there is no lower bound of measured kernels' and of a group's times",
                       "one device, and a roofline or an OrbitFlow profile");
-  if (comparison.setup.cost.link().host_attention_rate.count() > 0)
-    return flag_error("--bound", "the host may attend decodes, and the bound holds only if the device attends all",
-                      "no --host-attention, and a device without host_attention_bytes_per_s");
+  if (comparison.setup.cost.link().host_attention_rate.count() > 0 &&
+      std::any_of(comparison.systems.begin(), comparison.systems.end(),
+                  [](const System* system) { return system->host_attends; }))
+    return flag_error(
+        "--bound", "the host may attend decodes, and the bound holds only if the device attends all",
+        "only systems whose device attends, or no --host-attention and a device without host_attention_bytes_per_s");
   if (requests.size() > most)
     return flag_error("--bound", fmt::format("there are {} requests, and it would take hours", requests.size()),
                       fmt::format("--limit with at most {}", most));
