@@ -40,18 +40,30 @@ enum class Mistake {
   attends_prompts,
   attends_decodes, // which is none, without tiers
   attends_some_layers,
+  late_states,
+  undeclared_states,
+  no_rebuilt_room,
   joined,
   none
 };
+
+Holding as_states(int all) {
+  Holding holding;
+  holding.nowhere = holding.hidden = LayerSet::all(all);
+  holding.states_on_device = true;
+  return holding;
+}
 
 template <Mistake M>
 struct Careless {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool keeps_states = M == Mistake::late_states || M == Mistake::no_rebuilt_room;
   template <class>
   struct State {};
 
   [[nodiscard]] Holding least(int all) const {
+    if (M == Mistake::no_rebuilt_room) return as_states(all);
     return {all_tokens, M == Mistake::no_room ? LayerSet::all(all) : LayerSet{}, {}};
   }
 
@@ -81,6 +93,10 @@ struct Careless {
             M == Mistake::attends_prompts || task.view.row(planned.slot).pending().count() == 1;
       }
     if (M == Mistake::nowhere) plan.requests.back().holding.nowhere.insert(1);
+    if (M == Mistake::late_states || M == Mistake::undeclared_states || M == Mistake::no_rebuilt_room)
+      for (RequestPlan& planned : plan.requests)
+        if (M != Mistake::late_states || task.view.row(planned.slot).computed.count() > 0)
+          planned.holding = as_states(layers);
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
 };
@@ -177,6 +193,18 @@ TEST_CASE("the host attends no decodes beside prefix tiers") {
   CHECK(error_of<Mistake::attends_decodes>(100, 100).empty());
   CHECK(says(error_of<Mistake::attends_decodes, WriteThrough>(100, 100),
              {"it has the host attend request 0", "without prefix tiers"}));
+}
+
+TEST_CASE("hidden states are on the device from a request's first token on, or not at all") {
+  CHECK(says(error_of<Mistake::late_states>(100, 100), {"it wants hidden states of request 0, which were not kept"}));
+  CHECK(says(error_of<Mistake::undeclared_states>(100, 100),
+             {"it keeps hidden states of request 0 on the device", "`keeps_states = true` in a Placement"}));
+}
+
+TEST_CASE("a plan needs room for one layer's K and V of all requests with hidden states on the device") {
+  // The states themselves have no size here; three requests grow to three blocks each.
+  CHECK(error_of<Mistake::no_rebuilt_room>(9, 0).empty());
+  CHECK(says(error_of<Mistake::no_rebuilt_room>(8, 0), {"and 9 in flight", "expected at most 8 together"}));
 }
 
 TEST_CASE("no more requests join than there are optional claims") {

@@ -18,8 +18,9 @@ namespace sluice::testing {
 /// Where one block of one layer's KV is: by the definition of `Holding`, without the counting code of state/memory.
 struct Place {
   bool device = false;
-  bool host = false;   ///< K and V
-  bool states = false; ///< the layer's inputs on the host: in addition to KV on the device, or instead of it
+  bool host = false;        ///< K and V
+  bool states = false;      ///< the layer's inputs on the host: in addition to KV on the device, or instead of it
+  bool states_here = false; ///< the layer's inputs on the device, instead of KV
 };
 
 inline Place place_of(const Holding& holding, int layer, std::int64_t block, std::int64_t block_tokens) {
@@ -29,7 +30,9 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   const bool copied = last <= holding.copied.count();
   if (holding.host.contains(layer)) return old ? Place{false, true, false} : Place{true, false, false};
   if (holding.nowhere.contains(layer))
-    return old ? Place{false, false, holding.hidden.contains(layer)} : Place{true, false, false};
+    return old ? Place{false, false, holding.hidden.contains(layer) && !holding.states_on_device,
+                       holding.hidden.contains(layer) && holding.states_on_device}
+               : Place{true, false, false};
   return {true, copied, holding.saved.contains(layer)};
 }
 

@@ -127,6 +127,8 @@ const std::vector<Column>& columns() {
       {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
       {"hosted", "decodes on the host", Unit::share, [](const Of& x) { return x.m.hosted_share; }},
       {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
+      {"rebuilt", "K and V rebuilt", Unit::share,
+       [](const Of& x) { return per(real(x.m.times_rebuilt), real(x.m.tokens_delivered)); }},
       {"preempted", "preempted", Unit::count, [](const Of& x) { return real(x.m.times_preempted); }},
       {"served", "served", Unit::count, [](const Of& x) { return real(x.m.served); }},
       {"refused", "refused", Unit::count, [](const Of& x) { return real(x.m.refused); }},

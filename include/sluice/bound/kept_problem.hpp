@@ -21,7 +21,7 @@ namespace sluice {
 /// What the schedules of a bound may do, beyond knowing every arrival and length.
 struct Freedom {
   bool pauses = true; ///< a request may sit out iterations between its first token and its last
-  bool link = true;   ///< KV and weights may cross the link, or be recomputed; otherwise KV stays on the device
+  bool link = true;   ///< KV and weights may cross the link, or be rebuilt; otherwise KV stays on the device
 };
 
 /// The machine, as far as a bound reads it.
@@ -32,6 +32,7 @@ struct BoundMachine {
   TokenBlocks memory{0};  ///< device memory for KV beside all weights
   Tokens block_tokens{16};
   double fetched_per_s = 0; ///< tokens whose KV of one layer the link can bring in a second, at most
+  double hidden_share = 1;  ///< size of hidden states relative to K and V; from 1 on, keeping them gains nothing
 };
 
 /// `sum of coefficient * column <= most`.
@@ -153,7 +154,11 @@ inline void KeptProblem::set_link() {
   if (!freedom_.link) return;
   // The first layer's KV can be projected from embeddings; any other is fetched, or its layer below is computed.
   least_layers_ = 1 - 1 / layers;
-  const double rebuilt_per_s = machine_.floor.pass_s > 0 ? layers / machine_.floor.pass_s : 0.0;
+  // Hidden states on the device, projected in each iteration, leave the rest of their K and V's room to others.
+  const StepFloor& floor = machine_.floor;
+  const double passed_per_s = floor.pass_s > 0 ? layers / floor.pass_s : 0.0;
+  const double projected_per_s = floor.project_s > 0 ? (1 - machine_.hidden_share) * layers / floor.project_s : 0.0;
+  const double rebuilt_per_s = std::max(passed_per_s, projected_per_s);
   token_s_ = layers / (machine_.fetched_per_s + rebuilt_per_s);
   room_ = least_layers_ > 0 ? memory_ / least_layers_ : std::numeric_limits<double>::infinity();
 }

@@ -14,6 +14,8 @@
 
 namespace sluice {
 
+struct EveryStep;
+
 namespace detail {
 
 /// Finds the policy of a role among policies of different roles by overload resolution: one instantiation for all
@@ -157,6 +159,13 @@ concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMa
 template <class C>
 concept TiersHaveAllLayers = !has_tiers<C> || !Rebuilds<typename C::placement_type>;
 
+/// Hidden states on the device: a plan that is only applied would reserve no room for the layer that is rebuilt,
+/// whoever finds released blocks takes them for K and V, and real backends keep hidden states on the host.
+template <class C>
+concept StatesFit = !KeepsStates<typename C::placement_type> ||
+                    (std::same_as<typename C::replan_type, EveryStep> && !C::lookahead_type::ahead &&
+                     !C::retention_type::finds_released && !is_real_time<typename C::backend_type>);
+
 /// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
 /// nothing of ended requests: their blocks are overwritten, so to say, when they end.)
 template <class P>
@@ -172,7 +181,7 @@ concept DecidesWhereItCan =
 
 template <class C>
 concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
-    LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+    StatesFit<C> && LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -233,6 +242,11 @@ consteval auto explain_pairs() {
         TiersHaveAllLayers<C>,
         "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "
         "that keeps all layers on the host or the device, or NoCaching");
+    static_assert(StatesFit<C>,
+                  "sluice: this Placement keeps hidden states on the device (keeps_states = true): use it with "
+                  "EveryStep, because a plan that is only applied reserves no room for the rebuilt layer, without a "
+                  "Lookahead, with a Retention that finds no released blocks, because hidden states are no KV, and "
+                  "with a simulated backend, because a real one keeps hidden states on the host");
     static_assert(OverwritesWhatItFinds<C>,
                   "sluice: this Caching policy writes what the device overwrites: it needs a Retention with "
                   "finds_released = true (KeepUntilOverwritten)");

@@ -177,6 +177,7 @@ inline constexpr PolicyTable policy_table{
            .copies_ahead = CopiesAhead<typename C::retention_type>,
            .keeps_hidden = KeepsHidden<typename C::retention_type>,
            .finds_released = C::retention_type::finds_released,
+           .keeps_states = KeepsStates<typename C::placement_type>,
            .streams_weights = Policies<C>::streams_weights,
            .lends_weights = LendsWeights<typename C::weights_type>,
            .real_time = is_real_time<typename C::backend_type>,

@@ -31,6 +31,7 @@ void report_iteration(Policies<C>& policies, typename C::backend_type& backend, 
   record.stream_slots = moves.stream_slots;
   record.hosted = prepared.work.hosted.decodes();
   record.decodes = prepared.work.decodes + record.hosted;
+  record.rebuilding = static_cast<std::int64_t>(moves.rebuilds.size());
   record.tokens = prepared.work.tokens() + Tokens{record.hosted};
   record.running = static_cast<std::int64_t>(core.requests.running.size());
   record.waiting = core.requests.waiting;

@@ -30,7 +30,10 @@ TinyWorld tiny_world(Random& random) {
                token = 0.1 * static_cast<double>(whole(2, 15));
   // The longer of a fixed part and the tokens' time, and the contexts' time in addition.
   world.machine.floor = {
-      {{.fixed_s = fixed, .context_s = context}, {.decode_s = token, .context_s = context, .token_s = token}}, token};
+      {{.fixed_s = fixed, .context_s = context}, {.decode_s = token, .context_s = context, .token_s = token}},
+      token,
+      token * 0.1 * static_cast<double>(whole(1, 10))};
+  world.machine.hidden_share = 0.25 * static_cast<double>(whole(0, 6));
   world.machine.layers = whole(1, 4);
   world.machine.batch = whole(1, 3);
   world.machine.block_tokens = Tokens{whole(1, 2)};
@@ -149,8 +152,7 @@ class AllSchedules {
     const double layers = static_cast<double>(m.layers);
     if (freedom_.link) {
       const double memory = static_cast<double>(m.memory.count() * m.block_tokens.count());
-      const double brought = m.fetched_per_s + layers / m.floor.pass_s; // layers' KV a second
-      time = std::max(time, (read * (layers - 1) - memory * layers) / brought);
+      time = std::max(time, least_link_s(read * (layers - 1), memory * layers));
     } else {
       for (std::size_t i = 0; i < count(); ++i)
         if (!done(now, i)) {
@@ -173,6 +175,23 @@ class AllSchedules {
     }
     best_ = std::max(best_, kept);
     if (!all) reach(next, end);
+  }
+
+  /// The least time of an iteration that needs `wanted` layers of tokens, of which K and V of `room` fit: each is on
+  /// the device, as K and V or as hidden states that are projected, or fetched, or the layer below is computed.
+  double least_link_s(double wanted, double room) const {
+    const BoundMachine& m = world_.machine;
+    const double layers = static_cast<double>(m.layers);
+    const double passed_s = m.floor.pass_s / layers, projected_s = m.floor.project_s / layers;
+    double least = std::numeric_limits<double>::infinity();
+    for (double states = 0; states <= wanted; ++states) {
+      if (m.hidden_share * states > room) break;
+      const double here = std::min(room - m.hidden_share * states, wanted - states);
+      const double others = wanted - states - here;
+      const double both_s = (others + projected_s * states / passed_s) / (m.fetched_per_s + 1 / passed_s);
+      least = std::min(least, std::max(projected_s * states, both_s));
+    }
+    return least;
   }
 
   const TinyWorld& world_;

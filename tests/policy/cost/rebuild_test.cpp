@@ -66,6 +66,7 @@ TEST_CASE("the layers' sums equal their requests'") {
       }
       const LayerSet set = random_set(random, layers, 2);
       rebuilds.push_back({Tokens{between(random, 0, 500)}, set, random_set(random, layers, 3) & set});
+      rebuilds.back().states_on_device = random.below(2) == 0;
     }
     std::vector<LayerRebuild> sums(static_cast<std::size_t>(layers));
     rebuild_sums(rebuilds, sums);
@@ -73,6 +74,7 @@ TEST_CASE("the layers' sums equal their requests'") {
       LayerRebuild expected;
       for (const RebuiltWork& one : rebuilds) {
         if (one.layers.contains(layer)) expected.projected += one.tokens;
+        if (one.states_on_device && one.hidden.contains(layer)) expected.read += one.tokens;
         if (!passed_layers(one.layers, one.hidden).contains(layer)) continue;
         expected.passed += one.tokens;
         for (std::int64_t query = 1; query <= one.tokens.count(); ++query)
@@ -102,6 +104,25 @@ TEST_CASE("rebuilding every layer costs a prompt without the output head and the
                              pairs * shape.attention_flops_per_pair_per_layer().count();
   CHECK(rebuilt ==
         doctest::Approx(total(model, whole, shape.layers) - end_of_last / a100_80().compute_rate(1).count()));
+}
+
+TEST_CASE("hidden states on the device are read in addition, and states from the host are not") {
+  const ModelShape shape = opt_13b();
+  const LayerWork layer(shape);
+  const LayerSet every = LayerSet::all(shape.layers);
+  std::vector<RebuiltWork> rebuilds{{Tokens{500}, every, every, true}};
+  std::vector<LayerRebuild> here(static_cast<std::size_t>(shape.layers)), fetched(here.size());
+  rebuild_sums(rebuilds, here);
+  rebuilds[0].states_on_device = false;
+  rebuild_sums(rebuilds, fetched);
+  CHECK(layer.rebuild_bytes(here[7]) - layer.rebuild_bytes(fetched[7]) == doctest::Approx(500.0 * 5120 * 2));
+  // A small batch decodes at the rate of the device's memory: its iteration is longer by reading the states.
+  const Roofline model(shape, a100_80());
+  Work work = decoding(1, 1000);
+  work.rebuilds = rebuilds;
+  const double before = total(model, work, shape.layers);
+  rebuilds[0].states_on_device = true;
+  CHECK(total(model, work, shape.layers) > before);
 }
 
 TEST_CASE("from hidden states kept for every layer, K and V are two projections") {

@@ -195,6 +195,19 @@ TEST_CASE("hidden states take host memory by their own size, and are written onc
     CHECK(movement(before, holding, blocks, block, layers, size).to_host == with.host - without.host);
     CHECK(movement(holding, holding, blocks, block, layers, size).to_host.count() == 0);
     CHECK(movement(holding, before, blocks, block, layers, size).to_host.count() == 0);
+
+    // On the device they take the same room there, and cross nothing.
+    Holding here = holding;
+    here.states_on_device = true;
+    const Footprint on_device = footprint<PerLayer>(here, blocks, block, layers, size);
+    CHECK(on_device.device - without.device == with.host - without.host);
+    CHECK(on_device.host == without.host);
+    for (const Holding& from : {before, here}) {
+      const Movement moved = movement(from, here, blocks, block, layers, size);
+      CHECK(moved.to_host.count() == 0);
+      CHECK(moved.to_device.count() == 0);
+    }
+    CHECK(movement(here, holding, blocks, block, layers, size).to_host == with.host - without.host);
   }
 }
 

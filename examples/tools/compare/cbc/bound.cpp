@@ -32,7 +32,8 @@ BoundMachine machine_of(const Setup& setup) {
           .batch = setup.limits.batch,
           .memory = TokenBlocks{setup.device_blocks.count() / geometry.layers},
           .block_tokens = setup.limits.block_tokens,
-          .fetched_per_s = link.rate.count() / token};
+          .fetched_per_s = link.rate.count() / token,
+          .hidden_share = geometry.hidden_size().blocks(1)};
 }
 
 } // namespace

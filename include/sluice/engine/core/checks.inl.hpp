@@ -88,8 +88,9 @@ SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const L
 SLUICE_INLINE Footprint least_room(const Core& core, const Holding& least, const RequestSpec& spec) {
   const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, core.limits.block_tokens);
   const auto away = static_cast<double>(blocks.count());
-  const std::array<LayerStream, 2> streams{LayerStream{least.host, away, least.written_back ? least.host : LayerSet{}},
-                                           LayerStream{least.hidden, core.geometry.hidden_size().blocks(away)}};
+  const std::array<LayerStream, 2> streams{
+      LayerStream{least.host, away, least.written_back ? least.host : LayerSet{}},
+      LayerStream{least.hidden_on_host(), core.geometry.hidden_size().blocks(away)}};
   Footprint room = core.footprint(least, blocks);
   room.device += core.in_flight(streams);
   return room;

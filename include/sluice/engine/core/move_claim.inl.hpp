@@ -15,6 +15,7 @@ SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding&
                            Moves& moves) {
   const Tokens block_tokens = core.limits.block_tokens;
   RebuiltWork work;
+  LayerSet fetched; // layers whose hidden states are on the host
   std::int64_t most = 0;
   for (const Holding* holding : {&from, &target}) {
     const std::int64_t head = holding->head_blocks(held, block_tokens).count();
@@ -22,17 +23,19 @@ SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding&
     most = std::max(most, head);
     work.layers = work.layers | holding->nowhere;
     work.hidden = work.hidden | holding->hidden;
+    fetched = fetched | holding->hidden_on_host();
+    work.states_on_device = work.states_on_device || holding->states_on_device;
   }
   if (most == 0) return;
   work.tokens = Tokens{most * block_tokens.count()};
   moves.rebuilds.push_back(work);
-  if (work.hidden.empty()) return;
+  if (fetched.empty()) return;
   const HiddenSize hidden = core.geometry.hidden_size();
-  Moves::stream(moves.streams, {all_tokens, {}, work.layers, work.hidden}, static_cast<double>(most), hidden);
-  const LayerBlocks states = hidden.room(most * work.hidden.count());
+  Moves::stream(moves.streams, {all_tokens, {}, work.layers, fetched}, static_cast<double>(most), hidden);
+  const LayerBlocks states = hidden.room(most * fetched.count());
   moves.to_device += states;
   // If K and V are to stay, their hidden states take the room until then.
-  moves.arriving += std::min(states, LayerBlocks{most * (from.hidden - target.away()).count()});
+  moves.arriving += std::min(states, LayerBlocks{most * (from.hidden_on_host() - target.away()).count()});
 }
 
 /// KV that the backend's host tier has crosses the link layer by layer. What the plan wants on the host stays there.
@@ -74,8 +77,9 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
       loaded = core.policies->tiers->load(core, claim.slot, moves, now, policies);
     else if (loaded.count() > 0)
       load_from_host(core, request, moves);
-    const LayerBlocks written = LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
-                                hidden.room(head * target.hidden.count() + request.blocks.count() * with_states);
+    const LayerBlocks written =
+        LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
+        hidden.room(head * target.hidden_on_host().count() + request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
     moves.to_host += written;
     return;
@@ -89,7 +93,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} +
-      hidden.room(grown.count() * target.hidden.count() + (request.blocks - held).count() * with_states);
+      hidden.room(grown.count() * target.hidden_on_host().count() + (request.blocks - held).count() * with_states);
   moves.to_host += fresh;
   // One token's KV or states per step are too little to count, unless the whole layer goes back.
   if (claim.tokens.count() > 1 || target.written_back) moves.written_blocks += static_cast<double>(fresh.count());

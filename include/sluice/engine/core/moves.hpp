@@ -56,7 +56,8 @@ struct Moves {
   static void stream(std::vector<LayerStream>& streams, const Holding& holding, double blocks, HiddenSize hidden) {
     if (!holding.fetched().empty())
       streams.push_back({holding.host, blocks, holding.written_back ? holding.host : LayerSet{}});
-    if (!holding.hidden.empty()) streams.push_back({holding.hidden, hidden.blocks(blocks)});
+    const LayerSet states = holding.hidden_on_host();
+    if (!states.empty()) streams.push_back({states, hidden.blocks(blocks)});
   }
 };
 

@@ -64,6 +64,14 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
   const auto tiers_have_it = [&](const Holding& holding) {
     return core.policies->tiers == nullptr || holding.nowhere.empty();
   };
+  // Hidden states exist while their tokens are computed, and are then kept or lost.
+  const auto has_states = [&](const RequestPlan& planned) {
+    if (index(planned.slot) >= core.requests.rows.size()) return true; // wrong for another reason, below
+    const RequestRow& row = core.row(planned.slot);
+    return row.computed == Tokens{0} ||
+           (row.holding.states_on_device && (planned.holding.hidden - row.holding.hidden).empty() &&
+            planned.holding.head <= row.holding.head);
+  };
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     const RequestPlan& planned = plan.requests[i];
     if (!layers_exist(planned.holding))
@@ -76,6 +84,12 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     if (!tiers_have_it(planned.holding))
       return wrong(request_text(core, planned.slot) + " has a layer nowhere, of which a tier would have no copy",
                    "each layer on the host or resident, and `rebuilds = true` in a Placement that has them nowhere");
+    if (planned.holding.states_on_device && !policies.table.is.keeps_states)
+      return wrong("it keeps hidden states of " + request_text(core, planned.slot) + " on the device",
+                   "hidden states on the host, or `keeps_states = true` in a Placement that keeps them on the device");
+    if (planned.holding.states_on_device && !has_states(planned))
+      return wrong("it wants hidden states of " + request_text(core, planned.slot) + ", which were not kept",
+                   "hidden states on the device from the request's first token on");
     if (i < claims.size() && claims[i].slot == planned.slot)
       continue; // in the order of the claims, as the role requires
     // Another order, or a request that ended while the plan was made ahead: its row is free or another request's.
@@ -94,9 +108,10 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
                        [&](const RequestPlan& planned) { return planned.slot == claims[i].slot; }))
         return wrong("it leaves out " + request_text(core, claims[i].slot), "a holding for each claim it accepts");
     }
-  else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen) || !tiers_have_it(plan.unseen))
+  else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen) || !tiers_have_it(plan.unseen) ||
+           plan.unseen.states_on_device)
     return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
-                 "states",
+                 "states, or hidden states on the device",
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
   for (std::size_t i = 0; i < claims.size(); ++i)
     if (!host_attends(i))
@@ -110,7 +125,8 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
   std::size_t required = 0;
   while (required < claims.size() && claims[required].required) ++required;
   const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
-  LayerBlocks host{0}; // without copies and saved states, which are given up for the plan
+  LayerBlocks host{0};    // without copies and saved states, which are given up for the plan
+  LayerBlocks rebuilt{0}; // one layer's K and V of all requests with hidden states on the device
   std::vector<LayerStream>& fetched = state.fetched;
   fetched.clear();
   for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -119,9 +135,11 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     const TokenBlocks blocks = core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens);
     host += core.footprint(holding, blocks).host;
     add_streams(core, fetched, holding, blocks);
+    if (holding.states_on_device) rebuilt += LayerBlocks{holding.head_blocks(blocks, core.limits.block_tokens).count()};
   }
-  // What the transfer rule needs, even if the plan says less.
-  const LayerBlocks in_flight = fetched.empty() ? plan.in_flight : std::max(plan.in_flight, core.in_flight(fetched));
+  // What the transfer rule and rebuilding need, even if the plan says less.
+  const LayerBlocks in_flight =
+      std::max({plan.in_flight, rebuilt, fetched.empty() ? LayerBlocks{0} : core.in_flight(fetched)});
   if (change.after.device + in_flight > budget.device)
     return wrong("its " + std::to_string(claims.size()) + " requests take " +
                      std::to_string(change.after.device.count()) + " layer blocks of device memory and " +

@@ -22,6 +22,7 @@ struct PolicyFacts {
   bool copies_ahead = false;      ///< Retention: full blocks get clean copies on the host
   bool keeps_hidden = false;      ///< Retention: running requests' hidden states are saved on the host
   bool finds_released = false;    ///< Retention: released blocks are found by their content
+  bool keeps_states = false;      ///< Placement: hidden states may be on the device
   bool streams_weights = false;   ///< Weights: all but ResidentWeights
   bool lends_weights = false;     ///< Weights: other engines of a node may use their memory
   bool real_time = false;         ///< Backend

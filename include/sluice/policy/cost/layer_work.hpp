@@ -59,13 +59,16 @@ class LayerWork {
                      static_cast<double>(rebuild.passed.count()) +
                  flops_per_pair_ * rebuild.pairs};
   }
-  /// Bytes of the weights that rebuilding reads, and of the K and V that it writes or reads, as a separate kernel.
+  /// Bytes of the weights that rebuilding reads, of the K and V that it writes or reads, and of the hidden states that
+  /// it reads from device memory, as a separate kernel. Fetched hidden states count on the link alone.
   [[nodiscard]] double rebuild_bytes(const LayerRebuild& rebuild) const {
     const double projections = 0.5 * kv_projection_flops_per_token_ * shape_.weight_element_bytes;
     double bytes = rebuild.projected > Tokens{0} ? projections : 0.0;
     if (rebuild.passed > Tokens{0}) bytes += weight_bytes(rebuild.passed) - projections;
-    return bytes + static_cast<double>(kv_bytes_per_token_.count()) *
-                       static_cast<double>((rebuild.projected + rebuild.passed).count());
+    return bytes +
+           static_cast<double>(kv_bytes_per_token_.count()) *
+               static_cast<double>((rebuild.projected + rebuild.passed).count()) +
+           static_cast<double>(shape_.hidden_bytes_per_token().count()) * static_cast<double>(rebuild.read.count());
   }
 
   /// FLOPs of the output head for `rows` rows. Below: the bytes of its matrix.

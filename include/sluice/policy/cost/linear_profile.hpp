@@ -64,9 +64,11 @@ class LinearProfile {
     const double token = (work_.linear_flops(Tokens{1}) * static_cast<double>(layers_) / prefill_rate_).count();
     const double pair = (work_.flops_per_pair() * static_cast<double>(layers_) / prefill_rate_).count();
     const double context = decode_.per_token;
+    const Flops projection = work_.rebuild_flops({Tokens{1}});
     return {
         {{.fixed_s = decode_.fixed, .context_s = context}, {.context_s = context, .token_s = token, .pair_s = pair}},
-        token};
+        token,
+        (projection * static_cast<double>(layers_) / prefill_rate_).count()};
   }
 
  private:

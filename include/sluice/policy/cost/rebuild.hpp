@@ -36,15 +36,20 @@ inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerR
   for (std::size_t i = 0; i < rebuilds.size();) {
     const LayerSet layers = rebuilds[i].layers;
     const LayerSet hidden = rebuilds[i].hidden;
+    const bool here = rebuilds[i].states_on_device;
     Tokens tokens{0};
     double pairs = 0;
-    for (; i < rebuilds.size() && rebuilds[i].layers == layers && rebuilds[i].hidden == hidden; ++i) {
+    const auto alike = [&](const RebuiltWork& other) {
+      return other.layers == layers && other.hidden == hidden && other.states_on_device == here;
+    };
+    for (; i < rebuilds.size() && alike(rebuilds[i]); ++i) {
       const auto count = static_cast<double>(rebuilds[i].tokens.count());
       tokens += rebuilds[i].tokens;
       pairs += 0.5 * count * (count + 1.0);
     }
     SLUICE_ASSERT(layers.highest() < static_cast<int>(sums.size()), "layers of the model");
     layers.for_each([&](int layer) { sums[static_cast<std::size_t>(layer)].projected += tokens; });
+    if (here) hidden.for_each([&](int layer) { sums[static_cast<std::size_t>(layer)].read += tokens; });
     passed_layers(layers, hidden).for_each([&](int layer) {
       sums[static_cast<std::size_t>(layer)].passed += tokens;
       sums[static_cast<std::size_t>(layer)].pairs += pairs;

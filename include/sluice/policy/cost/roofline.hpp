@@ -75,7 +75,7 @@ class Roofline {
   /// Above the FLOPs and above the bytes of matrix products and of attention: four lines.
   [[nodiscard]] StepFloor floor() const {
     const auto layers = static_cast<double>(work_.shape().layers);
-    StepFloor floor{{}, layers * linear_per_token_};
+    StepFloor floor{{}, layers * linear_per_token_, layers * work_.rebuild_flops({Tokens{1}}).count() * per_flop_};
     for (const bool flops : {false, true})
       for (const bool pairs : {false, true}) {
         const double token = embedding_row_ + (flops ? layers * linear_per_token_ : 0.0);

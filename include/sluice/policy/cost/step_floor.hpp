@@ -38,7 +38,8 @@ struct StepLine {
 /// of either.
 struct StepFloor {
   std::vector<StepLine> lines;
-  double pass_s = 0; ///< to compute all layers for one token, the output head aside: what rebuilding its KV takes
+  double pass_s = 0;    ///< to compute all layers for one token, the output head aside: what rebuilding its KV takes
+  double project_s = 0; ///< to compute only K and V of all layers for one token, from kept hidden states
 
   [[nodiscard]] double decode(double context) const {
     double most = 0;

@@ -22,7 +22,8 @@ struct ChunkWork {
 struct RebuiltWork {
   Tokens tokens{0}; ///< its oldest tokens, which are rebuilt
   LayerSet layers;  ///< layers in which K and V are rebuilt
-  LayerSet hidden;  ///< the layers among these that rebuild from fetched hidden states: no earlier layer is needed
+  LayerSet hidden;  ///< the layers among these that rebuild from kept hidden states: no earlier layer is needed
+  bool states_on_device = false; ///< these states are read from device memory, and were not fetched
 };
 
 /// What one layer rebuilds for all requests together.
@@ -30,6 +31,7 @@ struct LayerRebuild {
   Tokens projected{0}; ///< tokens that pass its K and V projections
   Tokens passed{0}; ///< tokens that pass its other parts (queries, attention, MLP), for a later layer's hidden states
   double pairs = 0; ///< (query, key) pairs of the passed tokens: the oldest tokens attend only to themselves
+  Tokens read{0};   ///< of the projected: tokens whose hidden states device memory keeps, so that they are read from it
 
   /// Whether the layer rebuilds nothing.
   [[nodiscard]] bool nothing() const { return projected == Tokens{0} && passed == Tokens{0}; }

@@ -124,6 +124,12 @@ concept Rebuilds = requires {
   requires bool(P::rebuilds);
 };
 
+/// `P` says that its plans may keep hidden states on the device.
+template <class P>
+concept KeepsStates = requires {
+  requires bool(P::keeps_states);
+};
+
 /// Where each layer's KV of each accepted request lives, and how many *optional* claims join; or *infeasible*, with
 /// what binds.
 ///
@@ -137,6 +143,8 @@ concept Rebuilds = requires {
 ///     layout.
 ///  5. Optional: `P::rebuilds`. True if a plan may have layers nowhere (`Holding::nowhere`), of which a tier would have
 ///     no copy: such a policy composes with no Caching policy.
+///  6. Optional: `P::keeps_states`. True if a plan may keep hidden states on the device (`Holding::states_on_device`).
+///     Such a policy composes with EveryStep alone, and not with a Retention that finds released blocks.
 ///
 /// Checked when a plan is adopted, in every build; a violation ends the run (`BasicEngine::status`): resident blocks
 /// and blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`, each claim is

@@ -30,11 +30,11 @@ class PlanTrial {
       const Holding& holding = plan.requests[i].holding;
       const TokenBlocks blocks = task.blocks(task.claims[i]);
       room = room + task.footprint_of(holding, blocks);
-      if (holding.fetched().empty() && holding.hidden.empty()) continue;
+      if (holding.fetched().empty() && holding.hidden_on_host().empty()) continue;
       const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
       for (const LayerStream& stream :
            {LayerStream{holding.fetched(), away, holding.written_back ? holding.host : LayerSet{}},
-            LayerStream{holding.hidden, task.view.geometry.hidden_size().blocks(away)}}) {
+            LayerStream{holding.hidden_on_host(), task.view.geometry.hidden_size().blocks(away)}}) {
         if (stream.layers.empty()) continue;
         stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] += stream.blocks; });
         streams_.push_back(stream);

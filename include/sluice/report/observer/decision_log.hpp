@@ -115,7 +115,7 @@ struct DecisionLog {
       if (layers == 0) continue;
       if (++offloading <= most_named)
         away += (away.empty() ? "" : ", ") + name(view.row(part.slot).id) + ": " + std::to_string(layers) +
-                (layers == 1 ? " layer" : " layers");
+                (layers == 1 ? " layer" : " layers") + (part.holding.states_on_device ? " as hidden states" : "");
     }
     if (offloading > most_named) away += ", ...";
     std::string text = "plan: " + std::to_string(plan.requests.size()) + " requests, " + std::to_string(offloading) +

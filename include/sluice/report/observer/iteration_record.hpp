@@ -24,9 +24,10 @@ struct IterationRecord {
   /// slot.
   std::span<const Slot> stream_slots;
   std::int64_t decodes = 0;
-  std::int64_t hosted = 0;  ///< the decodes among them that the host attended
-  Tokens tokens{0};         ///< computed, all claims together
-  std::int64_t running = 0; ///< requests that hold device memory as part of the batch
+  std::int64_t hosted = 0;     ///< the decodes among them that the host attended
+  std::int64_t rebuilding = 0; ///< requests of which it rebuilt K and V of some layers
+  Tokens tokens{0};            ///< computed, all claims together
+  std::int64_t running = 0;    ///< requests that hold device memory as part of the batch
   std::int64_t waiting = 0;
   std::int64_t preempted = 0;
   LayerBlocks device_used{0}; ///< resident, excluding the blocks in flight

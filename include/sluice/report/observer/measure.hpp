@@ -249,6 +249,7 @@ inline void count_sessions(const Summary::State& state, Metrics& m) {
   m.planning_wait_s = state.planning_wait_s;
   m.iterations = state.iterations;
   m.repeated_iterations = state.repeated;
+  m.times_rebuilt = state.rebuilding;
   m.end_s = end.count();
   detail::count_sessions(state, m);
   return m;

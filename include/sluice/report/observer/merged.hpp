@@ -31,6 +31,7 @@ namespace sluice {
     all.planning_wall_total_s += part->planning_wall_total_s;
     all.iterations += part->iterations;
     all.repeated += part->repeated;
+    all.rebuilding += part->rebuilding;
     all.busy_s += part->busy_s;
     all.stall_s += part->stall_s;
     all.planning_wait_s += part->planning_wait_s;

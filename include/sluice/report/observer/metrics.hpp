@@ -61,6 +61,7 @@ struct Metrics {
   double planning_wait_s = 0; ///< time that iterations waited for the planner
   std::int64_t iterations = 0;
   std::int64_t repeated_iterations = 0; ///< no new decision was ready, so the last one ran again
+  std::int64_t times_rebuilt = 0;       ///< requests of which an iteration rebuilt K and V, over all iterations
 
   std::int64_t requests = 0;
   std::int64_t served = 0;
@@ -168,6 +169,7 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("loaded_share", m.loaded_share);
   visit("fetched_share", m.fetched_share);
   visit("findable_share", m.findable_share);
+  visit("times_rebuilt", m.times_rebuilt);
 }
 
 } // namespace sluice

@@ -81,6 +81,7 @@ struct Summary {
     std::int64_t iterations = 0;
     std::int64_t repeated = 0;
     std::int64_t decodes = 0, hosted = 0; ///< by the host's attention
+    std::int64_t rebuilding = 0;          ///< requests of which an iteration rebuilt K and V, over all iterations
     double busy_s = 0;
     double stall_s = 0;
     double planning_wait_s = 0;
@@ -183,6 +184,7 @@ struct Summary {
     state.repeated += record.repeated ? 1 : 0;
     state.decodes += record.decodes;
     state.hosted += record.hosted;
+    state.rebuilding += record.rebuilding;
     state.busy_s += record.duration.count();
     state.stall_s += record.stall.count();
     state.planning_wait_s += record.planning.count();

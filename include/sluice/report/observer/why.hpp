@@ -306,7 +306,7 @@ struct Why {
   static void share_layer(State& state, const IterationRecord& record, const LayerSlice& layer, Parts& parts) {
     const auto blocks = [&](const Claim& claim) {
       const RequestRow& row = record.rows[index(claim.slot)];
-      const bool away = row.holding.fetched().contains(layer.layer) || row.holding.hidden.contains(layer.layer);
+      const bool away = (row.holding.fetched() | row.holding.hidden_on_host()).contains(layer.layer);
       return away ? static_cast<double>(row.blocks.count()) : 0.0;
     };
     double all = 0;

@@ -154,7 +154,7 @@ function drawCompute(svg, it, {left, top, layerY, layerHeight, every, x}) {
 }
 const placeTexts = {
   host: 'on the host, fetched in each iteration or attended there',
-  rebuilt: 'in neither memory, recomputed',
+  rebuilt: 'K and V in neither memory, rebuilt each iteration',
   device: 'on the device',
 };
 function drawPlaces(svg, it, {placed, left, gridY, cell}) {
@@ -227,7 +227,7 @@ function iterationLegend(it, {lanes, placed}) {
     entries.push([sign('var(--card)', 'var(--mute)', {'stroke-dasharray': '3 2'}), 'for the next token']);
   if (placed.some(p => p[1].length))
     entries.push([placeSign(stroke('M5 11.5L17 0.5', 'var(--fg)', 2)), 'layer on the host']);
-  if (placed.some(p => p[2].length)) entries.push([placeSign(marker(0, 11, 6, 2.5, 'var(--fg)')), 'layer recomputed']);
+  if (placed.some(p => p[2].length)) entries.push([placeSign(marker(0, 11, 6, 2.5, 'var(--fg)')), 'layer rebuilt']);
   return legendOf(entries);
 }
 

@@ -22,8 +22,7 @@ struct Holding {
   Tokens head = all_tokens; ///< how many of the oldest tokens the sets refer to
   LayerSet host{};          ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{};       ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
-  LayerSet
-      hidden{}; ///< layers of `nowhere` whose K and V are rebuilt from hidden states that are fetched from the host
+  LayerSet hidden{};        ///< layers of `nowhere` whose K and V are rebuilt from hidden states, fetched from the host
   /// How many of the oldest tokens of resident layers also have a clean copy on the host, in whole blocks. KV is only
   /// appended to: a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};
@@ -36,6 +35,8 @@ struct Holding {
   /// The host's processor computes the attention of single tokens over KV that stays on the host, and no iteration
   /// fetches it (NEO). `host` then has all layers, for all tokens.
   bool attended_on_host = false;
+  /// The hidden states of `hidden` are on the device: rebuilding fetches nothing (Apt-Serve).
+  bool states_on_device = false;
 
   /// Layers that are not resident for the head.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -45,6 +46,8 @@ struct Holding {
   [[nodiscard]] constexpr bool on_device_alone() const { return (away() | saved).empty() && copied.count() == 0; }
   /// Layers of `host` that an iteration fetches.
   [[nodiscard]] constexpr LayerSet fetched() const { return attended_on_host ? LayerSet{} : host; }
+  /// Layers of `hidden` whose states are on the host, so that each iteration fetches them.
+  [[nodiscard]] constexpr LayerSet hidden_on_host() const { return states_on_device ? LayerSet{} : hidden; }
   /// The same without saved hidden states of resident layers.
   [[nodiscard]] constexpr Holding without_saved() const {
     Holding plain = *this;
@@ -109,8 +112,9 @@ template <class Room>
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   // One sum: a request's states are stored one after the other, whether or not K and V are resident too.
-  const std::int64_t states = head.count() * holding.hidden.count() + blocks.count() * holding.saved.count();
-  return {room(head, resident) + room(blocks - head, layers),
+  const std::int64_t states = head.count() * holding.hidden_on_host().count() + blocks.count() * holding.saved.count();
+  const std::int64_t here = holding.states_on_device ? head.count() * holding.hidden.count() : 0;
+  return {room(head, resident) + room(blocks - head, layers) + hidden.room(here),
           room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
 }
 
@@ -129,7 +133,7 @@ struct Movement {
 /// `nowhere` is dropped. One that was `nowhere` and becomes `host` is first rebuilt by an iteration, then written out.
 /// If the head shrinks, the tokens that leave it become resident. Newly kept hidden states are written out, whether K
 /// and V stay (`saved`) or not (`hidden`); a change between these two moves nothing, because the host has the states.
-/// Hidden states that are no longer kept are dropped.
+/// Hidden states that are no longer kept are dropped. Those on the device do not cross the link.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
                                           Tokens block_tokens, int layers, HiddenSize hidden = {}) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
@@ -148,11 +152,12 @@ struct Movement {
               std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
               has * (here & from.nowhere).count();
   }
-  std::int64_t states = after * (to.hidden - from.hidden - from.saved).count() +
-                        std::max<std::int64_t>(0, after - before) * (to.hidden & from.hidden).count();
+  const LayerSet had_states = from.hidden_on_host(), has_states = to.hidden_on_host();
+  std::int64_t states = after * (has_states - had_states - from.saved).count() +
+                        std::max<std::int64_t>(0, after - before) * (has_states & had_states).count();
   if (!to.saved.empty())
-    states += blocks.count() * (to.saved - from.saved - from.hidden).count() +
-              (blocks.count() - before) * (to.saved & from.hidden).count();
+    states += blocks.count() * (to.saved - from.saved - had_states).count() +
+              (blocks.count() - before) * (to.saved & had_states).count();
   return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
 }
 

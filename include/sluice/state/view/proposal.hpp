@@ -29,6 +29,8 @@ struct Claim {
   Slot at_cost_of = nobody;
   /// Admission has counted the request with KV on the host, to be attended there; Placement decides.
   bool on_host = false;
+  /// Admission has counted the request with hidden states on the device instead of K and V; Placement decides.
+  bool as_states = false;
 
   /// Whether it is a pressing claim.
   [[nodiscard]] constexpr bool presses() const { return at_cost_of != nobody; }
