@@ -7,8 +7,12 @@
 #include "sluice/model/named.hpp"
 #include "sluice/policy/layout/all_layers.hpp"
 #include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/policy/placement/hybrid_cache.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
+#include "sluice/world/real/paced.hpp"
 
 #include <doctest/doctest.h>
 
@@ -90,6 +94,11 @@ static_assert(detail::WorksTogether<Parts<OffloadAll, AllLayers>>); // all layer
 static_assert(!detail::WorksTogether<Parts<DistancePlacement, AllLayers>>);
 static_assert(!detail::WorksTogether<Parts<AllResident, DistancePlacement>>);
 static_assert(!detail::WorksTogether<Parts<OfNoRole>>);
+static_assert(detail::WorksTogether<Parts<HybridCache, EveryStep>>);
+static_assert(!detail::WorksTogether<Parts<HybridCache>>); // plans that are only applied
+static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, OneStepAhead>>);
+static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, KeepUntilOverwritten>>);
+static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, Paced<Simulated>>>);
 
 } // namespace
 

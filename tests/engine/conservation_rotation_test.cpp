@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation for engines whose admission rotates, ranks or looks ahead, on small hosts too.
+#include "sluice/engine/systems/apt_serve.hpp"
 #include "sluice/engine/systems/by_length.hpp"
 #include "sluice/engine/systems/fastserve.hpp"
 #include "sluice/engine/systems/future_memory.hpp"
@@ -51,6 +52,11 @@ struct ShortQuanta : SkipJoinMlfq {
 };
 using Impatient = With<FastServe, ShortQuanta>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
+/// Rebuilding counts for nothing: as many as possible have hidden states.
+struct Rebuilds : MostPendingFirst {
+  Rebuilds() { delay_weight = 0; }
+};
+using AptServeRebuilds = With<AptServe, Rebuilds>;
 
 SLUICE_CONSERVES(SuperInfer)
 SLUICE_CONSERVES(Rotating)
@@ -67,6 +73,8 @@ SLUICE_CONSERVES(FutureMemory)
 SLUICE_CONSERVES(FastServe)
 SLUICE_CONSERVES(Scorpio)
 SLUICE_CONSERVES(Impatient)
+SLUICE_CONSERVES(AptServe)
+SLUICE_CONSERVES(AptServeRebuilds)
 
 // Rotation needs a host that holds the rotated-out requests and the offloaded layers of the rotated-in ones. On a host
 // for two of three requests, a joining request drops the KV of the one that left, which drops the other's KV when it

@@ -10,7 +10,7 @@
 #define SLUICE_PUBLISHED_SYSTEMS(ROW) \
   ROW(all_resident) ROW(one_at_a_time) ROW(vllm_recompute) ROW(vllm_swap) ROW(vllm_prefix_caching) ROW(swapped_first) \
   ROW(waiting_first) ROW(sjf_oracle) ROW(length_ranked) ROW(future_memory) ROW(superinfer) ROW(fastserve) ROW(scorpio) \
-  ROW(neo) ROW(deepspeed_inference) ROW(kvpr) ROW(flexgen) ROW(flexgen_plus) ROW(slo_aware) \
+  ROW(neo) ROW(apt_serve) ROW(deepspeed_inference) ROW(kvpr) ROW(flexgen) ROW(flexgen_plus) ROW(slo_aware) \
   ROW(dynamic_heuristic) \
   ROW(vllm_recompute_sized) ROW(vllm_swap_sized) ROW(hcache) ROW(ellm) ROW(deepspeed_weights) \
   ROW(flexgen_weights) ROW(select_n) ROW(pie) ROW(mirage) ROW(mirage_one_slot) ROW(mirage_no_reversion) \

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// MostPendingFirst: memory goes to the requests that have waited longest per block, as K and V or hidden states.
+#pragma once
+
+#include "sluice/core/numbers.hpp"
+#include "sluice/policy/admission/admission.hpp"
+#include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/admission/hybrid_choice.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// Apt-Serve's adaptive scheduling (arXiv 2504.07494; read from its appendix and its code). A request's pending time is
+/// the time since its last token, or since its arrival. In each iteration:
+///
+///  - Prompts are computed if the waiting requests' pending time is at least the running ones' in sum, and memory holds
+///    one; else all running requests decode.
+///  - Waiting requests get the free memory by `HybridChoice`, which may keep hidden states instead of K and V. Running
+///    ones get all memory in the same way, and those that get none leave.
+///  - Rebuilding from hidden states delays all requests that are in time, waiting ones too. The delay for each of them
+///  is
+///    the request's tokens times `Estimate`'s time to rebuild one; the paper measures that time when its server starts.
+///  - A request that is late for its SLO counts next to nothing, and gets memory that others leave (its code).
+///
+/// Read differently. By the paper's value nobody decodes from hidden states: right after an iteration every request has
+/// pended for next to nothing, so the delay of all others weighs more. (Its code computes a request with hidden states
+/// again before its next token, every time.) Therefore:
+///
+///  - A running request's pending time counts to the end of the next iteration.
+///  - What a request's hidden states have delayed since they were made counts only beyond the delay of computing the
+///    request again (`again_weight`), which is what giving them up costs: rent or buy. So a request keeps them for some
+///    tokens, and then gets K and V or leaves.
+///  - Running requests never change from K and V to hidden states, and get K and V instead of hidden states without a
+///    pause. The paper's code computes them again for either change.
+struct MostPendingFirst {
+  using role = roles::Admission;
+  static constexpr bool steady = false; // pending time passes
+  static constexpr bool knows_lengths = false;
+  static constexpr Batching batching = Batching::prefill_first;
+
+  double delay_weight = 1;
+  double again_weight = 1;
+  double late_share = 1e-4; ///< the paper's code has this value
+  int candidates = 1024;
+  static constexpr auto numbers =
+      Numbers{"MostPendingFirst",
+              Number{"delay_weight", &MostPendingFirst::delay_weight, 0, 1e9,
+                     "of the estimated delay by rebuilding; 1e9 gives nobody hidden states"},
+              Number{"again_weight", &MostPendingFirst::again_weight, 0, 1e9,
+                     "of the estimated delay by computing a request again, which its hidden states may cause before it "
+                     "counts; 0 as in the paper"},
+              Number{"late_share", &MostPendingFirst::late_share, 0, 1,
+                     "of the shortest pending time, what late requests count if they take all memory"},
+              Number{"candidates", &MostPendingFirst::candidates, 1, 1'000'000,
+                     "waiting requests in time that a decision looks at, the first to become late"}};
+
+  struct Entry {
+    double at = 0; ///< when the first token is due, or when it arrived
+    RequestId id{};
+    Slot slot{};
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+  struct State {
+    std::set<Entry> in_time; ///< waiting, by the first token's deadline
+    std::set<Entry> late;    ///< waiting, by arrival
+    double arrivals_s = 0;   ///< the sum over both
+    HybridChoice choice;
+    std::vector<Slot> slots; ///< scratch: of the candidates
+    std::vector<HybridCandidate> list;
+    std::vector<Tokens> began; ///< by slot: tokens that a request had generated when its hidden states were made
+  };
+
+  void enter(State& state, Slot slot, const RequestRow& row) const {
+    state.in_time.insert(by_due(slot, row));
+    state.arrivals_s += row.spec.arrival.count();
+  }
+  void leave(State& state, Slot slot, const RequestRow& row) const {
+    if (state.in_time.erase(by_due(slot, row)) == 0) state.late.erase(by_arrival(slot, row));
+    state.arrivals_s -= row.spec.arrival.count();
+    if (state.in_time.empty() && state.late.empty()) state.arrivals_s = 0; // without what rounding left
+  }
+
+  void propose(const View& view, State& state, Proposal& proposal, const Estimate& estimate) const {
+    while (!state.in_time.empty() && state.in_time.begin()->at < view.now.count()) {
+      const Slot slot = state.in_time.begin()->slot;
+      state.in_time.erase(state.in_time.begin());
+      state.late.insert(by_arrival(slot, view.row(slot)));
+    }
+    const Batch batch = look_at(view, state, estimate);
+    Builder claims(view, proposal);
+    if (batch.running_s <= 0 || batch.running_s <= batch.waiting_s) {
+      list_waiting(view, state, batch);
+      int places = view.limits.batch - static_cast<int>(view.running.size());
+      Tokens budget = view.limits.batch_tokens;
+      state.choice.choose(state.list, batch.free, [&](std::size_t i) {
+        const Tokens pending = view.row(state.slots[i]).pending();
+        if (places == 0 || (pending > budget && budget < view.limits.batch_tokens)) return false;
+        --places;
+        budget -= std::min(budget, pending);
+        return true;
+      });
+      if (view.running.empty() || !state.choice.order().empty()) {
+        for (const Slot slot : view.running) {
+          claims.keep(slot);
+          proposal.claims.back().as_states = view.row(slot).holding.states_on_device;
+        }
+        for (const std::size_t i : state.choice.order()) {
+          const std::size_t before = proposal.claims.size();
+          if (!claims.join(state.slots[i], false)) break;
+          if (proposal.claims.size() == before || state.choice.form(i) != CacheForm::states) continue;
+          proposal.claims.back().as_states = true;
+          const std::size_t slot = index(state.slots[i]);
+          if (state.began.size() <= slot) state.began.resize(slot + 1);
+          state.began[slot] = view.row(state.slots[i]).generated;
+        }
+        return;
+      }
+    }
+    list_running(view, state, batch);
+    state.choice.choose(state.list, view.ledger->device().capacity().count());
+    for (std::size_t i = 0; i < state.slots.size(); ++i) {
+      const CacheForm form = state.choice.form(i);
+      if (form == CacheForm::nothing) {
+        proposal.leaving.push_back(state.slots[i]);
+        continue;
+      }
+      claims.keep(state.slots[i]);
+      proposal.claims.back().as_states = form == CacheForm::states;
+    }
+  }
+  void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
+
+ private:
+  using Builder = ClaimBuilder<batching, Newcomers::optional>;
+
+  /// What all requests together say.
+  struct Batch {
+    double running_s = 0, waiting_s = 0; ///< sums of pending time
+    double decode_s = 0;                 ///< one iteration of the running requests
+    double delay_s = 0;                  ///< delay of all requests in time, for each token that is rebuilt
+    double again_s = 0;                  ///< the same for each token that is computed again
+    double late_per_block = 0;           ///< a late request's value
+    std::int64_t free = 0;               ///< layer blocks that running requests do not need for their next tokens
+  };
+
+  static Entry by_due(Slot slot, const RequestRow& row) {
+    return {(row.spec.arrival + row.spec.slo.ttft).count(), row.id, slot};
+  }
+  static Entry by_arrival(Slot slot, const RequestRow& row) { return {row.spec.arrival.count(), row.id, slot}; }
+  static double pending_s(const View& view, const RequestRow& row) {
+    return (view.now - (row.generated.count() > 0 ? row.last_token : row.spec.arrival)).count();
+  }
+  static bool is_late(const View& view, const RequestRow& row) {
+    const Slo& slo = row.spec.slo;
+    return pending_s(view, row) > (row.generated.count() > 0 ? slo.tbt : slo.ttft).count();
+  }
+  /// Layer blocks for `blocks` of hidden states, and for one layer's K and V.
+  static std::int64_t states_room(const View& view, TokenBlocks blocks) {
+    return view.geometry.hidden_size().room(blocks.count() * view.geometry.layers).count() + blocks.count();
+  }
+  static TokenBlocks blocks_after(const View& view, const RequestRow& row) {
+    return row.blocks_after(row.pending(), view.limits.block_tokens);
+  }
+
+  Batch look_at(const View& view, const State& state, const Estimate& estimate) const {
+    Batch batch;
+    Work work;
+    const auto waiting = static_cast<std::int64_t>(state.in_time.size() + state.late.size());
+    auto in_time = static_cast<double>(state.in_time.size());
+    batch.waiting_s = static_cast<double>(waiting) * view.now.count() - state.arrivals_s;
+    batch.free = view.ledger->device().capacity().count();
+    double least_s = waiting > 0 ? batch.waiting_s / static_cast<double>(waiting) : 0;
+    if (!state.in_time.empty()) least_s = std::min(least_s, pending_s(view, view.row(state.in_time.rbegin()->slot)));
+    for (const Slot slot : view.running) {
+      const RequestRow& row = view.row(slot);
+      batch.running_s += pending_s(view, row);
+      in_time += is_late(view, row) ? 0 : 1;
+      ++work.decodes;
+      work.decode_context += row.context() + Tokens{1};
+      const TokenBlocks blocks = blocks_after(view, row);
+      batch.free -= row.holding.states_on_device ? states_room(view, blocks) : blocks.count() * view.geometry.layers;
+    }
+    for (const Slot slot : view.preempted) {
+      const RequestRow& row = view.row(slot);
+      batch.waiting_s += pending_s(view, row);
+      in_time += is_late(view, row) ? 0 : 1;
+    }
+    work.samples = work.decodes = std::max<std::int64_t>(1, work.decodes); // with none, one of a single token
+    work.decode_context = std::max(Tokens{1}, work.decode_context);
+    const std::int64_t capacity = std::max<std::int64_t>(1, view.ledger->device().capacity().count());
+    const Seconds plain = estimate.step(work);
+    batch.decode_s = plain.count();
+    const Tokens many = view.limits.block_tokens * (capacity / view.geometry.layers + 1); // as many as the device holds
+    const auto delay_of = [&](const Work& more, Tokens tokens) {
+      return in_time * std::max(0.0, (estimate.step(more) - plain).count()) / static_cast<double>(tokens.count());
+    };
+    Work rebuilds = work;
+    rebuilds.rebuilt.projected = rebuilds.rebuilt.read = many;
+    batch.delay_s = delay_weight * delay_of(rebuilds, many);
+    const ChunkWork again{std::min(many, view.limits.batch_tokens), Tokens{0}};
+    Work computes = work;
+    computes.chunks = {&again, 1};
+    batch.again_s = again_weight * delay_of(computes, again.fresh);
+    batch.late_per_block = late_share * std::max(0.0, least_s) / static_cast<double>(capacity);
+    return batch;
+  }
+
+  void add(const View& view, State& state, const Batch& batch, Slot slot, double pending, bool may_have_states) const {
+    const RequestRow& row = view.row(slot);
+    const TokenBlocks blocks = blocks_after(view, row);
+    HybridCandidate one;
+    one.kv = blocks.count() * view.geometry.layers;
+    one.pending_s = pending;
+    one.delay_s = batch.delay_s * static_cast<double>((view.limits.block_tokens * blocks.count()).count());
+    if (may_have_states) one.states = states_room(view, blocks);
+    if (is_late(view, row)) {
+      one.pending_s = batch.late_per_block * static_cast<double>(one.kv);
+      if (!row.holding.states_on_device) one.states = 0;
+    }
+    state.slots.push_back(slot);
+    state.list.push_back(one);
+  }
+  void list_waiting(const View& view, State& state, const Batch& batch) const {
+    state.slots.clear();
+    state.list.clear();
+    const auto consider = [&](Slot slot) {
+      const RequestRow& row = view.row(slot);
+      add(view, state, batch, slot, pending_s(view, row), row.computed.count() == 0);
+    };
+    for (const Slot slot : view.preempted)
+      if (view.row(slot).may_return) consider(slot);
+    int left = candidates;
+    for (auto next = state.in_time.begin(); next != state.in_time.end() && left > 0; ++next, --left)
+      consider(next->slot);
+    left = view.limits.batch;
+    for (auto next = state.late.begin(); next != state.late.end() && left > 0; ++next, --left) consider(next->slot);
+  }
+  void list_running(const View& view, State& state, const Batch& batch) const {
+    state.slots.clear();
+    state.list.clear();
+    for (const Slot slot : view.running) {
+      const RequestRow& row = view.row(slot);
+      add(view, state, batch, slot, pending_s(view, row) + batch.decode_s, row.holding.states_on_device);
+      if (row.holding.states_on_device && index(slot) < state.began.size()) {
+        HybridCandidate& one = state.list.back();
+        const Tokens held = row.generated - state.began[index(slot)]; // decodes from them, including the next one
+        const double again_s = batch.again_s * static_cast<double>(row.context().count());
+        one.delay_s = std::max(0.0, one.delay_s * static_cast<double>(held.count()) - again_s);
+      }
+      // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one.
+      if (row.holding.states_on_device) state.list.back().kv += view.geometry.layers;
+    }
+  }
+};
+
+static_assert(explain<MostPendingFirst>());
+
+} // namespace sluice
