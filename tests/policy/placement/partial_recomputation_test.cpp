@@ -96,6 +96,47 @@ TEST_CASE("the split has the shortest step of all, and the plan's residency is t
   CHECK(many > 10);
 }
 
+TEST_CASE(
+    "a single request without room for its newest block has all KV on the host, and the plan predicts that step") {
+  Random random(4);
+  int whole = 0, divided = 0, none = 0;
+  for (int round = 0; round < 40; ++round) {
+    CAPTURE(round);
+    UncachedScene scene = random_scene(random, 1);
+    scene.host_budget = LayerBlocks{1 << 30};
+    int last = 0; // more memory is never worse: none, all on the host, a split
+    for (std::int64_t device = 0; device <= 6 * scene.task().layers(); ++device) {
+      CAPTURE(device);
+      scene.device_budget = LayerBlocks{device};
+      const auto task = scene.task();
+      PartialRecomputation::State<Transfer> state;
+      Plan plan;
+      const Verdict verdict = PartialRecomputation{}.solve(task, state, plan);
+      if (!verdict.feasible || plan.requests.empty()) {
+        CHECK(last == 0);
+        ++none;
+        continue;
+      }
+      REQUIRE(plan.requests.size() == 1);
+      const TokenBlocks blocks = task.blocks(task.claims.front());
+      CHECK(task.footprint_of(plan.requests.front().holding, blocks).device + plan.in_flight <= scene.device_budget);
+      if (plan.requests.front().holding.head != all_tokens) {
+        last = 2;
+        ++divided;
+        continue;
+      }
+      CHECK(last <= 1);
+      last = 1;
+      ++whole;
+      CHECK(plan.requests.front().holding == PartialRecomputation{}.least(task.layers()));
+      CHECK(plan.predicted_step.count() == doctest::Approx(step_by_layers(task, {blocks.count()}, {})).epsilon(1e-9));
+    }
+  }
+  CHECK(whole > 20);
+  CHECK(divided > 20);
+  CHECK(none > 20);
+}
+
 TEST_CASE("32 requests of OPT-6.7B on an A100: a decode is shorter by a share of the order that KVPR reports") {
   // arXiv 2411.17089, abstract: up to 35.8 % less latency. Its baselines also lose time elsewhere, and its kernels are
   // no roofline, so this checks the direction and the order of magnitude.

@@ -151,7 +151,14 @@ struct PartialRecomputation {
   template <class Task, class S>
   bool fetch_all(const Task& task, S& state, Plan& plan) const {
     plan.requests.assign(1, {task.claims.front().slot, least(task.layers())});
-    return state.trial.fits(task, plan);
+    if (!state.trial.fits(task, plan)) return false;
+    const BlockLink link = task.block_link();
+    const auto blocks = static_cast<double>(task.blocks(task.claims.front()).count());
+    const Times times{task.cost.step(task.steady_decode(1)).total(task.layers()).count(),
+                      task.layers() * (blocks / link.blocks_per_s + link.per_layer_s)};
+    plan.predicted_step = Seconds{times.step_s()};
+    plan.binding = times.link_s > times.compute_s ? Binding::link : Binding::layout;
+    return true;
   }
 };
 
