@@ -7,6 +7,8 @@
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/drop.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
@@ -43,6 +45,7 @@ enum class Mistake {
   late_states,
   undeclared_states,
   no_rebuilt_room,
+  found_later,
   joined,
   none
 };
@@ -57,7 +60,7 @@ Holding as_states(int all) {
 template <Mistake M>
 struct Careless {
   using role = roles::Placement;
-  static constexpr bool places_layers = true;
+  static constexpr bool places_layers = M != Mistake::found_later;
   static constexpr bool keeps_states = M == Mistake::late_states || M == Mistake::no_rebuilt_room;
   template <class>
   struct State {};
@@ -73,7 +76,7 @@ struct Careless {
     plan.covers_unseen = false;
     plan.in_flight = LayerBlocks{M == Mistake::in_flight ? -1 : 0};
     for (const Claim& claim : task.claims) plan.requests.push_back({claim.slot, Holding{}});
-    if (M == Mistake::host || M == Mistake::no_room)
+    if (M == Mistake::host || M == Mistake::no_room || M == Mistake::found_later)
       for (RequestPlan& planned : plan.requests) planned.holding.host = LayerSet::all(layers);
     if (M == Mistake::twice) plan.requests.push_back(plan.requests.front());
     if (M == Mistake::stranger) plan.requests.push_back({Slot{77}, Holding{}});
@@ -199,6 +202,12 @@ TEST_CASE("hidden states are on the device from a request's first token on, or n
   CHECK(says(error_of<Mistake::late_states>(100, 100), {"it wants hidden states of request 0, which were not kept"}));
   CHECK(says(error_of<Mistake::undeclared_states>(100, 100),
              {"it keeps hidden states of request 0 on the device", "`keeps_states = true` in a Placement"}));
+}
+
+TEST_CASE("no layer is off the device where released blocks can be found") {
+  CHECK(error_of<Mistake::found_later, Drop>(100, 100).empty());
+  CHECK(says(error_of<Mistake::found_later, KeepUntilOverwritten>(100, 100),
+             {"request 0 has a layer off the device", "all layers resident"}));
 }
 
 TEST_CASE("a plan needs room for one layer's K and V of all requests with hidden states on the device") {

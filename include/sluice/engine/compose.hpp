@@ -140,6 +140,11 @@ concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::place
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
 
+/// A request that finds released blocks takes them for KV of all layers on the device. (A Placement without
+/// places_layers that moves all layers of a request is refused when it makes such a plan.)
+template <class C>
+concept ReleasedBlocksAreWhole = !C::retention_type::finds_released || !C::placement_type::places_layers;
+
 /// A simulated tier keeps no hidden states, and does not know which blocks Retention has copied.
 template <class C>
 concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::retention_type::copies_ahead);
@@ -180,7 +185,8 @@ concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
+concept RolesFit =
+    LayersFitLayout<C> && ReleasedBlocksStay<C> && ReleasedBlocksAreWhole<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
     StatesFit<C> && LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
@@ -227,6 +233,11 @@ consteval auto explain_pairs() {
     static_assert(ReleasedBlocksStay<C>,
                   "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
                   "would find KV that is gone. Use another one, or a simulated backend");
+    static_assert(
+        ReleasedBlocksAreWhole<C>,
+        "sluice: this Retention policy finds released blocks (KeepUntilOverwritten), which must have KV of all "
+        "layers on the device: use a Placement with places_layers = false that keeps it there, such as "
+        "AllResident, or another Retention");
     static_assert(TiersFit<C>,
                   "sluice: a Caching policy of a simulated engine needs a Retention without hidden states or copies "
                   "ahead: a loaded prefix has none");

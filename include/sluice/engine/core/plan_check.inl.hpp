@@ -64,6 +64,10 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
   const auto tiers_have_it = [&](const Holding& holding) {
     return core.policies->tiers == nullptr || holding.nowhere.empty();
   };
+  // Who finds released blocks takes them for KV of all layers on the device.
+  const auto found_whole = [&](const Holding& holding) {
+    return !core.policies->is.finds_released || holding.all_resident();
+  };
   // Hidden states exist while their tokens are computed, and are then kept or lost.
   const auto has_states = [&](const RequestPlan& planned) {
     if (index(planned.slot) >= core.requests.rows.size()) return true; // wrong for another reason, below
@@ -84,6 +88,9 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     if (!tiers_have_it(planned.holding))
       return wrong(request_text(core, planned.slot) + " has a layer nowhere, of which a tier would have no copy",
                    "each layer on the host or resident, and `rebuilds = true` in a Placement that has them nowhere");
+    if (!found_whole(planned.holding))
+      return wrong(request_text(core, planned.slot) + " has a layer off the device, and its blocks can be found later",
+                   "all layers resident, or a Retention with finds_released = false");
     if (planned.holding.states_on_device && !policies.table.is.keeps_states)
       return wrong("it keeps hidden states of " + request_text(core, planned.slot) + " on the device",
                    "hidden states on the host, or `keeps_states = true` in a Placement that keeps them on the device");
@@ -109,9 +116,9 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
         return wrong("it leaves out " + request_text(core, claims[i].slot), "a holding for each claim it accepts");
     }
   else if (!layers_exist(plan.unseen) || !is_sound(plan.unseen) || !tiers_have_it(plan.unseen) ||
-           plan.unseen.states_on_device)
+           !found_whole(plan.unseen) || plan.unseen.states_on_device)
     return wrong("its rule has a layer away that the model does not have, or one in two places, or copies, or saved "
-                 "states, or hidden states on the device",
+                 "states, or hidden states on the device, or a layer away whose blocks can be found later",
                  "each of the layers 0 to " + std::to_string(core.geometry.layers - 1) + " in one place");
   for (std::size_t i = 0; i < claims.size(); ++i)
     if (!host_attends(i))
