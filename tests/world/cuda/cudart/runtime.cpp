@@ -41,8 +41,9 @@ struct State {
   std::unique_ptr<CUgraph_st> captured; ///< the graph being captured
 };
 
+/// Never destroyed: at the program's end, a device would give its fibers' stacks to a list that no longer exists.
 State& state() {
-  static State one;
+  static State& one = *new State;
   return one;
 }
 
