@@ -71,8 +71,8 @@ TEST_CASE("the greedy's choice fits, and is worth at least half of the best choi
     for (std::size_t i = 0; i < all.size(); ++i) {
       used += room_of(all[i], choice.form(i));
       counted += value_of(all[i], choice.form(i));
-      states += choice.form(i) == CacheForm::states ? 1 : 0;
-      kv += choice.form(i) == CacheForm::kv ? 1 : 0;
+      states += choice.form(i) == CacheForm::states ? 1U : 0U;
+      kv += choice.form(i) == CacheForm::kv ? 1U : 0U;
       CHECK((choice.form(i) != CacheForm::states || all[i].states > 0));
     }
     CHECK(choice.order().size() == states + kv);
@@ -114,7 +114,24 @@ TEST_CASE("a request of much value that the others leave no room for gets the me
   CHECK(choice.form(0) == CacheForm::states);
 }
 
-TEST_CASE("the choice ends with the candidate that is not accepted") {
+TEST_CASE("after a refusal nobody else gets memory, and the accepted ones get K and V in what remains") {
+  HybridChoice choice;
+  const std::vector<HybridCandidate> all{{5, 1, 10, 5}, {4, 1, 10, 5}, {3, 1, 10, 5}};
+  int asked = 0;
+  const auto two = [&asked](std::size_t) { return ++asked <= 2; };
+  CHECK(choice.choose(all, 100, two) == 9);
+  CHECK(asked == 3);
+  CHECK(choice.order().size() == 2);
+  CHECK(choice.form(0) == CacheForm::kv);
+  CHECK(choice.form(1) == CacheForm::kv);
+  CHECK(choice.form(2) == CacheForm::nothing);
+  asked = 0;
+  CHECK(choice.choose(all, 15, two) == 8); // room for one of them
+  CHECK(choice.form(0) == CacheForm::kv);
+  CHECK(choice.form(1) == CacheForm::states);
+}
+
+TEST_CASE("nobody is asked after the candidate that is not accepted") {
   HybridChoice choice;
   const std::vector<HybridCandidate> all{{5, 0, 10, 0}, {4, 0, 10, 0}, {3, 0, 10, 0}};
   CHECK(choice.choose(all, 100, [](std::size_t i) { return i < 1; }) == 5);

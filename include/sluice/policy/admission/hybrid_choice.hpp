@@ -24,8 +24,8 @@ struct HybridCandidate {
 enum class CacheForm : std::uint8_t { nothing, states, kv };
 
 /// Apt-Serve's greedy (Gao et al., "Apt-Serve: Adaptive Request Scheduling on Hybrid Cache for Scalable LLM Inference
-/// Serving", arXiv 2504.07494; algorithm 1 of the appendix on greedy scheduling beside its code). It maximises the sum
-/// of
+/// Serving", arXiv 2504.07494; algorithm 1 of the appendix on greedy scheduling beside its code). It maximises the
+/// sum of
 ///
 ///   pending_s             of requests with K and V
 ///   pending_s - delay_s   of requests with hidden states
@@ -38,10 +38,14 @@ enum class CacheForm : std::uint8_t { nothing, states, kv };
 /// At least half of the optimum: a step that does not fit is worth at most its request alone, and all that was taken
 /// and that step together are worth at least the relaxed problem's optimum (the appendix, theorem 1). That needs every
 /// step to fit alone, so larger ones are left out, which the paper does not say.
+///
+/// The knapsack knows no limit but memory. Where a batch or a token budget is full first, the requests that were
+/// accepted still get K and V in memory that remains: otherwise a burst on an idle device would get hidden states
+/// alone, since these are worth more per block. (The authors' code ends at the full batch.)
 class HybridChoice {
  public:
-  /// Chooses within `memory`. `accept(i)` is asked before candidate i gets its first memory, and ends the choice if it
-  /// says no. Returns the value.
+  /// Chooses within `memory`. `accept(i)` is asked before candidate i gets its first memory. Once it says no, nobody
+  /// else gets memory, and those that have hidden states may still get K and V. Returns the value.
   template <class Accept>
   double choose(std::span<const HybridCandidate> candidates, std::int64_t memory, Accept&& accept) {
     list_steps(candidates, memory);
@@ -49,8 +53,10 @@ class HybridChoice {
     order_.clear();
     double value = 0;
     std::int64_t left = memory;
+    bool full = false;
     for (const Step& step : steps_) {
       CacheForm& form = forms_[step.candidate];
+      if (full && form == CacheForm::nothing) continue;
       if (step.room > left) {
         const HybridCandidate& one = candidates[step.candidate];
         const bool whole = one.kv <= memory;
@@ -62,7 +68,8 @@ class HybridChoice {
         return alone;
       }
       if (form == CacheForm::nothing) {
-        if (!accept(step.candidate)) break;
+        full = !accept(step.candidate);
+        if (full) continue;
         order_.push_back(step.candidate);
       }
       form = step.form;
