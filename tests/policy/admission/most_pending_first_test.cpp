@@ -176,3 +176,53 @@ TEST_CASE("hidden states stay until they have delayed as long as computing the r
   CHECK(kept == 3); // each rebuilds 80 tokens; computing some 66 tokens again takes as long as rebuilding 264
   CHECK(proposal.leaving.front() == starts);
 }
+
+TEST_CASE(
+    "a burst on an idle device gets K and V: a full token budget ends the joining and not the change to K and V") {
+  pending::Scene scene;
+  scene.made.limits.batch_tokens = Tokens{2048};
+  scene.memory(763);
+  for (int i = 0; i < 30; ++i) scene.wait(161, 0.5);
+  const auto has_states = [](const Claim& claim) { return claim.as_states; };
+  Proposal proposal = scene.propose();
+  CHECK(pending::joined(proposal).size() == 12); // 2,048 / 161
+  CHECK(std::none_of(proposal.claims.begin(), proposal.claims.end(), has_states));
+  scene.memory(8 * 11); // of 12 x 11 blocks: K and V of a few, hidden states of the others
+  proposal = scene.propose();
+  CHECK(pending::joined(proposal).size() == 12);
+  CHECK(std::any_of(proposal.claims.begin(), proposal.claims.end(), has_states));
+  // A full batch is no other limit than a full token budget.
+  scene.made.limits.batch = 3;
+  proposal = scene.propose();
+  CHECK(pending::joined(proposal).size() == 3);
+  CHECK(std::none_of(proposal.claims.begin(), proposal.claims.end(), has_states));
+}
+
+TEST_CASE("a prompt in chunks keeps its memory until its last chunk, late or not") {
+  pending::Scene scene;
+  scene.made.limits.batch_tokens = Tokens{2048};
+  const Slot decodes = scene.decode(64, 0.1);
+  const Slot late = scene.made.add(Tokens{3000}, Tokens{10}, Tokens{0}, Tokens{2048}, Phase::running);
+  scene.made.running.push_back(late);
+  scene.made.rows[index(late)].spec.arrival = scene.made.now - Seconds{60};
+  scene.made.rows[index(late)].spec.slo = {Seconds{1}, Seconds{1}};
+  scene.memory(188 + 3); // 3,000 tokens take 188 blocks
+  Proposal proposal = scene.propose();
+  REQUIRE(proposal.claims.size() == 1);
+  CHECK(proposal.claims.front().slot == late);
+  CHECK(proposal.claims.front().tokens == Tokens{952});
+  REQUIRE(proposal.leaving.size() == 1);
+  CHECK(proposal.leaving.front() == decodes);
+  scene.memory(188 + 4);
+  proposal = scene.propose();
+  CHECK(proposal.claims.size() == 2);
+  CHECK(proposal.leaving.empty());
+  // Beside it a prompt may join only within the rest of the budget.
+  scene.memory(1000);
+  scene.wait(1096, 100, 1000);
+  CHECK(pending::joined(scene.propose()).size() == 1);
+  const Slot more = scene.wait(1097, 100, 1000);
+  CHECK(pending::joined(scene.propose()).size() == 1);
+  scene.policy.leave(scene.state, static_cast<Slot>(index(more) - 1), scene.made.rows[index(more) - 1]);
+  CHECK(pending::joined(scene.propose()).empty());
+}

@@ -38,6 +38,9 @@ namespace sluice {
 ///    tokens, and then gets K and V or leaves.
 ///  - Running requests never change from K and V to hidden states, and get K and V instead of hidden states without a
 ///    pause. The paper's code computes them again for either change.
+///  - A prompt longer than the token budget is computed in chunks (the paper's code never splits one). Until its last
+///    chunk it keeps its memory before all others, late or not: `Drop` would throw its chunks away, and it could start
+///    again and again without a token. At most one prompt is in chunks at a time.
 struct MostPendingFirst {
   using role = roles::Admission;
   static constexpr bool steady = false; // pending time passes
@@ -97,7 +100,7 @@ struct MostPendingFirst {
     if (batch.running_s <= 0 || batch.running_s <= batch.waiting_s) {
       list_waiting(view, state, batch);
       int places = view.limits.batch - static_cast<int>(view.running.size());
-      Tokens budget = view.limits.batch_tokens;
+      Tokens budget = view.limits.batch_tokens - std::min(view.limits.batch_tokens, batch.chunk);
       state.choice.choose(state.list, batch.free, [&](std::size_t i) {
         const Tokens pending = view.row(state.slots[i]).pending();
         if (places == 0 || (pending > budget && budget < view.limits.batch_tokens)) return false;
@@ -122,8 +125,16 @@ struct MostPendingFirst {
         return;
       }
     }
+    std::int64_t memory = view.ledger->device().capacity().count();
+    for (const Slot slot : view.running) {
+      if (!in_chunks(view.row(slot))) continue;
+      const bool states = view.row(slot).holding.states_on_device;
+      memory -= room_of(view, view.row(slot), states);
+      claims.keep(slot);
+      proposal.claims.back().as_states = states;
+    }
     list_running(view, state, batch);
-    state.choice.choose(state.list, view.ledger->device().capacity().count());
+    state.choice.choose(state.list, memory);
     for (std::size_t i = 0; i < state.slots.size(); ++i) {
       const CacheForm form = state.choice.form(i);
       if (form == CacheForm::nothing) {
@@ -147,6 +158,7 @@ struct MostPendingFirst {
     double again_s = 0;                  ///< the same for each token that is computed again
     double late_per_block = 0;           ///< a late request's value
     std::int64_t free = 0;               ///< layer blocks that running requests do not need for their next tokens
+    Tokens chunk{0};                     ///< what prompts that are in chunks have left to compute
   };
 
   static Entry by_due(Slot slot, const RequestRow& row) {
@@ -167,6 +179,12 @@ struct MostPendingFirst {
   static TokenBlocks blocks_after(const View& view, const RequestRow& row) {
     return row.blocks_after(row.pending(), view.limits.block_tokens);
   }
+  static std::int64_t room_of(const View& view, const RequestRow& row, bool states) {
+    const TokenBlocks blocks = blocks_after(view, row);
+    return states ? states_room(view, blocks) : blocks.count() * view.geometry.layers;
+  }
+  /// Whether a running request's prompt, or what it computes again, is longer than an iteration and not yet computed.
+  static bool in_chunks(const RequestRow& row) { return row.pending() > Tokens{1}; }
 
   Batch look_at(const View& view, const State& state, const Estimate& estimate) const {
     Batch batch;
@@ -183,8 +201,8 @@ struct MostPendingFirst {
       in_time += is_late(view, row) ? 0 : 1;
       ++work.decodes;
       work.decode_context += row.context() + Tokens{1};
-      const TokenBlocks blocks = blocks_after(view, row);
-      batch.free -= row.holding.states_on_device ? states_room(view, blocks) : blocks.count() * view.geometry.layers;
+      batch.free -= room_of(view, row, row.holding.states_on_device);
+      if (in_chunks(row)) batch.chunk += row.pending();
     }
     for (const Slot slot : view.preempted) {
       const RequestRow& row = view.row(slot);
@@ -246,6 +264,7 @@ struct MostPendingFirst {
     state.list.clear();
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
+      if (in_chunks(row)) continue;
       add(view, state, batch, slot, pending_s(view, row) + batch.decode_s, row.holding.states_on_device);
       if (row.holding.states_on_device && index(slot) < state.began.size()) {
         HybridCandidate& one = state.list.back();
@@ -253,8 +272,11 @@ struct MostPendingFirst {
         const double again_s = batch.again_s * static_cast<double>(row.context().count());
         one.delay_s = std::max(0.0, one.delay_s * static_cast<double>(held.count()) - again_s);
       }
-      // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one.
-      if (row.holding.states_on_device) state.list.back().kv += view.geometry.layers;
+      if (!row.holding.states_on_device) continue;
+      // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one, and room for
+      // the last layer's hidden states, from which K and V are projected beside them (HybridCache).
+      state.list.back().kv +=
+          view.geometry.layers + view.geometry.hidden_size().room(blocks_after(view, row).count()).count();
     }
   }
 };
