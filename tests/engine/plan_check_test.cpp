@@ -44,6 +44,10 @@ enum class Mistake {
   attends_some_layers,
   late_states,
   undeclared_states,
+  unseen_states,
+  more_states,
+  longer_states,
+  states_and_host,
   no_rebuilt_room,
   found_later,
   joined,
@@ -61,12 +65,13 @@ template <Mistake M>
 struct Careless {
   using role = roles::Placement;
   static constexpr bool places_layers = M != Mistake::found_later;
-  static constexpr bool keeps_states = M == Mistake::late_states || M == Mistake::no_rebuilt_room;
+  static constexpr bool keeps_states = M == Mistake::late_states || M == Mistake::no_rebuilt_room ||
+                                       (M >= Mistake::unseen_states && M <= Mistake::states_and_host);
   template <class>
   struct State {};
 
   [[nodiscard]] Holding least(int all) const {
-    if (M == Mistake::no_rebuilt_room) return as_states(all);
+    if (M == Mistake::no_rebuilt_room || M == Mistake::states_and_host) return as_states(all);
     return {all_tokens, M == Mistake::no_room ? LayerSet::all(all) : LayerSet{}, {}};
   }
 
@@ -100,6 +105,22 @@ struct Careless {
       for (RequestPlan& planned : plan.requests)
         if (M != Mistake::late_states || task.view.row(planned.slot).computed.count() > 0)
           planned.holding = as_states(layers);
+    if (M == Mistake::unseen_states) {
+      plan.requests.clear();
+      plan.covers_unseen = true;
+      plan.unseen = as_states(layers);
+    }
+    if (M == Mistake::more_states || M == Mistake::longer_states)
+      for (RequestPlan& planned : plan.requests) {
+        const bool starts = task.view.row(planned.slot).computed.count() == 0;
+        planned.holding = as_states(M == Mistake::more_states && starts ? layers - 1 : layers);
+        if (M == Mistake::longer_states && starts) planned.holding.head = Tokens{16};
+      }
+    if (M == Mistake::states_and_host)
+      for (RequestPlan& planned : plan.requests) {
+        planned.holding = as_states(layers);
+        if (planned.slot != plan.requests.front().slot) planned.holding = {all_tokens, LayerSet::all(layers)};
+      }
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
 };
@@ -214,6 +235,19 @@ TEST_CASE("a plan needs room for one layer's K and V of all requests with hidden
   // The states themselves have no size here; three requests grow to three blocks each.
   CHECK(error_of<Mistake::no_rebuilt_room>(9, 0).empty());
   CHECK(says(error_of<Mistake::no_rebuilt_room>(8, 0), {"and 9 in flight", "expected at most 8 together"}));
+}
+
+TEST_CASE("hidden states on the device are of no more layers and tokens than were kept, and no rule's") {
+  CHECK(says(error_of<Mistake::more_states>(100, 100), {"it wants hidden states of request 0, which were not kept"}));
+  CHECK(says(error_of<Mistake::longer_states>(100, 100), {"it wants hidden states of request 0, which were not kept"}));
+  CHECK(says(error_of<Mistake::unseen_states>(100, 100), {"its rule has", "or hidden states on the device"}));
+}
+
+TEST_CASE("a rebuilt layer takes room beside the blocks in flight of other requests") {
+  // The first request rebuilds 3 blocks. The other two are on the host, and at least 6 blocks of theirs are in flight.
+  CHECK(error_of<Mistake::states_and_host>(36, 100).empty());
+  CHECK(says(error_of<Mistake::states_and_host>(8, 100), {"0 layer blocks of device memory and 9 in flight"}));
+  CHECK(error_of<Mistake::states_and_host>(9, 100).empty());
 }
 
 TEST_CASE("no more requests join than there are optional claims") {

@@ -5,6 +5,7 @@
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -49,10 +50,46 @@ TEST_CASE("hidden states are for requests that start with them, and K and V may 
   CHECK(less.joined == 0);
   CHECK_FALSE(solve(16 + 32 + 3).feasible);
 
+  // Its K and V need 2 layer blocks beside them, of the last layer's hidden states.
   claims[0].as_states = false;
-  CHECK(solve(32 + 32).joined == 0);
+  CHECK(solve(32 + 32 + 2).joined == 0);
   CHECK(plan.requests[0].holding == Holding{});
-  CHECK(plan.in_flight == LayerBlocks{0});
+  CHECK(plan.in_flight == LayerBlocks{2});
+  CHECK(solve(32 + 32 + 1).joined == 0);
+  CHECK(plan.requests[0].holding == HybridCache::states(8));
   CHECK(solve(16 + 32 + 4).feasible); // not enough for K and V of both
   CHECK(plan.requests[0].holding == HybridCache::states(8));
+}
+
+TEST_CASE("where memory holds K and V of only some requests that may change, the first ones change") {
+  using namespace hybrid_plan;
+  HandMade made;
+  made.geometry.layer_hidden_bytes = Bytes{2048};
+  std::vector<Claim> claims;
+  for (int i = 0; i < 4; ++i) {
+    const Slot slot = made.decoding(Tokens{60}, Tokens{4}, Tokens{100});
+    made.rows[index(slot)].holding = HybridCache::states(8);
+    claims.push_back({slot, Tokens{1}, Tokens{0}, true});
+  }
+  claims[1].as_states = true; // it keeps them
+  const PlainCost cost;
+  const HybridCache policy;
+  HybridCache::State<DeadlinePool> state;
+  Plan plan;
+  const View view = made.view();
+  // As hidden states each takes 16 + 4, and as K and V 32 + 2.
+  for (std::int64_t changed = 0; changed <= 3; ++changed) {
+    CAPTURE(changed);
+    for (const std::int64_t more : {0, 13}) {
+      if (changed == 3 && more > 0) continue;
+      const LayerBlocks device{4 * 20 + 14 * changed + more};
+      CHECK(policy.solve(Task{view, claims, 4, device, LayerBlocks{0}, cost, {}}, state, plan).feasible);
+      std::int64_t has_kv = 0;
+      for (const std::size_t i : {std::size_t{0}, std::size_t{2}, std::size_t{3}}) {
+        CHECK((plan.requests[i].holding == Holding{}) == (has_kv < changed));
+        ++has_kv;
+      }
+      CHECK(plan.requests[1].holding == HybridCache::states(8));
+    }
+  }
 }

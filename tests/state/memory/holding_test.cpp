@@ -261,3 +261,33 @@ TEST_CASE(
     CHECK(movement(preempted, resident, blocks, block, layers, size).to_host.count() == 0);
   }
 }
+
+TEST_CASE("rebuilding from hidden states on the device needs no less room than any layer's moment needs") {
+  constexpr int all = 6;
+  const HiddenSize hidden{Bytes{1}, Bytes{2}};
+  for (std::int64_t blocks = 1; blocks <= 5; ++blocks)
+    for (int kept = 0; kept <= all; ++kept) { // the layers that keep their states; the others get K and V
+      CAPTURE(blocks);
+      CAPTURE(kept);
+      Holding from, to;
+      from.nowhere = from.hidden = LayerSet::all(all);
+      from.states_on_device = true;
+      to.nowhere = to.hidden = LayerSet::all(kept);
+      to.states_on_device = kept > 0;
+      const TokenBlocks each{blocks};
+      const auto counted = footprint_by([](TokenBlocks b, int layers) { return LayerBlocks{b.count() * layers}; }, to,
+                                        each, block, all, hidden);
+      const double room =
+          static_cast<double>((counted.device + rebuilding_room(from, to, each, block, hidden)).count());
+      double most = 0;
+      for (int layer = 0; layer < all; ++layer) { // K and V up to this layer, and states from it on or kept
+        const int kv = std::max(0, layer + 1 - kept) + (layer < kept ? 1 : 0);
+        const int states = std::max(all - std::max(layer, kept), 0) + kept;
+        most = std::max(most, static_cast<double>(blocks) * (kv + 0.5 * states));
+      }
+      CHECK(room >= most);
+      if (kept == 0 || kept == all) CHECK(room <= most + 1); // whole blocks; a mixture counts somewhat more
+    }
+  const Holding resident;
+  CHECK(rebuilding_room(resident, resident, TokenBlocks{5}, block, hidden) == LayerBlocks{0});
+}

@@ -40,8 +40,8 @@ enum class States : bool { left_out, counted };
 [[nodiscard]] std::string request_text(const Core& core, Slot slot);
 /// Whether a drafted plan is possible: it names each claim once and no other request, names only layers of the model,
 /// and takes no more memory than the placement was given. Checked in every build, with the commit's own sums. If not,
-/// `state.error` has the reason.
-[[nodiscard]] bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
+/// `state.error` has the reason. Raises the decision's room in flight to what the requests need, if the plan says less.
+[[nodiscard]] bool is_possible(const Core& core, Decision& decision, const Draft& draft, const Change& change,
                                const PolicyCalls& policies, Seconds now, CommitState& state);
 
 /// Live requests take `more` blocks of host memory next.

@@ -24,7 +24,7 @@ namespace sluice::detail {
   return live ? "request " + std::to_string(index(core.row(slot).id)) : "slot " + std::to_string(index(slot));
 }
 
-SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const Draft& draft, const Change& change,
+SLUICE_INLINE bool is_possible(const Core& core, Decision& decision, const Draft& draft, const Change& change,
                                const PolicyCalls& policies, Seconds now, CommitState& state) {
   const Plan& plan = draft.plan;
   const auto wrong = [&](std::string what, std::string expected) {
@@ -133,20 +133,22 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
   while (required < claims.size() && claims[required].required) ++required;
   const Budget budget = budget_of(core, policies, decision, required, plan.weights, now);
   LayerBlocks host{0};    // without copies and saved states, which are given up for the plan
-  LayerBlocks rebuilt{0}; // one layer's K and V of all requests with hidden states on the device
+  LayerBlocks rebuilt{0}; // beside what is fetched: to rebuild from hidden states on the device
   std::vector<LayerStream>& fetched = state.fetched;
   fetched.clear();
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Holding& holding = target_of(plan, i, claims[i]);
-    if (holding.all_resident()) continue;
+    const Holding& now_held = core.row(claims[i].slot).holding;
+    if (holding.all_resident() && !now_held.states_on_device) continue;
     const TokenBlocks blocks = core.row(claims[i].slot).blocks_after(claims[i].tokens, core.limits.block_tokens);
+    rebuilt += rebuilding_room(now_held, holding, blocks, core.limits.block_tokens, core.geometry.hidden_size());
+    if (holding.all_resident()) continue;
     host += core.footprint(holding, blocks).host;
     add_streams(core, fetched, holding, blocks);
-    if (holding.states_on_device) rebuilt += LayerBlocks{holding.head_blocks(blocks, core.limits.block_tokens).count()};
   }
   // What the transfer rule and rebuilding need, even if the plan says less.
   const LayerBlocks in_flight =
-      std::max({plan.in_flight, rebuilt, fetched.empty() ? LayerBlocks{0} : core.in_flight(fetched)});
+      std::max(plan.in_flight, rebuilt + (fetched.empty() ? LayerBlocks{0} : core.in_flight(fetched)));
   if (change.after.device + in_flight > budget.device)
     return wrong("its " + std::to_string(claims.size()) + " requests take " +
                      std::to_string(change.after.device.count()) + " layer blocks of device memory and " +
@@ -156,6 +158,7 @@ SLUICE_INLINE bool is_possible(const Core& core, const Decision& decision, const
     return wrong("its " + std::to_string(claims.size()) + " requests take " + std::to_string(host.count()) +
                      " layer blocks of host memory",
                  "at most " + std::to_string(budget.host.count()));
+  decision.in_flight = in_flight;
   return true;
 }
 

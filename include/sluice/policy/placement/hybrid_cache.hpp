@@ -4,17 +4,19 @@
 
 #include "sluice/policy/placement/plan_trial.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 namespace sluice {
 
 /// Apt-Serve's hybrid cache (arXiv 2504.07494, abstract). Hidden states, the inputs of every layer, take half the room
-/// of K and V without grouped queries. Each iteration projects K and V of all their tokens again, layer by layer, so
-/// one layer's K and V of those requests take room in addition.
+/// of K and V without grouped queries. Each iteration projects K and V of all their tokens again, layer by layer, which
+/// takes room in addition (`rebuilding_room`).
 ///
 /// Admission chooses (`Claim::as_states`). A request has hidden states from its first token on or not at all, because
 /// states exist only while their tokens are computed. One that has them may get K and V instead: the iteration that
-/// rebuilds them keeps them. If memory does not hold that for all of these, none gets K and V.
+/// rebuilds them keeps them. If memory does not hold that for all of these, the first ones that fit get K and V.
 ///
 /// It composes with EveryStep alone: a plan that is only applied reserves no room for the rebuilt layer.
 struct HybridCache {
@@ -43,24 +45,35 @@ struct HybridCache {
     plan.covers_unseen = false;
     plan.effort = 0; // a sum over the claims
     return join_longest_prefix(task, plan, [&](std::size_t count) {
-      return fits(task, state, count, true, plan) || fits(task, state, count, false, plan);
+      const std::span<const Claim> claims = task.claims.first(count);
+      const auto changing =
+          static_cast<std::size_t>(std::count_if(claims.begin(), claims.end(), [&](const Claim& claim) {
+            return may_change(task.view.row(claim.slot), claim);
+          }));
+      const auto with = [&](std::size_t changes) { return fits(task, state, claims, changes, plan); };
+      return with(longest_prefix(0, changing, with));
     });
   }
 
  private:
-  /// Makes the plan for the first `count` claims. `grows`: requests with hidden states get K and V if they may.
+  /// Whether Admission wants K and V instead of the request's hidden states.
+  [[nodiscard]] static bool may_change(const RequestRow& row, const Claim& claim) {
+    return row.holding.states_on_device && !claim.as_states;
+  }
+
+  /// Makes the plan for `claims`, of which the first `changes` that may get K and V instead of hidden states.
   template <class Task, class S>
-  static bool fits(const Task& task, S& state, std::size_t count, bool grows, Plan& plan) {
+  static bool fits(const Task& task, S& state, std::span<const Claim> claims, std::size_t changes, Plan& plan) {
     plan.requests.clear();
-    LayerBlocks rebuilt{0}; // one layer's K and V of all requests with hidden states
-    for (const Claim& claim : task.claims.first(count)) {
+    for (const Claim& claim : claims) {
       const RequestRow& row = task.view.row(claim.slot);
-      const bool keeps = row.holding.states_on_device && (claim.as_states || !grows);
+      const bool changed = may_change(row, claim) && changes > 0;
       const bool starts = row.computed.count() == 0 && row.blocks.count() == 0 && claim.as_states;
-      if (keeps || starts) rebuilt += LayerBlocks{task.blocks(claim).count()};
-      plan.requests.push_back({claim.slot, keeps || starts ? states(task.layers()) : Holding{}});
+      const bool has = starts || (row.holding.states_on_device && !changed);
+      if (changed) --changes;
+      plan.requests.push_back({claim.slot, has ? states(task.layers()) : Holding{}});
     }
-    return state.trial.fits(task, plan, rebuilt);
+    return state.trial.fits(task, plan); // with the room to rebuild
   }
 };
 

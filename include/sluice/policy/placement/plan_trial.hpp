@@ -18,18 +18,21 @@ template <class Transfer>
 class PlanTrial {
  public:
   /// Whether the first `plan.requests.size()` claims fit both memories with the plan's residency, including what the
-  /// transfer rule needs in flight, or `workspace` if that is more. Sets `plan.in_flight`, and `plan.binding` to the
-  /// memory that is short.
+  /// transfer rule needs in flight and what is rebuilt from hidden states on the device, or `workspace` if that is more
+  /// than both together. Sets `plan.in_flight`, and `plan.binding` to the memory that is short.
   template <class Task>
   bool fits(const Task& task, Plan& plan, LayerBlocks workspace = LayerBlocks{0}) {
     judge(JudgedCosts::fits, plan.requests.size());
     Footprint room;
+    LayerBlocks rebuilt{0};
     LayerArray loads{};
     streams_.clear();
     for (std::size_t i = 0; i < plan.requests.size(); ++i) {
       const Holding& holding = plan.requests[i].holding;
       const TokenBlocks blocks = task.blocks(task.claims[i]);
       room = room + task.footprint_of(holding, blocks);
+      rebuilt += rebuilding_room(task.view.row(task.claims[i].slot).holding, holding, blocks,
+                                 task.view.limits.block_tokens, task.view.geometry.hidden_size());
       if (holding.fetched().empty() && holding.hidden_on_host().empty()) continue;
       const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
       for (const LayerStream& stream :
@@ -42,7 +45,7 @@ class PlanTrial {
     }
     const double held =
         detail::in_flight_blocks<Transfer>({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
-    plan.in_flight = std::max(workspace, LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
+    plan.in_flight = std::max(workspace, rebuilt + LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
     const bool device = room.device + plan.in_flight <= task.device_budget;
     const bool host = room.host <= task.host_budget;
     plan.binding = !device ? Binding::device_memory : !host ? Binding::host_memory : Binding::none;

@@ -118,6 +118,20 @@ template <class Room>
           room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
 }
 
+/// The device room that an iteration needs, beside what `footprint_by` counts and what is fetched, to rebuild a
+/// request's K and V from hidden states on the device: one layer's K and V if it keeps the states. If `to` keeps K and
+/// V instead, one layer's states: a projection cannot write over what it reads, so the last layer's states are given up
+/// after K and V of all layers exist. Earlier layers need less, because K and V, which are larger, are not all there
+/// yet.
+[[nodiscard]] constexpr LayerBlocks rebuilding_room(const Holding& from, const Holding& to, TokenBlocks blocks,
+                                                    Tokens block_tokens, HiddenSize hidden) {
+  LayerBlocks room{0};
+  if (to.states_on_device) room = LayerBlocks{to.head_blocks(blocks, block_tokens).count()};
+  if (from.states_on_device && !(from.hidden - to.hidden).empty())
+    room = std::max(room, hidden.room(from.head_blocks(blocks, block_tokens).count()));
+  return room;
+}
+
 /// What crosses the link when a request's residency changes.
 struct Movement {
   LayerBlocks to_device{0};
