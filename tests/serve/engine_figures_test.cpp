@@ -144,6 +144,13 @@ TEST_CASE("EngineFigures: the live state after a scripted sequence") {
   CHECK(shown["id"] == 3);
   CHECK(shown["phase"] == "decode");
   CHECK(shown["layers"] == "ddhddhdn");
+  LiveRequest of;
+  of.has_kv = true;
+  of.nowhere.insert(1).insert(2);
+  of.hidden.insert(2);
+  CHECK(detail::places_of(of, 4) == "dnsd");
+  of.states_on_device = true;
+  CHECK(detail::places_of(of, 4) == "dnkd");
   CHECK(shown["head"].is_null());
   CHECK(shown["generated"] == 5);
   CHECK(shown["delivered"] == 3);
@@ -183,6 +190,11 @@ TEST_CASE("EngineFigures: the live state after a scripted sequence") {
   figures.update(scene.view(2.5, 1));
   state = live(figures);
   CHECK(state["requests"][0]["phase"] == "preempted");
+  row.holding = {};
+  row.holding.nowhere = row.holding.hidden = LayerSet::all(8);
+  row.holding.states_on_device = true;
+  figures.update(scene.view(2.5, 1));
+  CHECK(live(figures)["requests"][0]["layers"] == "kkkkkkkk");
   CHECK(state["requests"][0]["missed"] == 5); // at 2.35 and 2.45
   CHECK(state["missed"] == 3);                // counted when the next token comes, as in the metrics
   figures.on(events::Resumed{row, Seconds{2.55}});

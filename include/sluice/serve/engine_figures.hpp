@@ -367,6 +367,7 @@ class EngineFigures {
     shown.host = row.holding.host;
     shown.nowhere = row.holding.nowhere;
     shown.hidden = row.holding.hidden;
+    shown.states_on_device = row.holding.states_on_device;
     shown.head = row.holding.head;
     shown.times_preempted = row.times_preempted;
     shown.preempted_since = row.preempted_since;

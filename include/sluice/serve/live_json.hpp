@@ -75,14 +75,15 @@ inline void write_slo(JsonWriter& json, const SloAttainment& attainment, Seconds
   json.key("slo").value(name_of(attainment.verdict(now)));
 }
 
-/// Writes one letter per layer: d on the device, h on the host, s hidden states on the host, n nowhere. Empty if the
-/// request has no KV.
+/// Writes one letter per layer: d on the device, h on the host, s hidden states on the host, k hidden states kept on
+/// the device, n nowhere. Empty if the request has no KV.
 [[nodiscard]] inline std::string places_of(const LiveRequest& request, int layers) {
+  const char states = request.states_on_device ? 'k' : 's';
   std::string places(request.has_kv ? static_cast<std::size_t>(layers) : 0, 'd');
   for (std::size_t i = 0; i < places.size(); ++i) {
     const int layer = static_cast<int>(i);
     if (request.host.contains(layer)) places[i] = 'h';
-    if (request.nowhere.contains(layer)) places[i] = request.hidden.contains(layer) ? 's' : 'n';
+    if (request.nowhere.contains(layer)) places[i] = request.hidden.contains(layer) ? states : 'n';
   }
   return places;
 }

@@ -54,6 +54,7 @@ struct LiveRequest {
   std::int64_t prompt = 0, computed = 0, generated = 0, delivered = 0;
   bool has_kv = false;
   LayerSet host, nowhere, hidden; ///< as in its `holding`
+  bool states_on_device = false;  ///< the hidden states are on the device
   Tokens head{0};                 ///< number of tokens that these sets apply to
   int times_preempted = 0;
   Seconds preempted_since{0};

@@ -98,6 +98,7 @@ export function showRequests(engine, now) {
   if (isLost && all.length) list.children[Math.min(before, all.length - 1)].focus(); // the row that took its place
   if (!list.querySelector('[tabindex="0"]') && list.firstChild) list.firstChild.tabIndex = 0;
   at('heads').hidden = at('legend').hidden = all.length === 0;
+  if (all.some(r => r.layers?.includes('k'))) at('legend').querySelector('[data-place]').hidden = false;
   at('empty').hidden = all.length > 0;
   const unlisted = engine.waiting - engine.queue.length;
   at('more').hidden = unlisted <= 0;
