@@ -63,7 +63,7 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
   const auto wanted = [](std::string_view name) { return name.find("_wall_") == std::string_view::npos; };
   if (row.per_seed.empty())
     for_each_metric(row.metrics, [&](std::string_view name, auto number) {
-      if (wanted(name)) json.field(name, number);
+      if (wanted(name) && in_json(name, static_cast<double>(number))) json.field(name, number);
     });
   else
     detail::write_seeds(json, row.per_seed, wanted);

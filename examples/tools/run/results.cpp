@@ -87,7 +87,9 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
              metrics.iterations > 0 ? metrics.busy_s / static_cast<double>(metrics.iterations) : Metrics::absent);
   // As in sluice-compare's report, from the engine's ledger: it counts blocks, the link counts bytes.
   json.key("metrics").begin_object();
-  for_each_metric(metrics, [&json](const char* name, auto number) { json.field(name, number); });
+  for_each_metric(metrics, [&json](const char* name, auto number) {
+    if (in_json(name, static_cast<double>(number))) json.field(name, number);
+  });
   json.end_object().end_object();
   return text + "\n";
 }

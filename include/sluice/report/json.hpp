@@ -7,6 +7,7 @@
 #include "sluice/report/report.hpp"
 #include "sluice/report/seeds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +81,10 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
       columns[at++].second.push_back(static_cast<double>(number));
     });
   }
-  std::erase_if(columns, [&](const auto& column) { return !wanted(column.first); });
+  std::erase_if(columns, [&](const auto& column) {
+    return !wanted(column.first) || std::none_of(column.second.begin(), column.second.end(),
+                                                 [&](double value) { return in_json(column.first, value); });
+  });
   for (const auto& [name, values] : columns) json.field(name, mean_interval(values).mean);
   json.key("interval").begin_object();
   for (const auto& [name, values] : columns) {
@@ -152,7 +156,7 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
   };
   if (system.per_seed.empty())
     for_each_metric(system.metrics, [&](std::string_view name, auto number) {
-      if (wanted(name)) json.field(name, number);
+      if (wanted(name) && in_json(name, static_cast<double>(number))) json.field(name, number);
     });
   else
     write_seeds(json, system.per_seed, wanted);
