@@ -4,6 +4,9 @@
 #include "sluice/engine/systems/apt_serve.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/policy/placement/all_resident.hpp"
+#include "sluice/report/observer/measure.hpp"
+#include "sluice/report/observer/summary.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/generator_spec.hpp"
 
@@ -11,11 +14,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -96,7 +103,10 @@ Seen run(int rounds) {
       spec.slo = {Seconds{1000}, Seconds{1000}};
       spec.arrival = Seconds{0};
     }
-    auto made = E::make(trial_config<E>(trial, SmallCost{}));
+    auto config = trial_config<E>(trial, SmallCost{});
+    config.limits.batch_tokens = Tokens{1024}; // memory is short before a batch of prompts is full
+    config.geometry.layer_hidden_bytes = Bytes{1024};
+    auto made = E::make(std::move(config));
     REQUIRE(made.has_value());
     E& engine = *made;
     for (const RequestSpec& spec : trial.requests) (void)engine.submit(spec);
@@ -140,6 +150,42 @@ Seen opt_13b_at(double rate) {
 } // namespace
 } // namespace apt
 
+TEST_CASE("without hidden states AptServe is its Admission on vLLM's Placement, bit by bit") {
+  using Hybrid = With<AptServe, apt::Weighted<apt::never>, SmallCost, BasicSimulated<SmallCost>, Summary>;
+  using Plain = With<Hybrid, AllResident>;
+  const auto numbers_of = []<class E>(const Trial& trial) {
+    auto made = E::make(trial_config<E>(trial, SmallCost{}));
+    REQUIRE(made.has_value());
+    for (const RequestSpec& spec : trial.requests) (void)made->submit(spec);
+    while (made->step() == Stepped::ran) {
+    }
+    CHECK(made->status().ok());
+    std::vector<std::pair<std::string, double>> numbers;
+    const Metrics metrics = measure(made->template observed<Summary>(), made->now());
+    for_each_metric(metrics, [&](std::string_view name, auto number) {
+      if (name.find("planning") == name.npos) numbers.emplace_back(name, static_cast<double>(number));
+    });
+    return numbers;
+  };
+  Random random(29);
+  double preempted = 0;
+  for (int round = 0; round < 40; ++round) {
+    CAPTURE(round);
+    Trial trial = random_trial(random);
+    trial.device = LayerBlocks{trial.layers * 12};
+    const auto hybrid = numbers_of.operator()<Hybrid>(trial);
+    const auto plain = numbers_of.operator()<Plain>(trial);
+    REQUIRE(hybrid.size() == plain.size());
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      CAPTURE(plain[i].first);
+      const double a = hybrid[i].second, b = plain[i].second;
+      CHECK((a == b || (std::isnan(a) && std::isnan(b))));
+      if (plain[i].first == "times_preempted") preempted += b;
+    }
+  }
+  CHECK(preempted > 0);
+}
+
 TEST_CASE("requests keep hidden states where memory is short, get K and V later, and more of them run at once") {
   const apt::Seen states = apt::run<0>(30);
   const apt::Seen kv = apt::run<apt::never>(30);
@@ -165,7 +211,7 @@ TEST_CASE(
     CAPTURE(seen.spells);
     CHECK(seen.spells >= 50);
     CHECK(seen.held >= 4 * seen.spells);    // several tokens in a row
-    CHECK(seen.held >= seen.decodes / 200); // of all tokens of the run
+    CHECK(seen.held >= seen.decodes / 100); // of all tokens of the run
     CHECK(static_cast<double>(seen.longest) <= again / rebuilt + 1);
     CHECK(seen.changed >= 25);
     CHECK(paper.made >= 50);

@@ -131,6 +131,14 @@ TEST_CASE("after a refusal nobody else gets memory, and the accepted ones get K 
   CHECK(choice.form(1) == CacheForm::states);
 }
 
+TEST_CASE("where nobody has waited yet, all join before anyone gets K and V") {
+  HybridChoice choice;
+  CHECK(choice.choose(std::vector<HybridCandidate>(4, {0, 0, 10, 5}), 29) == 0);
+  CHECK(choice.order().size() == 4);
+  CHECK(choice.form(0) == CacheForm::kv);
+  CHECK(choice.form(1) == CacheForm::states);
+}
+
 TEST_CASE("nobody is asked after the candidate that is not accepted") {
   HybridChoice choice;
   const std::vector<HybridCandidate> all{{5, 0, 10, 0}, {4, 0, 10, 0}, {3, 0, 10, 0}};

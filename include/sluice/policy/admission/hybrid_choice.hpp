@@ -92,12 +92,13 @@ class HybridChoice {
     std::int64_t room = 0;
     std::size_t candidate = 0;
     CacheForm form = CacheForm::nothing;
+    bool first = true; ///< of its candidate
   };
 
   void list_steps(std::span<const HybridCandidate> candidates, std::int64_t memory) {
     steps_.clear();
     const auto add = [this](std::size_t i, double gain, std::int64_t room, CacheForm form) {
-      steps_.push_back({gain / static_cast<double>(room), gain, room, i, form});
+      steps_.push_back({gain / static_cast<double>(room), gain, room, i, form, true});
     };
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const HybridCandidate& one = candidates[i];
@@ -107,16 +108,19 @@ class HybridChoice {
       if (small && (!whole || one.states_value() / static_cast<double>(one.states) >= per_block)) {
         if (one.states_value() < 0) continue;
         add(i, one.states_value(), one.states, CacheForm::states);
-        const double first = steps_.back().per_block;
+        const double per_block_first = steps_.back().per_block;
         if (!whole) continue;
         add(i, one.delay_s, one.kv - one.states, CacheForm::kv);
-        steps_.back().per_block = std::min(steps_.back().per_block, first); // rounding must not put it first
+        steps_.back().per_block = std::min(steps_.back().per_block, per_block_first); // rounding must not put it first
+        steps_.back().first = false;
       } else if (whole) {
         add(i, one.pending_s, one.kv, CacheForm::kv);
       }
     }
-    std::stable_sort(steps_.begin(), steps_.end(),
-                     [](const Step& a, const Step& b) { return a.per_block > b.per_block; });
+    // Where all are worth the same, as at the moment of a burst, as many as possible join.
+    std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
+      return a.per_block != b.per_block ? a.per_block > b.per_block : a.first && !b.first;
+    });
   }
 
   std::vector<Step> steps_;        // scratch

@@ -51,17 +51,18 @@ struct MostPendingFirst {
   double again_weight = 1;
   double late_share = 1e-4; ///< the paper's code has this value
   int candidates = 1024;
-  static constexpr auto numbers =
-      Numbers{"MostPendingFirst",
-              Number{"delay_weight", &MostPendingFirst::delay_weight, 0, 1e9,
-                     "of the estimated delay by rebuilding; 1e9 gives nobody hidden states"},
-              Number{"again_weight", &MostPendingFirst::again_weight, 0, 1e9,
-                     "of the estimated delay by computing a request again, which its hidden states may cause before it "
-                     "counts; 0 as in the paper"},
-              Number{"late_share", &MostPendingFirst::late_share, 0, 1,
-                     "of the shortest pending time, what late requests count if they take all memory"},
-              Number{"candidates", &MostPendingFirst::candidates, 1, 1'000'000,
-                     "waiting requests in time that a decision looks at, the first to become late"}};
+  static constexpr auto numbers = Numbers{
+      "MostPendingFirst",
+      Number{"delay_weight", &MostPendingFirst::delay_weight, 0, 1e9,
+             "of the estimated delay by rebuilding; 1e9 gives nobody hidden states"},
+      Number{"again_weight", &MostPendingFirst::again_weight, 0, 1e9,
+             "of the estimated delay by computing a request again, which its hidden states may cause before it "
+             "counts; 0 as in the paper"},
+      Number{"late_share", &MostPendingFirst::late_share, 0, 1,
+             "what late requests count if they take all memory, of the waiting requests' mean pending time, or of "
+             "that of the last one to become late if it is shorter"},
+      Number{"candidates", &MostPendingFirst::candidates, 1, 1'000'000,
+             "waiting requests in time that a decision looks at, the first to become late"}};
 
   struct Entry {
     double at = 0; ///< when the first token is due, or when it arrived
