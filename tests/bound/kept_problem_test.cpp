@@ -62,7 +62,7 @@ TEST_CASE("no step is below its cost model's floor") {
 
 TEST_CASE("columns cover the time in which a first token is in time, and a request that cannot be kept has none") {
   BoundMachine machine;
-  machine.floor = {{{.fixed_s = 1}, {.token_s = 0.5}}, 0.5};
+  machine.floor = {{{.fixed_s = 1}, {.token_s = 0.5}}, 0.5, 0.5};
   machine.memory = TokenBlocks{10};
   machine.batch = 2;
   machine.fetched_per_s = 100;

@@ -156,6 +156,7 @@ inline void KeptProblem::set_link() {
   least_layers_ = 1 - 1 / layers;
   // Hidden states on the device, projected in each iteration, leave the rest of their K and V's room to others.
   const StepFloor& floor = machine_.floor;
+  SLUICE_ASSERT(floor.project_s > 0 || floor.pass_s <= 0, "a time to project K and V, or their rate would count as 0");
   const double passed_per_s = floor.pass_s > 0 ? layers / floor.pass_s : 0.0;
   const double projected_per_s = floor.project_s > 0 ? (1 - machine_.hidden_share) * layers / floor.project_s : 0.0;
   const double rebuilt_per_s = std::max(passed_per_s, projected_per_s);

@@ -242,7 +242,7 @@ TEST_CASE("less freedom never raises the bound") {
 TEST_CASE("two requests that need the whole machine at the same time cannot both be in time") {
   // A request alone needs 10 iterations of 1 s and is due after 12: of two on a batch of one, one is kept.
   BoundMachine machine;
-  machine.floor = {{{.fixed_s = 1}, {.token_s = 1}}, 1};
+  machine.floor = {{{.fixed_s = 1}, {.token_s = 1}}, 1, 1};
   machine.memory = TokenBlocks{100};
   machine.layers = 2;
   machine.fetched_per_s = 1000;
@@ -258,7 +258,7 @@ TEST_CASE("two requests that need the whole machine at the same time cannot both
 
 TEST_CASE("requests without an SLO are not counted, and those without a deadline are kept") {
   BoundMachine machine;
-  machine.floor = {{{.fixed_s = 1}, {.token_s = 1}}, 1};
+  machine.floor = {{{.fixed_s = 1}, {.token_s = 1}}, 1, 1};
   machine.memory = TokenBlocks{100};
   std::vector<RequestSpec> requests(3);
   requests[1].slo.tbt = Seconds{0.1}; // its first token may come at any time, and its only one does

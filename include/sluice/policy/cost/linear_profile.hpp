@@ -22,7 +22,8 @@ struct LinearFit {
 ///
 /// The files hold no prefill. A prefill takes the model's FLOPs over `prefill_rate` (65 TFLOP/s on the A5000,
 /// OrbitFlow, section 4), but at least the fixed part of a step, since the weights are read anyway. A mixed iteration
-/// pays that part once.
+/// pays that part once. Rebuilding takes its FLOPs in the same way; its bytes count nothing, and so reading hidden
+/// states from device memory (`LayerRebuild::read`) is free.
 class LinearProfile {
  public:
   using role = roles::Cost;

@@ -76,7 +76,9 @@ class TableProfile {
   /// The same for a batch whose kernels, except attention and head, run on `tokens` tokens because it is padded.
   [[nodiscard]] StepTime step_of(const Work& work, std::int64_t tokens) const {
     if (tokens == 0) return {};
-    // The table has whole layers only: tokens that need just K and V pass through the whole layer too.
+    // The table has whole layers only: tokens that need just K and V pass through the whole layer too. That is too
+    // dear, about six times for a layer whose K and V projections are a sixth of its FLOPs (OPT). Reading hidden states
+    // from device memory (`rebuilt.read`) is not added: a whole layer reads and writes more than that.
     const Tokens through = Tokens{tokens} + std::max(work.rebuilt.projected, work.rebuilt.passed);
     // Every sequence has a row in the output head, even a chunk that is not its prompt's last: vLLM computes the logits
     // of each sequence's last token and drops those that yield none.
