@@ -5,6 +5,7 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/linear_profile.hpp"
+#include "sluice/policy/cost/rebuild.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 
 #include <doctest/doctest.h>
@@ -52,12 +53,52 @@ void check_floor(const Model& model, int layers, std::uint64_t seed) {
   CHECK(near > 1000);
 }
 
+/// What the bound takes rebuilding for is never more than an iteration that rebuilds takes: layers that keep hidden
+/// states are projected, the others are passed too.
+template <class Model>
+void check_rebuilding(const Model& model, int layers, std::uint64_t seed) {
+  Random random(seed);
+  const StepFloor floor = model.floor();
+  REQUIRE(floor.project_s > 0);
+  REQUIRE(floor.pass_s > floor.project_s);
+  int near = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    RebuiltWork rebuilt;
+    rebuilt.tokens = Tokens{1 + static_cast<std::int64_t>(random.below(20'000))};
+    rebuilt.states_on_device = random.below(2) == 0;
+    const std::uint64_t kept = random.below(3); // of 2 layers: their hidden states
+    for (int layer = 0; layer < layers; ++layer) {
+      if (random.below(2) == 0) rebuilt.layers.insert(layer);
+      if (random.below(2) < kept && rebuilt.layers.contains(layer)) rebuilt.hidden.insert(layer);
+    }
+    Work work;
+    work.decodes = work.samples = 1 + static_cast<std::int64_t>(random.below(64));
+    work.decode_context = Tokens{work.decodes * (1 + static_cast<std::int64_t>(random.below(500)))};
+    work.rebuilds = {&rebuilt, 1};
+    const double projected = rebuilt.layers.count();
+    const double passed = passed_layers(rebuilt.layers, rebuilt.hidden).count();
+    const double least = static_cast<double>(rebuilt.tokens.count()) / layers *
+                         (projected * floor.project_s + passed * (floor.pass_s - floor.project_s));
+    const double step = compute_time(model, work, layers).count();
+    CHECK(least <= step * (1 + 1e-9));
+    near += least > 0.5 * step ? 1 : 0;
+  }
+  CHECK(near > 200);
+}
+
 } // namespace
 
 TEST_CASE("no step is below its cost model's floor") {
   for (const ModelShape& shape : {llama3_8b(), opt_13b()}) check_floor(Roofline{shape, a5000()}, shape.layers, 1);
   check_floor(LinearProfile{llama3_8b(), {9.63e-7, 4.95e-2}, {1.72e-5, 1.39e-2}, FlopsPerSecond{65e12}},
               llama3_8b().layers, 2);
+}
+
+TEST_CASE("no rebuilding is faster than the bound takes it for") {
+  for (const ModelShape& shape : {llama3_8b(), opt_13b()}) check_rebuilding(Roofline{shape, a5000()}, shape.layers, 3);
+  check_rebuilding(LinearProfile{llama3_8b(), {9.63e-7, 4.95e-2}, {1.72e-5, 1.39e-2}, FlopsPerSecond{65e12}},
+                   llama3_8b().layers, 4);
 }
 
 TEST_CASE("columns cover the time in which a first token is in time, and a request that cannot be kept has none") {
