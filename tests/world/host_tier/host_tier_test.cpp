@@ -267,6 +267,57 @@ TEST_CASE("a session's blocks stay until its time is over, its next request join
   CHECK_FALSE(stores.tier.holds(key(1)));
 }
 
+TEST_CASE("sessions keep pins whose loss would let no block leave") {
+  const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
+  SUBCASE("a request longer than the tier gets all of it that is not pinned otherwise") {
+    Stores stores(3);
+    for (std::uint64_t number = 0; number < 3; ++number) stores.add(key(number));
+    stores.tier.pin({std::vector{key(0)}});
+    stores.tier.pin_session(7, {key(0)}, Seconds{1}); // a request that waits has it, too
+    CHECK(stores.tier.reserve(9) == 2);
+    stores.tier.give_back(2);
+    stores.tier.unpin({std::vector{key(0)}});
+    for (std::uint64_t number = 3; number < 6; ++number) stores.add(key(number));
+    CHECK(stores.tier.holds(key(0))); // the session still pins it
+    CHECK(stores.tier.reserve(9) == 3);
+    CHECK_FALSE(stores.tier.holds(key(0)));
+  }
+  SUBCASE("no more pins are lost than room is needed") {
+    Stores stores(4);
+    for (std::uint64_t number = 0; number < 4; ++number) {
+      stores.add(key(number));
+      stores.tier.pin_session(static_cast<std::uint32_t>(number), {key(number)}, Seconds{9.0 - double(number)});
+    }
+    CHECK(stores.tier.reserve(2) == 2);
+    CHECK(stores.tier.find(std::vector{key(0), key(1)}) == 2);
+  }
+  SUBCASE("worthier blocks") {
+    Stores stores(2, Replacement::least_worth);
+    stores.add(key(0), 5);
+    stores.add(key(1), 3);
+    stores.tier.pin_session(7, {key(0)}, Seconds{1});
+    stores.tier.pin_session(8, {key(1)}, Seconds{2});
+    CHECK(stores.tier.reserve(1, 2) == 0);
+    CHECK(stores.tier.reserve(2, 4) == 1); // instead of 1
+    CHECK(stores.tier.holds(key(0)));
+    stores.add_reserved(key(2), 9, nullptr);
+    stores.add(key(3), 9); // instead of 2: the session still pins 0
+    CHECK(stores.tier.holds(key(0)));
+  }
+  SUBCASE("a block that two sessions pin") {
+    Stores stores(2);
+    stores.add(key(0));
+    stores.add(key(1));
+    stores.tier.pin_session(7, {key(0)}, Seconds{1});
+    stores.tier.pin_session(8, {key(0)}, Seconds{2});
+    stores.tier.pin_session(9, {key(1)}, Seconds{3});
+    CHECK(stores.tier.reserve(1) == 1); // the only one that lets a block leave on its own
+    CHECK(stores.tier.holds(key(0)));
+    CHECK(stores.tier.reserve(1) == 1);
+    CHECK_FALSE(stores.tier.holds(key(0)));
+  }
+}
+
 TEST_CASE("blocks whose predecessor has left meanwhile are released: nobody could find them") {
   Stores stores(3);
   const RecordKey first{1, 1}, second{1, 2};

@@ -138,6 +138,13 @@ class TierStore {
     }
     return std::min(blocks, capacity_ - size_);
   }
+  /// Whether a held block may leave for one that is worth `worth`: with worth no block that others follow, nor one
+  /// that is worth more.
+  [[nodiscard]] bool may_evict(BlockKey key, double worth) const {
+    if (replacement_ != Replacement::least_worth) return true;
+    const std::uint32_t block = block_of(key);
+    return followers_[block] == 0 && worth_[block] <= worth;
+  }
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
     return blocks_.capacity() * sizeof(Block) + index_.bytes() + lists_.capacity() * sizeof(List) +

@@ -96,7 +96,10 @@ class HostTier {
   /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins.
   void pin_session(std::uint32_t session, std::vector<RecordKey> keys, Seconds until) {
     pin(keys);
-    sessions_.push_back({session, until, std::move(keys)});
+    for (const RecordKey& key : keys) ++at(key).sessions;
+    const auto after = std::upper_bound(sessions_.begin(), sessions_.end(), until,
+                                        [](Seconds time, const SessionPin& one) { return time < one.until; });
+    sessions_.insert(after, {session, until, std::move(keys)});
   }
   void unpin_session(std::uint32_t session) {
     unpin_sessions([session](const SessionPin& one) { return one.session == session; });
@@ -105,20 +108,25 @@ class HostTier {
     unpin_sessions([now](const SessionPin& one) { return one.until <= now; });
   }
 
-  /// Sets room aside for up to `blocks` token blocks that are worth `worth`, and evicts others for it; if no others are
-  /// left, sessions lose their pins, the one that would end the soonest first. Returns for how many.
+  /// Sets room aside for up to `blocks` token blocks that are worth `worth`, and evicts others for it. If no others are
+  /// left, sessions lose their pins, the one that would end the soonest first, but only where that lets a block leave.
+  /// Returns for how many.
   [[nodiscard]] std::int64_t reserve(std::int64_t blocks, double worth = std::numeric_limits<double>::infinity()) {
-    const auto wanted = static_cast<std::size_t>(reserved_ + blocks);
+    const auto wanted = static_cast<std::size_t>(std::min(reserved_ + blocks, counts_.capacity));
     const auto stays = [this](BlockKey key) { return entries_.find(key)->second.pins > 0; };
     const auto evicted = [this](BlockKey key) { evict(key); };
     std::size_t room = order_.make_room_for(wanted, worth, stays, evicted);
-    while (room < wanted && !sessions_.empty()) {
-      const auto soonest = std::min_element(sessions_.begin(), sessions_.end(),
-                                            [](const auto& a, const auto& b) { return a.until < b.until; });
-      unpin(soonest->keys);
-      sessions_.erase(soonest);
-      room = order_.make_room_for(wanted, worth, stays, evicted);
-    }
+    // Blocks that several sessions pin, and nobody else, leave only when all of these have lost their pins.
+    for (const bool shared : {false, true})
+      for (std::size_t i = 0; room < wanted && i < sessions_.size();) {
+        if (!holds_back(sessions_[i], worth, shared)) {
+          ++i;
+          continue;
+        }
+        unpin(std::exchange(sessions_[i], {}));
+        sessions_.erase(sessions_.begin() + static_cast<std::ptrdiff_t>(i));
+        room = order_.make_room_for(wanted, worth, stays, evicted);
+      }
     const std::int64_t got = std::max<std::int64_t>(0, static_cast<std::int64_t>(room) - reserved_);
     reserved_ += got;
     return got;
@@ -173,7 +181,7 @@ class HostTier {
   struct Entry {
     RecordKey key;
     std::vector<std::int32_t> host; ///< by layer
-    int pins = 0;
+    int pins = 0, sessions = 0;     ///< the latter are part of the former
   };
   struct SessionPin {
     std::uint32_t session = 0;
@@ -192,11 +200,22 @@ class HostTier {
   }
   [[nodiscard]] Entry& at(const RecordKey& key) { return entries_.at(block_key(key)); }
   [[nodiscard]] const Entry& at(const RecordKey& key) const { return entries_.at(block_key(key)); }
+  void unpin(const SessionPin& one) {
+    unpin(std::span<const RecordKey>{one.keys});
+    for (const RecordKey& key : one.keys) --at(key).sessions;
+  }
+  /// Whether a block could leave if this session did not pin it; or if no session did (`shared`).
+  [[nodiscard]] bool holds_back(const SessionPin& one, double worth, bool shared) const {
+    return std::any_of(one.keys.begin(), one.keys.end(), [&](const RecordKey& key) {
+      const Entry& entry = at(key);
+      return entry.pins == (shared ? entry.sessions : 1) && order_.may_evict(block_key(key), worth);
+    });
+  }
   template <class Ends>
   void unpin_sessions(const Ends& ends) {
     std::erase_if(sessions_, [&](const SessionPin& one) {
       if (!ends(one)) return false;
-      unpin(one.keys);
+      unpin(one);
       return true;
     });
   }
@@ -218,7 +237,7 @@ class HostTier {
   TierStore order_; ///< knows a hash of each key
   std::unordered_map<BlockKey, Entry, HashKey> entries_;
   std::unordered_map<std::uint32_t, std::vector<RecordKey>> waiting_; ///< by request
-  std::vector<SessionPin> sessions_;
+  std::vector<SessionPin> sessions_;                                  ///< the one that ends the soonest first
   std::vector<BlockKey> keys_;
   std::int64_t reserved_ = 0; ///< token blocks that are on their way to the tier
   HostTierCounts counts_;
