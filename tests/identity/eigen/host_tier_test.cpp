@@ -290,6 +290,30 @@ TEST_CASE_TEMPLATE("the host gets as many blocks as the policy says, each once, 
   }
 }
 
+TEST_CASE("of a prompt that the host tier has, no block crosses back, whether it is loaded or computed") {
+  Random random(94);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const std::vector<std::int32_t> prompt(static_cast<std::size_t>(6 * each + 1), 9);
+  trial.prompts.assign(1, prompt);
+  trial.outputs.assign(1, 4 * each);
+  trial.tier_blocks = 100 * trial.layers();
+  for (const std::int64_t most : {0, 3, 6}) {
+    CAPTURE(most);
+    LoadsUpTo caching;
+    caching.most = most;
+    TurnsWith<LoadsUpTo> turns(trial, caching);
+    CHECK(turns.run(prompt) == 0);
+    const std::int64_t written = turns.machine().host_tier().to_host.bytes;
+    CHECK(written == 6 * trial.layers() * kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4);
+    CHECK(turns.run(prompt, 3) == 6 * each); // no block more is full
+    CHECK(turns.machine().host_tier().loaded == most * each);
+    CHECK(turns.machine().host_tier().to_host.bytes == written);
+    CHECK(turns.run(prompt, 3 * each) == 6 * each);
+    CHECK(turns.machine().host_tier().to_host.bytes == written / 6 * 9);
+  }
+}
+
 TEST_CASE("a copy for the host tier that fails costs the tier the block, and its request nothing") {
   Random random(91);
   RealTrial trial = random_real_trial(random);

@@ -123,6 +123,7 @@ void settle(MachineCore& core, const Added& added) {
 /// with the tier.
 inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens) {
   const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);
+  sequence.in_tier = static_cast<std::int64_t>(keys.size());
   const std::int64_t blocks = tokens / core.block_tokens;
   SLUICE_ASSERT(blocks <= static_cast<std::int64_t>(keys.size()), "the tier keeps at least what `find` returned");
   for (int layer = 0; layer < core.layers; ++layer) {

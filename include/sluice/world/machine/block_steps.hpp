@@ -67,10 +67,17 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
   });
   table.cut(std::min(sequence.planned_copies, held));
   table.cut(std::min(sequence.settled_copies, held));
+  table.cut(std::min(sequence.in_tier, held));
+  // What the host tier had when the request joined does not cross again. If the tier evicts it meanwhile, it crosses
+  // when the request departs.
+  const auto copied = [&sequence](const BlockRun& run) {
+    return run.first < sequence.planned_copies ||
+           (run.first >= sequence.in_tier && run.first < sequence.settled_copies);
+  };
   table.each(away, held, [&](BlockRun& run) {
     run.awaited = run.sooner = false;
     count_tokens(run);
-    if (!run.on_device() || !keep_on_device(core, sequence, layer, run, run.first < sequence.settled_copies))
+    if (!run.on_device() || !keep_on_device(core, sequence, layer, run, copied(run)))
       resident = false;
   });
   if (resident)

@@ -40,7 +40,8 @@ struct KvSequence {
   bool lost = false;                ///< a transfer failed for good, or there was no room
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
-  KeptKv kept; ///< what the host tier gets of it
+  KeptKv kept;              ///< what the host tier gets of it
+  std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
   Holding settled_for;
@@ -93,6 +94,7 @@ class KvSequences {
       one.present = true;
       one.id = id;
       one.kept = {};
+      one.in_tier = 0;
     }
     return one;
   }
