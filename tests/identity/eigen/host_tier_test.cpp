@@ -160,7 +160,7 @@ class TurnsWith {
     return end(found, output, answer);
   }
   /// Submits a request, for `end`.
-  void begin(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output, std::uint32_t session) {
+  RequestId begin(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output, std::uint32_t session) {
     TokenRequest request;
     request.tokens = prompt;
     RequestSpec spec;
@@ -172,10 +172,12 @@ class TurnsWith {
     REQUIRE(id);
     id_ = *id;
     machine_->enter(id_, std::move(request));
+    return id_;
   }
+  [[nodiscard]] bool alive() const { return engine_->alive() > 0; }
   void step() { REQUIRE(engine_->step() != Stepped::failed); }
   std::int64_t end(Tokens found, std::int64_t output, std::vector<std::int32_t>* answer) {
-    while (engine_->alive() > 0) step();
+    while (alive()) step();
     if (answer != nullptr) {
       const auto tokens = machine_->generated(id_, Tokens{0}, Tokens{output});
       answer->assign(tokens.begin(), tokens.end());
@@ -373,6 +375,80 @@ TEST_CASE("the tier evicts the blocks that the policy finds least worthy, and no
     CHECK(run(3, 0, Seconds{0}) == 0);
     CHECK(run(1, 7, Seconds{0}) == 0);
   }
+}
+
+TEST_CASE("a pin ends with its time or its session's next request, and covers what the tier had, too") {
+  Random random(95);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const auto chat = [&](std::int32_t number) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
+  };
+  trial.prompts.assign(1, chat(0));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 6 * trial.layers(); // two chats
+  Asked asked;
+  TurnsWith<AsAsked<WriteThrough>> turns(trial, {{}, &asked});
+  const auto found = [&](std::int32_t number) { return turns.machine().find(turns.seek(chat(number))); };
+  const auto run = [&](std::int32_t number, std::uint32_t session, Seconds pinned) {
+    asked.pinned = pinned;
+    return turns.run_found(chat(number), found(number), 1, nullptr, session) / each;
+  };
+  constexpr Seconds long_time{1e6};
+  const auto others = [&] {
+    for (std::int32_t number = 2; number < 5; ++number) CHECK(run(number, 0, Seconds{0}) == 0);
+  };
+  SUBCASE("time") {
+    CHECK(run(1, 7, long_time) == 0);
+    others();
+    CHECK(found(1).count() == 3 * each);
+    (void)found(0);
+    turns.machine().idle_until(turns.machine().now() + long_time); // does not wait
+    others();
+    CHECK(found(1).count() == 0);
+  }
+  SUBCASE("the next request joins while the KV crosses") {
+    asked.pinned = long_time;
+    const RequestId first = turns.begin(chat(1), Tokens{0}, 1, 7);
+    while (turns.alive()) turns.step();
+    asked.pinned = Seconds{0};
+    const RequestId second = turns.begin(chat(9), Tokens{0}, 1, 7);
+    CHECK(first != second);
+    (void)turns.end(Tokens{0}, 1, nullptr);
+    turns.machine().forget(first);
+    others();
+    CHECK(found(1).count() == 0);
+  }
+  SUBCASE("a request that writes nothing") {
+    CHECK(run(1, 0, Seconds{0}) == 0);
+    asked.most = 0;
+    CHECK(run(1, 7, long_time) == 3);
+    asked.most = 1'000;
+    others();
+    CHECK(found(1).count() == 3 * each);
+  }
+}
+
+TEST_CASE("no block leaves the tier while blocks that follow it cross") {
+  Random random(96);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  const auto chat = [&](std::int64_t blocks, std::int32_t number) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(blocks * each + 1), number);
+  };
+  trial.prompts.assign(1, chat(4, 0));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 4 * trial.layers();
+  Turns turns(trial);
+  CHECK(turns.run(chat(3, 1)) == 0);
+  const RequestId longer = turns.begin(chat(4, 1), turns.machine().find(turns.seek(chat(4, 1))), 1, 0);
+  (void)turns.machine().find(turns.seek(chat(3, 2)));
+  const RequestId other = turns.begin(chat(3, 2), Tokens{0}, 1, 0);
+  while (turns.alive()) turns.step();
+  turns.machine().forget(longer); // three blocks are there, and one crosses
+  turns.machine().forget(other);  // would need the room of these three
+  while (turns.machine().keeps_moving()) std::this_thread::yield();
+  CHECK(turns.machine().find(turns.seek(chat(4, 1))).count() == 4 * each);
 }
 
 TEST_CASE("each request loads what its Caching policy says, whatever the system does with the KV") {

@@ -24,12 +24,19 @@ inline void pin_for_session(MachineCore& core, const KeptKv& kept, std::vector<R
   core.tier.pin_session(kept.session, std::move(keys), kept.pinned);
 }
 
+/// A session's next request joins: what the tier has of the session's earlier ones, or will get, is not pinned for it.
+inline void unpin_session(MachineCore& core, std::uint32_t session) {
+  core.tier.unpin_session(session);
+  for (DepartedSequence& one : core.sequences.departed())
+    if (one.kept.session == session) one.kept.session = 0;
+}
+
 /// A request leaves its slot. Its full blocks that the tier does not have go to the host, like those of a request that
 /// is preempted to the host, and then to the tier; all others are released. `tokens`: the request's, at least those
-/// that have KV. The tier gets at most what `sequence.kept` says. Called between iterations.
+/// that have KV. The tier gets at most what `sequence.kept` says; what it has already is pinned even if that is
+/// nothing. Called between iterations.
 inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std::int32_t> tokens, std::uint64_t salt) {
-  const std::int64_t kept = std::min(sequence.kept.tokens.count(), static_cast<std::int64_t>(tokens.size()));
-  std::int64_t full = std::min(sequence.computed, kept) / core.block_tokens;
+  std::int64_t full = std::min(sequence.computed, static_cast<std::int64_t>(tokens.size())) / core.block_tokens;
   if (!core.tier.exists() || sequence.lost || full == 0) return core.sequences.leave(sequence);
   for (int layer = 0; layer < core.layers; ++layer) { // a block that is nowhere in one layer is of no use in the others
     const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
@@ -41,10 +48,10 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   prefix_keys(tokens.first(static_cast<std::size_t>(full * core.block_tokens)), core.block_tokens, salt, keys);
   const std::span<const RecordKey> known = std::span(keys).first(core.tier.find(keys));
   core.tier.touch_again(known, sequence.kept.worth);
-  core.tier.pin(known); // what follows them could not be found without them
+  core.tier.pin(known); // until `settle`: what follows them could not be found without them
   const auto first = static_cast<std::int64_t>(known.size());
+  full = std::max(first, std::min(full, sequence.kept.tokens.count() / core.block_tokens));
   full = first + core.tier.reserve(full - first, sequence.kept.worth);
-  core.tier.unpin(known);
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const auto release = [&core](BlockRun& run) { core.store.step(run, BlockEvent::release); };
@@ -60,6 +67,7 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   }
   keys.resize(static_cast<std::size_t>(full));
   if (full == first) {
+    core.tier.unpin(keys);
     pin_for_session(core, sequence.kept, std::move(keys));
     return core.sequences.leave(sequence);
   }
@@ -108,13 +116,13 @@ void settle(MachineCore& core, const Added& added) {
                       added(SettledBlock{one.keys[block], {token, token + each}});
                     });
       // Its beginning was used too: without that it would leave before its end, which then could not be found.
-      std::vector<RecordKey> keys = std::move(one.known);
-      keys.resize(core.tier.find(keys));
+      std::vector<RecordKey> keys = one.known;
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
       pin_for_session(core, one.kept, std::move(keys));
     }
+    core.tier.unpin(one.known);
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

@@ -77,8 +77,7 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
   table.each(away, held, [&](BlockRun& run) {
     run.awaited = run.sooner = false;
     count_tokens(run);
-    if (!run.on_device() || !keep_on_device(core, sequence, layer, run, copied(run)))
-      resident = false;
+    if (!run.on_device() || !keep_on_device(core, sequence, layer, run, copied(run))) resident = false;
   });
   if (resident)
     sequence.resident.insert(layer);
@@ -148,7 +147,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
       const RequestRow& row = view.row(slot);
       KvSequence& sequence = core.sequences.of(slot, row.id);
       const bool computes = (core.marks[index(slot)] & computing) != 0;
-      if (sequence.computed == 0 && row.spec.session != 0) core.tier.unpin_session(row.spec.session); // it joins
+      if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
       if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count());
       detail::reconcile_blocks(core, row, sequence, computes);
