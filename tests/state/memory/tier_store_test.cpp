@@ -410,3 +410,25 @@ TEST_CASE("a store without a size holds nothing and takes nothing") {
   none.remove(keys);
   CHECK(none.size() == 0);
 }
+
+TEST_CASE("making room asks at most twice for each block that stays, however many others leave") {
+  for (const Replacement replacement : {Replacement::least_recent, Replacement::least_worth}) {
+    CAPTURE(name(replacement));
+    constexpr std::uint64_t staying = 500, leaving = 300;
+    TierStore store(TokenBlocks{staying + leaving}, replacement);
+    for (std::uint64_t i = 1; i <= staying + leaving; ++i) {
+      const BlockKey key{i};
+      store.store(
+          {&key, 1}, [](BlockKey) {}, [i](std::size_t) { return static_cast<double>(i); });
+    }
+    std::uint64_t asked = 0, evicted = 0;
+    const auto stays = [&asked](BlockKey key) { return ++asked, static_cast<std::uint64_t>(key) <= staying; };
+    CHECK(store.make_room_for(leaving, 1e9, stays, [&evicted](BlockKey) { ++evicted; }) == leaving);
+    CHECK(evicted == leaving);
+    CHECK(asked <= 2 * staying + leaving);
+    CHECK(store.make_room_for(leaving + 1, 1e9, stays, [&evicted](BlockKey) { ++evicted; }) == leaving);
+    CHECK(evicted == leaving); // those that stay are all there, and leave when they may
+    const auto nothing_stays = [](BlockKey) { return false; };
+    CHECK(store.make_room_for(staying + leaving, 1e9, nothing_stays, [](BlockKey) {}) == staying + leaving);
+  }
+}

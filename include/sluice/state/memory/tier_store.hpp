@@ -134,16 +134,26 @@ class TierStore {
   /// `worth`. Returns how many would fit. For a tier whose blocks take time to arrive.
   template <class Stays, class Evicted>
   std::size_t make_room_for(std::size_t blocks, double worth, Stays&& stays, Evicted&& evicted) {
-    while (capacity_ - size_ < blocks && evict_next(worth, stays, evicted)) {
+    const auto lacks_room = [&] { return capacity_ - size_ < blocks; };
+    std::vector<std::uint32_t> staying; // leaves, out of the heap meanwhile; asked for once, not with each eviction
+    if (replacement_ == Replacement::least_worth)
+      while (lacks_room() && !heap_.empty() && heap_.front().worth <= worth)
+        if (const std::uint32_t block = heap_.front().block; stays(blocks_[block].key()))
+          remove_leaf(staying.emplace_back(block));
+        else
+          (void)make_room(nobody, worth, evicted);
+    else if (replacement_ == Replacement::least_recent)
+      for (std::uint32_t block = lists_[0].oldest, next = nobody; block != nobody && lacks_room(); block = next)
+        if (next = blocks_[block].newer; !stays(blocks_[block].key())) evict(block, evicted);
+    while (lacks_room() && replacement_ < Replacement::least_worth && evict_next(worth, stays, evicted)) {
     }
+    for (const std::uint32_t block : staying) add_leaf(block);
     return std::min(blocks, capacity_ - size_);
   }
-  /// Whether a held block may leave for one that is worth `worth`: with worth no block that others follow, nor one
-  /// that is worth more.
+  /// Whether a held block may leave: with worth only one that no other follows and that is worth at most `worth`.
   [[nodiscard]] bool may_evict(BlockKey key, double worth) const {
-    if (replacement_ != Replacement::least_worth) return true;
     const std::uint32_t block = block_of(key);
-    return followers_[block] == 0 && worth_[block] <= worth;
+    return replacement_ != Replacement::least_worth || (followers_[block] == 0 && worth_[block] <= worth);
   }
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
@@ -317,14 +327,7 @@ class TierStore {
     case Replacement::least_worth:
       break;
     }
-    std::vector<std::uint32_t> staying; // leaves, out of the heap meanwhile
-    while (!heap_.empty() && heap_.front().worth <= worth && stays(blocks_[heap_.front().block].key())) {
-      staying.push_back(heap_.front().block);
-      remove_leaf(staying.back());
-    }
-    const bool evicts = make_room(nobody, worth, evicted);
-    for (const std::uint32_t block : staying) add_leaf(block);
-    return evicts;
+    return make_room(nobody, worth, evicted);
   }
 
   // LRU ---------------------------------------------------------------------------------------------------------------
