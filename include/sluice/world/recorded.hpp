@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/world/clock_record.hpp"
+#include "sluice/world/kept_kv.hpp"
 
 #include <algorithm>
 #include <span>
@@ -86,6 +87,8 @@ class Recorded {
     if constexpr (KeepsRequests<Base>) base_.released(until);
     write(detail::release_event(until), now());
   }
+  /// Of no influence on the clock's record: what a host keeps is no answer to the engine.
+  void keep(const KeptKv& kept) requires KeepsKv<Base> { base_.keep(kept); }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> {
     const bool done = base_.async_done();

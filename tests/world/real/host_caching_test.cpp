@@ -10,6 +10,7 @@
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/kept_kv.hpp"
 #include "sluice/world/real/world_of.hpp"
+#include "sluice/world/recorded.hpp"
 #include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>
@@ -134,6 +135,18 @@ struct Hundreds : Base {
 };
 
 } // namespace host_caching
+
+TEST_CASE("a recorded backend's host keeps what the engine says, too") {
+  using namespace host_caching;
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  auto world = std::make_shared<NotingWorld>(BasicSimulated{configure<VllmSwap>(server).cost});
+  ClockRecord record;
+  static_assert(KeepsKv<Recorded<Cpu>>);
+  Recorded<Cpu> recorded{Cpu{world}, record};
+  recorded.keep({.slot = Slot{3}, .id = RequestId{5}});
+  REQUIRE(world->noted.size() == 1);
+  CHECK(world->noted[0].id == RequestId{5});
+}
 
 TEST_CASE_TEMPLATE(
     "Caching says after each iteration, at a request's end and when it is cancelled, what the host keeps", Base,
