@@ -30,6 +30,8 @@ Status check_tiers(const Options& options) {
   if (options.host_cache == 0)
     return flag_error(flag, "blocks reach the disk through the host", "--host-cache as well");
   if (options.backend != "cpu") return flag_error(flag, "a GPU has no tiers yet", "--backend cpu");
+  if (options.host_write == engines::HostWrite::never && !options.disk_cache)
+    return flag_error("--host-write", "nothing would reach the host", "--disk-cache as well, or another choice");
   return {};
 }
 
