@@ -125,9 +125,10 @@ void add_machine(Flags& flags, Options& options) {
              "lru, lfu or arc",
              "which block leaves a full --host-cache: lru: the least recently used one; lfu: the least often used one; "
              "or arc (default: lru)");
-  flags.number("--host-pin", options.host_pin, 0, true,
-               "so many seconds KV of a session stays in --host-cache after each answer, as long as there is other KV "
-               "to evict (default: 0)");
+  flags.number(
+      "--host-pin", options.host_pin, 0, true,
+      "for how many seconds KV of a session stays in --host-cache after each answer, as long as there is other KV "
+      "to evict (default: 0)");
   flags.read("--disk-cache", "DIR:SIZE",
              "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
              [&options](std::string_view text) -> std::string {

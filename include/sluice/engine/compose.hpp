@@ -172,7 +172,7 @@ concept StatesFit = !KeepsStates<typename C::placement_type> ||
                      !C::retention_type::finds_released && !is_real_time<typename C::backend_type>);
 
 /// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
-/// nothing of ended requests: their blocks are overwritten, so to say, when they end.)
+/// nothing of ended requests: their blocks count as overwritten when they end.)
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 template <class C>

@@ -311,9 +311,10 @@ class EngineFigures {
                whole(tier.to_host.bytes));
     to.counter("vllm:kv_offload_store_time_total", "Store time from GPU to offload storage, in seconds.",
                tier.to_host.seconds);
-    to.counter("sluice:tier_found_tokens_total",
-               "Tokens of prompts whose KV was found, by tier, whether it was loaded or not.",
-               whole(tier.found - tier.from_disk), {{"tier", "host"}});
+    to.counter(
+        "sluice:tier_found_tokens_total",
+        "Tokens of prompts whose KV was found, by tier, whether it was loaded or not; of a disk only what was read.",
+        whole(tier.found - tier.from_disk), {{"tier", "host"}});
     to.counter("sluice:tier_found_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});
     to.gauge("sluice:tier_capacity_bytes", "Memory of a tier.", whole(tier.capacity * tier.block_bytes),
              {{"tier", "host"}});

@@ -13,11 +13,11 @@ namespace sluice {
 struct KeptKv {
   Slot slot{};
   RequestId id{};
-  Tokens tokens{std::numeric_limits<std::int64_t>::max()}; ///< so many of its oldest, if they have KV by then
+  Tokens tokens{std::numeric_limits<std::int64_t>::max()}; ///< how many of its oldest, if they have KV by then
   bool behind = false; ///< the host gets full blocks of these from now on while the link is idle, not at the end only
   double worth = 0;    ///< of its blocks (`Worth::score`)
   std::uint32_t session = 0;
-  Seconds pinned{0}; ///< its blocks stay so long, or until the session's next request joins
+  Seconds pinned{0}; ///< how long its blocks stay, if no request of the session joins before
 };
 
 /// The backend's host keeps KV of requests that have ended. `keep` is called after a request's iterations and when it

@@ -20,12 +20,12 @@ struct KvMoved {
 
 struct HostTierCounts {
   std::int64_t capacity = 0, blocks = 0; ///< token blocks: the most, and now
-  std::int64_t asked = 0, found = 0;     ///< tokens of prompts looked up, and those found, on the host or on a disk
-  std::int64_t from_disk = 0;            ///< part of `found`
-  std::int64_t loaded = 0;               ///< part of `found` with which requests began; they computed the rest
-  std::int64_t stored = 0, evicted = 0;  ///< token blocks
-  std::int64_t block_bytes = 0;          ///< of a token block
-  KvMoved to_device, to_host;            ///< over the link: KV of running requests, too, but no weights
+  std::int64_t asked = 0, found = 0; ///< tokens of prompts looked up, and those found: on the host, or read from a disk
+  std::int64_t from_disk = 0;        ///< part of `found`
+  std::int64_t loaded = 0;           ///< part of `found` with which requests began; they computed the rest
+  std::int64_t stored = 0, evicted = 0; ///< token blocks
+  std::int64_t block_bytes = 0;         ///< of a token block
+  KvMoved to_device, to_host;           ///< over the link: KV of running requests, too, but no weights
 };
 
 } // namespace sluice
