@@ -31,9 +31,9 @@ struct WithinSlos : Base {
     const Choice now = choose(forecast, base.tokens, view.limits.block_tokens, Seconds{0}, found.only_layerwise);
     if (base.fetched.count() == 0 || row.has_fetched) return now.reuse;
     const Tokens all = base.tokens + base.fetched;
-    const Seconds patience = std::min(found.lower_time, base.patience);
-    return choose(forecast, all, view.limits.block_tokens, patience, found.only_layerwise).cost < now.cost ? base
-                                                                                                           : now.reuse;
+    const Seconds longest = std::min(found.lower_time, base.patience);
+    return choose(forecast, all, view.limits.block_tokens, longest, found.only_layerwise).cost < now.cost ? base
+                                                                                                          : now.reuse;
   }
 
  private:
