@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 namespace sluice {
@@ -87,9 +88,11 @@ struct Metrics {
   double findable_share = absent; ///< the largest share that memories of this size allow, if it was asked for
 };
 
-/// Whether JSON has the number: one that only few systems use is left out where it is 0, so that it changes no report
-/// of the others.
-constexpr bool in_json(std::string_view name, double number) { return name != "times_rebuilt" || number != 0; }
+/// Whether JSON has the number: one that only few systems use is left out where it is 0 or absent, so that it changes
+/// no report of the others.
+constexpr bool in_json(std::string_view name, double number) {
+  return (name != "times_rebuilt" && name != "hosted_share") || number > 0;
+}
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a
 /// reference.
