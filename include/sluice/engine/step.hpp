@@ -125,23 +125,26 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
           steady_.remember(core_, commit_.moves, decision_, draft_, prepared_, transfer_.background_blocks));
 }
 
-/// Tells the backend what its host keeps of a request.
+/// Tells the backend what its host keeps of a request. (clang 14 instantiates it for engines that the constraint
+/// excludes, too, where an engine is instantiated explicitly.)
 template <class C>
 void BasicEngine<C>::keep_on_host(Slot slot, bool ended) requires keeps_on_host<C> {
-  const CachingTable& caching = *policy_table<C>.caching;
-  const Seconds at = now();
-  const View view = core_.view(at);
-  RequestRow request = core_.row(slot);
-  KeptKv kept{.slot = slot, .id = request.id, .behind = caching.writes == Writes::behind && !ended};
-  if (ended) request.phase = Phase::ended;
-  if (caching.writes == Writes::behind) kept.tokens = caching.write(&policies_, view, request);
-  if (ended) {
-    const Worth worth = caching.worth(&policies_, view, request);
-    kept.worth = worth.score;
-    kept.session = request.spec.session;
-    kept.pinned = worth.pinned;
+  if constexpr (keeps_on_host<C>) {
+    const CachingTable& caching = *policy_table<C>.caching;
+    const Seconds at = now();
+    const View view = core_.view(at);
+    RequestRow request = core_.row(slot);
+    KeptKv kept{.slot = slot, .id = request.id, .behind = caching.writes == Writes::behind && !ended};
+    if (ended) request.phase = Phase::ended;
+    if (caching.writes == Writes::behind) kept.tokens = caching.write(&policies_, view, request);
+    if (ended) {
+      const Worth worth = caching.worth(&policies_, view, request);
+      kept.worth = worth.score;
+      kept.session = request.spec.session;
+      kept.pinned = worth.pinned;
+    }
+    backend_.keep(kept);
   }
-  backend_.keep(kept);
 }
 
 template <class C>
