@@ -166,8 +166,12 @@ TEST_CASE("report.json and the page have every seed's values, intervals and verd
   for (std::size_t i = 0; i < eight().systems.size(); ++i) {
     const json& row = parsed.at("systems").at(i);
     const SystemReport& system = eight().systems[i];
-    for_each_metric(system.metrics, [&](std::string_view name, auto) {
+    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
       const std::string key{name};
+      if (!in_json(name, static_cast<double>(number))) {
+        CHECK_FALSE(row.contains(key)); // one that only few systems use
+        return;
+      }
       REQUIRE(row.at("per_seed").at(key).size() == 8);
       CHECK(row.at("interval").at(key).size() == 2);
       CHECK(row.contains(key));
