@@ -632,6 +632,12 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   Expected<std::vector<const System*>> systems =
       chosen_systems(options.systems, world->device.host_attention_rate.count() > 0);
   if (!systems) return systems.error();
+  for (const System* system : *systems)
+    if (system->host_attends && world->device.host_attention_rate.count() <= 0)
+      return flag_error("--systems",
+                        std::string{system->name} + " needs the rate at which the host attends KV, and " +
+                            std::string{world->device.name} + " states none",
+                        "--host-attention RATE, such as 50GB/s, or a device file with host_attention_bytes_per_s");
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
