@@ -177,8 +177,8 @@ class AllSchedules {
     if (!all) reach(next, end);
   }
 
-  /// The least time of an iteration that needs `wanted` layers of tokens, of which K and V of `room` fit: each is on
-  /// the device, as K and V or as hidden states that are projected, or fetched, or the layer below is computed.
+  /// The least time of an iteration that needs K and V of `wanted` token layers and has room for `room` of them. Each
+  /// is on the device, as K and V or as hidden states that are projected; or it is fetched; or computed again.
   double least_link_s(double wanted, double room) const {
     const BoundMachine& m = world_.machine;
     const double layers = static_cast<double>(m.layers);

@@ -23,9 +23,9 @@ namespace sluice {
 ///    one; else all running requests decode.
 ///  - Waiting requests get the free memory by `HybridChoice`, which may keep hidden states instead of K and V. Running
 ///    ones get all memory in the same way, and those that get none leave.
-///  - Rebuilding from hidden states delays all requests that are in time, waiting ones too. The delay for each of them
-///  is
-///    the request's tokens times `Estimate`'s time to rebuild one; the paper measures that time when its server starts.
+///  - Rebuilding from hidden states delays all requests that are in time, waiting ones too. The delay of each is
+///    the number of the request's tokens times `Estimate`'s time to rebuild one. The paper measures that time when its
+///    server starts.
 ///  - A request that is late for its SLO counts next to nothing, and gets memory that others leave (its code).
 ///
 /// Read differently. By the paper's value nobody decodes from hidden states: right after an iteration every request has

@@ -127,6 +127,17 @@ ModelWeights weights_of(std::uint64_t seed) {
   return random_weights(config, seed);
 }
 
+/// A random trial with weights of its own and room on the host for all KV.
+RealTrial cuda_trial(Random& random) {
+  RealTrial trial = random_real_trial(random);
+  trial.link = {};
+  trial.weights = weights_of(random());
+  for (auto& prompt : trial.prompts)
+    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+  trial.host_blocks = 2 * trial.all() + 64;
+  return trial;
+}
+
 } // namespace
 
 TEST_CASE("on a GPU that runs in any order, requests have the same bits as alone") {
@@ -135,13 +146,8 @@ TEST_CASE("on a GPU that runs in any order, requests have the same bits as alone
   std::int64_t replayed = 0;
   for (int round = 0; round < 3; ++round) {
     CAPTURE(round);
-    RealTrial trial = random_real_trial(random);
-    trial.link = {};
+    RealTrial trial = cuda_trial(random);
     trial.link.each_way = round != 1;
-    trial.weights = weights_of(random());
-    for (auto& prompt : trial.prompts)
-      for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
-    trial.host_blocks = 2 * trial.all() + 64;
     std::weak_ptr<BackendWorld> machine;
     int iterations = 0, wrong = 0;
     const RealResult result = run_real<Chaos>(
@@ -180,12 +186,7 @@ TEST_CASE("on a GPU that runs in any order, requests have the same bits as alone
 TEST_CASE(
     "if the driver refuses graphs, at once or for lack of memory, kernels are launched one by one with the same bits") {
   Random random(80);
-  RealTrial trial = random_real_trial(random);
-  trial.link = {};
-  trial.weights = weights_of(random());
-  for (auto& prompt : trial.prompts)
-    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
-  trial.host_blocks = 2 * trial.all() + 64;
+  RealTrial trial = cuda_trial(random);
   const auto run = [&](auto&& before) {
     return run_real<Engine<>>(
         trial, trial.all(), [&](auto&) { before(emulated_runtime()); }, {}, OnCuda{random()});
@@ -215,12 +216,7 @@ TEST_CASE(
 
 TEST_CASE("machines on one GPU load the same weights once, and again where the memory had to grow") {
   Random random(81);
-  RealTrial trial = random_real_trial(random);
-  trial.link = {};
-  trial.weights = weights_of(random());
-  for (auto& prompt : trial.prompts)
-    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
-  trial.host_blocks = 2 * trial.all() + 64;
+  RealTrial trial = cuda_trial(random);
   restart_runtime(random());
   Expected<std::shared_ptr<CudaMemory>> memory = CudaMemory::make();
   Expected<ModelWeights> pinned = pinned_weights(trial.weights, ElementType::f32);
@@ -262,12 +258,7 @@ TEST_CASE("machines on one GPU load the same weights once, and again where the m
 
 TEST_CASE("after losing the GPU nothing in its memory is reused") {
   Random random(82);
-  RealTrial trial = random_real_trial(random);
-  trial.link = {};
-  trial.weights = weights_of(random());
-  for (auto& prompt : trial.prompts)
-    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
-  trial.host_blocks = 2 * trial.all() + 64;
+  RealTrial trial = cuda_trial(random);
   restart_runtime(random());
   std::int64_t loaded = 0;
   OnOneCuda gpu{{}, *CudaMemory::make(), *pinned_weights(trial.weights, ElementType::f32), &loaded};
@@ -289,12 +280,7 @@ TEST_CASE("after losing the GPU nothing in its memory is reused") {
 
 TEST_CASE("cuBLASLt's products are close to the project's own" * doctest::skip(!has_cublas_lt)) {
   Random random(79);
-  RealTrial trial = random_real_trial(random);
-  trial.link = {};
-  trial.weights = weights_of(random());
-  for (auto& prompt : trial.prompts)
-    for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
-  trial.host_blocks = 2 * trial.all() + 64;
+  RealTrial trial = cuda_trial(random);
   const auto run = [&](Products products) {
     return run_real<Engine<>>(
         trial, trial.all(), [](auto&) {}, {}, OnCuda{random(), products});
@@ -316,11 +302,7 @@ TEST_CASE("losing the GPU ends every request, and the program continues") {
   Random random(78);
   for (const std::int64_t lasts : {400, 523, 611, 700, 801, 2000}) { // in the middle of launches, captures and replays
     CAPTURE(lasts);
-    RealTrial trial = random_real_trial(random);
-    trial.link = {};
-    trial.weights = weights_of(random());
-    for (auto& prompt : trial.prompts)
-      for (std::int32_t& token : prompt) token %= trial.weights.config.shape.vocabulary;
+    RealTrial trial = cuda_trial(random);
     for (std::int64_t& output : trial.outputs) output = 30;
     trial.host_blocks = 2 * trial.all() + 64;
     const RealResult result = run_real<Engine<>>(
