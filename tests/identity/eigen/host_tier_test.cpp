@@ -199,6 +199,11 @@ class TurnsWith {
 };
 using Turns = TurnsWith<NoCaching>;
 
+/// A prompt of so many full blocks and one more token, all of them `number`.
+std::vector<std::int32_t> chat_of(const RealTrial& trial, std::int32_t number, std::int64_t blocks) {
+  return std::vector<std::int32_t>(static_cast<std::size_t>(blocks * trial.limits.block_tokens.count() + 1), number);
+}
+
 } // namespace
 
 TEST_CASE("later turns find all of their conversation that has KV, and generate the same tokens") {
@@ -335,9 +340,7 @@ TEST_CASE("the tier evicts the blocks that the policy finds least worthy, and no
   Random random(92);
   RealTrial trial = random_real_trial(random);
   const std::int64_t each = trial.limits.block_tokens.count();
-  const auto chat = [&](std::int32_t number) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
-  };
+  const auto chat = [&](std::int32_t number) { return chat_of(trial, number, 3); };
   trial.prompts.assign(1, chat(0));
   trial.outputs.assign(1, 1);
   trial.tier_blocks = 6 * trial.layers(); // two chats
@@ -381,9 +384,7 @@ TEST_CASE("a pin ends with its time or its session's next request, and covers wh
   Random random(95);
   RealTrial trial = random_real_trial(random);
   const std::int64_t each = trial.limits.block_tokens.count();
-  const auto chat = [&](std::int32_t number) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
-  };
+  const auto chat = [&](std::int32_t number) { return chat_of(trial, number, 3); };
   trial.prompts.assign(1, chat(0));
   trial.outputs.assign(1, 1);
   trial.tier_blocks = 6 * trial.layers(); // two chats
@@ -433,9 +434,7 @@ TEST_CASE("no block leaves the tier while blocks that follow it cross") {
   Random random(96);
   RealTrial trial = random_real_trial(random);
   const std::int64_t each = trial.limits.block_tokens.count();
-  const auto chat = [&](std::int64_t blocks, std::int32_t number) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(blocks * each + 1), number);
-  };
+  const auto chat = [&](std::int64_t blocks, std::int32_t number) { return chat_of(trial, number, blocks); };
   trial.prompts.assign(1, chat(4, 0));
   trial.outputs.assign(1, 1);
   trial.tier_blocks = 4 * trial.layers();
@@ -658,9 +657,7 @@ TEST_CASE("a record whose block is found on the host is used, too: others leave 
   Random random(77);
   RealTrial trial = random_real_trial(random);
   const std::int64_t each = trial.limits.block_tokens.count();
-  const auto chat = [&](std::int32_t number) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(3 * each + 1), number);
-  };
+  const auto chat = [&](std::int32_t number) { return chat_of(trial, number, 3); };
   trial.prompts.assign(1, chat(0));
   trial.outputs.assign(1, 1);
   trial.tier_blocks = 60 * trial.layers();
