@@ -32,20 +32,16 @@ class CsvRow {
     requires(!std::same_as<Integer, bool>)
   void cell(Integer value) {
     char digits[24];
-    cell(std::string_view{digits, std::to_chars(digits, digits + sizeof digits, value).ptr});
+    unquoted(std::string_view{digits, std::to_chars(digits, digits + sizeof digits, value).ptr});
   }
   void cell(double value) {
     char digits[32];
     const auto end = std::isfinite(value) ? std::to_chars(digits, digits + sizeof digits, value).ptr : digits;
-    cell(std::string_view{digits, end});
+    unquoted(std::string_view{digits, end});
   }
   void cell(std::string_view text) {
-    if (!first_) out_ += ',';
-    first_ = false;
-    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-      out_ += text;
-      return;
-    }
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos) return unquoted(text);
+    separate();
     out_ += '"';
     for (const char c : text) {
       if (c == '"') out_ += '"';
@@ -60,6 +56,16 @@ class CsvRow {
   }
 
  private:
+  void separate() {
+    if (!first_) out_ += ',';
+    first_ = false;
+  }
+  /// Numbers come here directly: looking for characters to quote took a tenth of a comparison's time.
+  void unquoted(std::string_view text) {
+    separate();
+    out_ += text;
+  }
+
   std::string& out_;
   bool first_ = true;
 };
