@@ -12,7 +12,8 @@ namespace sluice {
 template <class C>
 BasicEngine<C>::BasicEngine(Checked, Config&& config)
     : core_(policy_table<C>, config.limits, config.geometry, config.device_blocks, config.host_blocks,
-            TierList{config.tier, std::move(config.lower_tiers), config.explains_misses}),
+            TierList{config.tier, std::move(config.lower_tiers), config.explains_misses},
+            config.cost.link().host_attention_rate.count() > 0 && host_attends(config.backend)),
       policies_(config),
       backend_(std::move(config.backend)) {}
 

@@ -169,6 +169,20 @@ concept MeasuresLayers = requires(const P& backend) {
   { backend.computed_layers() } -> std::same_as<std::span<const double>>;
 };
 
+/// `P` says whether its host can attend decodes. A backend that does not say so attends them if its time is virtual: a
+/// simulation computes nothing.
+template <class P>
+concept SaysIfHostAttends = requires(P& backend) {
+  { backend.attends_on_host() } -> std::same_as<bool>;
+};
+template <class P>
+[[nodiscard]] bool host_attends(P& backend) {
+  if constexpr (SaysIfHostAttends<P>)
+    return backend.attends_on_host();
+  else
+    return !P::real_time;
+}
+
 /// `P` runs on a machine that measures when its layers were computed and its transfers ran.
 template <class P>
 concept MeasuresTimes = requires(const P& backend) {

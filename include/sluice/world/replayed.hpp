@@ -134,6 +134,8 @@ class Replayed {
   /// The bell rings when it rang in the recorded run.
   void idle_until(Seconds when, Doorbell& /*bell*/) requires is_real_time<Base> { idle_until(when); }
   [[nodiscard]] Status load() requires is_real_time<Base> { return {}; }
+  /// The recorded run's plans were possible there.
+  [[nodiscard]] static bool attends_on_host() { return true; }
 
   template <class Transfer>
   void launch(const Iteration& /*iteration*/) {}

@@ -28,6 +28,7 @@ struct ChaosPlacement {
     PlanTrial<Transfer> trial;
   };
   std::uint64_t rebuild_one_in = 3; ///< one in so many placements rebuilds something; 0: none
+  std::uint64_t host_one_in = 0;    ///< the host attends one in so many decodes; 0: none
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
 
@@ -55,7 +56,11 @@ struct ChaosPlacement {
     LayerBlocks rebuilt{0};
     for (const Claim& claim : task.claims.first(count)) {
       Holding holding = least(task.layers());
-      if (!least_of_all) {
+      const RequestRow& row = task.view.row(claim.slot);
+      const bool decodes = row.pending() <= Tokens{1} && row.holding.nowhere.empty();
+      if (host_one_in > 0 && decodes && random.below(host_one_in) == 0) {
+        holding.attended_on_host = true;
+      } else if (!least_of_all) {
         holding.host = {};
         const bool rebuilding = rebuild_one_in > 0 && random.below(rebuild_one_in) == 0;
         for (int layer = 0; layer < task.layers(); ++layer) {
@@ -79,6 +84,11 @@ struct ChaosPlacement {
     if (!state.trial.fits(task, plan)) return false;
     return state.trial.fits(task, plan, plan.in_flight + rebuilt);
   }
+};
+
+/// The same, and the host attends every second decode that it can.
+struct ChaosHosting : ChaosPlacement {
+  constexpr ChaosHosting() { host_one_in = 2; }
 };
 
 /// Preempts any request, and keeps a random part of its KV.
@@ -155,7 +165,7 @@ struct ChaosWeights {
 };
 
 static_assert(Weights<ChaosWeights>);
-static_assert(Placement<ChaosPlacement> && Relief<ChaosRelief> && Retention<ChaosRetention> && Retention<ChaosSwap> &&
-              Retention<ChaosHidden>);
+static_assert(Placement<ChaosHosting> && Placement<ChaosPlacement> && Relief<ChaosRelief> &&
+              Retention<ChaosRetention> && Retention<ChaosSwap> && Retention<ChaosHidden>);
 
 } // namespace sluice::testing

@@ -15,8 +15,8 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view block_event_names[block_event_count] = {
-    "take",  "fetch",      "arrived", "pass", "keep",         "use",     "append",
-    "evict", "copy ahead", "send",    "sent", "give up copy", "release", "share"};
+    "take",       "fetch", "arrived", "pass",         "keep",    "use",   "append",       "evict",
+    "copy ahead", "send",  "sent",    "give up copy", "release", "share", "take on host", "append on host"};
 
 /// Every state that some order of events leads to, from `nowhere` on.
 std::vector<BlockState> reachable_states() {

@@ -45,7 +45,7 @@ struct RequestTable {
 /// itself. All other code takes a `const Core&` (tests/architecture/writers_test.cpp).
 struct Core {
   Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes, LayerBlocks device,
-       LayerBlocks host, const TierList& below = {});
+       LayerBlocks host, const TierList& below = {}, bool attends_on_host = true);
 
   [[nodiscard]] const RequestRow& row(Slot slot) const { return requests.row(slot); }
   RequestRow& row(Slot slot) { return requests.row(slot); }
@@ -95,6 +95,7 @@ struct Core {
   Geometry geometry;
   LayoutTable layout;
   LayerBlocks device_blocks{0}; ///< KV memory while all weights are resident
+  bool host_attends = true;     ///< the backend's host can attend decodes
 
   RequestTable requests;
   Ledger ledger;

@@ -11,12 +11,13 @@
 namespace sluice {
 
 SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, const Geometry& sizes,
-                         LayerBlocks device, LayerBlocks host, const TierList& below)
+                         LayerBlocks device, LayerBlocks host, const TierList& below, bool attends_on_host)
     : policies(&table),
       limits(batch_limits),
       geometry(sizes),
       layout(table.room, table.is.layerwise, sizes.layers),
-      device_blocks(device) {
+      device_blocks(device),
+      host_attends(attends_on_host) {
   kv_capacity = capacity_with({});
   ledger = Ledger{kv_capacity, host};
   // The layers of a block that are contiguous in memory take their room together.

@@ -58,8 +58,7 @@ SLUICE_INLINE bool is_possible(const Core& core, Decision& decision, const Draft
     const Holding& holding = target_of(plan, i, claims[i]);
     return holding.host == LayerSet::all(core.geometry.layers) && holding.head == all_tokens && !holding.written_back &&
            claims[i].tokens <= Tokens{1} && core.row(claims[i].slot).pending() <= Tokens{1} &&
-           core.policies->tiers == nullptr && !policies.table.is.real_time &&
-           policies.table.link(policies.policies).host_attention_rate.count() > 0;
+           core.row(claims[i].slot).holding.nowhere.empty() && core.policies->tiers == nullptr && core.host_attends;
   };
   const auto tiers_have_it = [&](const Holding& holding) {
     return core.policies->tiers == nullptr || holding.nowhere.empty();
@@ -124,8 +123,8 @@ SLUICE_INLINE bool is_possible(const Core& core, Decision& decision, const Draft
     if (!host_attends(i))
       return wrong(
           "it has the host attend " + request_text(core, claims[i].slot),
-          "a decode with all layers and tokens on the host, a simulated backend without prefix tiers, and a device "
-          "with host_attention_bytes_per_s");
+          "a decode with all layers and tokens on the host and none to rebuild, a backend whose host attends (a "
+          "simulated one without prefix tiers, or the CPU), and a device with host_attention_bytes_per_s");
   if (plan.in_flight < LayerBlocks{0})
     return wrong("its blocks in flight are " + std::to_string(plan.in_flight.count()), "at least 0");
 

@@ -29,6 +29,9 @@ struct SequenceRows {
   /// The runner already has the addresses of its first `known` blocks.
   std::int32_t table = -1;
   int known = 0;
+  /// Its one row is attended by the host, over blocks in the host's memory (NEO): only for a decoder or runner whose
+  /// `open_host_lane` returned true.
+  bool on_host = false;
 };
 
 /// How many numbers one block of K and V of one layer has.
@@ -68,6 +71,12 @@ class Decoder {
   /// A row's hidden state: the input of the next layer, `hidden` numbers. A caller that writes it makes the row
   /// continue from there, like a row whose hidden state was kept in an earlier iteration.
   [[nodiscard]] virtual std::span<float> hidden_state(int row) = 0;
+
+  /// Starts the thread that attends rows with `SequenceRows::on_host`, if it does not run yet. False: this decoder has
+  /// none, and no row may be marked.
+  [[nodiscard]] virtual bool open_host_lane() { return false; }
+  /// How long the last layer waited for that thread.
+  [[nodiscard]] virtual Seconds waited_for_host() const { return Seconds{0}; }
 
   /// The logits of some rows after the last layer: `logits` is rows.size() x vocabulary, row-major.
   virtual void logits(std::span<const int> rows, std::span<float> logits) = 0;

@@ -32,6 +32,8 @@ class ForwardingRunner : public ModelRunner {
                     int stored_rows, std::span<const HiddenRows> kept) override {
     inner_->launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
+  [[nodiscard]] bool open_host_lane() override { return inner_->open_host_lane(); }
+  [[nodiscard]] Seconds waited_for_host() const override { return inner_->waited_for_host(); }
   void give() override { inner_->give(); }
   void launch_samples(std::span<const SampleRow> rows) override { inner_->launch_samples(rows); }
   [[nodiscard]] std::span<const std::int32_t> tokens() override { return inner_->tokens(); }

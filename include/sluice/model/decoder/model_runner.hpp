@@ -112,6 +112,12 @@ class ModelRunner {
   virtual void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                             int stored_rows, std::span<const HiddenRows> kept) = 0;
 
+  /// Starts what attends rows with `SequenceRows::on_host` beside the device, if it does not run yet. False: the runner
+  /// has no such lane, and no row may be marked.
+  [[nodiscard]] virtual bool open_host_lane() { return false; }
+  /// How long the computation of the last layer waited for that lane; asked of a runner that computes at once.
+  [[nodiscard]] virtual Seconds waited_for_host() const { return Seconds{0}; }
+
   /// Gives the device all layers launched so far: a runner may hold them back, to give it many at once. Call it before
   /// a ticket is recorded behind them. `launch_samples` gives them too.
   virtual void give() {}

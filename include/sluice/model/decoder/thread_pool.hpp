@@ -71,6 +71,15 @@ class ThreadPool {
     }
   }
 
+  /// One turn of a loop that spins.
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
  private:
   using Call = void (*)(const void*, int, int);
 
@@ -84,14 +93,6 @@ class ThreadPool {
   static std::uint64_t pack(std::uint32_t round, int left) {
     return (std::uint64_t{round} << 32) | static_cast<std::uint32_t>(left);
   }
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-
   /// Takes parts of one round until none is left. A worker that comes late, when the next round is open, sees another
   /// round's number and returns; so a thread that gets a part has read that round's job, which stays until the part is
   /// done.

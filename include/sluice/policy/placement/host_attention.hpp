@@ -30,7 +30,8 @@ struct HostAttention {
       Holding holding;
       if (on_host) {
         holding.host = LayerSet::all(task.layers());
-        holding.attended_on_host = attends && task.view.row(claim.slot).pending().count() <= 1;
+        const RequestRow& row = task.view.row(claim.slot);
+        holding.attended_on_host = attends && row.pending().count() <= 1 && row.holding.nowhere.empty();
       }
       plan.requests.push_back({claim.slot, holding});
     };

@@ -45,6 +45,7 @@ class CpuDevice {
     [[nodiscard]] std::byte* writes(const DevicePlace& place, std::int32_t /*table*/ = -1) const {
       return memory_->address(place);
     }
+    [[nodiscard]] std::byte* host_block(std::int32_t block) const { return memory_->host_block(block).data(); }
     void again(std::int32_t /*table*/) const {}
     void given() const {}
     void begins(int layer) {

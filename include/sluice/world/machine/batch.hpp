@@ -29,6 +29,12 @@ enum class KvPlace : std::uint8_t { device, host, nowhere };
                                                : KvPlace::device;
 }
 
+/// Whether the host attends the request in an iteration that computes so many of its tokens. (A request whose last
+/// plan is older than its preemption may have more tokens to compute: the device then does.)
+[[nodiscard]] inline bool is_hosted(const RequestRow& row, Tokens computed) {
+  return row.holding.attended_on_host && computed == Tokens{1};
+}
+
 /// What an iteration computes for one scheduled request.
 struct ScheduledRequest {
   Slot slot{};
@@ -43,13 +49,14 @@ struct ScheduledRequest {
   LayerSet restored;        ///< among those layers, the ones that start from hidden states kept on the host
   int first_row = 0, rebuilt_row = 0;
   bool samples = false;
-  bool whole = false; ///< was preempted, and returns whole before the first layer
+  bool whole = false;  ///< was preempted or attended on the host, and returns whole before the first layer
+  bool hosted = false; ///< the host attends its one new token, and all of its KV is and stays there
 
   [[nodiscard]] std::int64_t total() const { return held + fresh; }
   /// Whether the layer computes with the tokens that pass again.
   [[nodiscard]] bool rebuilds(int layer) const { return made.contains(layer) || passed.contains(layer); }
-  /// Whether the layer reads all of the request's KV.
-  [[nodiscard]] bool uses(int layer) const { return fresh > 0 || rebuilds(layer); }
+  /// Whether the layer reads all of the request's KV on the device.
+  [[nodiscard]] bool uses(int layer) const { return (fresh > 0 && !hosted) || rebuilds(layer); }
   void rebuild_nothing() {
     rebuilt = 0;
     made = passed = restored = {};

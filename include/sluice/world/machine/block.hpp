@@ -69,22 +69,24 @@ struct BlockState {
 
 /// What can happen to a block.
 enum class BlockEvent : std::uint8_t {
-  take,         ///< it gets a device block to be filled
-  fetch,        ///< a copy to the device begins
-  arrived,      ///< that copy has ended
-  pass,         ///< it is on the device only for a layer
-  keep,         ///< the plan wants it on the device
-  use,          ///< the plan wants it on the host, but a layer of this iteration reads it first
-  append,       ///< a layer writes more tokens to it
-  evict,        ///< the plan wants it on the host
-  copy_ahead,   ///< the plan wants a copy of it on the host
-  send,         ///< a copy to the host begins
-  sent,         ///< that copy has ended
-  give_up_copy, ///< the plan wants no copy on the host
-  release,      ///< nobody needs it; if it is in a transfer, its memory is free when that ends
-  share,        ///< the host has its content already, in a full block that others hold too
+  take,           ///< it gets a device block to be filled
+  fetch,          ///< a copy to the device begins
+  arrived,        ///< that copy has ended
+  pass,           ///< it is on the device only for a layer
+  keep,           ///< the plan wants it on the device
+  use,            ///< the plan wants it on the host, but a layer of this iteration reads it first
+  append,         ///< a layer writes more tokens to it
+  evict,          ///< the plan wants it on the host
+  copy_ahead,     ///< the plan wants a copy of it on the host
+  send,           ///< a copy to the host begins
+  sent,           ///< that copy has ended
+  give_up_copy,   ///< the plan wants no copy on the host
+  release,        ///< nobody needs it; if it is in a transfer, its memory is free when that ends
+  share,          ///< the host has its content already, in a full block that others hold too
+  take_on_host,   ///< it gets a host block to be filled there
+  append_on_host, ///< the host's lane writes more tokens to it
 };
-inline constexpr std::size_t block_event_count = 14;
+inline constexpr std::size_t block_event_count = 16;
 
 /// In the states that match `from`, `event` leads to `to`. Letters: place `-` nowhere, `d` device, `a` ahead, `b` both,
 /// `h` host; intent `s` stays, `p` passes, `l` leaves; transfer `-` none, `q` queued, `s` sending, `a` arriving. In
@@ -130,6 +132,8 @@ inline constexpr std::array block_transitions{
     BlockTransition{BlockEvent::release, "h", "s", "-", "-s-", ""},
     BlockTransition{BlockEvent::release, "dab", "spl", "-qsa", "-s-", ""},
     BlockTransition{BlockEvent::share, "-", "s", "-", "hs-", "a request finds it in the host tier"},
+    BlockTransition{BlockEvent::take_on_host, "-", "s", "-", "hs-", "the host's lane fills it"},
+    BlockTransition{BlockEvent::append_on_host, "h", "s", "-", "===", "the host attends the new token there"},
 };
 
 namespace detail {

@@ -34,8 +34,12 @@ inline bool keep_on_device(MachineCore& core, KvSequence& sequence, int layer, B
   return run.state == BlockState{copied ? BlockPlace::both : BlockPlace::device};
 }
 
+/// What a request computes in an iteration: nothing, with its KV on the device, or a token that the host attends.
+enum class ComputesBy : std::uint8_t { none, device, host };
+
 /// One layer of one sequence. Afterwards it is `resident` or `parked` if every block is where the plan wants it.
-inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer, bool computes) {
+inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence& sequence, int layer,
+                            ComputesBy computes) {
   BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
   const std::int64_t held = std::min(core.blocks_of(sequence.computed), table.size());
   const std::int64_t head = std::min(core.head_of(row), held);
@@ -57,8 +61,10 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
       parked = false;
     } else if (run.on_device()) {
       count_tokens(run);
-      // KV that a layer of this iteration still reads leaves after that layer; prefetched KV is used.
-      if (!computes)
+      // KV that the host attends in this iteration leaves now, before other evictions, since its layer waits for it.
+      if (computes == ComputesBy::host) core.store.step(run, BlockEvent::pass);
+      // KV that a layer of this iteration still reads on the device leaves after that layer; prefetched KV is used.
+      if (computes != ComputesBy::device)
         core.evict(sequence, layer, run);
       else if (run.leaves())
         core.store.step(run, BlockEvent::use);
@@ -86,17 +92,18 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
   if (parked) sequence.parked.insert(layer);
 }
 
-inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
+inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, ComputesBy computes) {
+  sequence.leaves_host = sequence.settled_for.attended_on_host && !row.holding.attended_on_host;
   sequence.planned_copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
   std::int64_t copies = sequence.planned_copies;
   if (sequence.kept.behind && !sequence.has_hidden) // hidden states need the places on the host
     copies = std::max(copies, std::min(sequence.kept.tokens.count(), sequence.computed) / core.block_tokens);
   if (sequence.settled_for != row.holding || sequence.settled_copies != copies ||
-      sequence.settled_computing != computes) {
+      sequence.settled_computing != (computes == ComputesBy::device)) {
     sequence.look_again();
     sequence.settled_for = row.holding;
     sequence.settled_copies = copies;
-    sequence.settled_computing = computes;
+    sequence.settled_computing = computes == ComputesBy::device;
   }
   (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
     reconcile_layer(core, row, sequence, layer, computes);
@@ -129,7 +136,7 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 template <class Leave>
 void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave) {
   const View& view = iteration.view;
-  constexpr std::uint8_t alive = 1, computing = 2;
+  constexpr std::uint8_t alive = 1, computing = 2, hosted = 4;
   core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
   const auto mark = [&core](Slot slot, std::uint8_t what) {
     if (index(slot) >= core.marks.size()) core.marks.resize(index(slot) + 1);
@@ -138,7 +145,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
   for (const std::span<const Slot> list : {view.running, view.preempted})
     for (const Slot slot : list) mark(slot, alive);
   for (const Claim& claim : iteration.batch)
-    if (claim.tokens.count() > 0) mark(claim.slot, computing);
+    if (claim.tokens.count() > 0) mark(claim.slot, is_hosted(view.row(claim.slot), claim.tokens) ? hosted : computing);
   core.sequences.for_each([&](Slot slot, KvSequence& sequence) {
     if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) leave(sequence);
   });
@@ -146,12 +153,15 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
       KvSequence& sequence = core.sequences.of(slot, row.id);
-      const bool computes = (core.marks[index(slot)] & computing) != 0;
+      const std::uint8_t marks = core.marks[index(slot)];
+      const detail::ComputesBy computes = (marks & computing) != 0 ? detail::ComputesBy::device
+                                          : (marks & hosted) != 0  ? detail::ComputesBy::host
+                                                                   : detail::ComputesBy::none;
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
       if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count());
       detail::reconcile_blocks(core, row, sequence, computes);
-      reconcile_hidden(core, row, sequence, computes);
+      reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
     }
 }
 
@@ -171,12 +181,13 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     scheduled.blocks = row.blocks.count();
     scheduled.head = core.head_of(row);
     scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
-    scheduled.whole = sequence.preempted && iteration.first_blocks > 0;
+    scheduled.whole = (sequence.preempted || sequence.leaves_host) && iteration.first_blocks > 0;
     if (sequence.tables[0].size() < scheduled.blocks)
       for (int layer = 0; layer < core.layers; ++layer)
         sequence.tables[static_cast<std::size_t>(layer)].grow(scheduled.blocks);
     detail::find_rebuilt(core, scheduled, sequence);
     plan_hidden(core, scheduled, sequence);
+    scheduled.hosted = scheduled.rebuilt == 0 && is_hosted(row, claim.tokens);
     core.batch.add(scheduled);
   }
   core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
@@ -200,6 +211,7 @@ class BlockNeeds {
     weights_.clear();
     moving_.clear();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
+      if (scheduled.hosted) continue; // it needs nothing on the device
       const KvSequence& sequence = core.sequence(scheduled);
       if (sequence.has_hidden || sequence.resident != LayerSet::all(core.layers)) moving_.push_back({&scheduled, -1});
     }

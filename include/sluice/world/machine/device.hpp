@@ -55,6 +55,13 @@ concept ComputeLane = requires(L& lane, const DevicePlace& place, std::int32_t t
   { lane.times(layer) } -> std::same_as<LayerMoments>;
 };
 
+/// A compute lane whose work may also use the host's memory: `host_block(block)` is the address of a host block, which
+/// no copy uses meanwhile. The host can then attend KV there, if the runner has a thread for it.
+template <class L>
+concept HostAddresses = requires(L& lane, std::int32_t block) {
+  { lane.host_block(block) } -> std::same_as<std::byte*>;
+};
+
 /// A device, its memory and its link.
 ///
 /// - `computes_at_once`: a layer has been computed when its launch returns. Otherwise the device tells the schedule

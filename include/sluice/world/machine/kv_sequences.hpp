@@ -31,6 +31,7 @@ struct KvSequence {
   RequestId id{};
   bool present = false;
   bool preempted = false;       ///< in the previous iteration
+  bool leaves_host = false;     ///< the host attended it until now, and the device does from this iteration on
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
   std::vector<BlockTable> tables;
@@ -47,9 +48,9 @@ struct KvSequence {
   Holding settled_for;
   std::int64_t planned_copies = 0; ///< how many blocks of each resident layer the plan wants on the host, too
   std::int64_t settled_copies = 0; ///< and with those for the host tier
-  bool settled_computing = false;
-  LayerSet resident; ///< all of their blocks are on the device to stay; a layer only appends to them
-  LayerSet parked;   ///< all of their blocks are only on the host, as the plan wants them, and none has moved since
+  bool settled_computing = false;  ///< on the device
+  LayerSet resident;               ///< all of their blocks are on the device to stay; a layer only appends to them
+  LayerSet parked; ///< all of their blocks are only on the host, as the plan wants them, and none has moved since
 
   void look_again() { resident = parked = {}; }
 

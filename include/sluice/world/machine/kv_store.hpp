@@ -125,6 +125,20 @@ class KvStore {
     return table[at].count;
   }
 
+  /// Takes an empty host block for a block that is nowhere, next to the block before it if that is possible. False: the
+  /// host has no room.
+  [[nodiscard]] bool take_on_host(BlockTable& table, std::int64_t block) {
+    BlockRun& run = table.one(block);
+    const std::size_t at = table.find(block);
+    const bool follows = at > 0 && table[at - 1].host != BlockRun::nowhere;
+    const BlockRange place =
+        host_.take(1, follows ? static_cast<std::size_t>(table[at - 1].host + table[at - 1].count) : host_.size());
+    if (place.count == 0) return false;
+    host_peak_ = std::max(host_peak_, host_used());
+    run.host = static_cast<std::int32_t>(place.first);
+    return step(run, BlockEvent::take_on_host);
+  }
+
   /// Begins to fetch blocks, up to `most`, from the first of run `at` on, which only the host has: as many as are
   /// neighbours in both memories, and as have no copy to `join` behind the first. Returns how many; 0: no device block
   /// is free. `passes`: for one layer only. `hidden`: they hold hidden states, one block of which is a copy.

@@ -9,6 +9,7 @@
 #include "sluice/world/machine/block_steps.hpp"
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/machine/hidden_states.hpp"
+#include "sluice/world/machine/hosted.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>
@@ -106,6 +107,7 @@ class LinkWaits {
   void await_layer(Lock& lock, int layer) {
     release_lost(layer);
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
+      if (scheduled.hosted) await_on_host(lock, scheduled, layer);
       if (!scheduled.uses(layer) || core_->sequence(scheduled).resident.contains(layer)) continue;
       take_missing(lock, scheduled, layer, 0, layer, [&](BlockRun& run) {
         const bool passes = scheduled.place(layer, run.first) != KvPlace::device;
@@ -170,6 +172,22 @@ class LinkWaits {
       }
       block = end;
     }
+  }
+  /// Waits until all of a request's KV of the layer is on the host, and takes a block there for a new one.
+  void await_on_host(Lock& lock, const ScheduledRequest& scheduled, int layer) {
+    KvSequence& sequence = core_->sequence(scheduled);
+    if (sequence.lost) return;
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    const auto left = [&] {
+      const std::span<const BlockRun> runs = table.runs();
+      return sequence.lost ||
+             std::none_of(runs.begin(), runs.end(), [](const BlockRun& run) { return run.on_device(); });
+    };
+    if (!sequence.parked.contains(layer) && !try_until_stuck(lock, layer, left))
+      return core_->sequences.lose(scheduled.slot, "its KV does not leave the device");
+    const std::int64_t block = scheduled.held / core_->block_tokens;
+    if (!sequence.lost && !table[table.find(block)].exists() && !core_->store.take_on_host(table, block))
+      core_->sequences.lose(scheduled.slot, "its KV finds no room on the host");
   }
   /// Repeats `attempt()` until it succeeds, or can never succeed.
   template <class Attempt>
@@ -313,6 +331,7 @@ class LinkWaits {
 inline void open_layer(MachineCore& core, int layer) {
   for (const ScheduledRequest& scheduled : core.batch.requests()) {
     KvSequence& sequence = core.sequence(scheduled);
+    if (scheduled.hosted && !sequence.lost) open_on_host(core, scheduled, layer);
     if (sequence.lost || sequence.resident.contains(layer) || !scheduled.uses(layer)) continue;
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
@@ -331,6 +350,7 @@ inline void open_layer(MachineCore& core, int layer) {
 inline void close_layer(MachineCore& core, int layer) {
   for (const ScheduledRequest& scheduled : core.batch.requests()) {
     KvSequence& sequence = core.sequence(scheduled);
+    if (scheduled.hosted && !sequence.lost) close_on_host(core, scheduled, layer);
     if (sequence.lost || !scheduled.uses(layer)) continue;
     if (sequence.has_hidden) close_hidden(core, sequence, layer);
     if (sequence.resident.contains(layer)) continue;
@@ -402,6 +422,7 @@ class LayerRows {
     const std::int64_t block_bytes = core.store.shape().bytes().count();
     for (const ScheduledRequest& scheduled : core.batch.requests()) {
       KvSequence& sequence = core.sequence(scheduled);
+      if (scheduled.hosted && !sequence.lost) collect_hosted(core, scheduled, layer, lane);
       if (sequence.lost || !scheduled.uses(layer)) continue;
       BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
       const std::int32_t number_of_table = number(core, scheduled, layer);
@@ -515,6 +536,22 @@ class LayerRows {
   }
   [[nodiscard]] static std::int32_t number(const MachineCore& core, const ScheduledRequest& scheduled, int layer) {
     return static_cast<std::int32_t>(index(scheduled.slot)) * core.layers + layer;
+  }
+  /// Adds a request's new token, which the host attends, with the addresses of its blocks there.
+  template <ComputeLane Lane>
+  void collect_hosted(MachineCore& core, const ScheduledRequest& scheduled, int layer, Lane& lane) {
+    SLUICE_ASSERT(HostAddresses<Lane>, "the engine has the host attend only on a device whose lane can");
+    if constexpr (HostAddresses<Lane>) {
+      BlockTable& table = core.sequence(scheduled).tables[static_cast<std::size_t>(layer)];
+      Addresses& addresses = passing_[index(scheduled.slot)];
+      addresses.make_room(table.size());
+      for (const BlockRun& run : table.runs())
+        addresses.write(run, lane.host_block(run.host), core.store.shape().bytes().count());
+      SequenceRows row{scheduled.first_row, 1, static_cast<int>(scheduled.held), addresses.blocks.data(),
+                       static_cast<int>(scheduled.held)};
+      row.on_host = true;
+      rows_.push_back(row);
+    }
   }
   /// Adds the hidden states of tokens `from` .. `to` - 1; token 0 would have row `row`.
   template <ComputeLane Lane>

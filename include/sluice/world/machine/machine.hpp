@@ -32,6 +32,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -187,6 +188,12 @@ class Machine final : public TokenWorld {
   /// The weights are on the device: the first iteration does not wait for them.
   [[nodiscard]] bool ready() const { return loaded_; }
 
+  [[nodiscard]] bool attends_on_host() override {
+    if constexpr (HostAddresses<std::remove_reference_t<decltype(device_.lane())>>)
+      return runner_->open_host_lane();
+    else
+      return false;
+  }
   void launch(const Iteration& iteration, TransferOrder order) override {
     if (!loaded_) {
       [[maybe_unused]] const Status status = load_by(iteration.view.plan->weights);
@@ -219,6 +226,7 @@ class Machine final : public TokenWorld {
       if constexpr (!Device::computes_at_once) together_ = !needs_.moves_kv() && core_.schedule.at_rest();
     }
     times_.assign(static_cast<std::size_t>(core_.layers), LayerTimes{});
+    host_waits_.assign(static_cast<std::size_t>(core_.layers), 0);
     for (int layer = 0; layer < core_.layers; ++layer) launch_layer(layer);
     choose_tokens();
     if (const Status status = runner_->status(); status)
@@ -341,6 +349,8 @@ class Machine final : public TokenWorld {
     if (!rows_.rows().empty())
       runner_->launch_layer(layer, weights_, rows_.rows(), core_.batch.rows(layer), core_.batch.stored_rows(layer),
                             rows_.hidden());
+    if constexpr (Device::computes_at_once)
+      host_waits_[static_cast<std::size_t>(layer)] = rows_.rows().empty() ? 0 : runner_->waited_for_host().count();
     if (const bool last = layer + 1 == core_.layers; last || !together_) {
       SLUICE_ASSERT(!together_ || core_.schedule.at_rest(), "no copy of blocks whose use has no ticket yet");
       runner_->give();
@@ -413,9 +423,9 @@ class Machine final : public TokenWorld {
     });
   }
   /// Collects the iteration's times of layers and transfers. Returns the seconds that the computation waited for the
-  /// link.
+  /// link and for the host's attention.
   double collect_times() {
-    double stalled = 0;
+    double stalled = 0, waited_for_host = 0;
     computed_.clear();
     for (int layer = 0; layer < core_.layers; ++layer) {
       LayerTimes& times = times_[static_cast<std::size_t>(layer)];
@@ -429,6 +439,13 @@ class Machine final : public TokenWorld {
         times.stall_s = waited ? std::max(0.0, in_iteration(moments.arrived) - before) : 0;
       }
       times.cause = times.stall_s > 0 ? StallCause::link : StallCause::none;
+      // The device waited in the middle of the layer; the timeline has all waits before it, as a simulation does.
+      if (const double waited = host_waits_[static_cast<std::size_t>(layer)]; waited > 0) {
+        if (waited > times.stall_s) times.cause = StallCause::host;
+        times.start_s += waited;
+        times.stall_s += waited;
+        waited_for_host += waited;
+      }
       stalled += times.stall_s;
       computed_.push_back(times.end_s - times.start_s);
     }
@@ -439,7 +456,7 @@ class Machine final : public TokenWorld {
     link_times_.clear();
     for (const LinkSpan& span : spans_)
       link_times_.push_back({span.slot, span.weights, span.position, in_iteration(span.start), in_iteration(span.end)});
-    return Device::computes_at_once ? waits_.stalled().count() : stalled;
+    return Device::computes_at_once ? waits_.stalled().count() + waited_for_host : stalled;
   }
 
   DeviceMemory memory_;
@@ -458,6 +475,7 @@ class Machine final : public TokenWorld {
 
   std::vector<LayerTimes> times_; // of the last iteration
   std::vector<double> computed_;
+  std::vector<double> host_waits_; ///< by layer: seconds that it waited for the host's attention
   std::vector<LinkTimes> link_times_;
   std::vector<LinkSpan> spans_;
   std::vector<RequestOutcome> outcomes_;

@@ -27,6 +27,8 @@ class Paced : public Base {
   void idle_until(Seconds when, Doorbell& bell) {
     (void)bell.wait_for(std::chrono::duration<double>((when - now()).count()));
   }
+  /// A simulation computes nothing.
+  [[nodiscard]] static bool attends_on_host() { return true; }
   /// There are no weights.
   [[nodiscard]] Status load() { return {}; }
 

@@ -91,8 +91,10 @@ struct Case {
 
 } // namespace
 
-TEST_CASE("a sequence has the same bits alone and among others, in chunks, on threads and from split matrices") {
+TEST_CASE("a sequence has the same bits alone and among others, in chunks, on threads, on the host's and from split "
+          "matrices") {
   Random random{71};
+  int hosted = 0;
   const Case cases[] = {{"llama2", ElementType::f32}, {"llama3", ElementType::bf16}, {"qwen2", ElementType::f16},
                         {"qwen3", ElementType::f32},  {"opt", ElementType::bf16},    {"mixtral", ElementType::f32}};
   for (const Case& with : cases) {
@@ -111,6 +113,7 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
     const int threads = 1 + static_cast<int>(random.below(3));
     CAPTURE(threads);
     const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, threads);
+    REQUIRE(decoder->open_host_lane());
     std::vector<int> done(tokens.size(), 0);
     for (;;) {
       // A chunk of random length of each unfinished sequence, in random order.
@@ -127,6 +130,8 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
         const int left = static_cast<int>(tokens[s].size()) - done[s];
         const int count = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(left)));
         rows.push_back({static_cast<int>(ids.size()), count, done[s], nullptr, 0});
+        rows.back().on_host = count == 1 && random.below(2) == 0;
+        hosted += rows.back().on_host;
         for (int i = 0; i < count; ++i) {
           ids.push_back(tokens[s][static_cast<std::size_t>(done[s] + i)]);
           positions.push_back(done[s] + i);
@@ -159,6 +164,7 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
       CHECK(stored_bits(config, kv[s], count) == stored_bits(config, expected[s].kv, count));
     }
   }
+  CHECK(hosted > 0);
 }
 
 TEST_CASE("a prefix that passes again keeps existing K and V, rebuilds missing ones, and changes no logit") {

@@ -6,6 +6,7 @@
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/activations.hpp"
 #include "sluice/model/decoder/eigen/add_projection.hpp"
+#include "sluice/model/decoder/eigen/host_lane.hpp"
 #include "sluice/model/decoder/eigen/norms.hpp"
 #include "sluice/model/decoder/eigen/output_parts.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -92,12 +94,18 @@ class BasicDecoder final : public Decoder {
     project_heads(weights, rows, all);
     place_heads(rows, all);
     if (rows == 0) return;
-    attention_.run(pool_, sequences, rows, activations_.query, activations_.attended, activations_.query_stride);
+    attend(sequences, rows);
     add_projection(pool_, activations_, weights.output, vectors_.output_bias,
                    {activations_.attended, activations_.query_stride, rows});
     normalise(rows, vectors_.mlp_norm, vectors_.mlp_norm_bias);
     mlp_.run(pool_, activations_, weights, vectors_, rows);
   }
+
+  [[nodiscard]] bool open_host_lane() override {
+    if (lane_ == nullptr) lane_ = std::make_unique<HostLane<Attention>>(config_.shape, Tokens{block_tokens_});
+    return true;
+  }
+  [[nodiscard]] Seconds waited_for_host() const override { return waited_for_host_; }
 
   [[nodiscard]] std::span<float> hidden_state(int row) override {
     SLUICE_ASSERT(row >= 0 && row < rows_, "a row that the iteration began with");
@@ -188,6 +196,24 @@ class BasicDecoder final : public Decoder {
       }
     });
   }
+  /// The host's lane attends its rows while this thread and the pool attend the others.
+  void attend(std::span<const SequenceRows> sequences, int rows) {
+    hosted_.clear();
+    for (const SequenceRows& sequence : sequences)
+      if (sequence.on_host) hosted_.push_back(sequence);
+    std::span<const SequenceRows> own = sequences;
+    waited_for_host_ = Seconds{0};
+    if (!hosted_.empty()) {
+      SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
+      lane_->begin(hosted_, activations_.query, activations_.query_stride);
+      own_.clear();
+      for (const SequenceRows& sequence : sequences)
+        if (!sequence.on_host) own_.push_back(sequence);
+      own = own_;
+    }
+    attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
+    if (!hosted_.empty()) waited_for_host_ = lane_->end(activations_.attended, activations_.query_stride);
+  }
   void finish(int row, float* heads, int count, const float* scale) {
     for (int head = 0; head < count; ++head, heads += config_.shape.head_dim) {
       if (scale != nullptr) RmsNorm::apply(heads, config_.shape.head_dim, scale, nullptr, config_.norm_epsilon, heads);
@@ -209,6 +235,9 @@ class BasicDecoder final : public Decoder {
   LayerVectors vectors_;
   std::vector<float> angles_; // of the positions
   std::vector<const SequenceRows*> sequence_of_row_;
+  std::vector<SequenceRows> hosted_, own_; // of the layer: whose rows the host attends, and the others
+  std::unique_ptr<HostLane<Attention>> lane_;
+  Seconds waited_for_host_{0};
   int rows_ = 0;
 };
 
