@@ -25,6 +25,7 @@ json to_json(const Device& device) {
                  {"segment_s", device.segment_cost.count()},
                  {"host_attention_bytes_per_s", device.host_attention_rate.count()},
                  {"host_attention_launch_s", device.host_attention_launch.count()},
+                 {"host_attention_batches", device.host_attention_batches},
                  {"copies", device.copies == Copies::batched ? "batched" : "each-segment"}};
   if (device.compute_fraction) object["compute_fraction"] = *device.compute_fraction;
   if (device.bandwidth_fraction) object["bandwidth_fraction"] = *device.bandwidth_fraction;
@@ -109,6 +110,7 @@ TEST_CASE("each wrong field of a device file is reported by name in one line") {
       {"peer_step_s is 2", [](json& d) { d["peer_step_s"] = 2; }},
       {"without peer_link", [](json& d) { d.erase("peer_link"); }},
       {"segment_s is -1", [](json& d) { d["segment_s"] = -1.0; }},
+      {"host_attention_batches is 3", [](json& d) { d["host_attention_batches"] = 3; }},
       {"no field 'memory_gb'", [](json& d) { d["memory_gb"] = 24; }},
   };
   for (const auto& row : rows) {
@@ -129,6 +131,9 @@ TEST_CASE("a device whose numbers are not numbers is refused") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Device device = a5000();
   device.memory_bandwidth = BytesPerSecond{nan};
+  CHECK(!check(device, "test").ok());
+  device = a5000();
+  device.host_attention_batches = 0;
   CHECK(!check(device, "test").ok());
   device = a5000();
   device.mix_loss = nan;

@@ -152,6 +152,45 @@ TEST_CASE("the division never leaves sub-batch 1 empty, and hides what the host 
   CHECK(hidden > rounds * 8 / 10);
 }
 
+TEST_CASE("with one batch a layer takes its products, and then the longer of both attentions") {
+  Random random(5);
+  int host_longer = 0, device_longer = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const Scene scene(random, 1 + random.below(9));
+    Device device = attending(5e9 * static_cast<double>(1 + random.below(60)));
+    device.host_attention_batches = 1;
+    const Roofline cost(llama3_8b(), device);
+    const StepTime time = step_time(cost, scene.work);
+    // By hand: the products of all tokens; the device's attention is what its own tokens take beyond their products.
+    const auto products = [&](std::int64_t tokens) {
+      Work work;
+      work.decodes = tokens;
+      work.decode_context = Tokens{tokens};
+      return tokens > 0 ? cost.step(work).layer.count() : 0.0;
+    };
+    Work own = scene.work;
+    own.hosted = {};
+    const std::int64_t tokens = own.tokens().count();
+    const double attention = tokens > 0 ? std::max(0.0, cost.step(own).layer.count() - products(tokens)) : 0.0;
+    Work all = own; // with the hosted tokens' products
+    all.decodes += scene.work.hosted.decodes();
+    all.decode_context += Tokens{scene.work.hosted.decodes()};
+    const double computed = cost.step(all).layer.count();
+    double context = 0;
+    for (const Tokens one : scene.contexts) context += static_cast<double>(one.count());
+    const double hosted = 1e-4 +
+                          static_cast<double>(scene.work.hosted.decodes()) *
+                              (scene.work.hosted.exchanged_bytes / cost.link().rate).count() +
+                          context * (scene.work.hosted.token_bytes / device.host_attention_rate).count();
+    CHECK(time.layer.count() == doctest::Approx(computed));
+    CHECK(time.waits.count() == doctest::Approx(std::max(0.0, hosted - std::min(attention, computed))));
+    (hosted > attention ? host_longer : device_longer) += 1;
+  }
+  CHECK(host_longer > 0);
+  CHECK(device_longer > 0);
+}
+
 TEST_CASE("layers that rebuild take their rebuilding in addition to both sub-batches") {
   Random random(3);
   const Roofline cost(llama3_8b(), attending(100e9));

@@ -60,6 +60,9 @@ struct Device {
   /// Fixed time of the host's attention in a layer, for each of NEO's sub-batches: launches, and waiting for copies.
   /// NEO's predictor adds 0.8 ms (`lnch_T` in swiftllm/perfpredictor.py).
   Seconds host_attention_launch{0.8e-3};
+  /// The sub-batches between which the device alternates while the host attends: 2, NEO's, or 1: the host then attends
+  /// beside the device's own attention, and a layer waits for both.
+  int host_attention_batches = 2;
 
   friend bool operator==(const Device&, const Device&) = default;
 
@@ -131,6 +134,9 @@ inline Status check(const Device& device, const std::string& where) {
     return Error{ErrorCode::bad_input, where,
                  "the host's attention rate is " + std::to_string(device.host_attention_rate.count()),
                  "bytes per second, 0 or more"};
+  if (device.host_attention_batches != 1 && device.host_attention_batches != 2)
+    return Error{ErrorCode::bad_input, where,
+                 "the host attends in " + std::to_string(device.host_attention_batches) + " sub-batches", "1 or 2"};
   if (device.host_memory.count() < 0) {
     return Error{ErrorCode::bad_input, where, "the host memory is negative", "bytes, 0 or more"};
   }

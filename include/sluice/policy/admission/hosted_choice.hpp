@@ -84,7 +84,7 @@ class HostedChoice {
   }
   void take(const HostedShare& more) {
     share_ = more;
-    next_ = times_.of(more).next();
+    next_ = times_.next(more);
   }
 
   int layers_;
@@ -92,7 +92,7 @@ class HostedChoice {
   EstimatedCost cost_;
   SubBatchTimes<EstimatedCost> times_;
   HostedShare share_;
-  std::size_t next_ = 1;
+  std::size_t next_ = times_.first();
   Tokens least_skipped_{std::numeric_limits<std::int64_t>::max()};
 };
 

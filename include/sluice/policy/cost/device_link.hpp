@@ -13,7 +13,8 @@ namespace sluice {
                 .out_rate = device.device_to_host,
                 .mix_loss = device.mix_loss,
                 .host_attention_rate = device.host_attention_rate,
-                .host_attention_launch = device.host_attention_launch};
+                .host_attention_launch = device.host_attention_launch,
+                .host_attention_batches = device.host_attention_batches};
   (device.copies == Copies::batched ? link.per_layer : link.per_segment) = device.segment_cost;
   return link;
 }

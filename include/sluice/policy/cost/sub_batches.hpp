@@ -62,6 +62,7 @@ class SubBatchTimes {
     token_s_ = (hosted_.token_bytes / link.host_attention_rate).count();
     exchange_s_ = (hosted_.exchanged_bytes / link.rate).count();
     launch_s_ = link.host_attention_launch.count();
+    batches_ = link.host_attention_batches;
     attention_s_ = std::max(0.0, device_layer_s(0) - linear_s(device_.tokens().count()));
   }
 
@@ -77,16 +78,21 @@ class SubBatchTimes {
   [[nodiscard]] double exchanged_s(std::int64_t decodes) const { return exchange_s_ * static_cast<double>(decodes); }
 
   /// NEO's division: the first hosted decode is in sub-batch 1, and each further one, in the batch's order, in the
-  /// sub-batch whose host has more time left. Sub-batch 1 is never empty: NEO's single batch has no hosted decodes.
+  /// sub-batch whose host has more time left. Sub-batch 1 is never empty: NEO's single batch has no hosted decodes. A
+  /// device with one batch (`Device::host_attention_batches`) has all of them in sub-batch 0, so that a layer takes its
+  /// matrix products, and then the longer of the device's attention and the host's.
   [[nodiscard]] HostedShare divide() const {
     HostedShare share;
-    std::size_t next = 1;
+    std::size_t next = first();
     for (const Tokens context : hosted_.contexts) {
       share.add(next, context);
-      next = of(share).next();
+      next = this->next(share);
     }
     return share;
   }
+  /// The sub-batch of the first hosted decode, and of the one that follows those of a share.
+  [[nodiscard]] std::size_t first() const { return batches_ == 1 ? 0 : 1; }
+  [[nodiscard]] std::size_t next(const HostedShare& share) const { return batches_ == 1 ? 0 : of(share).next(); }
   /// How long an iteration with this division takes; of the device's work alone if the host attends none.
   [[nodiscard]] StepTime step(const HostedShare& share) const {
     Work all = device_;
@@ -129,6 +135,7 @@ class SubBatchTimes {
   Work device_;
   HostedWork hosted_;
   double token_s_ = 0, exchange_s_ = 0, launch_s_ = 0, attention_s_ = 0;
+  int batches_ = 2;
 };
 
 /// How long an iteration takes by `cost`, with the host's attention. Without it this is the cost model's own answer.

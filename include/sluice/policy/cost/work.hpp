@@ -110,6 +110,7 @@ struct LinkCost {
   /// is here because every cost model states its link.
   BytesPerSecond host_attention_rate{0};
   Seconds host_attention_launch{0}; ///< fixed time of the host's attention, for each sub-batch and layer
+  int host_attention_batches = 2;   ///< sub-batches: 2, NEO's, or 1
 };
 
 } // namespace sluice

@@ -20,11 +20,10 @@ namespace sluice {
 ///      "device_to_host_bytes_per_s": 24e9, "host_memory_bytes": 256000000000}
 ///
 /// Optional fields: `compute_fraction`, `bandwidth_fraction`, `lanes` ("shared" or "each-way", the default), `mix_loss`
-/// (0), `segment_s` (0), `copies` ("batched", the default, or "each-segment") `host_attention_bytes_per_s` (0) and
-/// `host_attention_launch_s` (0.0008); for
-/// tensor parallelism `peer_link`
-/// ("own" or "host") with `peer_bytes_per_s`, `peer_step_s` (0) and `peer_launch_s` (0). Any other field is an error,
-/// except `made_by`, in which a measuring program leaves a note for people. `where` opens the error's line.
+/// (0), `segment_s` (0), `copies` ("batched", the default, or "each-segment") `host_attention_bytes_per_s` (0),
+/// `host_attention_launch_s` (0.0008) and `host_attention_batches` (1 or 2, the default); for tensor parallelism
+/// `peer_link` ("own" or "host") with `peer_bytes_per_s`, `peer_step_s` (0) and `peer_launch_s` (0). Any other field is
+/// an error, except `made_by`, in which a measuring program leaves a note for people. `where` opens the error's line.
 inline Expected<Device> device_from_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
   if (Status status = fields.only({"name",
@@ -46,6 +45,7 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
                                    "peer_launch_s",
                                    "host_attention_bytes_per_s",
                                    "host_attention_launch_s",
+                                   "host_attention_batches",
                                    "made_by"});
       !status) {
     return status.error();
@@ -110,6 +110,11 @@ inline Expected<Device> device_from_json(const nlohmann::json& object, const std
     const Expected<double> value = fields.number("host_attention_launch_s", 0.0, 1.0, "seconds from 0 to below 1");
     if (!value) return value.error();
     device.host_attention_launch = Seconds{*value};
+  }
+  if (fields.has("host_attention_batches")) {
+    const Expected<std::int64_t> value = fields.whole("host_attention_batches", 1, 2);
+    if (!value) return value.error();
+    device.host_attention_batches = static_cast<int>(*value);
   }
   if (fields.has("lanes")) {
     const Expected<std::string> lanes = fields.text("lanes", "\"shared\" or \"each-way\"");
