@@ -64,7 +64,7 @@ class HostedRunner final : public ForwardingRunner {
 };
 
 /// A trial on this machine whose rows are looked at.
-struct LookedAt {
+struct OnLookedAtCpu {
   std::shared_ptr<HostedRows> seen = std::make_shared<HostedRows>();
   bool lane = true;
 
@@ -113,7 +113,7 @@ struct Served {
   std::shared_ptr<CpuMachine> machine;
   std::optional<Real> engine;
 
-  Served(const RealTrial& trial, std::int64_t kv, const LookedAt& where) {
+  Served(const RealTrial& trial, std::int64_t kv, const OnLookedAtCpu& where) {
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
     const MachineSetup setup = trial.setup(*decoder, kv);
     auto made = where.make(trial, std::move(decoder), setup, {});
@@ -157,7 +157,7 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     const std::vector<RealOutput> expected = alone(trial);
     trial.leaving = leaving;
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
-    const LookedAt where;
+    const OnLookedAtCpu where;
     const RealResult result = run_real<E>(
         trial, kv,
         [](auto& config) { config.cost.host_attention_rate = BytesPerSecond{1e10}; }, // NEO's choice is worth it
@@ -200,12 +200,13 @@ TEST_CASE("NEO on this machine changes no token and no logit") {
 TEST_CASE("KV that the host attends takes no device memory") {
   Random random(73);
   int looked = 0;
+  std::int64_t waited = 0;
   for (int round = 0; round < 12; ++round) {
     CAPTURE(round);
     RealTrial trial = random_real_trial(random);
     trial.room_for_hidden = false;
     for (std::int64_t& output : trial.outputs) output += 1; // no request ends with its prompt, in device memory
-    const LookedAt where;
+    const OnLookedAtCpu where;
     Served<Engine<AllOnHost, EveryStep>> served(trial, trial.all(), where);
     const Bytes empty = served.machine->device_memory().used();
     for (;;) {
@@ -217,18 +218,26 @@ TEST_CASE("KV that the host attends takes no device memory") {
       for (const Slot slot : view.running) all = all && view.row(slot).holding.attended_on_host;
       if (!all) continue;
       ++looked;
+      // The device has nothing to attend, so its layers wait for the host, and say so.
+      const std::span<const LayerTimes> times = served.machine->layer_times();
+      waited += std::count_if(times.begin(), times.end(), [](const LayerTimes& layer) {
+        return layer.cause == StallCause::host && layer.stall_s > 0;
+      });
+      for (const LayerTimes& layer : times) CHECK(layer.end_s >= layer.start_s);
+      for (const double seconds : served.machine->computed_layers()) CHECK(seconds >= 0);
       CHECK(served.machine->device_memory().used() == empty);
       CHECK(served.engine->ledger().device().used() == LayerBlocks{0});
     }
     CHECK(served.engine->alive() == 0);
   }
   CHECK(looked > 0);
+  CHECK(waited > 0);
 }
 
 TEST_CASE("a plan that has the host attend is refused on a machine without a lane for it") {
   Random random(74);
   const RealTrial trial = random_real_trial(random);
-  LookedAt where;
+  OnLookedAtCpu where;
   where.lane = false;
   Served<Engine<AllOnHost, EveryStep>> served(trial, trial.all(), where);
   Stepped stepped = Stepped::ran;
@@ -254,7 +263,7 @@ TEST_CASE("the host attends KV that it kept of ended requests") {
       trial.arrivals[i] = static_cast<double>(i / 2);
     }
     const std::vector<RealOutput> expected = alone(trial);
-    const LookedAt where;
+    const OnLookedAtCpu where;
     const RealResult result = run_real<Hosting>(
         trial, trial.largest() + 2 * trial.layers() + 8, [](auto&) {}, {}, where);
     check_identity(result, expected);
