@@ -332,4 +332,43 @@ TEST_CASE("a planted violation is caught at once: sending a block that is still 
 }
 #endif
 
+TEST_CASE(
+    "a block that is taken on the host follows the one before it, and only its new tokens come back from a copy") {
+  Stores stores(4, 2); // two may stay on the host, and as many as the device holds pass through
+  KvStore& store = stores.store;
+  BlockTable table;
+  table.grow(7);
+  REQUIRE(store.take_on_host(table, 0));
+  REQUIRE(store.take_on_host(table, 1));
+  CHECK(table.one(1).host == table.one(0).host + 1);
+  CHECK(store.host_used() == LayerBlocks{2});
+  CHECK(store.device_used() == LayerBlocks{0});
+  CHECK(stores.device.used() == Bytes{0});
+  CHECK_FALSE(store.take_on_host(table, 1)); // it exists
+  CHECK(store.host_used() == LayerBlocks{2});
+  // The host has three of four tokens of the second block; the device adds the fourth, and sends only that.
+  REQUIRE(store.append_on_host(table, 1, 3));
+  const BlockRun run = table.one(1);
+  for (const std::int64_t i : {0, 1, 2})
+    for (std::int64_t part = 0; part < shape.runs; ++part)
+      std::memset(stores.host_block(run.host) + part * shape.run_bytes() + i * shape.token_bytes, 1, 32);
+  PlacedCopy copy;
+  REQUIRE(store.fetch(table, table.find(1), 1, true, false, copy) == 1);
+  CHECK_FALSE(store.append_on_host(table, 1, 4)); // it is the source of a copy
+  stores.move(copy);
+  store.ended({static_cast<std::size_t>(copy.device.index), 1});
+  CHECK(store.arrived(table.one(1)));
+  CHECK(store.step(table.one(1), BlockEvent::append));
+  table.one(1).tokens = 4;
+  CHECK(store.step(table.one(1), BlockEvent::evict));
+  REQUIRE(store.send(table, table.find(1), 1, false, copy) == 1);
+  CHECK(copy.bytes == shape.token_bytes);
+  CHECK(copy.host_at == 3 * shape.token_bytes);
+  // No room: the request is lost, and no other loses its place.
+  for (std::int64_t block = 2; block < 6; ++block) CHECK(store.take_on_host(table, block));
+  CHECK_FALSE(store.take_on_host(table, 6));
+  CHECK_FALSE(table.one(6).exists());
+  for (BlockRun& one : table.runs()) store.step(one, BlockEvent::release);
+}
+
 } // namespace sluice

@@ -126,9 +126,10 @@ class KvStore {
   }
 
   /// Takes an empty host block for a block that is nowhere, next to the block before it if that is possible. False: the
-  /// host has no room.
+  /// host has no room, or the block exists.
   [[nodiscard]] bool take_on_host(BlockTable& table, std::int64_t block) {
     BlockRun& run = table.one(block);
+    if (run.exists()) return false;
     const std::size_t at = table.find(block);
     const bool follows = at > 0 && table[at - 1].host != BlockRun::nowhere;
     const BlockRange place =
@@ -137,6 +138,15 @@ class KvStore {
     host_peak_ = std::max(host_peak_, host_used());
     run.host = static_cast<std::int32_t>(place.first);
     return step(run, BlockEvent::take_on_host);
+  }
+
+  /// Opens a block that only the host has for the host to append to; it then holds so many tokens. False: it is
+  /// elsewhere, too, or nowhere.
+  [[nodiscard]] bool append_on_host(BlockTable& table, std::int64_t block, std::int64_t tokens) {
+    BlockRun& run = table.one(block);
+    if (!step(run, BlockEvent::append_on_host)) return false;
+    run.tokens = run.copied = static_cast<std::uint16_t>(tokens);
+    return true;
   }
 
   /// Begins to fetch blocks, up to `most`, from the first of run `at` on, which only the host has: as many as are

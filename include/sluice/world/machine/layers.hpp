@@ -350,7 +350,6 @@ inline void open_layer(MachineCore& core, int layer) {
 inline void close_layer(MachineCore& core, int layer) {
   for (const ScheduledRequest& scheduled : core.batch.requests()) {
     KvSequence& sequence = core.sequence(scheduled);
-    if (scheduled.hosted && !sequence.lost) close_on_host(core, scheduled, layer);
     if (sequence.lost || !scheduled.uses(layer)) continue;
     if (sequence.has_hidden) close_hidden(core, sequence, layer);
     if (sequence.resident.contains(layer)) continue;
