@@ -17,7 +17,6 @@ struct CountedRows {
   std::int64_t stored = 0;   ///< only K and V computed
   std::int64_t restored = 0; ///< restored from hidden states
   std::int64_t kept = 0;     ///< whose hidden states were saved
-  std::int64_t hosted = 0;   ///< of the computed rows, those that the host attended
 };
 
 class CountingRunner final : public ForwardingRunner {
@@ -36,7 +35,6 @@ class CountingRunner final : public ForwardingRunner {
     counts_->passed += rows;
     counts_->stored += stored_rows;
     for (const HiddenRows& some : kept) counts_->kept += some.rows;
-    for (const SequenceRows& sequence : sequences) counts_->hosted += sequence.on_host ? sequence.rows : 0;
     ForwardingRunner::launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
 

@@ -4,6 +4,7 @@
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/policy/placement/fixed_distance.hpp"
+#include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/replan/once.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
@@ -15,6 +16,7 @@
 #include "allocation/allocations.hpp"
 #include "engine/trials.hpp"
 #include "support/all_hidden.hpp"
+#include "support/all_on_host.hpp"
 #include "support/prompt_memory.hpp"
 #include <doctest/doctest.h>
 
@@ -108,6 +110,9 @@ TEST_CASE_TEMPLATE("a decode step on a real machine allocates nothing", Where, O
 }
 TEST_CASE_TEMPLATE("a decode step whose KV crosses the link allocates nothing", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<Engine<OffloadAll, Once>, Where>(0.9) == 0);
+}
+TEST_CASE("a decode step that the host attends allocates nothing") {
+  CHECK(allocations_of_decodes<Engine<testing::AllOnHost, EveryStep>, OnCpu>(1) == 0);
 }
 TEST_CASE_TEMPLATE("a decode step that saves hidden states allocates nothing", Where, OnCpu, OnStreams) {
   CHECK(allocations_of_decodes<With<Engine<>, testing::AllHidden>, Where>(1) == 0);

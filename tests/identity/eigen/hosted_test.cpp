@@ -2,15 +2,15 @@
 // Decodes that the host attends on a real machine, over KV in its own memory (NEO).
 #include "sluice/engine/systems/neo.hpp"
 #include "sluice/model/decoder/decoder_runner.hpp"
+#include "sluice/model/decoder/forwarding_runner.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
-#include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/retention/eager_copy.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 
 #include "identity/eigen/chaos_checks.hpp"
-#include "support/counting_runner.hpp"
+#include "support/all_on_host.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -80,31 +80,6 @@ struct OnLookedAtCpu {
                             setup, std::move(listener));
   }
 };
-
-/// The host has the KV of all requests, and attends all decodes.
-struct AllOnHost {
-  using role = roles::Placement;
-  static constexpr bool places_layers = true;
-  template <class Transfer>
-  struct State {
-    PlanTrial<Transfer> trial;
-  };
-  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
-  template <class Task, class S>
-  Verdict solve(const Task& task, S& state, Plan& plan) const {
-    plan.covers_unseen = false;
-    return join_longest_prefix(task, plan, [&](std::size_t count) {
-      plan.requests.clear();
-      for (const Claim& claim : task.claims.first(count)) {
-        Holding holding = least(task.layers());
-        holding.attended_on_host = task.view.row(claim.slot).pending() <= Tokens{1};
-        plan.requests.push_back({claim.slot, holding});
-      }
-      return state.trial.fits(task, plan);
-    });
-  }
-};
-static_assert(Placement<AllOnHost>);
 
 /// An engine on a machine with room for `kv` blocks, and the trial's requests in its queue.
 template <class E>
