@@ -39,6 +39,12 @@ struct SequenceRows {
   return std::int64_t{2} * shape.kv_heads * shape.head_dim * block_tokens.count();
 }
 
+/// How long the host attended rows of a layer.
+struct HostLaneTimes {
+  Seconds took{0};   ///< from the moment at which it got their queries until the layer had the results
+  Seconds waited{0}; ///< the part in which the layer had nothing else to compute
+};
+
 /// Computes a decoder's passes, one layer per call, on some number of threads. The decoder holds an iteration's
 /// residual stream, in the order of its rows, so that no caller can mix up two iterations.
 ///
@@ -75,8 +81,8 @@ class Decoder {
   /// Starts the thread that attends rows with `SequenceRows::on_host`, if it does not run yet. False: this decoder has
   /// none, and no row may be marked.
   [[nodiscard]] virtual bool open_host_lane() { return false; }
-  /// How long the last layer waited for that thread.
-  [[nodiscard]] virtual Seconds waited_for_host() const { return Seconds{0}; }
+  /// Of the last layer; zeros if that thread attended nothing.
+  [[nodiscard]] virtual HostLaneTimes host_lane_times() const { return {}; }
 
   /// The logits of some rows after the last layer: `logits` is rows.size() x vocabulary, row-major.
   virtual void logits(std::span<const int> rows, std::span<float> logits) = 0;

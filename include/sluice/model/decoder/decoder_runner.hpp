@@ -47,7 +47,7 @@ class DecoderRunner final : public ModelRunner {
     decoder_->layer(weights, sequences, rows, stored_rows);
   }
   [[nodiscard]] bool open_host_lane() override { return decoder_->open_host_lane(); }
-  [[nodiscard]] Seconds waited_for_host() const override { return decoder_->waited_for_host(); }
+  [[nodiscard]] Seconds waited_for_host() const override { return decoder_->host_lane_times().waited; }
   /// Copy between a decoder's rows and hidden states elsewhere, both floats.
   static void restore(Decoder& decoder, std::span<const HiddenRows> rows) {
     each_row(decoder, rows, [](std::span<float> row, std::byte* at) { std::memcpy(row.data(), at, row.size_bytes()); });

@@ -26,6 +26,8 @@ struct LocalRates {
   BytesPerSecond reading{0};   ///< weights, with one row at a time
   FlopsPerSecond computing{0}; ///< matrix products, with many rows
   BytesPerSecond copying{0};   ///< between the two memories, unthrottled
+  BytesPerSecond attending{0}; ///< KV, by the host's lane; 0: not measured (measure_host_attention)
+  Seconds attending_launch{0}; ///< fixed time of that in each layer
   Seconds took{0};             ///< of the measurement
 };
 
@@ -146,6 +148,11 @@ inline void set_link(Device& device, const LinkRates& link, BytesPerSecond unlim
   device.half_precision_peak = rates.computing;
   device.compute_fraction = device.bandwidth_fraction = 1; // as measured
   set_link(device, link, rates.copying);
+  if (rates.attending.count() > 0) {
+    device.host_attention_rate = rates.attending;
+    device.host_attention_launch = rates.attending_launch;
+    device.host_attention_batches = 1; // a machine computes a layer's rows together
+  }
   return device;
 }
 

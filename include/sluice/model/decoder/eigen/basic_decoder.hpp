@@ -105,7 +105,7 @@ class BasicDecoder final : public Decoder {
     if (lane_ == nullptr) lane_ = std::make_unique<HostLane<Attention>>(config_.shape, Tokens{block_tokens_});
     return true;
   }
-  [[nodiscard]] Seconds waited_for_host() const override { return waited_for_host_; }
+  [[nodiscard]] HostLaneTimes host_lane_times() const override { return lane_times_; }
 
   [[nodiscard]] std::span<float> hidden_state(int row) override {
     SLUICE_ASSERT(row >= 0 && row < rows_, "a row that the iteration began with");
@@ -202,7 +202,7 @@ class BasicDecoder final : public Decoder {
     for (const SequenceRows& sequence : sequences)
       if (sequence.on_host) hosted_.push_back(sequence);
     std::span<const SequenceRows> own = sequences;
-    waited_for_host_ = Seconds{0};
+    lane_times_ = {};
     if (!hosted_.empty()) {
       SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
       lane_->begin(hosted_, activations_.query, activations_.query_stride);
@@ -212,7 +212,7 @@ class BasicDecoder final : public Decoder {
       own = own_;
     }
     attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
-    if (!hosted_.empty()) waited_for_host_ = lane_->end(activations_.attended, activations_.query_stride);
+    if (!hosted_.empty()) lane_times_ = lane_->end(activations_.attended, activations_.query_stride);
   }
   void finish(int row, float* heads, int count, const float* scale) {
     for (int head = 0; head < count; ++head, heads += config_.shape.head_dim) {
@@ -237,7 +237,7 @@ class BasicDecoder final : public Decoder {
   std::vector<const SequenceRows*> sequence_of_row_;
   std::vector<SequenceRows> hosted_, own_; // of the layer: whose rows the host attends, and the others
   std::unique_ptr<HostLane<Attention>> lane_;
-  Seconds waited_for_host_{0};
+  HostLaneTimes lane_times_; // of the layer
   int rows_ = 0;
 };
 

@@ -48,6 +48,7 @@ class HostLane {
   /// `stride` floats apart. K and V of the rows are in the sequences' blocks.
   void begin(std::span<const SequenceRows> sequences, const float* query, std::int64_t stride) {
     SLUICE_ASSERT(state_.load(std::memory_order_relaxed) == State::idle, "one batch at a time");
+    begun_ = {};
     rows_.clear();
     sequences_.clear();
     room_.resize(std::max(room_.size(), 2 * sequences.size() * static_cast<std::size_t>(width_)));
@@ -61,18 +62,18 @@ class HostLane {
     }
     change(State::attends);
   }
-  /// Waits until the batch has been attended, and copies the results to the device's rows. Returns how long it waited.
-  Seconds end(float* attended, std::int64_t stride) {
-    const Stopwatch waited;
+  /// Waits until the batch has been attended, and copies the results to the device's rows.
+  HostLaneTimes end(float* attended, std::int64_t stride) {
+    const Stopwatch waiting;
     await([](State state) { return state == State::done; });
-    const Seconds took = waited.elapsed();
+    const Seconds waited = waiting.elapsed();
     const float* result = results();
     for (const int row : rows_) {
       std::copy_n(result, width_, attended + row * stride);
       result += width_;
     }
     state_.store(State::idle, std::memory_order_relaxed); // the lane's thread looks for `attends` alone
-    return took;
+    return {begun_.elapsed(), waited};
   }
 
  private:
@@ -112,6 +113,7 @@ class HostLane {
   std::vector<SequenceRows> sequences_; ///< of the batch; row i is the lane's row i
   std::vector<int> rows_;               ///< by the lane's row: the device's
   std::vector<float> room_;             ///< the batch's queries, then its results
+  Stopwatch begun_;                     ///< the batch
   std::atomic<State> state_{State::idle};
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/world/local/host_attention_rate.hpp"
+
+#include "world/local/counting_decoder.hpp"
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+using namespace sluice;
+
+namespace {
+
+/// Has a host that takes a fixed time and attends KV at a rate; sometimes the machine is busy. Computes nothing.
+class HostedDecoder final : public Decoder {
+ public:
+  HostedDecoder(DecoderConfig config, HostAttentionRate host) : config_(std::move(config)), host_(host) {}
+
+  [[nodiscard]] Bytes workspace(std::int64_t, std::int64_t) const override { return Bytes{0}; }
+  void begin(std::span<const std::int32_t>, std::span<const std::int32_t>) override {}
+  void layer(const LayerWeights&, std::span<const SequenceRows> sequences, int rows, int) override {
+    CHECK(open);
+    CHECK(sequences.size() == static_cast<std::size_t>(rows));
+    const std::int64_t token = std::int64_t{2} * config_.shape.kv_heads * config_.shape.head_dim * 4;
+    std::int64_t attended = 0;
+    for (const SequenceRows& sequence : sequences) {
+      CHECK(sequence.on_host);
+      attended += (sequence.position + 1) * token;
+    }
+    took_ = host_.launch + Bytes{attended} / host_.rate;
+    if (++layers % 3 == 0) took_ = took_ * 5;
+  }
+  [[nodiscard]] bool open_host_lane() override { return open = true; }
+  [[nodiscard]] HostLaneTimes host_lane_times() const override { return {took_, Seconds{0}}; }
+  [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
+  void logits(std::span<const int>, std::span<float>) override {}
+  [[nodiscard]] const DecoderConfig& config() const override { return config_; }
+
+  bool open = false;
+  int layers = 0;
+
+ private:
+  DecoderConfig config_;
+  HostAttentionRate host_;
+  Seconds took_{0};
+};
+
+} // namespace
+
+TEST_CASE("the host's attention is measured as a rate and a fixed time, whatever disturbs some of its layers") {
+  const ModelWeights weights = tiny_llama();
+  HostedDecoder decoder{weights.config, {BytesPerSecond{3e9}, Seconds{40e-6}}};
+  const HostAttentionRate measured = measure_host_attention(weights, decoder, Limits{});
+  // A layer with one token attends, too: the difference of both has one token less.
+  CHECK(measured.rate.count() == doctest::Approx(3e9).epsilon(0.01));
+  CHECK(measured.launch.count() == doctest::Approx(40e-6).epsilon(0.2));
+}
+
+TEST_CASE("a decoder without a lane on the host has no such rate") {
+  const ModelWeights weights = tiny_llama();
+  testing::CountingDecoder decoder{weights.config};
+  CHECK(measure_host_attention(weights, decoder, Limits{}).rate == BytesPerSecond{0});
+  CHECK(decoder.layers == 0);
+}
+
+TEST_CASE("the device of measured rates states the host's attention if it was measured, beside one batch") {
+  LocalRates rates;
+  rates.reading = BytesPerSecond{10e9};
+  rates.computing = FlopsPerSecond{50e9};
+  rates.copying = BytesPerSecond{7e9};
+  CHECK(measured_device(rates, {}).host_attention_rate == BytesPerSecond{0});
+  rates.attending = BytesPerSecond{2e9};
+  rates.attending_launch = Seconds{1e-5};
+  const Device device = measured_device(rates, {});
+  CHECK(device.host_attention_rate == BytesPerSecond{2e9});
+  CHECK(device.host_attention_launch == Seconds{1e-5});
+  CHECK(device.host_attention_batches == 1);
+}
