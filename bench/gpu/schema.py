@@ -123,7 +123,9 @@ CONFIGURATIONS = {
     "grouped product, each configuration": 9,
 }
 
-# The systems of sluice-run --list but AllResident, the most informative first, since a run may be cut.
+# Systems of sluice-run --list that it refuses on a GPU.
+ON_THE_CPU = ["Neo"]
+# Its other systems but AllResident, the most informative first, since a run may be cut.
 SYSTEMS = [
     "OrbitFlow",
     "VllmSwap",

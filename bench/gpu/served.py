@@ -15,6 +15,7 @@ from pathlib import Path
 
 from programs import Asked, last_line
 from rows import StageCut, StageFailed, StageSkipped
+from schema import ON_THE_CPU
 from workload import LLAMA3_8B, TINY, of_layers
 
 here = Path(__file__).resolve().parent
@@ -69,10 +70,11 @@ class Served:
         return said
 
     def systems(self):
-        """The systems that sluice-run lists: a quick build has few."""
+        """The systems that sluice-run lists and runs on a GPU: a quick build has few."""
         if self.listed is None:
             lines = self.call("sluice-run", "--list").split("\n\n")[0].splitlines()
-            self.listed = [line.split()[0] for line in lines if line.strip()]
+            listed = [line.split()[0] for line in lines if line.strip()]
+            self.listed = [one for one in listed if one not in ON_THE_CPU]
         return self.listed
 
     def wants(self, system):

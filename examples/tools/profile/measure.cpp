@@ -418,6 +418,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
   const Expected<LinkTimes> measured_link = subject.link(block, of_link * options.seconds);
   if (!measured_link) return measured_link.error();
   const LinkTimes& link = *measured_link;
+  const HostAttentionRate host = subject.host_attention();
   bar.reset();
   if (Status status = subject.status(); !status) return status;
   const Expected<TableProfile> profile = tables.read({.rate = link.rate});
@@ -429,7 +430,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
   const std::vector<ChunkWork> chunk{{.fresh = Tokens{grid.most_rows}, .cached = Tokens{0}}};
   many.chunks = chunk;
   const double layer_bytes = static_cast<double>(weights.layout.bytes.count());
-  const nlohmann::json device{
+  nlohmann::json device{
       {"name", subject.name()},
       {"memory_bytes", subject.memory().count()},
       {"host_memory_bytes", physical_memory().count() / 2},
@@ -445,6 +446,11 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
       {"segment_s", link.per_copy.count()},
       {"copies", "each-segment"},
       {"made_by", made_by().line()}};
+  if (host.rate.count() > 0) {
+    device["host_attention_bytes_per_s"] = host.rate.count();
+    device["host_attention_launch_s"] = host.launch.count();
+    device["host_attention_batches"] = 1; // a machine computes a layer's rows together
+  }
   nlohmann::json config = model_config; // with the measured element types
   config["_name_or_path"] = shape.name;
   config["torch_dtype"] = shape.weight_element_bytes == 4 ? "float32" : "bfloat16"; // any 2-byte type has the same size
@@ -473,6 +479,9 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
                                 : "";
   fmt::print("link        {:.2f} GB/s{}, and {:.2f} us per copy of a KV block; a spread of {:.0f} %\n",
              link.rate.count() / 1e9, mixed, 1e6 * link.per_copy.count(), 100 * link.spread);
+  if (host.rate.count() > 0)
+    fmt::print("host        {:.2f} GB/s of KV attended by one thread, and {:.1f} us per layer\n",
+               host.rate.count() / 1e9, 1e6 * host.launch.count());
   fmt::print("written to {}: sluice-compare --profile {} --device {}\n", options.out, options.out,
              (fs::path(options.out) / "device.json").string());
   return {};

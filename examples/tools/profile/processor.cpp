@@ -44,6 +44,12 @@ class Processor final : public Subject {
   }
   Expected<LinkTimes> link(std::int64_t block, double seconds) override { return measure_link(link_, block, seconds); }
 
+  HostAttentionRate host_attention() override {
+    Limits limits;
+    limits.block_tokens = block_tokens;
+    return measure_host_attention(weights_, *decoder_, limits);
+  }
+
  private:
   ModelWeights weights_;
   int threads_;

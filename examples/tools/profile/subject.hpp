@@ -8,6 +8,7 @@
 #include "sluice/model/decoder/batch_timer.hpp"
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/local/host_attention_rate.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/real/token_world.hpp"
 
@@ -57,6 +58,8 @@ class Subject {
                                                                              sluice::LayerBlocks kv) = 0;
   /// `block`: bytes of a KV block. `seconds`: most time to repeat measurements that spread.
   virtual sluice::Expected<LinkTimes> link(std::int64_t block, double seconds) = 0;
+  /// The rate of attention on the host; by default there is none.
+  virtual sluice::HostAttentionRate host_attention() { return {}; }
   /// An error if the measurements are invalid.
   [[nodiscard]] virtual sluice::Status status() { return {}; }
 };

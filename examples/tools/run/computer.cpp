@@ -72,7 +72,7 @@ MemoryNeeds Computer::needs(const MachineSetup& setup) const {
   return needs;
 }
 
-Expected<LocalRates> Computer::rates(const MachineSetup& setup) {
+Expected<LocalRates> Computer::rates(const MachineSetup& setup, bool host_attends) {
   if (kept_.device) {
     if (kept_.rates && rate_alike(kept_.rated, setup)) return *kept_.rates;
     Expected<LocalRates> rates = cuda_rates(*kept_.device, weights_, setup);
@@ -81,7 +81,7 @@ Expected<LocalRates> Computer::rates(const MachineSetup& setup) {
     return rates;
   }
   SLUICE_ASSERT(decoder_ != nullptr, "something that computes");
-  return rates_of(weights_, *decoder_, setup.limits);
+  return rates_of(weights_, *decoder_, setup.limits, host_attends);
 }
 
 Expected<std::shared_ptr<TokenWorld>> Computer::make_machine(const MachineSetup& setup, TokenListener listener) {

@@ -47,8 +47,8 @@ class Computer {
   // Call these after take():
   [[nodiscard]] sluice::MemoryNeeds needs(const sluice::MachineSetup& setup) const;
   /// Not for a replay; neither is make_machine(). A kept GPU's rates are not measured again for the same limits and
-  /// kernels.
-  sluice::Expected<sluice::LocalRates> rates(const sluice::MachineSetup& setup);
+  /// kernels. `host_attends`: with the rate of attention on the host, which a GPU's machine has none of.
+  sluice::Expected<sluice::LocalRates> rates(const sluice::MachineSetup& setup, bool host_attends);
   /// Call it once.
   sluice::Expected<std::shared_ptr<sluice::TokenWorld>> make_machine(const sluice::MachineSetup& setup,
                                                                      sluice::TokenListener listener);

@@ -25,9 +25,12 @@ namespace {
 Costs roofline_of(const LinkRates& link, const ModelShape& shape, const LocalRates& rates) {
   Device device = measured_device(rates, link);
   return {engines::CostChoice{Roofline{shape, device}}, device,
-          fmt::format("measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied",
+          fmt::format("measured in {}: {} GB/s of weights read by one row, {} GFLOP/s by many, {} GB/s copied{}",
                       time_text(rates.took.count()), short_text(rates.reading.count() / 1e9),
-                      short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9))};
+                      short_text(rates.computing.count() / 1e9), short_text(rates.copying.count() / 1e9),
+                      rates.attending.count() > 0 ? fmt::format(", {} GB/s of KV attended by the host",
+                                                                short_text(rates.attending.count() / 1e9))
+                                                  : "")};
 }
 
 Error of_profile(Error error) {
@@ -72,6 +75,20 @@ Expected<Costs> costs_of(const Options& options, const ModelShape& shape, const 
   const Expected<LocalRates> rates = measure();
   if (!rates) return rates.error();
   return roofline_of(link, shape, *rates);
+}
+
+Status check_host_attends(const engines::System& system, const Options& options) {
+  if (!system.host_attends || options.backend != "cuda") return {};
+  return flag_error("--system", fmt::format("{} needs a host that attends KV, and only the CPU has one", system.name),
+                    "--backend cpu, or another system that --list names");
+}
+
+Status check_host_rate(const engines::System& system, const Options& options, const Device& device) {
+  if (!system.host_attends || device.host_attention_rate.count() > 0) return {};
+  return flag_error(
+      "--profile",
+      fmt::format("{} needs the rate at which the host attends KV, and {} states none", system.name, options.profile),
+      "a device.json with host_attention_bytes_per_s, which sluice-profile --measure writes");
 }
 
 } // namespace running

@@ -10,6 +10,7 @@
 #include "sluice/world/local/rates.hpp"
 
 #include "engines/cost_choice.hpp"
+#include "engines/system.hpp"
 #include "run/options.hpp"
 
 #include <functional>
@@ -31,5 +32,10 @@ sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelWeig
 /// The same if the caller measures.
 sluice::Expected<Costs> costs_of(const Options& options, const sluice::ModelShape& shape, const sluice::LinkRates& link,
                                  const std::function<sluice::Expected<sluice::LocalRates>()>& measure);
+
+/// For a system whose decodes the host attends: whether the machine of `--backend` has a host that does, and whether
+/// the device states its rate (a profile may not). Errors name a flag.
+sluice::Status check_host_attends(const engines::System& system, const Options& options);
+sluice::Status check_host_rate(const engines::System& system, const Options& options, const sluice::Device& device);
 
 } // namespace running

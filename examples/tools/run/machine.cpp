@@ -3,6 +3,7 @@
 #include "run/machine.hpp"
 
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
+#include "sluice/world/local/host_attention_rate.hpp"
 
 #include <utility>
 
@@ -14,8 +15,14 @@ std::unique_ptr<Decoder> make_decoder(const ModelWeights& weights, Tokens block_
   return sluice::make_decoder(weights, block_tokens, threads);
 }
 
-LocalRates rates_of(const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
-  return sluice::measure_rates(weights, decoder, limits);
+LocalRates rates_of(const ModelWeights& weights, Decoder& decoder, const Limits& limits, bool host_attends) {
+  LocalRates rates = measure_rates(weights, decoder, limits);
+  if (host_attends) {
+    const HostAttentionRate host = measure_host_attention(weights, decoder, limits);
+    rates.attending = host.rate;
+    rates.attending_launch = host.launch;
+  }
+  return rates;
 }
 
 Expected<std::shared_ptr<CpuMachine>> make_machine(ModelWeights weights, std::unique_ptr<Decoder> decoder,

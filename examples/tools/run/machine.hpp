@@ -15,8 +15,9 @@ namespace running {
 std::unique_ptr<sluice::Decoder> make_decoder(const sluice::ModelWeights& weights, sluice::Tokens block_tokens,
                                               int threads);
 
-sluice::LocalRates rates_of(const sluice::ModelWeights& weights, sluice::Decoder& decoder,
-                            const sluice::Limits& limits);
+/// `host_attends`: also the rate of the host's attention, which starts a thread of the decoder.
+sluice::LocalRates rates_of(const sluice::ModelWeights& weights, sluice::Decoder& decoder, const sluice::Limits& limits,
+                            bool host_attends = false);
 
 sluice::Expected<std::shared_ptr<sluice::CpuMachine>> make_machine(sluice::ModelWeights weights,
                                                                    std::unique_ptr<sluice::Decoder> decoder,

@@ -229,6 +229,7 @@ Status write_files(Files& files, const Recorded& recorded, const ClockRecord& cl
 Expected<Served> serve(const Options& options, KeptWeights* kept) {
   const Expected<const engines::System*> system = find_system(options.system);
   if (!system) return system.error();
+  if (Status status = check_host_attends(**system, options); !status) return status.error();
   Expected<std::vector<engines::NumberSetting>> numbers = engines::read_settings(options.set, {*system, 1});
   if (!numbers) return numbers.error();
   const std::string of = weights_of(options);
@@ -258,8 +259,10 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   if (Status status = check_threads(options.threads); !status) return status.error();
   if (Status status = computer->take(served.model.weights, setup, again); !status) return status.error();
   if (kept != nullptr && options.prompts.empty() && !replays) *kept = {of, served.model.weights, {}};
-  Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link, [&] { return computer->rates(setup); });
+  Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link,
+                                   [&] { return computer->rates(setup, (*system)->host_attends); });
   if (!costs) return costs.error();
+  if (Status status = check_host_rate(**system, options, costs->device); !status) return status.error();
   if (kept != nullptr && kept->of == of && !replays) kept->gpu = computer->gpu(); // the next run checks it for errors
   if (options.from_trace()) {
     Expected<Workload> trace = read_trace(options, served.model, costs->cost);

@@ -75,6 +75,7 @@ Limits limits_of(const Options& options, std::int64_t context) {
 
 /// Sets up real tokens on this machine; for a replay, everything except the machine.
 Expected<Served> on_machine(const Options& options, const engines::System& system) {
+  if (Status status = running::check_host_attends(system, options.run); !status) return status.error();
   const bool replays = !options.replay.empty();
   Expected<running::Computer> computer = running::Computer::open(options.run, replays); // first: a GPU may be missing
   if (!computer) return computer.error();
@@ -95,8 +96,9 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   setup.graphs = !options.run.no_graphs;
   if (Status status = computer->take(model->weights, setup); !status) return status.error();
   Expected<running::Costs> costs =
-      running::costs_of(options.run, shape, setup.link, [&] { return computer->rates(setup); });
+      running::costs_of(options.run, shape, setup.link, [&] { return computer->rates(setup, system.host_attends); });
   if (!costs) return costs.error();
+  if (Status status = running::check_host_rate(system, options.run, costs->device); !status) return status.error();
   // The longest requests that may arrive: as many as run at once.
   const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
@@ -137,13 +139,18 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
 }
 
 /// Sets up the same system on a simulated device.
-Expected<Served> simulated(const Options& options) {
+Expected<Served> simulated(const Options& options, const engines::System& system) {
   Expected<Device> device = find_or_read_device(options.simulate);
   if (!device) {
     Error error = device.error();
     error.where = "--simulate";
     return error;
   }
+  if (system.host_attends && device->host_attention_rate.count() <= 0)
+    return running::flag_error("--simulate",
+                               fmt::format("{} needs the rate at which the host attends KV, and {} states none",
+                                           system.name, options.simulate),
+                               "a device file with host_attention_bytes_per_s");
   const std::string wanted = options.run.model == "tiny" ? std::string{default_model} : options.run.model;
   std::error_code ignored;
   Expected<ModelShape> shape = std::filesystem::exists(wanted, ignored) ? read_hf_config(wanted) : find_model(wanted);
@@ -205,7 +212,7 @@ Expected<Served> set_up(const Options& options, const engines::System& system) {
   Expected<std::vector<engines::NumberSetting>> numbers =
       engines::read_settings(options.run.set, named_systems(options, system));
   if (!numbers) return numbers.error();
-  Expected<Served> served = options.simulate.empty() ? on_machine(options, system) : simulated(options);
+  Expected<Served> served = options.simulate.empty() ? on_machine(options, system) : simulated(options, system);
   if (served) served->setup.numbers = *std::move(numbers);
   return served;
 }

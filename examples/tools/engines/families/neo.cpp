@@ -7,8 +7,7 @@
 namespace engines {
 
 System neo() {
-  System system =
-      simulated_entry<sluice::Neo>("Neo", "the host attends some of the decodes, over KV in its own memory");
+  System system = entry<sluice::Neo>("Neo", "the host attends some of the decodes, over KV in its own memory");
   system.host_attends = true;
   return system;
 }

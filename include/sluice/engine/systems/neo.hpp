@@ -20,7 +20,8 @@ namespace sluice {
 ///
 /// It needs a device that states `host_attention_rate`. Without one it schedules as vLLM with swapping does, except
 /// that a request larger than the device is fetched layer by layer from the host. It runs for real on the CPU backend,
-/// without the sub-batches: the host attends while the device attends, and a layer waits for both.
+/// without the sub-batches: the host attends while the device attends, and a layer waits for both
+/// (`Device::host_attention_batches` = 1).
 using Neo = With<VllmSwap, LoadAware, HostAttention, EveryStep, PreemptWhereShort>;
 
 #ifdef SLUICE_COMPILED // in the library
