@@ -133,6 +133,7 @@
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/admission/least_first.hpp"
 #include "sluice/policy/admission/narrowed.hpp"
+#include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/priority_first.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"
 #include "sluice/policy/admission/shortest_first.hpp"

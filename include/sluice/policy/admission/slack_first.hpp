@@ -5,8 +5,8 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"
-#include "sluice/state/view/slack.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -24,9 +24,8 @@ namespace sluice {
 ///
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
-///  2. *Pressing*: a newcomer that has waited for `patience` joins at the cost of the running request whose pause costs
-///     least, if that one is `ratio` times as large, and as long as all pauses have missed fewer than `misses`
-///     deadlines a token.
+///  2. *Pressing*: once the most urgent newcomer has waited for `patience`, the next one joins at the cost of a running
+///     request that can bear a pause, and paused requests return in the same way before their SLO is lost (Pressing).
 ///  3. Prompts are computed in chunks that the decodes' SLO allows (PromptChunk).
 struct SlackFirst {
   using role = roles::Admission;
@@ -35,22 +34,23 @@ struct SlackFirst {
   static constexpr Batching batching = Batching::chunked;
 
   PromptChunk chunk{};
-  double misses = 0.4;   ///< deadlines that pauses may miss per token generated, where few requests run
-  double crowd = 4;      ///< ... and fewer with more: by crowd / (crowd + running)
-  double ratio = 4;      ///< size of the request that is preempted, relative to the newcomer's
-  double patience = 0.3; ///< share of the TTFT SLO after which a newcomer presses
+  Pressing pressing{};
+  double patience = 0.3; ///< share of the most urgent newcomer's TTFT SLO after which newcomers press
   int turn = 32;         ///< once in so many joins the oldest late request is next
-  static constexpr auto numbers = Numbers{
-      "SlackFirst",
-      Number{"share", member_of(&SlackFirst::chunk, &PromptChunk::share), 0, 1,
-             "of the tightest SLO for an iteration with prompts"},
-      Number{"least_chunk", member_of(&SlackFirst::chunk, &PromptChunk::least), 1, 1e9,
-             "prompt tokens in an iteration, at least"},
-      Number{"misses", &SlackFirst::misses, 0, 1e9, "deadlines that pauses may miss per token generated"},
-      Number{"crowd", &SlackFirst::crowd, 0, 1e9, "fewer with more requests: by crowd / (crowd + running)"},
-      Number{"ratio", &SlackFirst::ratio, 0, 1e9, "size of the request that is preempted, relative to the newcomer's"},
-      Number{"patience", &SlackFirst::patience, 0, 1e9, "share of the TTFT SLO after which a newcomer presses"},
-      Number{"turn", &SlackFirst::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
+  static constexpr auto numbers =
+      Numbers{"SlackFirst",
+              Number{"share", member_of(&SlackFirst::chunk, &PromptChunk::share), 0, 1,
+                     "of the tightest SLO for an iteration with prompts"},
+              Number{"least_chunk", member_of(&SlackFirst::chunk, &PromptChunk::least), 1, 1e9,
+                     "prompt tokens in an iteration, at least"},
+              Number{"misses", member_of(&SlackFirst::pressing, &Pressing::misses), 0, 1e9,
+                     "deadlines that pauses may miss per token generated, divided by 1 + running requests"},
+              Number{"ratio", member_of(&SlackFirst::pressing, &Pressing::ratio), 0, 1e9,
+                     "size of a paused request that is neither late nor ahead, relative to the one that joins"},
+              Number{"longest", member_of(&SlackFirst::pressing, &Pressing::longest), 0, 1e9,
+                     "TTFT SLOs after which a paused request presses, whatever its slack"},
+              Number{"patience", &SlackFirst::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
+              Number{"turn", &SlackFirst::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
 
   struct Entry {
     double key = 0;
@@ -64,9 +64,8 @@ struct SlackFirst {
     std::set<Entry> waits;       ///< the latter by arrival
     std::vector<Slot> back;      ///< scratch: preempted requests by size
     PromptChunk::State chunk;
-    double spent = 0; ///< deadlines that pauses have missed
-    Seconds now{0};   ///< of the last proposal
-    int passed = 0;   ///< joins since the oldest's
+    Pressing::State pressing;
+    int passed = 0; ///< joins since the oldest's
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const {
@@ -81,10 +80,7 @@ struct SlackFirst {
     if (state.fresh.erase(by_size(row, slot)) == 0) state.late.erase(by_size(row, slot));
   }
   void propose(const View& view, State& state, Proposal& proposal) const {
-    for (const Slot slot : view.preempted)
-      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0)
-        state.spent += (view.now - state.now) / row.spec.slo.tbt;
-    state.now = view.now;
+    Pressing::look_back(view, state.pressing);
     while (!state.due.empty() && state.due.begin()->key < view.now.count()) grow_late(view, state);
     // The last deadline; requests without one come after all others.
     const auto after = state.due.lower_bound({std::numeric_limits<double>::infinity(), {}, {}});
@@ -117,39 +113,38 @@ struct SlackFirst {
     state.waits.insert(by_arrival(row, slot));
   }
   void join(const View& view, State& state, Builder& claims) const {
-    const std::optional<Slot> pressing = press(view, state, claims);
-    if (pressing && claims.full()) return;
+    const std::optional<Slot> pressed = press(view, state, claims);
+    if (pressed && claims.full()) return;
+    const auto joins = [&](Slot slot) { return slot == pressed || claims.join(slot, false); };
     state.back.assign(view.preempted.begin(), view.preempted.end());
     std::stable_sort(state.back.begin(), state.back.end(),
                      [&](Slot a, Slot b) { return view.row(a).context() < view.row(b).context(); });
     for (const Slot slot : state.back)
-      if (view.row(slot).may_return && !claims.join(slot, false)) return;
+      if (view.row(slot).may_return && !joins(slot)) return;
     std::optional<Slot> first;
     if (state.passed >= turn && !state.waits.empty()) first = state.waits.begin()->slot;
-    if (first && !claims.join(*first, false)) return;
+    if (first && !joins(*first)) return;
     for (const std::set<Entry>* queue : {&state.fresh, &state.late})
       for (const Entry& next : *queue)
-        if (next.slot != pressing && next.slot != first && !claims.join(next.slot, false)) return;
+        if (next.slot != first && !joins(next.slot)) return;
   }
-  /// Claims a place for the first newcomer if it presses. One in an iteration: it may cost a request.
+  /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
   std::optional<Slot> press(const View& view, const State& state, Builder& claims) const {
-    const auto running = static_cast<double>(view.running.size());
-    const double affordable = misses * static_cast<double>(view.served->tokens) * crowd / (crowd + running);
-    if (state.fresh.empty() || affordable <= state.spent) return {};
-    std::optional<Slot> pays;
-    PauseOrder most{true};
-    for (const Slot slot : view.running)
-      if (const PauseOrder one = PauseOrder::of(view.row(slot), view.now); one.started && (!pays || one >= most)) {
-        pays = slot;
-        most = one;
-      }
-    const RequestRow& row = view.row(state.fresh.begin()->slot);
-    const double size = state.fresh.begin()->key;
-    const double done = (view.now - row.spec.arrival).count() + PromptChunk::until_done_s(state.chunk, size);
-    if (!pays || ratio * size >= static_cast<double>(view.row(*pays).computed.count()) ||
-        done <= patience * row.spec.slo.ttft.count() || !claims.press(state.fresh.begin()->slot, *pays))
-      return {};
-    return state.fresh.begin()->slot;
+    const auto slack_s = [&](Slot slot) { // of the first token, if the prompt were next
+      const RequestRow& row = view.row(slot);
+      const double computing = PromptChunk::until_done_s(state.chunk, static_cast<double>(row.context().count()));
+      return (row.spec.arrival + row.spec.slo.ttft - view.now).count() - computing;
+    };
+    std::optional<Pressing::Wish> next;
+    // The smallest goes first, as without pressing; the most urgent says when. Rejected: that one presses itself, which
+    // serves fewer requests where more come than prompts can be computed.
+    if (!state.due.empty()) {
+      const Slot urgent = state.due.begin()->slot, slot = state.fresh.begin()->slot;
+      if (slack_s(urgent) < (1 - patience) * view.row(urgent).spec.slo.ttft.count()) next = {slot, slack_s(slot)};
+    }
+    const std::optional<Pressing::Choice> choice = pressing.choose(view, state.pressing, next);
+    if (!choice || !claims.press(choice->comes, choice->pays)) return {};
+    return choice->comes;
   }
 };
 

@@ -15,6 +15,12 @@ namespace sluice {
          static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
 }
 
+/// Seconds until the TPOT of a request that has started is later than its SLO if it got nothing more: the SLO is about
+/// a mean, so a request that was served faster than the SLO can wait. Below 0: its TPOT misses the SLO now.
+[[nodiscard]] inline double tpot_slack_s(const RequestRow& row, Seconds now) {
+  return static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count() - (now - row.first_token).count();
+}
+
 /// How little a pause of a request costs: the greatest pauses first. A request before its first token never pauses by
 /// choice: its prompt would be lost, or held for nothing. A request behind its whole schedule has missed its SLO, and
 /// pausing it loses no more; among others, deposited tokens cover the pause, and then the distance to the deadline.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pressing: which request joins at the cost of a running one that can bear a pause.
+#pragma once
+
+#include "sluice/state/view/slack.hpp"
+#include "sluice/state/view/view.hpp"
+
+#include <cmath>
+#include <optional>
+
+namespace sluice {
+
+/// A part of admission policies: at most one request in an iteration joins at the cost of a running one. The SLO of the
+/// TPOT is about a mean, so a request that is ahead of it can pause and lose nothing, as long as it returns in time. A
+/// newcomer that waits for room misses its first token for good.
+///
+///  - *Who presses*: of the next newcomer and the paused requests that can keep their SLO, the one with the least
+///  slack;
+///    a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused for
+///    longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
+///  - *Who pays*: the running request whose pause costs least (PauseOrder), if it has lost its SLO, or is ahead by more
+///    than a TTFT SLO, or is `ratio` times as large.
+///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` / (1 + running) deadlines a
+///    token. A paused request needs no budget, because it takes another's place.
+struct Pressing {
+  double misses = 0.4; ///< deadlines that pauses may miss per token generated, divided by 1 + running requests
+  double ratio = 4;    ///< size of a payer that is neither lost nor ahead, relative to the request that presses
+  double longest = 4;  ///< TTFT SLOs after which a paused request presses, whatever its slack
+
+  struct State {
+    double spent = 0; ///< deadlines that pauses have missed
+    Seconds now{0};   ///< of the last proposal
+  };
+  /// A request that would press, and the seconds until its SLO is lost.
+  struct Wish {
+    Slot slot{};
+    double slack_s = 0;
+  };
+  struct Choice {
+    Slot comes{}, pays{};
+  };
+
+  /// Counts the deadlines that paused requests without a deposit have missed since the last proposal.
+  static void look_back(const View& view, State& state) {
+    for (const Slot slot : view.preempted)
+      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0)
+        state.spent += (view.now - state.now) / row.spec.slo.tbt;
+    state.now = view.now;
+  }
+  /// The request that presses and the one that pays. `newcomer`: the next one, if it would press.
+  [[nodiscard]] std::optional<Choice> choose(const View& view, const State& state,
+                                             const std::optional<Wish>& newcomer) const {
+    const std::optional<Wish> wish = first(view, affordable(view) > state.spent ? newcomer : std::nullopt);
+    if (!wish) return {};
+    std::optional<Slot> pays;
+    PauseOrder most{true};
+    for (const Slot slot : view.running)
+      if (const PauseOrder one = PauseOrder::of(view.row(slot), view.now); one.started && (!pays || one >= most)) {
+        pays = slot;
+        most = one;
+      }
+    if (!pays) return {};
+    const RequestRow& from = view.row(*pays);
+    const RequestRow& to = view.row(wish->slot);
+    const bool bears = most.behind || tpot_slack_s(from, view.now) > to.spec.slo.ttft.count();
+    if (!bears && ratio * static_cast<double>(to.context().count()) >= static_cast<double>(from.computed.count()))
+      return {};
+    return Choice{wish->slot, *pays};
+  }
+
+ private:
+  [[nodiscard]] double affordable(const View& view) const {
+    return misses * static_cast<double>(view.served->tokens) / (1 + static_cast<double>(view.running.size()));
+  }
+  [[nodiscard]] std::optional<Wish> first(const View& view, std::optional<Wish> least) const {
+    std::optional<Wish> oldest; // its slack: how long it has been paused, negative
+    for (const Slot slot : view.preempted) {
+      const RequestRow& row = view.row(slot);
+      if (!row.may_return || row.generated.count() == 0) continue;
+      const double ttft = row.spec.slo.ttft.count(), since = (row.preempted_since - view.now).count();
+      if (-since >= longest * ttft && (!oldest || since < oldest->slack_s)) oldest = Wish{slot, since};
+      if (std::isinf(ttft) || row.first_token > row.spec.arrival + row.spec.slo.ttft) continue;
+      const double slack = tpot_slack_s(row, view.now);
+      if (slack >= 0 && slack <= ttft && (!least || slack < least->slack_s)) least = Wish{slot, slack};
+    }
+    return least ? least : oldest;
+  }
+};
+
+} // namespace sluice
