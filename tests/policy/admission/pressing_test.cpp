@@ -5,6 +5,7 @@
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -150,7 +151,7 @@ TEST_CASE("pauses spend a newcomer's budget, deposited tokens do not, and a paus
   const Slot waits = made.add(Tokens{5}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
   made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
 
-  const Pressing pressing{.misses = 0.2}; // 100 tokens, one running: 10 deadlines
+  const Pressing pressing{.misses = 0.1 * std::pow(2, 1.5)}; // 100 tokens, one running: 10 deadlines
   Pressing::State state{.spent = 0, .now = made.now};
   const auto presses = [&] { return pressing.choose(made.view(), state, Pressing::Wish{waits, 1}); };
   REQUIRE(presses().has_value());

@@ -20,10 +20,11 @@ namespace sluice {
 ///    longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder), if it has lost its SLO, or is ahead by more
 ///    than a TTFT SLO, or is `ratio` times as large.
-///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` / (1 + running) deadlines a
-///    token. A paused request needs no budget, because it takes another's place.
+///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` deadlines per generated token,
+///    divided by (1 + running)^1.5: where many run, one of them ends soon, so that room comes by itself. A paused
+///    request needs no budget, because it takes another's place.
 struct Pressing {
-  double misses = 0.4; ///< deadlines that pauses may miss per token generated, divided by 1 + running requests
+  double misses = 0.8; ///< deadlines that pauses may miss per token generated, divided by (1 + running)^1.5
   double ratio = 4;    ///< size of a payer that is neither lost nor ahead, relative to the request that presses
   double longest = 4;  ///< TTFT SLOs after which a paused request presses, whatever its slack
 
@@ -70,7 +71,8 @@ struct Pressing {
 
  private:
   [[nodiscard]] double affordable(const View& view) const {
-    return misses * static_cast<double>(view.served->tokens) / (1 + static_cast<double>(view.running.size()));
+    const double batch = 1 + static_cast<double>(view.running.size());
+    return misses * static_cast<double>(view.served->tokens) / (batch * std::sqrt(batch));
   }
   [[nodiscard]] std::optional<Wish> first(const View& view, std::optional<Wish> least) const {
     std::optional<Wish> oldest; // its slack: how long it has been paused, negative

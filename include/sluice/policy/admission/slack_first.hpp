@@ -44,7 +44,7 @@ struct SlackFirst {
               Number{"least_chunk", member_of(&SlackFirst::chunk, &PromptChunk::least), 1, 1e9,
                      "prompt tokens in an iteration, at least"},
               Number{"misses", member_of(&SlackFirst::pressing, &Pressing::misses), 0, 1e9,
-                     "deadlines that pauses may miss per token generated, divided by 1 + running requests"},
+                     "deadlines that pauses may miss per token generated, divided by (1 + running)^1.5"},
               Number{"ratio", member_of(&SlackFirst::pressing, &Pressing::ratio), 0, 1e9,
                      "size of a paused request that is neither late nor ahead, relative to the one that joins"},
               Number{"longest", member_of(&SlackFirst::pressing, &Pressing::longest), 0, 1e9,
