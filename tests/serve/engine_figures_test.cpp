@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <limits>
 #include <string>
 #include <utility>
@@ -80,11 +81,14 @@ TEST_CASE("EngineFigures count loaded tokens as hits, and found tokens of the ho
   tier.found = 900;
   tier.from_disk = 200;
   tier.loaded = 300;
+  tier.disk_reads.add(4096, std::chrono::milliseconds(250));
   figures.update(Scene{}.view(1), tier);
   CHECK(metric(figures, "vllm:external_prefix_cache_queries_total") == 1000);
   CHECK(metric(figures, "vllm:external_prefix_cache_hits_total") == 300);
   CHECK(metric(figures, "sluice:tier_found_tokens_total{tier=\"host\"}") == 700);
   CHECK(metric(figures, "sluice:tier_found_tokens_total{tier=\"disk\"}") == 200);
+  CHECK(metric(figures, "sluice:tier_read_bytes_total{tier=\"disk\"}") == 4096);
+  CHECK(metric(figures, "sluice:tier_read_seconds_total{tier=\"disk\"}") == 0.25);
   CHECK(live(figures)["tier"]["found"] == 900);
   CHECK(live(figures)["tier"]["loaded"] == 300);
 }

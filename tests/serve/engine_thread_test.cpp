@@ -141,8 +141,9 @@ class DiskTokens final : public TokenSource {
  public:
   DiskTokens() : drawn_(hundred()) {}
   std::optional<std::uint64_t> seek(const Generation& generation,
-                                    const std::function<Tokens(Tokens)>& would_load) override {
-    CHECK(would_load(Tokens{32}) == Tokens{32}); // without a Caching policy everything is loaded
+                                    const std::function<Tokens(const FoundPrefix&)>& would_load) override {
+    CHECK(would_load({.below = Tokens{16}, .lower = Tokens{32}, .lower_time = Seconds{1e9}}) ==
+          Tokens{48}); // without a Caching policy everything is loaded
     searches[++begun_] = generation.sequence != 7;
     return begun_;
   }

@@ -53,8 +53,8 @@ class AnyEngine {
     return engine_->submit(spec, prompt_keys, on_host);
   }
   void take_answers(std::vector<Answered>& answers) { engine_->take_answers(answers); }
-  [[nodiscard]] Tokens would_load(const RequestSpec& spec, Tokens on_host) {
-    return engine_->would_load(spec, on_host);
+  [[nodiscard]] Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) {
+    return engine_->would_load(spec, found);
   }
   Status cancel(RequestId id) { return engine_->cancel(id); }
   Stepped step() { return engine_->step(); }
@@ -89,7 +89,7 @@ class AnyEngine {
     virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
                                        Tokens on_host) = 0;
     virtual void take_answers(std::vector<Answered>& answers) = 0;
-    virtual Tokens would_load(const RequestSpec& spec, Tokens on_host) = 0;
+    virtual Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) = 0;
     virtual Status cancel(RequestId id) = 0;
     virtual Stepped step() = 0;
     virtual Begun begin() = 0;
@@ -122,7 +122,9 @@ class AnyEngine {
       return engine.submit(spec, prompt_keys, on_host);
     }
     void take_answers(std::vector<Answered>& answers) override { engine.take_answers(answers); }
-    Tokens would_load(const RequestSpec& spec, Tokens on_host) override { return engine.would_load(spec, on_host); }
+    Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) override {
+      return engine.would_load(spec, found);
+    }
     Status cancel(RequestId id) override { return engine.cancel(id); }
     Stepped step() override { return engine.step(); }
     Begun begin() override { return engine.begin(); }

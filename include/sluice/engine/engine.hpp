@@ -80,9 +80,10 @@ class BasicEngine : public C {
   /// Ends a live request that its user has given up, in any phase. Called between steps. Its memory is free at once,
   /// and no decision made ahead runs it. Error: no live request has this id (it may have ended).
   [[gnu::cold]] Status cancel(RequestId id);
-  /// If `submit` got this request with `on_host` tokens, how many of them it would load if it joined now. A backend
-  /// asks before it reads a disk.
-  [[nodiscard]] Tokens would_load(const RequestSpec& spec, Tokens on_host);
+  /// How many of the oldest tokens that a request finds in the backend's tiers it wants on the host, for a backend that
+  /// asks before it reads a disk: all of `found.below`, and of `found.lower` what Caching would fetch if the request
+  /// joined now; without Caching all.
+  [[nodiscard]] Tokens would_load(const RequestSpec& spec, const FoundPrefix& found);
   /// Runs one iteration if any request can run: `begin` and `finish`.
   Stepped step();
   /// Decides and commits. The iteration is then under way, and `finish` must be the next call that changes the engine.

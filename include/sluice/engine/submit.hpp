@@ -78,16 +78,16 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 }
 
 template <class C>
-Tokens BasicEngine<C>::would_load(const RequestSpec& spec, Tokens on_host) {
+Tokens BasicEngine<C>::would_load(const RequestSpec& spec, const FoundPrefix& found) {
   if constexpr (Caches<typename C::caching_type>) {
     RequestRow request;
     request.spec = spec;
     try {
-      return load_of(core_, request, on_host, core_.view(now()), calls());
+      return found.below + load_of(core_, request, found, core_.view(now()), calls()).fetched;
     } catch (...) { // the policy will be asked again, for a decision, which ends the run with what it throws
     }
   }
-  return on_host;
+  return found.below + found.lower;
 }
 
 template <class C>

@@ -324,6 +324,10 @@ class EngineFigures {
                {{"tier", "host"}});
     to.counter("sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", whole(tier.evicted),
                {{"tier", "host"}});
+    to.counter("sluice:tier_read_bytes_total", "KV read from a tier.", whole(tier.disk_reads.bytes),
+               {{"tier", "disk"}});
+    to.counter("sluice:tier_read_seconds_total", "Time of these reads, one after the other.", tier.disk_reads.seconds,
+               {{"tier", "disk"}});
   }
   static void write_errors(PrometheusWriter& to, const LiveState& state) {
     static constexpr const char* name = "sluice:forecast_error_seconds";

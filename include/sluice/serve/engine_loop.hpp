@@ -78,7 +78,7 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
-    const std::optional<std::uint64_t> search = tokens_->seek(generation, [&](Tokens found) {
+    const std::optional<std::uint64_t> search = tokens_->seek(generation, [&](const FoundPrefix& found) {
       return engine_->would_load(spec_of(generation, arrival, ahead_of(generation.slo, generation.lead)), found);
     });
     if (search && !tokens_->sought(*search))

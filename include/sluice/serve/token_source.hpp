@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/policy/caching/caching.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/world/host_tier/host_tier_counts.hpp"
 
@@ -27,10 +28,10 @@ class TokenSource {
 
   /// Begins to look up the prompt of a generation that has arrived in the tiers below the device, of which a thread
   /// reads the disk. Returns a number for `find` or `leave_search`, one of which must follow; nothing if there is no
-  /// tier. `would_load(tokens)`: of so many tokens in these tiers, how many of the oldest the engine would load;
-  /// records behind these are not read.
-  [[nodiscard]] virtual std::optional<std::uint64_t> seek(const Generation& /*generation*/,
-                                                          const std::function<Tokens(Tokens)>& /*would_load*/) {
+  /// tier. `would_load(found)`: of what these tiers have, how many of the oldest tokens the engine wants in the upper
+  /// one; records behind these are not read.
+  [[nodiscard]] virtual std::optional<std::uint64_t>
+  seek(const Generation& /*generation*/, const std::function<Tokens(const FoundPrefix&)>& /*would_load*/) {
     return std::nullopt;
   }
   /// Returns whether nothing is being read for this search any more.

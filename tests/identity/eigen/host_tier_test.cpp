@@ -614,19 +614,23 @@ TEST_CASE("of a prefix on the disk only as much is read as the request would loa
     trial.records = records_on(std::make_unique<sluice_test::ModelFiles>(disk));
     Turns turns(trial);
     for (const bool again : {false, true}) {
-      std::int64_t asked = -1;
-      const std::uint64_t search = turns.machine().seek(request, [&](Tokens there) {
-        asked = there.count();
+      bool asked = false;
+      const std::uint64_t search = turns.machine().seek(request, [&](const FoundPrefix& there) {
+        asked = true;
+        const std::int64_t on_host = again ? blocks : 0;
+        CHECK(there.below.count() == on_host * each);
+        CHECK(there.lower.count() == (6 - on_host) * each);
+        CHECK((there.lower_time > Seconds{0}) == (on_host > 0)); // measured, once something has been read
         return Tokens{wanted};
       });
-      CHECK(asked == (again && blocks == 6 ? -1 : 6 * each)); // if the host has it all, no disk is in question
+      CHECK(asked != (again && blocks == 6)); // if the host has it all, no disk is in question
       const Tokens found = turns.machine().find(search);
       CHECK(found.count() == blocks * each);
       CHECK(trial.records->totals().read == blocks);
     }
-    CHECK(turns.run_found(prompt,
-                          turns.machine().find(turns.machine().seek(request, [&](Tokens) { return Tokens{0}; })), 3,
-                          &answer) == blocks * each);
+    CHECK(turns.run_found(
+              prompt, turns.machine().find(turns.machine().seek(request, [](const FoundPrefix&) { return Tokens{0}; })),
+              3, &answer) == blocks * each);
     CHECK(answer == expected);
   }
 }

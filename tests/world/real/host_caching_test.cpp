@@ -5,6 +5,9 @@
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
+#include "sluice/policy/caching/if_faster.hpp"
+#include "sluice/policy/caching/load_time.hpp"
+#include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/world/cpu/cpu.hpp"
@@ -76,7 +79,7 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
 
 namespace host_caching {
 
-/// Loads half of what there is, in requests of more than 100 tokens.
+/// Loads half of what there is, and fetches half of what the disk has, in requests of more than 100 tokens.
 struct Half : WriteThrough {
   template <class Cost>
   Reuse reuse(const View& view, const RequestRow& row, const FoundPrefix& found, const Cost& /*cost*/) const {
@@ -84,7 +87,10 @@ struct Half : WriteThrough {
     CHECK(row.phase == Phase::waiting);
     CHECK(found.only_layerwise);
     if (row.spec.prompt == Tokens{13}) throw std::runtime_error("unlucky");
-    return {row.spec.prompt > Tokens{100} ? Tokens{found.below.count() / 2} : Tokens{0}};
+    if (row.spec.prompt <= Tokens{100}) return {};
+    Reuse reuse{Tokens{found.below.count() / 2}};
+    reuse.fetched = Tokens{found.lower.count() / 2};
+    return reuse;
   }
 };
 
@@ -93,21 +99,57 @@ struct Half : WriteThrough {
 TEST_CASE("an engine says before a disk is read how much a request would load") {
   using E = With<VllmSwap, Cpu, host_caching::Half>;
   E engine = host_caching::engine_on<E>(host_caching::simulated_world());
-  const auto loads = [&engine](std::int64_t prompt, std::int64_t on_host) {
+  const auto loads = [&engine](std::int64_t prompt, std::int64_t on_host, std::int64_t on_disk) {
     return engine
-        .would_load({.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{2}, .slo = {}}, Tokens{on_host})
+        .would_load({.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{2}, .slo = {}},
+                    {.below = Tokens{on_host}, .lower = Tokens{on_disk}})
         .count();
   };
-  CHECK(loads(200, 160) == 80);
-  CHECK(loads(200, 176) == 80); // whole blocks
-  CHECK(loads(90, 80) == 0);
-  CHECK(loads(13, 16) == 16); // the decision will say what is wrong
+  CHECK(loads(200, 0, 160) == 80);
+  CHECK(loads(200, 0, 176) == 80); // whole blocks
+  CHECK(loads(200, 32, 128) == 96);
+  CHECK(loads(90, 16, 64) == 16); // what the host has already, it keeps
+  CHECK(loads(13, 0, 16) == 16);  // the decision will say what is wrong
   CHECK(engine.alive() == 0);
   CHECK(engine.status().ok());
   using Plain = With<VllmSwap, Cpu>;
   Plain plain = host_caching::engine_on<Plain>(host_caching::simulated_world());
-  CHECK(plain.would_load({.arrival = Seconds{0}, .prompt = Tokens{200}, .output = Tokens{2}, .slo = {}}, Tokens{160}) ==
-        Tokens{160});
+  CHECK(plain.would_load({.arrival = Seconds{0}, .prompt = Tokens{200}, .output = Tokens{2}, .slo = {}},
+                         {.below = Tokens{32}, .lower = Tokens{128}}) == Tokens{160});
+}
+
+TEST_CASE("a disk is read only if reading and loading takes less time than computing, whatever the host has") {
+  const auto spec = [](std::int64_t prompt) {
+    return RequestSpec{.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{2}, .slo = {}};
+  };
+  using E = With<VllmSwap, Cpu, IfFaster<WriteThrough>>;
+  E engine = host_caching::engine_on<E>(host_caching::simulated_world());
+  using Slos = With<VllmSwap, Cpu, WithinSlos<WriteThrough>>;
+  Slos slos = host_caching::engine_on<Slos>(host_caching::simulated_world());
+  const View view = engine.view();
+  // The same cost model, asked here.
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  const auto cost = configure<VllmSwap>(server).cost;
+  int reads = 0, computes = 0;
+  for (const std::int64_t on_host : {0, 16, 800, 4'000})
+    for (const std::int64_t on_disk : {16, 800, 4'000}) {
+      CAPTURE(on_host);
+      CAPTURE(on_disk);
+      const std::int64_t all = on_host + on_disk;
+      const double load_s = load_time(view, cost, Tokens{all}).count();
+      const double compute_s = compute_time_of(view, cost, Tokens{all}, Tokens{0}).count();
+      for (const double disk_s : {0.0, 0.5 * (compute_s - load_s), 1.01 * (compute_s - load_s), 10.0}) {
+        if (disk_s < 0) continue;
+        const FoundPrefix found{.below = Tokens{on_host}, .lower = Tokens{on_disk}, .lower_time = Seconds{disk_s}};
+        const bool pays = disk_s + load_s < compute_s;
+        CHECK(engine.would_load(spec(all + 1), found).count() == (pays ? all : on_host));
+        ++(pays ? reads : computes);
+        // Nobody else runs: the earliest first token decides.
+        if (disk_s == 10.0) CHECK(slos.would_load(spec(all + 1), found).count() == on_host);
+      }
+    }
+  CHECK(reads > 0);
+  CHECK(computes > 0);
 }
 
 namespace host_caching {

@@ -86,20 +86,22 @@ SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const Po
   if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0) return false;
   const Tokens before = request.loading;
   load_on_joining(request, Tokens{0}); // the same question each time, whatever was answered before
-  load_on_joining(request, load_of(core, request, request.on_host, view, policies));
+  load_on_joining(request, load_of(core, request, {.below = request.on_host}, view, policies).tokens);
   return request.loading != before;
 }
 
 } // namespace detail
 
-SLUICE_INLINE Tokens load_of(const Core& core, const RequestRow& request, Tokens on_host, const View& view,
-                             const PolicyCalls& policies) {
-  FoundPrefix found;
-  found.below = on_host;
+SLUICE_INLINE Reuse load_of(const Core& core, const RequestRow& request, FoundPrefix found, const View& view,
+                            const PolicyCalls& policies) {
   found.only_layerwise = true;
-  const Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
-  const std::int64_t block = core.limits.block_tokens.count();
-  return Tokens{std::clamp(reuse.tokens, Tokens{0}, on_host).count() / block * block};
+  Reuse reuse = policies.table.caching->reuse(policies.policies, view, request, found);
+  const auto in_blocks = [block = core.limits.block_tokens.count()](Tokens wanted, Tokens most) {
+    return Tokens{std::clamp(wanted, Tokens{0}, most).count() / block * block};
+  };
+  reuse.tokens = in_blocks(reuse.tokens, found.below);
+  reuse.fetched = in_blocks(reuse.fetched, found.lower);
+  return reuse;
 }
 
 SLUICE_INLINE RequestId new_request_id(Core& core) { return RequestId{core.requests.next_id++}; }

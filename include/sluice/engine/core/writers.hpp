@@ -54,8 +54,9 @@ void let_return(Core& core, Slot slot, bool may_return);
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);
 
-/// What Caching says that a request which has not started would load of `on_host` tokens that the backend's host has.
-[[nodiscard]] Tokens load_of(const Core& core, const RequestRow& request, Tokens on_host, const View& view,
+/// What Caching says that a request which has not started would load of what it finds in the backend's tiers, in whole
+/// blocks and at most what there is.
+[[nodiscard]] Reuse load_of(const Core& core, const RequestRow& request, FoundPrefix found, const View& view,
                              const PolicyCalls& policies);
 /// A decision was made on a copy of the core, in which the request's row is `decided`: if it joins, it loads as much of
 /// what the backend's host keeps for it.

@@ -24,7 +24,9 @@ struct FoundPrefix {
   /// device's link; and to bring `lower` to the first tier, before they cross the link.
   Seconds below_time{0}, lower_time{0};
   /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer. An answer
-  /// with another `Reuse::mode` ends the run with a sentence.
+  /// with another `Reuse::mode` ends the run with a sentence. `lower` is on its disk, and only there when the request
+  /// arrives: what is fetched then is in `below` when the request is asked again. `lower_time` is what the disk's
+  /// latest reads make expect, 0 before the first.
   bool only_layerwise = false;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTierCounts: what a machine's host tier has, and what it has done so far. KvMoved: KV over the link.
+// HostTierCounts: what a machine's host tier has, and what it has done so far. KvMoved: KV over the link, or from a
+// disk.
 #pragma once
 
 #include <chrono>
@@ -7,7 +8,7 @@
 
 namespace sluice {
 
-/// What has crossed the link in one direction, and the sum of the copies' times.
+/// What has crossed the link in one direction, and the sum of the copies' times; or what was read from a disk.
 struct KvMoved {
   std::int64_t bytes = 0;
   double seconds = 0;
@@ -26,6 +27,7 @@ struct HostTierCounts {
   std::int64_t stored = 0, evicted = 0; ///< token blocks
   std::int64_t block_bytes = 0;         ///< of a token block
   KvMoved to_device, to_host;           ///< over the link: KV of running requests, too, but no weights
+  KvMoved disk_reads;                   ///< of records: their KV, and the time of the thread that reads them
 };
 
 } // namespace sluice

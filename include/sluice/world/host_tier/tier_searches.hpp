@@ -4,11 +4,13 @@
 
 #include "sluice/records/record_store.hpp"
 #include "sluice/world/doorbell.hpp"
+#include "sluice/world/host_tier/disk_forecast.hpp"
 #include "sluice/world/host_tier/host_tier_steps.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -54,8 +57,8 @@ class TierSearches {
   }
 
   /// Looks up the full blocks of a request's prompt, that of the last token left out: its output is needed. A request
-  /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says; names alone say how
-  /// many there are.
+  /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says, which is told how
+  /// long that would take; names alone say how many there are.
   std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) {
     const std::uint64_t number = ++begun_;
     Search& search = searches_[number];
@@ -69,13 +72,21 @@ class TierSearches {
     std::size_t there = search.found;
     while (there < search.keys.size() && store_->has(search.keys[there])) ++there;
     if (would_load && there > search.found) {
-      const Tokens wanted = would_load(Tokens{static_cast<std::int64_t>(there) * core_->block_tokens});
+      const std::size_t most = there;
+      FoundPrefix found;
+      found.below = tokens_of(search.found);
+      found.lower = tokens_of(there - search.found);
+      found.lower_time = forecast_.time_of(std::span(search.keys).first(there).subspan(search.found));
+      const Tokens wanted = would_load(found);
       const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
       there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
+      if (there == search.found && most > there) measure_again(search.keys[there]);
     }
     search.reads = there > search.found;
     if (would_load) search.keys.resize(std::max(there, search.found));
     if (search.reads) {
+      search.unread = search.found;
+      forecast_.wait_for(std::span(search.keys).subspan(search.found));
       search.tokens.assign(before.begin(), before.end());
       wanted_.push_back(number);
       changed_.notify_all();
@@ -94,7 +105,7 @@ class TierSearches {
     core_->tier.touch(search.keys);
     core_->tier.unpin(std::exchange(found_, std::move(search.keys)));
     HostTierCounts& counts = core_->tier.counts();
-    const Tokens tokens{static_cast<std::int64_t>(found_.size()) * core_->block_tokens};
+    const Tokens tokens = tokens_of(found_.size());
     counts.found += tokens.count();
     counts.from_disk += search.from_disk * core_->block_tokens;
     return tokens;
@@ -112,7 +123,7 @@ class TierSearches {
       core_->tier.unpin(take(number).keys);
   }
   /// Whether the thread has work.
-  [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty(); }
+  [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty() || probe_; }
   /// Until the next call, the bell rings when a search is over; null: none does. Returns whether one that has not been
   /// taken is over already.
   bool ring_when_over(Doorbell* bell) {
@@ -125,6 +136,7 @@ class TierSearches {
     std::vector<RecordKey> keys;
     std::vector<std::int32_t> tokens; ///< of the keys' blocks, if records are read
     std::size_t found = 0;            ///< so many from the first on are in the tier, and pinned
+    std::size_t unread = 0;           ///< from here on the forecast counts the keys
     std::int64_t from_disk = 0;
     bool reads = false, left = false;
   };
@@ -139,7 +151,30 @@ class TierSearches {
   static constexpr std::size_t most_used = 65'536; ///< keys that wait to be used
   static constexpr std::size_t used_at_once = 8;   ///< records used before the thread looks for a search again
 
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds measured_for{10}; ///< then a pace that lets nobody read is measured again
+
   static std::ptrdiff_t at(std::size_t number) { return static_cast<std::ptrdiff_t>(number); }
+  [[nodiscard]] Tokens tokens_of(std::size_t blocks) const {
+    return Tokens{static_cast<std::int64_t>(blocks) * core_->block_tokens};
+  }
+
+  /// A request declines records, whose first is `key`. A disk that was slow once would never be read again if only
+  /// requests measured it, so the thread reads a record now and then that nobody waits for.
+  void measure_again(const RecordKey& key) {
+    if (!forecast_.knows_pace() || Clock::now() - measured_ < measured_for) return;
+    probe_ = key;
+    changed_.notify_all();
+  }
+  void measured(Clock::time_point begun) {
+    measured_ = Clock::now();
+    forecast_.took(Seconds{std::chrono::duration<double>(measured_ - begun).count()});
+    core_->tier.counts().disk_reads.add(core_->tier.counts().block_bytes, measured_ - begun);
+  }
+  /// The thread is done with a search's keys before `end`.
+  void note_read(Search& search, std::size_t end) {
+    for (; search.unread < end; ++search.unread) forecast_.done(search.keys[search.unread]);
+  }
 
   /// The records of all that a search has found, on the host too, are used once nobody waits for a read. Those just
   /// read are among them, because the beginning of a prompt must be more recent than what follows it. Of too many notes
@@ -165,19 +200,29 @@ class TierSearches {
   void work() {
     Lock lock{core_->schedule.mutex};
     for (;;) {
-      changed_.wait(lock, [this] { return ends_ || !wanted_.empty() || !used_.empty(); });
-      if (wanted_.empty() && used_.empty()) return;
+      changed_.wait(lock, [this] { return ends_ || !wanted_.empty() || !used_.empty() || probe_; });
+      if (ends_) probe_.reset();
+      if (wanted_.empty() && used_.empty() && !probe_) return;
       works_ = true;
       if (!wanted_.empty()) {
         const std::uint64_t number = wanted_.front();
         wanted_.pop_front();
         Search& search = searches_.at(number); // stays where it is, since only its end removes it
-        while (!search.left && !ends_ && search.found < search.keys.size() && bring(lock, search)) ++search.found;
+        while (!search.left && !ends_ && search.found < search.keys.size() && bring(lock, search))
+          note_read(search, ++search.found);
+        note_read(search, search.keys.size());
         note_used(search);
         search.reads = false;
         if (search.left) leave(number);
         changed_.notify_all();
         if (bell_ != nullptr) bell_->ring();
+      } else if (probe_) {
+        const RecordKey key = *std::exchange(probe_, std::nullopt);
+        const Clock::time_point begun = Clock::now();
+        lock.unlock();
+        const bool read = store_->get(key, record_);
+        lock.lock();
+        if (read) measured(begun);
       } else {
         const std::vector<RecordKey> used = next_used();
         lock.unlock();
@@ -197,12 +242,14 @@ class TierSearches {
       const std::span<const std::byte> own =
           std::as_bytes(std::span<const std::int32_t>(search.tokens).subspan(search.found * each, each));
       const auto block = static_cast<std::size_t>(core_->store.shape().bytes().count());
+      const Clock::time_point begun = Clock::now();
       lock.unlock();
       const bool read = store_->get(key, record_) &&
                         record_.size() == own.size() + block * static_cast<std::size_t>(core_->layers) &&
                         std::equal(own.begin(), own.end(), record_.begin());
       lock.lock();
       if (!read) return false;
+      measured(begun);
       if (!tier.holds(key)) { // nobody has computed it meanwhile
         if (tier.reserve(1) == 0) return false;
         std::vector<std::int32_t> host;
@@ -235,6 +282,9 @@ class TierSearches {
   std::deque<std::uint64_t> wanted_;        ///< searches for which the thread reads
   std::deque<std::vector<RecordKey>> used_; ///< notes of what searches have found, the oldest first
   std::size_t used_keys_ = 0;               ///< in all notes
+  std::optional<RecordKey> probe_;          ///< is read only to measure the disk
+  DiskForecast forecast_;
+  Clock::time_point measured_{};
   bool works_ = false, ends_ = false;
   std::condition_variable changed_;
   Doorbell* bell_ = nullptr;

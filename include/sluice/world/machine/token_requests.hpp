@@ -7,6 +7,7 @@
 #include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
+#include "sluice/policy/caching/caching.hpp"
 #include "sluice/world/backend.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 
@@ -22,8 +23,9 @@
 
 namespace sluice {
 
-/// Of so many tokens whose KV the host could have, how many of the oldest a request would load.
-using WouldLoad = std::function<Tokens(Tokens)>;
+/// Of what a request finds on the host (`below`) and on the disk (`lower`), how many of the oldest tokens it wants on the
+/// host. `lower_time` is how long the disk would take.
+using WouldLoad = std::function<Tokens(const FoundPrefix&)>;
 
 /// A request's contents, apart from its lengths.
 struct TokenRequest {
