@@ -82,7 +82,7 @@ class BasicEngine : public C {
   [[gnu::cold]] Status cancel(RequestId id);
   /// How many of the oldest tokens that a request finds in the backend's tiers it wants on the host, for a backend that
   /// asks before it reads a disk: all of `found.below`, and of `found.lower` what Caching would fetch if the request
-  /// joined now; without Caching all.
+  /// joined now; without Caching all. If the policy throws, the run ends as in a decision (`status`).
   [[nodiscard]] Tokens would_load(const RequestSpec& spec, const FoundPrefix& found);
   /// Runs one iteration if any request can run: `begin` and `finish`.
   Stepped step();

@@ -84,7 +84,9 @@ Tokens BasicEngine<C>::would_load(const RequestSpec& spec, const FoundPrefix& fo
     request.spec = spec;
     try {
       return found.below + load_of(core_, request, found, core_.view(now()), calls()).fetched;
-    } catch (...) { // the policy will be asked again, for a decision, which ends the run with what it throws
+    } catch (...) {
+      fail_with_thrown();
+      return found.below;
     }
   }
   return found.below + found.lower;

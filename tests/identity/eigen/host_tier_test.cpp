@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -621,9 +622,14 @@ TEST_CASE("of a prefix on the disk only as much is read as the request would loa
         CHECK(there.below.count() == on_host * each);
         CHECK(there.lower.count() == (6 - on_host) * each);
         CHECK((there.lower_time > Seconds{0}) == (on_host > 0)); // measured, once something has been read
+        CHECK(turns.machine().host_tier().blocks == on_host);    // no mutex is held
         return Tokens{wanted};
       });
       CHECK(asked != (again && blocks == 6)); // if the host has it all, no disk is in question
+      if (asked && blocks < 6)                // what the question throws arrives here
+        CHECK_THROWS_AS((void)turns.machine().seek(
+                            request, [](const FoundPrefix&) -> Tokens { throw std::runtime_error("unlucky"); }),
+                        std::runtime_error);
       const Tokens found = turns.machine().find(search);
       CHECK(found.count() == blocks * each);
       CHECK(trial.records->totals().read == blocks);

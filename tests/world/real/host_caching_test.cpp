@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -87,6 +88,7 @@ struct Half : WriteThrough {
     CHECK(row.phase == Phase::waiting);
     CHECK(found.only_layerwise);
     if (row.spec.prompt == Tokens{13}) throw std::runtime_error("unlucky");
+    if (row.spec.prompt == Tokens{14}) throw std::bad_alloc();
     if (row.spec.prompt <= Tokens{100}) return {};
     Reuse reuse{Tokens{found.below.count() / 2}};
     reuse.fetched = Tokens{found.lower.count() / 2};
@@ -109,13 +111,27 @@ TEST_CASE("an engine says before a disk is read how much a request would load") 
   CHECK(loads(200, 0, 176) == 80); // whole blocks
   CHECK(loads(200, 32, 128) == 96);
   CHECK(loads(90, 16, 64) == 16); // what the host has already, it keeps
-  CHECK(loads(13, 0, 16) == 16);  // the decision will say what is wrong
   CHECK(engine.alive() == 0);
   CHECK(engine.status().ok());
   using Plain = With<VllmSwap, Cpu>;
   Plain plain = host_caching::engine_on<Plain>(host_caching::simulated_world());
   CHECK(plain.would_load({.arrival = Seconds{0}, .prompt = Tokens{200}, .output = Tokens{2}, .slo = {}},
                          {.below = Tokens{32}, .lower = Tokens{128}}) == Tokens{160});
+}
+
+TEST_CASE("what a policy throws when it is asked before a disk is read ends the run, but lack of memory passes") {
+  using E = With<VllmSwap, Cpu, host_caching::Half>;
+  E engine = host_caching::engine_on<E>(host_caching::simulated_world());
+  const auto loads = [&engine](std::int64_t prompt) {
+    return engine.would_load({.arrival = Seconds{0}, .prompt = Tokens{prompt}, .output = Tokens{2}, .slo = {}},
+                             {.below = Tokens{16}, .lower = Tokens{16}});
+  };
+  CHECK_THROWS_AS((void)loads(14), std::bad_alloc);
+  CHECK(engine.status().ok());
+  CHECK(loads(13) == Tokens{16}); // nothing is read
+  CHECK(engine.status().error().line().find("unlucky") != std::string::npos);
+  CHECK(engine.status().error().where.find("Half") != std::string::npos);
+  CHECK(engine.step() == Stepped::failed);
 }
 
 TEST_CASE("a disk is read only if reading and loading takes less time than computing, whatever the host has") {

@@ -58,8 +58,9 @@ class TierSearches {
 
   /// Looks up the full blocks of a request's prompt, that of the last token left out: its output is needed. A request
   /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says, which is told how
-  /// long that would take; names alone say how many there are.
-  std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) {
+  /// long that would take; names alone say how many there are. The policy that answers is asked without the mutex, and
+  /// what it throws ends the search and leaves this function.
+  std::uint64_t seek(Lock& lock, const TokenRequest& request, const WouldLoad& would_load = {}) {
     const std::uint64_t number = ++begun_;
     Search& search = searches_[number];
     if (!core_->tier.exists() || request.scores || request.tokens.empty()) return number;
@@ -77,7 +78,7 @@ class TierSearches {
       found.below = tokens_of(search.found);
       found.lower = tokens_of(there - search.found);
       found.lower_time = forecast_.time_of(std::span(search.keys).first(there).subspan(search.found));
-      const Tokens wanted = would_load(found);
+      const Tokens wanted = ask(lock, number, would_load, found);
       const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
       there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
       if (there == search.found && most > there) measure_again(search.keys[there]);
@@ -159,6 +160,24 @@ class TierSearches {
     return Tokens{static_cast<std::int64_t>(blocks) * core_->block_tokens};
   }
 
+  /// Links and the disk go on meanwhile. The thread looks at no search before that is in `wanted_`.
+  Tokens ask(Lock& lock, std::uint64_t number, const WouldLoad& would_load, const FoundPrefix& found) {
+    struct Asking {
+      TierSearches& searches;
+      Lock& lock;
+      std::uint64_t number;
+      bool answered = false;
+      ~Asking() {
+        lock.lock();
+        if (!answered) searches.leave(number);
+      }
+    };
+    lock.unlock();
+    Asking asking{*this, lock, number};
+    const Tokens wanted = would_load(found);
+    asking.answered = true;
+    return wanted;
+  }
   /// A request declines records, whose first is `key`. A disk that was slow once would never be read again if only
   /// requests measured it, so the thread reads a record now and then that nobody waits for.
   void measure_again(const RecordKey& key) {

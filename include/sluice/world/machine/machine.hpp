@@ -83,9 +83,9 @@ class Machine final : public TokenWorld {
   }
 
   std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) override {
-    const std::lock_guard lock{core_.schedule.mutex};
+    Lock lock{core_.schedule.mutex};
     settle();
-    return searches_.seek(request, would_load);
+    return searches_.seek(lock, request, would_load);
   }
   bool sought(std::uint64_t search) override {
     const std::lock_guard lock{core_.schedule.mutex};
