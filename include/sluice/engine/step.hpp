@@ -141,7 +141,7 @@ void BasicEngine<C>::keep_on_host(Slot slot, bool ended) requires keeps_on_host<
       const Worth worth = caching.worth(&policies_, view, request);
       kept.worth = worth.score;
       kept.session = request.spec.session;
-      kept.pinned = worth.pinned;
+      kept.pins_for = worth.pinned;
     }
     backend_.keep(kept);
   }

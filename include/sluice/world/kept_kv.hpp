@@ -17,7 +17,7 @@ struct KeptKv {
   bool behind = false; ///< the host gets full blocks of these from now on while the link is idle, not at the end only
   double worth = 0;    ///< of its blocks (`Worth::score`)
   std::uint32_t session = 0;
-  Seconds pinned{0}; ///< how long its blocks stay, if no request of the session joins before
+  Seconds pins_for{0}; ///< how long its blocks stay, if no request of the session joins before
 };
 
 /// The backend's host keeps KV of requests that have ended. `keep` is called after a request's iterations and when it

@@ -235,7 +235,7 @@ TEST_CASE_TEMPLATE(
       ++ended;
       CHECK(kept.session == (first ? 5 : 6));
       CHECK(kept.worth == (first ? 98 : 250));
-      CHECK(kept.pinned == Seconds{3});
+      CHECK(kept.pins_for == Seconds{3});
       CHECK_FALSE(kept.behind);
       CHECK(kept.tokens == (!asks ? KeptKv{}.tokens : first ? Tokens{101} : Tokens{201}));
     } else {

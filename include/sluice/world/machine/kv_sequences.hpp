@@ -42,6 +42,7 @@ struct KvSequence {
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
   KeptKv kept;              ///< what the host tier gets of it
+  Seconds pinned_until{0};  ///< its session's blocks stay there until then; 0: they may leave
   std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
@@ -70,6 +71,7 @@ struct DepartedSequence {
   std::vector<BlockTable> tables;   ///< by layer
   std::vector<RecordKey> known;     ///< of the blocks before `first`, which the tier had
   KeptKv kept;
+  Seconds pinned_until{0};
   bool lost = false; ///< a transfer failed for good
 };
 
@@ -95,6 +97,7 @@ class KvSequences {
       one.present = true;
       one.id = id;
       one.kept = {};
+      one.pinned_until = Seconds{0};
       one.in_tier = 0;
     }
     return one;
@@ -175,8 +178,8 @@ class KvSequences {
   void depart(KvSequence& one, const std::vector<RecordKey>& keys, std::int64_t first,
               std::vector<std::int32_t> tokens) {
     const auto known = keys.begin() + static_cast<std::ptrdiff_t>(first);
-    DepartedSequence gone{
-        one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known}, one.kept, false};
+    DepartedSequence gone{one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known},
+                          one.kept,       one.pinned_until,    false};
     for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
     departed_.push_back(std::move(gone));
     leave(one);

@@ -260,7 +260,7 @@ class Machine final : public TokenWorld {
     KvSequence* const sequence = core_.sequences.find(kept.slot);
     if (sequence == nullptr || sequence->id != kept.id) return; // it has no KV
     sequence->kept = kept;
-    if (kept.pinned > Seconds{0}) sequence->kept.pinned += now();
+    sequence->pinned_until = kept.pins_for > Seconds{0} ? now() + kept.pins_for : Seconds{0};
   }
   void released(Seconds /*until*/) override {}
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
