@@ -7,6 +7,7 @@
 // is the host's work: settling what changed, the link's schedule, tickets and block tables.
 //
 //   resident   all KV is on the device; a step appends one token to each sequence
+//   unkept     resident, under a Caching policy that writes everything, on a machine without a host tier: as resident
 //   fourth     every fourth layer's KV is on the host and crosses the link in every step
 //   streamed   every layer's KV is on the host, and four layers' worth fits on the device (DeepSpeed-Inference)
 //   modelled   the same over a link of 55 GB/s of which each call takes 10 us of the host, beside layers that take as
@@ -26,9 +27,11 @@
 //   visits         needs that the schedule looked at per copy (deterministic)
 //   x_by_hand      step / the same step of a plain loop without any account: it writes each sequence's changed table
 //                  entry, and gives the null device the same copies and one ticket per layer and batch
+#include "sluice/engine/caching.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/device/named.hpp"
+#include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/placement/fixed_distance.hpp"
 #include "sluice/policy/replan/once.hpp"
@@ -374,6 +377,7 @@ void modelled(benchmark::State& state) {
 }
 
 void resident(benchmark::State& state) { decode<Engine<>>(state, 0, 0); }
+void unkept(benchmark::State& state) { decode<With<Engine<>, WriteThrough>>(state, 0, 0); }
 void fourth(benchmark::State& state) { decode<Offloads<4>>(state, 4, 4); }
 void streamed(benchmark::State& state) { decode<Offloads<1>>(state, 1, 4); }
 
@@ -386,6 +390,12 @@ BENCHMARK(resident)
     ->Args({64, 8192, 8})
     ->Args({64, 8192, 32})
     ->Args({64, 8192, 80})
+    ->Iterations(200)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(unkept)
+    ->ArgNames({"requests", "context", "layers"})
+    ->Args({64, 8192, 8})
+    ->Args({64, 8192, 32})
     ->Iterations(200)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(fourth)

@@ -170,7 +170,7 @@ class BasicEngine : public C {
   }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
   void learn(const Iteration& iteration, const IterationCost& cost);
-  void keep_on_host(Slot slot, bool ended) requires keeps_on_host<C>;
+  void keep_on_host(std::span<const Claim> ran, std::span<const Slot> ended) requires keeps_on_host<C>;
 
   Core core_;
   CommitState commit_;
@@ -184,6 +184,7 @@ class BasicEngine : public C {
   Draft draft_;
   Decision decision_; ///< to run next, or running
   Prepared prepared_;
+  std::vector<KeptKv> kept_; ///< what the backend's host keeps of requests; used again
   Status status_;
 };
 

@@ -112,11 +112,7 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
     pass_iteration(core_, cost.duration, now(), commit_.moves, prepared_, transfer_.background_blocks, calls());
     offer_to_tiers(core_, decision_.claims, now(), calls());
   }
-  if constexpr (keeps_on_host<C>) {
-    if constexpr (C::caching_type::writes == Writes::behind)
-      for (const Claim& claim : decision_.claims) keep_on_host(claim.slot, false);
-    for (const Slot slot : accounts_.finished()) keep_on_host(slot, true);
-  }
+  if constexpr (keeps_on_host<C>) keep_on_host(decision_.claims, accounts_.finished());
   source_.accounted(parts(), start, cost.duration);
   accounts_.end_finished(core_, draft_, now(), policies_, [this](Slot slot) { source_.forget(slot); });
   if constexpr (Steady::possible)
@@ -125,25 +121,33 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
           steady_.remember(core_, commit_.moves, decision_, draft_, prepared_, transfer_.background_blocks));
 }
 
-/// Tells the backend what its host keeps of a request. (clang 14 instantiates it for engines that the constraint
-/// excludes, too, where an engine is instantiated explicitly.)
+/// Tells the backend what its host keeps of requests that ran, and of those that end. (clang 14 instantiates it for
+/// engines that the constraint excludes, too, where an engine is instantiated explicitly.)
 template <class C>
-void BasicEngine<C>::keep_on_host(Slot slot, bool ended) requires keeps_on_host<C> {
+void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Slot> ended) requires keeps_on_host<C> {
   if constexpr (keeps_on_host<C>) {
+    constexpr bool asks_write = C::caching_type::writes == Writes::behind;
+    if ((!asks_write && ended.empty()) || !backend_.host_tier_evicts()) return;
     const CachingTable& caching = *policy_table<C>.caching;
-    const Seconds at = now();
-    const View view = core_.view(at);
-    RequestRow request = core_.row(slot);
-    KeptKv kept{.slot = slot, .id = request.id, .behind = caching.writes == Writes::behind && !ended};
-    if (ended) request.phase = Phase::ended;
-    if (caching.writes == Writes::behind) kept.tokens = caching.write(&policies_, view, request);
-    if (ended) {
+    const View view = core_.view(now());
+    kept_.clear();
+    if constexpr (asks_write)
+      for (const Claim& claim : ran) {
+        const RequestRow& request = core_.row(claim.slot);
+        kept_.push_back({.slot = claim.slot, .id = request.id, .behind = true});
+        kept_.back().tokens = caching.write(&policies_, view, request);
+      }
+    for (const Slot slot : ended) {
+      RequestRow request = core_.row(slot);
+      request.phase = Phase::ended;
+      KeptKv& kept = kept_.emplace_back(KeptKv{.slot = slot, .id = request.id});
+      if constexpr (asks_write) kept.tokens = caching.write(&policies_, view, request);
       const Worth worth = caching.worth(&policies_, view, request);
       kept.worth = worth.score;
       kept.session = request.spec.session;
       kept.pins_for = worth.pinned;
     }
-    backend_.keep(kept);
+    backend_.keep(kept_);
   }
 }
 

@@ -99,7 +99,7 @@ Status BasicEngine<C>::cancel(RequestId id) {
   const auto slot = static_cast<Slot>(request - core_.requests.rows.data());
   if constexpr (keeps_on_host<C>) {
     try {
-      keep_on_host(slot, true);
+      keep_on_host({}, {&slot, 1});
     } catch (...) {
       fail_with_thrown();
       return status_.error();

@@ -4,9 +4,13 @@
 
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/memory/tier.hpp"
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 
 namespace sluice {
 
@@ -20,11 +24,13 @@ struct KeptKv {
   Seconds pins_for{0}; ///< how long its blocks stay, if no request of the session joins before
 };
 
-/// The backend's host keeps KV of requests that have ended. `keep` is called after a request's iterations and when it
-/// ends or is cancelled, before the request leaves. Without a call the host keeps everything, as recency allows.
+/// The backend's host may keep KV of requests that have ended: `host_tier_evicts()` says which of it leaves first, or
+/// nothing if it keeps none. If it does, `keep` is called after each iteration, with its requests, and when requests
+/// end or are cancelled, before they leave. Without a call the host keeps everything, as recency allows.
 template <class P>
-concept KeepsKv = requires(P& backend, const KeptKv& kept) {
+concept KeepsKv = requires(P& backend, std::span<const KeptKv> kept) {
   backend.keep(kept);
+  requires std::same_as<decltype(backend.host_tier_evicts()), std::optional<Replacement>>;
 };
 
 } // namespace sluice

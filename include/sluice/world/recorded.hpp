@@ -7,6 +7,7 @@
 #include "sluice/world/kept_kv.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,7 +90,10 @@ class Recorded {
     write(detail::release_event(until), now());
   }
   /// Of no influence on the clock's record: what a host keeps is no answer to the engine.
-  void keep(const KeptKv& kept) requires KeepsKv<Base> { base_.keep(kept); }
+  void keep(std::span<const KeptKv> kept) requires KeepsKv<Base> { base_.keep(kept); }
+  [[nodiscard]] std::optional<Replacement> host_tier_evicts() const requires KeepsKv<Base> {
+    return base_.host_tier_evicts();
+  }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> {
     const bool done = base_.async_done();

@@ -21,6 +21,8 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -174,7 +176,9 @@ namespace host_caching {
 class NotingWorld final : public WorldOf<BasicSimulated<Roofline>> {
  public:
   using WorldOf::WorldOf;
-  void keep(const KeptKv& kept) override { noted.push_back(kept); }
+  std::optional<Replacement> host_tier_evicts() const override { return evicts; }
+  void keep(std::span<const KeptKv> kept) override { noted.insert(noted.end(), kept.begin(), kept.end()); }
+  std::optional<Replacement> evicts = Replacement::least_recent;
   std::vector<KeptKv> noted;
 };
 
@@ -201,9 +205,45 @@ TEST_CASE("a recorded backend's host keeps what the engine says, too") {
   ClockRecord record;
   static_assert(KeepsKv<Recorded<Cpu>>);
   Recorded<Cpu> recorded{Cpu{world}, record};
-  recorded.keep({.slot = Slot{3}, .id = RequestId{5}});
+  const KeptKv kept{.slot = Slot{3}, .id = RequestId{5}};
+  recorded.keep({&kept, 1});
+  CHECK(recorded.host_tier_evicts() == Replacement::least_recent);
   REQUIRE(world->noted.size() == 1);
   CHECK(world->noted[0].id == RequestId{5});
+}
+
+namespace host_caching {
+
+/// Must not be asked.
+struct Silent : WriteThrough {
+  Tokens write(const View& /*view*/, const RequestRow& /*row*/) const {
+    FAIL_CHECK("nothing is kept");
+    return {};
+  }
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& /*row*/, const Cost& /*cost*/) const {
+    FAIL_CHECK("nothing is kept");
+    return {};
+  }
+};
+
+} // namespace host_caching
+
+TEST_CASE("where the backend's host keeps nothing, no policy says what it keeps") {
+  using namespace host_caching;
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  auto world = std::make_shared<NotingWorld>(BasicSimulated{configure<VllmSwap>(server).cost});
+  world->evicts = std::nullopt;
+  using E = With<VllmSwap, Cpu, Silent>;
+  E engine = engine_on<E>(world);
+  const RequestSpec spec{.arrival = Seconds{0}, .prompt = Tokens{98}, .output = Tokens{40}, .slo = {}};
+  REQUIRE(engine.submit(spec));
+  const auto leaves = engine.submit(spec);
+  REQUIRE(leaves);
+  for (int step = 0; step < 20; ++step) REQUIRE(engine.step() == Stepped::ran);
+  REQUIRE(engine.cancel(*leaves).ok());
+  while (engine.alive() > 0) REQUIRE(engine.step() == Stepped::ran);
+  CHECK(world->noted.empty());
 }
 
 TEST_CASE_TEMPLATE(

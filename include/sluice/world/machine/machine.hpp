@@ -254,13 +254,18 @@ class Machine final : public TokenWorld {
     }
     device_.wake(); // room has become free
   }
-  void keep(const KeptKv& kept) override {
+  [[nodiscard]] std::optional<Replacement> host_tier_evicts() const override {
+    return core_.tier.exists() ? std::optional{core_.setup.tier_evicts} : std::nullopt;
+  }
+  void keep(std::span<const KeptKv> kept) override {
     if (!core_.tier.exists()) return;
     const std::lock_guard lock{core_.schedule.mutex};
-    KvSequence* const sequence = core_.sequences.find(kept.slot);
-    if (sequence == nullptr || sequence->id != kept.id) return; // it has no KV
-    sequence->kept = kept;
-    sequence->pinned_until = kept.pins_for > Seconds{0} ? now() + kept.pins_for : Seconds{0};
+    for (const KeptKv& one : kept) {
+      KvSequence* const sequence = core_.sequences.find(one.slot);
+      if (sequence == nullptr || sequence->id != one.id) continue; // it has no KV
+      sequence->kept = one;
+      sequence->pinned_until = one.pins_for > Seconds{0} ? now() + one.pins_for : Seconds{0};
+    }
   }
   void released(Seconds /*until*/) override {}
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }

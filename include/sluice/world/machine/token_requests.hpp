@@ -23,8 +23,8 @@
 
 namespace sluice {
 
-/// Of what a request finds on the host (`below`) and on the disk (`lower`), how many of the oldest tokens it wants on the
-/// host. `lower_time` is how long the disk would take.
+/// Of what a request finds on the host (`below`) and on the disk (`lower`), how many of the oldest tokens it wants on
+/// the host. `lower_time` is how long the disk would take.
 using WouldLoad = std::function<Tokens(const FoundPrefix&)>;
 
 /// A request's contents, apart from its lengths.

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -73,7 +74,10 @@ class RealBackend {
   [[nodiscard]] std::span<const double> computed_layers() const { return world_->computed_layers(); }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return world_->outcomes(); }
   void cancelled(Slot slot, std::int64_t submitted) { world_->cancelled(slot, submitted); }
-  void keep(const KeptKv& kept) { world_->keep(kept); }
+  [[nodiscard]] std::optional<Replacement> host_tier_evicts() const {
+    return world_ == nullptr ? std::nullopt : world_->host_tier_evicts();
+  }
+  void keep(std::span<const KeptKv> kept) { world_->keep(kept); }
   void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }

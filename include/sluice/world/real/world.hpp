@@ -6,6 +6,7 @@
 #include "sluice/world/kept_kv.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -61,8 +62,10 @@ class BackendWorld {
   [[nodiscard]] virtual std::span<const double> computed_layers() const { return {}; }
   /// The request in `slot` is cancelled: its KV becomes free, at once or when its transfers have ended.
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
-  /// What stays of a request's KV on the host. Worlds without a host tier keep nothing.
-  virtual void keep(const KeptKv& /*kept*/) {}
+  /// Which KV of ended requests leaves the host first; nothing if the host keeps none.
+  [[nodiscard]] virtual std::optional<Replacement> host_tier_evicts() const { return std::nullopt; }
+  /// What stays of these requests' KV on the host.
+  virtual void keep(std::span<const KeptKv> /*kept*/) {}
   /// Tokens that were due by `until` were released.
   virtual void released(Seconds until) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;

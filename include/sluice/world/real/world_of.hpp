@@ -80,7 +80,11 @@ class WorldOf : public BackendWorld {
   void cancelled(Slot slot, std::int64_t submitted) override {
     if constexpr (KeepsRequests<Base>) base_.cancelled(slot, submitted);
   }
-  void keep(const KeptKv& kept) override {
+  [[nodiscard]] std::optional<Replacement> host_tier_evicts() const override {
+    if constexpr (KeepsKv<Base>) return base_.host_tier_evicts();
+    return std::nullopt;
+  }
+  void keep(std::span<const KeptKv> kept) override {
     if constexpr (KeepsKv<Base>) base_.keep(kept);
   }
   void released(Seconds until) override {
