@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_tiers: what a block in a full tier of a million blocks costs: to look up, and to write while another is
-// evicted; and the memory that a block takes. Requests have 64 blocks. And what WithinSlos' decision costs for one
-// request that would join.
+// evicted, also beside pins; and the memory that a block takes. Requests have 64 blocks. And what WithinSlos' decision
+// costs for one request that would join.
 #include "sluice/core/random.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -17,10 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <list>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -128,6 +130,24 @@ void look_up_tier(benchmark::State& state) {
   look_up(state, store, Writer{});
   state.SetLabel(std::string{name(store.replacement())});
 }
+/// The same, where room is made before each request as on a real machine. If `state.range(1)`, half of the tier is
+/// pinned: all that would leave first. Includes a look-up of each block that might leave, as a machine's tier has one.
+void evict_beside_pins(benchmark::State& state) {
+  TierStore store(TokenBlocks{static_cast<std::int64_t>(blocks)}, static_cast<Replacement>(state.range(0)));
+  Writer write;
+  std::unordered_set<std::uint64_t> pinned;
+  const auto put = [&](const std::vector<BlockKey>& keys) {
+    (void)store.make_room_for(
+        path, std::numeric_limits<double>::infinity(),
+        [&](BlockKey key) { return pinned.count(static_cast<std::uint64_t>(key)) > 0; }, [](BlockKey) {});
+    write(store, keys);
+  };
+  if (state.range(1) != 0)
+    for (std::uint64_t request = 0; request < blocks / path / 2; ++request)
+      for (const BlockKey key : keys_of(request)) pinned.insert(static_cast<std::uint64_t>(key));
+  write_and_evict(state, store, [&](TierStore& /*store*/, const std::vector<BlockKey>& keys) { put(keys); });
+  state.SetLabel(std::string{name(store.replacement())});
+}
 void write_lists(benchmark::State& state) {
   ListStore store;
   write_and_evict(state, store, [](ListStore& to, const std::vector<BlockKey>& keys) { to.store(keys); });
@@ -188,6 +208,10 @@ BENCHMARK(decide_within_slos)
     ->ArgsProduct({{16, 256}, {100, 1000}, {0, 1}})
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(write_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+BENCHMARK(evict_beside_pins)
+    ->ArgNames({"rule", "pins"})
+    ->ArgsProduct({{0, 1, 2, 3}, {0, 1}})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(write_lists)->Unit(benchmark::kMillisecond);
 BENCHMARK(look_up_tier)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 BENCHMARK(look_up_lists)->Unit(benchmark::kMillisecond);

@@ -4,8 +4,10 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/memory/blocks_aside.hpp"
 #include "sluice/state/memory/ghosts.hpp"
 #include "sluice/state/memory/key_index.hpp"
+#include "sluice/state/memory/leaf_heap.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/content.hpp"
 
@@ -29,10 +31,12 @@ namespace sluice {
 /// - If the blocks of a request exceed the tier, its first ones are kept (LRU, LFU, worth), or none (ARC).
 /// - With worth a block never leaves before one that follows it. A block that is not held but precedes a held one has a
 ///   place in the tree, which takes the room of a block.
+/// - A block that stays when it would leave (`make_room_for`) is set aside until it may leave (`may_leave`), so that an
+///   eviction costs the same however many stay. Whoever lets blocks stay makes room before each `store`.
 ///
 /// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
-/// construction nothing allocates but LFU's list of frequencies. Memory: 32 bytes a block, 60 with worth; with ARC 64,
-/// since it also remembers as many evicted blocks in each of two lists (`Ghosts`).
+/// construction nothing allocates but LFU's list of frequencies, and what is set aside. Memory: 32 bytes a block, 60
+/// with worth; with ARC 64, since it also remembers as many evicted blocks in each of two lists (`Ghosts`).
 class TierStore {
  public:
   /// Nothing is done with evicted blocks.
@@ -92,7 +96,7 @@ class TierStore {
     for (std::size_t i = 0; i < keys.size(); ++i)
       if (const std::uint32_t block = block_of(keys[i]); block != nobody && !is_absent(block)) {
         worth_[block] = worth_of(i);
-        if (place(block) != nobody) sift(place(block), leaf_of(block));
+        if (place(block) < set_aside) heap_.move(place(block), leaf_of(block), places());
       }
   }
   /// A request's blocks `keys` are used: held ones are touched, the others stored, for which others are evicted:
@@ -128,27 +132,36 @@ class TierStore {
     capacity_ = static_cast<std::size_t>(capacity.count());
     target_ = std::min(target_, static_cast<double>(capacity_));
     const auto nothing_stays = [](BlockKey /*key*/) { return false; };
+    SLUICE_ASSERT(aside_.empty(), "no block stays");
     while (size_ > capacity_) (void)evict_next(std::numeric_limits<double>::infinity(), nothing_stays, evicted);
   }
-  /// Evicts until `blocks` more would fit: none for which `stays(key)`, and with worth none that is worth more than
-  /// `worth`. Returns how many would fit. For a tier whose blocks take time to arrive.
+  /// Evicts until `blocks` more would fit: none for which `stays(key)`, which is not asked for such a block again
+  /// before `may_leave`, and with worth none that is worth more than `worth`. Returns how many would fit. For a tier
+  /// whose blocks take time to arrive.
   template <class Stays, class Evicted>
   std::size_t make_room_for(std::size_t blocks, double worth, Stays&& stays, Evicted&& evicted) {
     const auto lacks_room = [&] { return capacity_ - size_ < blocks; };
-    std::vector<std::uint32_t> staying; // leaves, out of the heap meanwhile; asked for once, not with each eviction
-    if (replacement_ == Replacement::least_worth)
-      while (lacks_room() && !heap_.empty() && heap_.front().worth <= worth)
-        if (const std::uint32_t block = heap_.front().block; stays(blocks_[block].key()))
-          remove_leaf(staying.emplace_back(block));
-        else
+    if (replacement_ == Replacement::least_worth) {
+      while (lacks_room() && !heap_.empty() && heap_.least().worth <= worth)
+        if (const std::uint32_t block = heap_.least().block; stays(blocks_[block].key())) {
+          remove_leaf(block);
+          place(block) = set_aside;
+        } else {
           (void)make_room(nobody, worth, evicted);
-    else if (replacement_ == Replacement::least_recent)
-      for (std::uint32_t block = lists_[0].oldest, next = nobody; block != nobody && lacks_room(); block = next)
-        if (next = blocks_[block].newer; !stays(blocks_[block].key())) evict(block, evicted);
-    while (lacks_room() && replacement_ < Replacement::least_worth && evict_next(worth, stays, evicted)) {
+        }
     }
-    for (const std::uint32_t block : staying) add_leaf(block);
+    while (lacks_room() && replacement_ != Replacement::least_worth && evict_next(worth, stays, evicted)) {
+    }
     return std::min(blocks, capacity_ - size_);
+  }
+  /// A held block for which `make_room_for` may have been told that it stays may leave from now on.
+  void may_leave(BlockKey key) {
+    const std::uint32_t block = block_of(key);
+    SLUICE_ASSERT(block != nobody, "a held block");
+    if (blocks_[block].older != set_aside) return;
+    if (replacement_ != Replacement::least_worth) return aside_.free(blocks_[block].newer);
+    place(block) = nobody;
+    add_leaf(block);
   }
   /// Whether a held block may leave: with worth only one that no other follows and that is worth at most `worth`.
   [[nodiscard]] bool may_evict(BlockKey key, double worth) const {
@@ -158,14 +171,15 @@ class TierStore {
   /// Memory for all blocks, in bytes.
   [[nodiscard]] std::size_t bytes() const {
     return blocks_.capacity() * sizeof(Block) + index_.bytes() + lists_.capacity() * sizeof(List) +
-           worth_.capacity() * sizeof(double) + followers_.capacity() * sizeof(std::uint32_t) +
-           heap_.capacity() * sizeof(Leaf) + ghosts_.bytes();
+           worth_.capacity() * sizeof(double) + followers_.capacity() * sizeof(std::uint32_t) + heap_.bytes() +
+           aside_.bytes() + ghosts_.bytes();
   }
 
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
-  static constexpr std::uint32_t not_held =
-      nobody - 1;                         ///< with worth: the block has no place in the heap and is absent
+  /// As `Block::older`. With worth: the block has no place in the heap, and is absent or stays. Otherwise: it stays, is
+  /// in no list, and `newer` is its place in `aside_`.
+  static constexpr std::uint32_t not_held = nobody - 1, set_aside = nobody - 2;
   static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
   /// ARC's lists: used once or more often; of held blocks, and of those that it remembers.
   enum : std::uint32_t { once = 0, often = 1 };
@@ -185,13 +199,6 @@ class TierStore {
     std::uint32_t uses = 0, lower = nobody, higher = nobody;
   };
 
-  /// A leaf of the tree in the heap, with what orders it, so that no other memory is read.
-  struct Leaf {
-    double worth = 0;
-    std::uint32_t time = 0;
-    std::uint32_t block = nobody;
-  };
-
   static double no_worth(std::size_t /*i*/) { return 0; }
   [[nodiscard]] std::size_t fitting(std::span<const BlockKey> keys) const { return std::min(keys.size(), capacity_); }
   [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
@@ -207,9 +214,19 @@ class TierStore {
   void unlink(std::uint32_t block) {
     const Block& of = blocks_[block];
     List& list = lists_[of.list];
+    --list.count;
+    if (of.older == set_aside) return aside_.remove(of.newer);
     (of.older == nobody ? list.oldest : blocks_[of.older].newer) = of.newer;
     (of.newer == nobody ? list.newest : blocks_[of.newer].older) = of.older;
-    --list.count;
+  }
+  /// The block stays: evictions do not see it any more. Its list still counts it.
+  void stay(std::uint32_t block) {
+    Block& of = blocks_[block];
+    if (of.older == set_aside) return aside_.keep_first(of.newer);
+    unlink(block);
+    ++lists_[of.list].count;
+    of.older = set_aside;
+    of.newer = aside_.add(block, of.list);
   }
   void append(std::uint32_t block, std::uint32_t to) {
     List& list = lists_[to];
@@ -261,7 +278,7 @@ class TierStore {
   void evict(std::uint32_t block, Evicted& evicted) {
     const BlockKey key = blocks_[block].key();
     // The index is in no cache where the next blocks to be evicted have their places.
-    std::uint32_t coming = block;
+    std::uint32_t coming = blocks_[block].older == set_aside ? nobody : block;
     for (std::size_t i = 0; i < ahead / 2 && coming != nobody; ++i) coming = blocks_[coming].newer;
     if (coming != nobody) {
       index_.prefetch(blocks_[coming].key());
@@ -306,9 +323,13 @@ class TierStore {
   /// Evicts one block that does not stay. False: there is none, or with worth, none that is worth at most `worth`.
   template <class Stays, class Evicted>
   bool evict_next(double worth, Stays& stays, Evicted& evicted) {
+    const auto first = [&](std::uint32_t list) {
+      const std::uint32_t block = aside_.first(list); // all that was set aside is older than what is still linked
+      return block != nobody ? block : lists_[list].oldest;
+    };
     const auto evicts_from = [&](std::uint32_t list) {
-      std::uint32_t block = lists_[list].oldest;
-      while (block != nobody && stays(blocks_[block].key())) block = blocks_[block].newer;
+      std::uint32_t block = first(list);
+      for (; block != nobody && stays(blocks_[block].key()); block = first(list)) stay(block);
       if (block == nobody) return false;
       replacement_ == Replacement::adaptive ? evict_and_remember(block, evicted) : evict(block, evicted);
       return true;
@@ -458,43 +479,21 @@ class TierStore {
   // Worth: a heap of the leaves, the least worthy on top --------------------------------------------------------------
 
   std::uint32_t& place(std::uint32_t block) { return blocks_[block].older; }
-  [[nodiscard]] static bool before(const Leaf& a, const Leaf& b) {
-    return a.worth != b.worth ? a.worth < b.worth : a.time < b.time;
+  /// For the heap: where a block's place in it is.
+  struct Places {
+    std::vector<Block>* blocks;
+    std::uint32_t& operator()(std::uint32_t block) const { return (*blocks)[block].older; }
+  };
+  [[nodiscard]] Places places() { return {&blocks_}; }
+  [[nodiscard]] LeafHeap::Leaf leaf_of(std::uint32_t block) const {
+    return {worth_[block], blocks_[block].newer, block};
   }
-  void set(std::size_t at, const Leaf& leaf) {
-    heap_[at] = leaf;
-    place(leaf.block) = static_cast<std::uint32_t>(at);
-  }
-  [[nodiscard]] Leaf leaf_of(std::uint32_t block) const { return {worth_[block], blocks_[block].newer, block}; }
-  /// Moves a leaf from `at` to its place.
-  void sift(std::size_t at, const Leaf leaf) {
-    for (; at > 0 && before(leaf, heap_[(at - 1) / 2]); at = (at - 1) / 2) set(at, heap_[(at - 1) / 2]);
-    for (;;) {
-      std::size_t child = 2 * at + 1;
-      if (child >= heap_.size()) break;
-      if (child + 1 < heap_.size() && before(heap_[child + 1], heap_[child])) ++child;
-      if (!before(heap_[child], leaf)) break;
-      set(at, heap_[child]);
-      at = child;
-    }
-    set(at, leaf);
-  }
-  void add_leaf(std::uint32_t block) {
-    heap_.emplace_back();
-    sift(heap_.size() - 1, leaf_of(block));
-  }
-  void remove_leaf(std::uint32_t block) {
-    const std::size_t at = place(block);
-    const Leaf last = heap_.back();
-    heap_.pop_back();
-    place(block) = nobody;
-    if (last.block != block) sift(at, last);
-  }
+  void add_leaf(std::uint32_t block) { heap_.add(leaf_of(block), places()); }
+  void remove_leaf(std::uint32_t block) { heap_.remove(std::exchange(place(block), nobody), places()); }
   /// A leaf's neighbour in the tree takes its place: they are about as worthy, so that little moves.
   void replace_leaf(std::uint32_t leaf, std::uint32_t by) {
-    const std::size_t at = place(leaf);
-    place(leaf) = nobody;
-    sift(at, leaf_of(by));
+    const std::uint32_t at = std::exchange(place(leaf), nobody);
+    at == set_aside ? add_leaf(by) : heap_.move(at, leaf_of(by), places());
   }
   template <class Evicted, class WorthOf>
   std::size_t store_by_worth(std::span<const BlockKey> keys, BlockKey previous, Evicted& evicted, WorthOf& worth_of) {
@@ -528,10 +527,11 @@ class TierStore {
         blocks_[block].list = parent;
         ++stored;
         weigh(block, worth_of(i));
-        if (parent != nobody && followers_[parent]++ == 0) remove_leaf(parent);
+        if (parent != nobody && followers_[parent]++ == 0)
+          place(parent) == set_aside ? void(place(parent) = nobody) : remove_leaf(parent);
       } else {
         weigh(block, worth_of(i));
-        if (place(block) != nobody) sift(place(block), leaf_of(block));
+        if (place(block) < set_aside) heap_.move(place(block), leaf_of(block), places());
       }
       parent = block;
     }
@@ -558,14 +558,9 @@ class TierStore {
   /// Evicts the least worthy leaf, unless it is `keep` (the block before the new one) or worth more than the new block.
   template <class Evicted>
   bool make_room(std::uint32_t keep, double worth, Evicted& evicted) {
-    if (heap_.empty()) return false;
-    std::size_t top = 0;
-    if (heap_.front().block == keep) { // the next least, below the top
-      if (heap_.size() == 1) return false;
-      top = heap_.size() > 2 && before(heap_[2], heap_[1]) ? 2 : 1;
-    }
-    if (heap_[top].worth > worth) return false;
-    const std::uint32_t least = heap_[top].block;
+    const LeafHeap::Leaf* const leaf = heap_.least_but(keep);
+    if (leaf == nullptr || leaf->worth > worth) return false;
+    const std::uint32_t least = leaf->block;
     const std::uint32_t parent = blocks_[least].list;
     const BlockKey key = blocks_[least].key();
     std::uint32_t coming = parent; // most likely the next to be evicted, as in `evict`
@@ -585,9 +580,10 @@ class TierStore {
   std::vector<Block> blocks_;
   std::vector<double> worth_;            ///< by block
   std::vector<std::uint32_t> followers_; ///< by block, with worth: how many blocks of the tree follow it
-  std::vector<Leaf> heap_;
+  LeafHeap heap_;
   std::vector<List> lists_;
   KeyIndex index_;
+  BlocksAside aside_;
   Ghosts ghosts_;
   std::size_t capacity_ = 0, size_ = 0;
   double target_ = 0; ///< ARC: how many blocks used once may stay

@@ -91,7 +91,8 @@ class HostTier {
     for (const RecordKey& key : keys) ++at(key).pins;
   }
   void unpin(std::span<const RecordKey> keys) {
-    for (const RecordKey& key : keys) --at(key).pins;
+    for (const RecordKey& key : keys)
+      if (const BlockKey block = block_key(key); --entries_.at(block).pins == 0) order_.may_leave(block);
   }
   /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins.
   void pin_session(std::uint32_t session, std::vector<RecordKey> keys, Seconds until) {
