@@ -4,6 +4,7 @@
 
 #include "sluice/engine/engine.hpp"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
                      "tier 1 evicts by " + std::string{name(config.tier.replacement)} + ", and its Caching policy by " +
                          std::string{name(own)},
                      "the Replacement of the policy's first_tier()"};
+  if constexpr (keeps_on_host<C> && HasFirstTier<typename C::caching_type>)
+    if (const std::optional<Replacement> evicts = config.backend.host_tier_evicts(); status.ok() && evicts)
+      status = detail::check_host_tier(*evicts, reached_by<typename C::caching_type>({.replacement = *evicts}));
   if (!status.ok()) return status.error();
   return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }

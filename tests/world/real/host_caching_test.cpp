@@ -229,6 +229,54 @@ struct Silent : WriteThrough {
 
 } // namespace host_caching
 
+namespace host_caching {
+
+struct FirstTier : WriteThrough {
+  static inline Tier own; // what a test wants
+  static Tier first_tier(Tier host) {
+    host.replacement = own.replacement;
+    if (own.latency > Seconds{0}) host.latency = own.latency;
+    if (own.read_rate < host.read_rate) host.read_rate = own.read_rate;
+    return host;
+  }
+};
+
+} // namespace host_caching
+
+TEST_CASE("an engine refuses a machine whose host tier is not the first tier that its policy wants") {
+  using namespace host_caching;
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  const auto from = configure<VllmSwap>(server);
+  auto world = std::make_shared<NotingWorld>(BasicSimulated{from.cost});
+  using E = With<VllmSwap, Cpu, FirstTier>;
+  const auto make = [&](std::optional<Replacement> machine, const Tier& wanted) {
+    world->evicts = machine;
+    FirstTier::own = wanted;
+    const auto engine = E::make({.limits = from.limits,
+                                 .geometry = from.geometry,
+                                 .device_blocks = from.device_blocks,
+                                 .host_blocks = from.host_blocks,
+                                 .cost = from.cost,
+                                 .backend = Cpu{world}});
+    return engine ? std::string{} : engine.error().line();
+  };
+  constexpr Replacement all[] = {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive,
+                                 Replacement::least_worth};
+  for (const Replacement machine : all)
+    for (const Replacement wanted : all)
+      CHECK(make(machine, {.replacement = wanted}) ==
+            (machine == wanted
+                 ? std::string{}
+                 : "engine configuration: the machine's host tier evicts by " + std::string{name(machine)} +
+                       ", and its Caching policy by " + std::string{name(wanted)} +
+                       "; expected MachineSetup::tier_evicts as the policy's first_tier() has it"));
+  CHECK(make(std::nullopt, {.replacement = Replacement::adaptive}).empty()); // it keeps nothing
+  for (const Tier& pool : {Tier{.read_rate = BytesPerSecond{25e9}}, Tier{.latency = Seconds{1e-5}}})
+    CHECK(make(Replacement::least_recent, pool) ==
+          "engine configuration: the Caching policy's first_tier() is no host memory behind the link, which a "
+          "machine's is; expected one that changes no rate, latency or capacity");
+}
+
 TEST_CASE("where the backend's host keeps nothing, no policy says what it keeps") {
   using namespace host_caching;
   const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};

@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/core/core.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/request.hpp"
 
 namespace sluice::detail {
@@ -12,6 +13,10 @@ namespace sluice::detail {
 /// Checks a configuration. The error names the mistake in one line.
 [[nodiscard]] Status check_setup(const Limits& limits, const Geometry& geometry, LayerBlocks device_blocks,
                                  LayerBlocks host_blocks);
+
+/// Checks a Caching policy's `first_tier()` on a backend whose host tier evicts by `evicts`: `own` is what the policy
+/// makes of a Tier that has nothing but that. Only the order of eviction can be its own, and must be the backend's.
+[[nodiscard]] Status check_host_tier(Replacement evicts, const Tier& own);
 
 /// A policy's refusal, with the refused request as the error's `where`.
 [[nodiscard]] Error refusal_of(RequestId id, Error error);

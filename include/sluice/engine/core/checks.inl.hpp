@@ -50,6 +50,19 @@ namespace sluice::detail {
   return bad;
 }
 
+[[gnu::cold]] SLUICE_INLINE Status check_host_tier(Replacement evicts, const Tier& own) {
+  if (own.replacement != evicts)
+    return Error{ErrorCode::bad_input, "engine configuration",
+                 "the machine's host tier evicts by " + std::string{name(evicts)} + ", and its Caching policy by " +
+                     std::string{name(own.replacement)},
+                 "MachineSetup::tier_evicts as the policy's first_tier() has it"};
+  if (own != Tier{.replacement = evicts})
+    return Error{ErrorCode::bad_input, "engine configuration",
+                 "the Caching policy's first_tier() is no host memory behind the link, which a machine's is",
+                 "one that changes no rate, latency or capacity"};
+  return {};
+}
+
 [[nodiscard, gnu::cold, gnu::noinline]] SLUICE_INLINE Error refusal(ErrorCode code, RequestId id, std::string what,
                                                                     std::string expected) {
   return {code, phrase("request ", index(id), ""), std::move(what), std::move(expected)};

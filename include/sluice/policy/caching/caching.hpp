@@ -172,6 +172,7 @@ template <class P>
 /// A real backend has tiers of its own, and asks the same: with `Writes::behind` they get blocks while the link is
 /// idle, with `Writes::evicted` when their request ends, since the device keeps nothing then. `worth` is asked when a
 /// request ends or is cancelled; pinned blocks stay on the host, not on the device (docs/tiers.md, "On this machine").
+/// Its `first_tier` must only choose the order of eviction, and the backend's tier must have it.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`).
 template <class P>
