@@ -41,8 +41,9 @@ struct Options {
   std::optional<engines::HostReuse> host_reuse; ///< of what `host_cache` has
   std::optional<engines::HostWrite> host_write;
   std::optional<sluice::Replacement> host_evict;
-  std::optional<double> host_pin; ///< seconds
-  double link = 0;                ///< bytes per second; 0: no limit
+  std::optional<double> host_pin;    ///< seconds
+  std::optional<int> host_pin_share; ///< percent
+  double link = 0;                   ///< bytes per second; 0: no limit
   std::string lanes = "shared";
   std::string products = "invariant";
   bool no_graphs = false;

@@ -21,10 +21,13 @@ Status check_tiers(const Options& options) {
   const std::pair<const char*, bool> given[] = {{"--host-reuse", options.host_reuse.has_value()},
                                                 {"--host-write", options.host_write.has_value()},
                                                 {"--host-evict", options.host_evict.has_value()},
-                                                {"--host-pin", options.host_pin.has_value()}};
+                                                {"--host-pin", options.host_pin.has_value()},
+                                                {"--host-pin-share", options.host_pin_share.has_value()}};
   for (const auto& [flag, is_given] : given)
     if (options.host_cache == 0 && is_given)
       return flag_error(flag, "nothing is kept on the host", "--host-cache as well");
+  if (options.host_pin_share && options.host_pin.value_or(0) == 0)
+    return flag_error("--host-pin-share", "nothing is pinned", "--host-pin as well");
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)
@@ -50,6 +53,7 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
   setup.tier_evicts = options.host_evict.value_or(setup.tier_evicts);
+  if (options.host_pin_share) setup.tier_pin_share = *options.host_pin_share / 100.0;
   if (!options.disk_cache) return {};
   const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) +
                               4 * setup.limits.block_tokens.count() + memory.block.count() * layers;

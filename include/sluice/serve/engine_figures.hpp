@@ -324,6 +324,12 @@ class EngineFigures {
                {{"tier", "host"}});
     to.counter("sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", whole(tier.evicted),
                {{"tier", "host"}});
+    to.gauge("sluice:tier_pinned_bytes", "Memory of a tier that sessions pin.", whole(tier.pinned * tier.block_bytes),
+             {{"tier", "host"}});
+    to.counter("sluice:tier_pins_total", "Pins that sessions asked for.", whole(tier.pins), {{"tier", "host"}});
+    to.counter("sluice:tier_lost_pins_total",
+               "Of these, pins that were refused or ended early, for lack of room or of their key's share.",
+               whole(tier.lost_pins), {{"tier", "host"}});
     to.counter("sluice:tier_read_bytes_total", "KV read from a tier.", whole(tier.disk_reads.bytes),
                {{"tier", "disk"}});
     to.counter("sluice:tier_read_seconds_total", "Time of these reads, one after the other.", tier.disk_reads.seconds,

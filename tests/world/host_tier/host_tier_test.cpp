@@ -30,9 +30,9 @@ struct Stores {
   DeviceMemory memory{Bytes{1 << 20}};
   KvStore store;
   HostTier tier;
-  explicit Stores(std::int64_t token_blocks, Replacement replacement = Replacement::least_recent)
+  explicit Stores(std::int64_t token_blocks, Replacement replacement = Replacement::least_recent, double pin_share = 1)
       : store({2, 16, 4}, memory, LayerBlocks{token_blocks * layers}, 8),
-        tier(store, layers, LayerBlocks{token_blocks * layers}, replacement) {}
+        tier(store, layers, LayerBlocks{token_blocks * layers}, replacement, pin_share) {}
   void add(const RecordKey& key, double worth = 0, const RecordKey* before = nullptr) {
     REQUIRE(tier.reserve(1, worth) == 1);
     add_reserved(key, worth, before);
@@ -244,8 +244,8 @@ TEST_CASE("a session's blocks stay until its time is over, its next request join
   Stores stores(4);
   const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
   for (std::uint64_t number = 0; number < 4; ++number) stores.add(key(number));
-  stores.tier.pin_session(7, {key(0), key(1)}, Seconds{10});
-  stores.tier.pin_session(8, {key(2)}, Seconds{5});
+  stores.tier.pin_session(7, 0, {key(0), key(1)}, Seconds{10});
+  stores.tier.pin_session(8, 0, {key(2)}, Seconds{5});
   stores.add(key(4)); // instead of 3, though 0 is the least recent
   CHECK_FALSE(stores.tier.holds(key(3)));
   stores.add(key(5));
@@ -267,13 +267,75 @@ TEST_CASE("a session's blocks stay until its time is over, its next request join
   CHECK_FALSE(stores.tier.holds(key(1)));
 }
 
+TEST_CASE("a key's sessions pin at most its share of the tier, whatever other keys pin") {
+  Random random(6);
+  constexpr std::int64_t capacity = 40, share = 15;
+  Stores stores(capacity, Replacement::least_recent, static_cast<double>(share) / capacity);
+  struct Pin {
+    std::uint32_t session;
+    std::uint64_t salt;
+    std::vector<RecordKey> keys;
+    Seconds until;
+  };
+  std::vector<Pin> pins; // the reference
+  const auto pinned = [&pins](std::uint64_t salt) {
+    std::set<std::pair<std::uint64_t, std::uint64_t>> keys;
+    for (const Pin& pin : pins)
+      if (pin.salt == salt)
+        for (const RecordKey& key : pin.keys) keys.emplace(key.high, key.low);
+    return std::ssize(keys);
+  };
+  for (std::uint64_t salt = 0; salt < 2; ++salt)
+    for (std::uint64_t number = 0; number < 20; ++number) stores.add({salt, number});
+  std::int64_t asked = 0, lost = 0, refused = 0;
+  for (std::uint32_t step = 1; step <= 2'000; ++step) {
+    if (random.below(4) == 0 && !pins.empty()) {
+      const std::uint32_t session = pins[random.below(pins.size())].session;
+      stores.tier.unpin_session(session);
+      std::erase_if(pins, [session](const Pin& pin) { return pin.session == session; });
+    } else {
+      Pin pin{step, random.below(2), {}, Seconds{1000 * random.uniform()}};
+      const std::uint64_t first = random.below(20), count = 1 + random.below(20 - first);
+      for (std::uint64_t i = 0; i < count; ++i) pin.keys.push_back({pin.salt, first + i});
+      stores.tier.pin_session(pin.session, pin.salt, pin.keys, pin.until);
+      ++asked;
+      if (std::ssize(pin.keys) > share) {
+        ++refused;
+        continue;
+      }
+      const Seconds until = pin.until;
+      pins.push_back(std::move(pin));
+      const std::uint64_t salt = pins.back().salt;
+      while (pinned(salt) > share) { // of the others, the one that would end the soonest
+        auto soonest = pins.end();
+        for (auto one = pins.begin(); one != pins.end() - 1; ++one)
+          if (one->salt == salt && (soonest == pins.end() || one->until < soonest->until)) soonest = one;
+        REQUIRE(soonest != pins.end());
+        pins.erase(soonest);
+        ++lost;
+      }
+      CHECK(pins.back().until == until);
+    }
+    CHECK(stores.tier.counts().pinned == pinned(0) + pinned(1));
+    CHECK(stores.tier.counts().pins == asked);
+    CHECK(stores.tier.counts().lost_pins == lost + refused);
+  }
+  CHECK(lost > 100);
+  CHECK(refused > 20);
+  // What is pinned stays, and all else leaves.
+  const std::int64_t free = capacity - pinned(0) - pinned(1);
+  CHECK(stores.tier.reserve(free) == free);
+  for (const Pin& pin : pins) CHECK(stores.tier.find(pin.keys) == pin.keys.size());
+  CHECK(stores.tier.counts().blocks == capacity - free);
+}
+
 TEST_CASE("sessions keep pins whose loss would let no block leave") {
   const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
   SUBCASE("a request longer than the tier gets all of it that is not pinned otherwise") {
     Stores stores(3);
     for (std::uint64_t number = 0; number < 3; ++number) stores.add(key(number));
     stores.tier.pin({std::vector{key(0)}});
-    stores.tier.pin_session(7, {key(0)}, Seconds{1}); // a request that waits has it, too
+    stores.tier.pin_session(7, 0, {key(0)}, Seconds{1}); // a request that waits has it, too
     CHECK(stores.tier.reserve(9) == 2);
     stores.tier.give_back(2);
     stores.tier.unpin({std::vector{key(0)}});
@@ -286,7 +348,7 @@ TEST_CASE("sessions keep pins whose loss would let no block leave") {
     Stores stores(4);
     for (std::uint64_t number = 0; number < 4; ++number) {
       stores.add(key(number));
-      stores.tier.pin_session(static_cast<std::uint32_t>(number), {key(number)}, Seconds{9.0 - double(number)});
+      stores.tier.pin_session(static_cast<std::uint32_t>(number), 0, {key(number)}, Seconds{9.0 - double(number)});
     }
     CHECK(stores.tier.reserve(2) == 2);
     CHECK(stores.tier.find(std::vector{key(0), key(1)}) == 2);
@@ -295,8 +357,8 @@ TEST_CASE("sessions keep pins whose loss would let no block leave") {
     Stores stores(2, Replacement::least_worth);
     stores.add(key(0), 5);
     stores.add(key(1), 3);
-    stores.tier.pin_session(7, {key(0)}, Seconds{1});
-    stores.tier.pin_session(8, {key(1)}, Seconds{2});
+    stores.tier.pin_session(7, 0, {key(0)}, Seconds{1});
+    stores.tier.pin_session(8, 0, {key(1)}, Seconds{2});
     CHECK(stores.tier.reserve(1, 2) == 0);
     CHECK(stores.tier.reserve(2, 4) == 1); // instead of 1
     CHECK(stores.tier.holds(key(0)));
@@ -308,9 +370,9 @@ TEST_CASE("sessions keep pins whose loss would let no block leave") {
     Stores stores(2);
     stores.add(key(0));
     stores.add(key(1));
-    stores.tier.pin_session(7, {key(0)}, Seconds{1});
-    stores.tier.pin_session(8, {key(0)}, Seconds{2});
-    stores.tier.pin_session(9, {key(1)}, Seconds{3});
+    stores.tier.pin_session(7, 0, {key(0)}, Seconds{1});
+    stores.tier.pin_session(8, 0, {key(0)}, Seconds{2});
+    stores.tier.pin_session(9, 0, {key(1)}, Seconds{3});
     CHECK(stores.tier.reserve(1) == 1); // the only one that lets a block leave on its own
     CHECK(stores.tier.holds(key(0)));
     CHECK(stores.tier.reserve(1) == 1);

@@ -54,10 +54,13 @@ inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block
 /// Only numbers of blocks, as everywhere in a machine. Not synchronised: the schedule's mutex guards it.
 class HostTier {
  public:
-  /// `room`: layer blocks that the host has for the tier, besides those that plans place there.
-  HostTier(KvStore& store, int layers, LayerBlocks room, Replacement replacement = Replacement::least_recent)
+  /// `room`: layer blocks that the host has for the tier, besides those that plans place there. `pin_share`: how much
+  /// of the tier the sessions of one salt may pin.
+  HostTier(KvStore& store, int layers, LayerBlocks room, Replacement replacement = Replacement::least_recent,
+           double pin_share = 1)
       : store_(&store), layers_(layers), order_(TokenBlocks{room.count() / layers}, replacement) {
     counts_.capacity = room.count() / layers;
+    most_pinned_ = static_cast<std::int64_t>(pin_share * static_cast<double>(counts_.capacity));
     counts_.block_bytes = store.shape().bytes().count() * layers;
     tell_idle();
   }
@@ -94,13 +97,30 @@ class HostTier {
     for (const RecordKey& key : keys)
       if (const BlockKey block = block_key(key); --entries_.at(block).pins == 0) order_.may_leave(block);
   }
-  /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins.
-  void pin_session(std::uint32_t session, std::vector<RecordKey> keys, Seconds until) {
+  /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins. If
+  /// the sessions of its salt would pin more than their share, those whose pins would end the soonest lose them; a pin
+  /// that is larger than the share is refused.
+  void pin_session(std::uint32_t session, std::uint64_t salt, std::vector<RecordKey> keys, Seconds until) {
+    ++counts_.pins;
+    const auto pinned_with = [&] { // a block has one salt, which its key includes
+      const auto found = pinned_.find(salt);
+      return (found == pinned_.end() ? 0 : found->second) +
+             std::count_if(keys.begin(), keys.end(), [this](const RecordKey& key) { return at(key).sessions == 0; });
+    };
+    if (static_cast<std::int64_t>(keys.size()) > most_pinned_) {
+      ++counts_.lost_pins;
+      return;
+    }
+    while (pinned_with() > most_pinned_) {
+      const auto own = [salt](const SessionPin& one) { return one.salt == salt; };
+      lose(std::find_if(sessions_.begin(), sessions_.end(), own) - sessions_.begin());
+    }
     pin(keys);
-    for (const RecordKey& key : keys) ++at(key).sessions;
+    for (const RecordKey& key : keys)
+      if (at(key).sessions++ == 0) count_pinned(salt, 1);
     const auto after = std::upper_bound(sessions_.begin(), sessions_.end(), until,
                                         [](Seconds time, const SessionPin& one) { return time < one.until; });
-    sessions_.insert(after, {session, until, std::move(keys)});
+    sessions_.insert(after, {session, salt, until, std::move(keys)});
   }
   void unpin_session(std::uint32_t session) {
     unpin_sessions([session](const SessionPin& one) { return one.session == session; });
@@ -119,13 +139,12 @@ class HostTier {
     std::size_t room = order_.make_room_for(wanted, worth, stays, evicted);
     // Blocks that several sessions pin, and nobody else, leave only when all of these have lost their pins.
     for (const bool shared : {false, true})
-      for (std::size_t i = 0; room < wanted && i < sessions_.size();) {
-        if (!holds_back(sessions_[i], worth, shared)) {
+      for (std::ptrdiff_t i = 0; room < wanted && i < std::ssize(sessions_);) {
+        if (!holds_back(sessions_[static_cast<std::size_t>(i)], worth, shared)) {
           ++i;
           continue;
         }
-        unpin(std::exchange(sessions_[i], {}));
-        sessions_.erase(sessions_.begin() + static_cast<std::ptrdiff_t>(i));
+        lose(i);
         room = order_.make_room_for(wanted, worth, stays, evicted);
       }
     const std::int64_t got = std::max<std::int64_t>(0, static_cast<std::int64_t>(room) - reserved_);
@@ -186,6 +205,7 @@ class HostTier {
   };
   struct SessionPin {
     std::uint32_t session = 0;
+    std::uint64_t salt = 0;
     Seconds until{0};
     std::vector<RecordKey> keys;
   };
@@ -203,7 +223,18 @@ class HostTier {
   [[nodiscard]] const Entry& at(const RecordKey& key) const { return entries_.at(block_key(key)); }
   void unpin(const SessionPin& one) {
     unpin(std::span<const RecordKey>{one.keys});
-    for (const RecordKey& key : one.keys) --at(key).sessions;
+    for (const RecordKey& key : one.keys)
+      if (--at(key).sessions == 0) count_pinned(one.salt, -1);
+  }
+  void count_pinned(std::uint64_t salt, std::int64_t more) {
+    counts_.pinned += more;
+    if (const auto own = pinned_.try_emplace(salt, 0).first; (own->second += more) == 0) pinned_.erase(own);
+  }
+  /// A session's pin ends before its time.
+  void lose(std::ptrdiff_t pin) {
+    unpin(std::exchange(sessions_[static_cast<std::size_t>(pin)], {}));
+    sessions_.erase(sessions_.begin() + pin);
+    ++counts_.lost_pins;
   }
   /// Whether a block could leave if this session did not pin it; or if no session did (`shared`).
   [[nodiscard]] bool holds_back(const SessionPin& one, double worth, bool shared) const {
@@ -239,6 +270,8 @@ class HostTier {
   std::unordered_map<BlockKey, Entry, HashKey> entries_;
   std::unordered_map<std::uint32_t, std::vector<RecordKey>> waiting_; ///< by request
   std::vector<SessionPin> sessions_;                                  ///< the one that ends the soonest first
+  std::unordered_map<std::uint64_t, std::int64_t> pinned_;            ///< token blocks that sessions pin, by salt
+  std::int64_t most_pinned_ = 0;                                      ///< of each salt
   std::vector<BlockKey> keys_;
   std::int64_t reserved_ = 0; ///< token blocks that are on their way to the tier
   HostTierCounts counts_;

@@ -25,6 +25,8 @@ struct HostTierCounts {
   std::int64_t from_disk = 0;        ///< part of `found`
   std::int64_t loaded = 0;           ///< part of `found` with which requests began; they computed the rest
   std::int64_t stored = 0, evicted = 0; ///< token blocks
+  std::int64_t pinned = 0;              ///< token blocks that sessions pin now
+  std::int64_t pins = 0, lost_pins = 0; ///< of sessions' requests so far; of these, for lack of room or of their share
   std::int64_t block_bytes = 0;         ///< of a token block
   KvMoved to_device, to_host;           ///< over the link: KV of running requests, too, but no weights
   KvMoved disk_reads;                   ///< of records: their KV, and the time of the thread that reads them

@@ -19,9 +19,10 @@
 namespace sluice {
 
 /// The blocks of a session's request that has ended stay in the tier as long as its policy says.
-inline void pin_for_session(MachineCore& core, std::uint32_t session, Seconds until, std::vector<RecordKey> keys) {
+inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint64_t salt, Seconds until,
+                            std::vector<RecordKey> keys) {
   if (session == 0 || !(until > Seconds{0}) || keys.empty()) return;
-  core.tier.pin_session(session, std::move(keys), until);
+  core.tier.pin_session(session, salt, std::move(keys), until);
 }
 
 /// A session's next request joins: what the tier has of the session's earlier ones, or will get, is not pinned for it.
@@ -68,12 +69,13 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   keys.resize(static_cast<std::size_t>(full));
   if (full == first) {
     core.tier.unpin(keys);
-    pin_for_session(core, sequence.kept.session, sequence.pinned_until, std::move(keys));
+    pin_for_session(core, sequence.kept.session, salt, sequence.pinned_until, std::move(keys));
     return core.sequences.leave(sequence);
   }
   core.sequences.depart(sequence, keys, first,
                         {tokens.begin() + static_cast<std::ptrdiff_t>(first * core.block_tokens),
-                         tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)});
+                         tokens.begin() + static_cast<std::ptrdiff_t>(full * core.block_tokens)},
+                        salt);
 }
 
 /// The bytes of a host block, for threads that read or write them without a copy over the link.
@@ -120,7 +122,7 @@ void settle(MachineCore& core, const Added& added) {
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
-      pin_for_session(core, one.kept.session, one.pinned_until, std::move(keys));
+      pin_for_session(core, one.kept.session, one.salt, one.pinned_until, std::move(keys));
     }
     core.tier.unpin(one.known);
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));

@@ -72,7 +72,8 @@ struct DepartedSequence {
   std::vector<RecordKey> known;     ///< of the blocks before `first`, which the tier had
   KeptKv kept;
   Seconds pinned_until{0};
-  bool lost = false; ///< a transfer failed for good
+  std::uint64_t salt = 0; ///< its request's
+  bool lost = false;      ///< a transfer failed for good
 };
 
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
@@ -175,11 +176,19 @@ class KvSequences {
   }
   /// The request leaves the slot, but not its blocks of K and V.
   /// `keys`: of all its blocks that the tier has or gets, the latter from `first` on.
-  void depart(KvSequence& one, const std::vector<RecordKey>& keys, std::int64_t first,
-              std::vector<std::int32_t> tokens) {
+  void depart(KvSequence& one, const std::vector<RecordKey>& keys, std::int64_t first, std::vector<std::int32_t> tokens,
+              std::uint64_t salt) {
     const auto known = keys.begin() + static_cast<std::ptrdiff_t>(first);
-    DepartedSequence gone{one.generation, {known, keys.end()}, first, std::move(tokens), {}, {keys.begin(), known},
-                          one.kept,       one.pinned_until,    false};
+    DepartedSequence gone{one.generation,
+                          {known, keys.end()},
+                          first,
+                          std::move(tokens),
+                          {},
+                          {keys.begin(), known},
+                          one.kept,
+                          one.pinned_until,
+                          salt,
+                          false};
     for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
     departed_.push_back(std::move(gone));
     leave(one);

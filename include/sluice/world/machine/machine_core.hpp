@@ -49,7 +49,7 @@ struct MachineCore {
         block_tokens(machine_setup.limits.block_tokens.count()),
         store(block, memory, machine_setup.host_blocks + machine_setup.tier_blocks,
               device_block_numbers(memory.size(), beside, block.bytes())),
-        tier(store, layers, machine_setup.tier_blocks, machine_setup.tier_evicts),
+        tier(store, layers, machine_setup.tier_blocks, machine_setup.tier_evicts, machine_setup.tier_pin_share),
         sequences(store, layers),
         weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes()), Device::copy_bytes),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),

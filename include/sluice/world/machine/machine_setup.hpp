@@ -22,6 +22,7 @@ struct MachineSetup {
   LayerBlocks host_blocks{0};
   LayerBlocks tier_blocks{0}; ///< host blocks besides those, for KV of ended requests (HostTier)
   Replacement tier_evicts = Replacement::least_recent; ///< which of these leave first
+  double tier_pin_share = 0.5; ///< of these, how many the sessions of one salt (an API key) may pin at most
   /// Layers whose weights a plan may stream. A device that copies asynchronously keeps a second image of them in pinned
   /// host memory, which costs that much memory for the machine's lifetime. A streamed layer that is not listed is
   /// copied from where ModelWeights has it: the result is the same, but the host waits for the copy.
