@@ -54,10 +54,10 @@ void let_return(Core& core, Slot slot, bool may_return);
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);
 
-/// What Caching says that a request which has not started would load of what it finds in the backend's tiers, in whole
-/// blocks and at most what there is.
+/// Caching's answer for a request that has not started and finds this in the backend's tiers: in whole blocks, and at
+/// most what there is.
 [[nodiscard]] Reuse load_of(const Core& core, const RequestRow& request, FoundPrefix found, const View& view,
-                             const PolicyCalls& policies);
+                            const PolicyCalls& policies);
 /// A decision was made on a copy of the core, in which the request's row is `decided`: if it joins, it loads as much of
 /// what the backend's host keeps for it.
 void take_load(Core& core, Slot slot, const RequestRow& decided);

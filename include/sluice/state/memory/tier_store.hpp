@@ -31,11 +31,11 @@ namespace sluice {
 /// - If the blocks of a request exceed the tier, its first ones are kept (LRU, LFU, worth), or none (ARC).
 /// - With worth a block never leaves before one that follows it. A block that is not held but precedes a held one has a
 ///   place in the tree, which takes the room of a block.
-/// - A block that stays when it would leave (`make_room_for`) is set aside until it may leave (`may_leave`), so that an
-///   eviction costs the same however many stay. Whoever lets blocks stay makes room before each `store`.
+/// - A block that stays when it would leave (`make_room_for`) is in no order until it may leave (`may_leave`), so that
+///   an eviction costs the same however many stay. Whoever lets blocks stay makes room before each `store`.
 ///
 /// Every operation costs O(blocks it touches), with `least_worth` O(log n) for every leaf that changes. After
-/// construction nothing allocates but LFU's list of frequencies, and what is set aside. Memory: 32 bytes a block, 60
+/// construction nothing allocates but LFU's list of frequencies, and `BlocksAside`. Memory: 32 bytes a block, 60
 /// with worth; with ARC 64, since it also remembers as many evicted blocks in each of two lists (`Ghosts`).
 class TierStore {
  public:
@@ -324,7 +324,7 @@ class TierStore {
   template <class Stays, class Evicted>
   bool evict_next(double worth, Stays& stays, Evicted& evicted) {
     const auto first = [&](std::uint32_t list) {
-      const std::uint32_t block = aside_.first(list); // all that was set aside is older than what is still linked
+      const std::uint32_t block = aside_.first(list); // all of these are older than what is still linked
       return block != nobody ? block : lists_[list].oldest;
     };
     const auto evicts_from = [&](std::uint32_t list) {

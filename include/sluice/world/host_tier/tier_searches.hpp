@@ -57,8 +57,8 @@ class TierSearches {
   }
 
   /// Looks up the full blocks of a request's prompt, that of the last token left out: its output is needed. A request
-  /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says, which is told how
-  /// long that would take; names alone say how many there are. The policy that answers is asked without the mutex, and
+  /// with scores needs every row, and finds nothing. Records are read as far as `would_load` says, which gets the time
+  /// that all would take; names alone say how many there are. The policy that answers is asked without the mutex, and
   /// what it throws ends the search and leaves this function.
   std::uint64_t seek(Lock& lock, const TokenRequest& request, const WouldLoad& would_load = {}) {
     const std::uint64_t number = ++begun_;
