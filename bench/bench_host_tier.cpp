@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <span>
@@ -97,6 +98,12 @@ T must(Expected<T> value) {
 
 using Prompt = std::vector<std::int32_t>;
 
+double cpu_s(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// A machine with its engine. `rate` 0: a link without a limit; `tier_tokens`: of the host tier.
 template <class Caching>
 class BasicRunner {
@@ -146,9 +153,12 @@ class BasicRunner {
     }
     const std::size_t before = engine_->template observed<FirstTokens>().seconds.size();
     layers_.clear();
+    const double own = cpu_s(CLOCK_THREAD_CPUTIME_ID), all_threads = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
     while (engine_->alive() > 0 && engine_->step() == Stepped::ran)
       for (const LayerTimes& times : machine_->layer_times()) layers_.push_back(times.end_s - times.start_s);
     took_ = (engine_->now() - arrival).count();
+    cpu_ = cpu_s(CLOCK_THREAD_CPUTIME_ID) - own;
+    lanes_cpu_ = cpu_s(CLOCK_PROCESS_CPUTIME_ID) - all_threads - cpu_;
     for (const RequestId id : ids) machine_->forget(id);
     const auto& all = engine_->template observed<FirstTokens>().seconds;
     if (all.size() < before + prompts.size()) {
@@ -165,6 +175,9 @@ class BasicRunner {
   }
   [[nodiscard]] std::int64_t found() const { return found_; }
   [[nodiscard]] double took() const { return took_; }
+  /// Processor time of the last run: of this thread, which computes, and of the link's lanes.
+  [[nodiscard]] double cpu() const { return cpu_; }
+  [[nodiscard]] double lanes_cpu() const { return lanes_cpu_; }
   /// The median time of the layers of the last run.
   [[nodiscard]] double layer_s() const { return median(layers_); }
   [[nodiscard]] std::int64_t loaded_bytes() const { return machine_->host_tier().to_device.bytes; }
@@ -173,7 +186,7 @@ class BasicRunner {
   std::shared_ptr<CpuMachine> machine_;
   std::optional<E> engine_;
   std::vector<double> layers_;
-  double took_ = 0;
+  double took_ = 0, cpu_ = 0, lanes_cpu_ = 0;
   std::int64_t found_ = 0;
 };
 
@@ -311,36 +324,47 @@ int main(int argc, char** argv) {
         bench.waiters, bench.context, median(slowest), median(all_bytes) / median(one_bytes));
   }
 
-  std::vector<double> kept;
   if (wanted("write-through")) {
     Runner without(bench, 4 * b_star, 0, 2 * bench.context);
     Runner ended(bench, 4 * b_star, 64 * bench.context, 2 * bench.context);
     BasicRunner<WriteThrough> computed(bench, 4 * b_star, 64 * bench.context, 2 * bench.context);
-    const auto seconds_of = [&](auto& runner) {
-      double seconds = 0;
+    struct Times {
+      double wall = 0, cpu = 0, lanes = 0;
+    };
+    const auto times_of = [&](auto& runner) {
+      Times times;
       for (int batch = 0; batch < 6; ++batch) { // KV of a batch crosses the link while the next one runs
         std::vector<Prompt> prompts;
         for (int i = 0; i < 4; ++i) prompts.push_back(prompt(bench.context / 4));
         (void)runner.run(prompts, 16);
-        seconds += runner.took();
+        times.wall += runner.took();
+        times.cpu += runner.cpu();
+        times.lanes += runner.lanes_cpu();
       }
       runner.settle();
-      return seconds;
+      return times;
     };
-    std::vector<double> behind;
+    std::vector<double> wall[2], cpu[2], lanes[2]; // when requests end, and as KV is computed
     for (int round = 0; round < bench.rounds; ++round) {
-      double seconds[3] = {0, 0, 0};
+      Times times[3];
       for (int turn = 0; turn < 3; ++turn) { // each comes first in every third round
         const int which = (turn + round) % 3;
-        seconds[which] = which == 0 ? seconds_of(without) : which == 1 ? seconds_of(ended) : seconds_of(computed);
+        times[which] = which == 0 ? times_of(without) : which == 1 ? times_of(ended) : times_of(computed);
       }
-      kept.push_back(seconds[1] / seconds[0]);
-      behind.push_back(seconds[2] / seconds[0]);
+      for (int kind = 0; kind < 2; ++kind) {
+        wall[kind].push_back(times[kind + 1].wall / times[0].wall);
+        cpu[kind].push_back(times[kind + 1].cpu / times[0].cpu);
+        lanes[kind].push_back((times[kind + 1].lanes - times[0].lanes) / times[0].cpu);
+      }
     }
     fmt::print(
-        "\nRequests of {} tokens that reuse nothing, 16 tokens each, a link of 4 B*: they take {:.3f} times as long "
-        "as without a host tier if it gets KV when they end, and {:.3f} times as it is computed\n",
-        bench.context / 4, median(kept), median(behind));
+        "\nRequests of {} tokens that reuse nothing, 16 tokens each, a link of 4 B*, over the same without a host "
+        "tier:\n\n| the host gets KV | time | processor time of the computing thread | and of the link's threads, in "
+        "addition |\n|---|---:|---:|---:|\n",
+        bench.context / 4);
+    for (int kind = 0; kind < 2; ++kind)
+      fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} |\n", kind == 0 ? "when requests end" : "as it is computed",
+                 median(wall[kind]), median(cpu[kind]), median(lanes[kind]));
   }
   return 0;
 }
