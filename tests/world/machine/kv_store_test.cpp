@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
+#include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
 #include <doctest/doctest.h>
@@ -60,6 +61,22 @@ struct Stores {
 };
 
 } // namespace
+
+TEST_CASE("a request in a slot that another has left knows nothing of that one's plans") {
+  Stores stores(8);
+  KvSequences sequences(stores.store, 3);
+  const Slot slot{2};
+  KvSequence& first = sequences.of(slot, RequestId{1});
+  first.settled_for.host = LayerSet::all(3);
+  first.settled_for.attended_on_host = true;
+  first.preempted = first.leaves_host = true;
+  const auto knows_nothing = [](const KvSequence& one) {
+    return one.settled_for == Holding{} && !one.preempted && !one.leaves_host;
+  };
+  CHECK_FALSE(knows_nothing(sequences.of(slot, RequestId{1})));
+  sequences.leave(first);
+  CHECK(knows_nothing(sequences.of(slot, RequestId{2})));
+}
 
 TEST_CASE("a block goes out and returns with its bytes, and only appended tokens go out again") {
   Stores stores(3);

@@ -100,6 +100,8 @@ class KvSequences {
       one.kept = {};
       one.pinned_until = Seconds{0};
       one.in_tier = 0;
+      one.preempted = one.leaves_host = false;
+      one.settled_for = {};
     }
     return one;
   }
