@@ -172,11 +172,11 @@ concept MeasuresLayers = requires(const P& backend) {
 /// `P` says whether its host can attend decodes. A backend that does not say so attends them if its time is virtual: a
 /// simulation computes nothing.
 template <class P>
-concept SaysIfHostAttends = requires(P& backend) {
+concept SaysIfHostAttends = requires(const P& backend) {
   { backend.attends_on_host() } -> std::same_as<bool>;
 };
 template <class P>
-[[nodiscard]] bool host_attends(P& backend) {
+[[nodiscard]] bool host_attends(const P& backend) {
   if constexpr (SaysIfHostAttends<P>)
     return backend.attends_on_host();
   else

@@ -50,7 +50,7 @@ class Recorded {
     write(detail::plain_event(ClockEvent::Kind::wait), base_.now());
   }
   [[nodiscard]] Status load() requires is_real_time<Base> { return base_.load(); }
-  [[nodiscard]] bool attends_on_host() { return host_attends(base_); }
+  [[nodiscard]] bool attends_on_host() const { return host_attends(base_); }
 
   template <class Transfer>
   void launch(const Iteration& iteration) {

@@ -31,6 +31,7 @@ using Hosting = Engine<ChaosHosting, EveryStep, ChaosRelief, ChaosRetention>;
 /// What the layers of a run were given.
 struct HostedRows {
   std::int64_t hosted = 0, others = 0;     ///< rows of the layers, by who attends them
+  int opened = 0;                          ///< calls that start the lane
   std::set<const std::byte*> host, device; ///< the blocks of each
 };
 
@@ -44,7 +45,11 @@ class HostedRunner final : public ForwardingRunner {
         lane_(lane) {
     forward_to(*runner_);
   }
-  [[nodiscard]] bool open_host_lane() override { return lane_ && ForwardingRunner::open_host_lane(); }
+  [[nodiscard]] bool has_host_lane() const override { return lane_ && ForwardingRunner::has_host_lane(); }
+  void open_host_lane() override {
+    ++seen_->opened;
+    ForwardingRunner::open_host_lane();
+  }
   void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {
     for (const SequenceRows& sequence : sequences) {
@@ -222,6 +227,18 @@ TEST_CASE("a plan that has the host attend is refused on a machine without a lan
   CHECK_MESSAGE(line.find("has the host attend") != line.npos, line);
   CHECK_MESSAGE(line.find("a backend whose host attends") != line.npos, line);
   CHECK(where.seen->hosted == 0);
+}
+
+TEST_CASE("an engine whose plans host nothing starts no lane, whatever its device states") {
+  Random random(76);
+  const RealTrial trial = random_real_trial(random);
+  const OnLookedAtCpu where;
+  Served<Engine<AllResident, EveryStep>> served(trial, trial.all(), where);
+  while (served.engine->step() == Stepped::ran) {
+  }
+  CHECK(served.engine->alive() == 0);
+  CHECK(where.seen->others > 0);
+  CHECK(where.seen->opened == 0);
 }
 
 TEST_CASE("the host attends KV that it kept of ended requests") {

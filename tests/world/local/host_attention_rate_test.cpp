@@ -33,7 +33,8 @@ class HostedDecoder final : public Decoder {
     took_ = host_.launch + Bytes{attended} / host_.rate;
     if (++layers % 3 == 0) took_ = took_ * 5;
   }
-  [[nodiscard]] bool open_host_lane() override { return open = true; }
+  [[nodiscard]] bool has_host_lane() const override { return true; }
+  void open_host_lane() override { open = true; }
   [[nodiscard]] HostLaneTimes host_lane_times() const override { return {took_, Seconds{0}}; }
   [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
   void logits(std::span<const int>, std::span<float>) override {}

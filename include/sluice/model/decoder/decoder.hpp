@@ -78,9 +78,11 @@ class Decoder {
   /// continue from there, like a row whose hidden state was kept in an earlier iteration.
   [[nodiscard]] virtual std::span<float> hidden_state(int row) = 0;
 
-  /// Starts the thread that attends rows with `SequenceRows::on_host`, if it does not run yet. False: this decoder has
-  /// none, and no row may be marked.
-  [[nodiscard]] virtual bool open_host_lane() { return false; }
+  /// Whether the decoder can attend rows with `SequenceRows::on_host`, by a thread that `open_host_lane` starts.
+  [[nodiscard]] virtual bool has_host_lane() const { return false; }
+  /// Starts that thread, if it does not run yet; no row may be marked before. Throws std::thread's error if the system
+  /// starts no more threads.
+  virtual void open_host_lane() {}
   /// Of the last layer; zeros if that thread attended nothing.
   [[nodiscard]] virtual HostLaneTimes host_lane_times() const { return {}; }
 

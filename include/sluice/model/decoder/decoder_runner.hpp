@@ -46,7 +46,8 @@ class DecoderRunner final : public ModelRunner {
     keep(*decoder_, kept);
     decoder_->layer(weights, sequences, rows, stored_rows);
   }
-  [[nodiscard]] bool open_host_lane() override { return decoder_->open_host_lane(); }
+  [[nodiscard]] bool has_host_lane() const override { return decoder_->has_host_lane(); }
+  void open_host_lane() override { decoder_->open_host_lane(); }
   [[nodiscard]] Seconds waited_for_host() const override { return decoder_->host_lane_times().waited; }
   /// Copy between a decoder's rows and hidden states elsewhere, both floats.
   static void restore(Decoder& decoder, std::span<const HiddenRows> rows) {

@@ -32,7 +32,8 @@ class ForwardingRunner : public ModelRunner {
                     int stored_rows, std::span<const HiddenRows> kept) override {
     inner_->launch_layer(layer, weights, sequences, rows, stored_rows, kept);
   }
-  [[nodiscard]] bool open_host_lane() override { return inner_->open_host_lane(); }
+  [[nodiscard]] bool has_host_lane() const override { return inner_->has_host_lane(); }
+  void open_host_lane() override { inner_->open_host_lane(); }
   [[nodiscard]] Seconds waited_for_host() const override { return inner_->waited_for_host(); }
   void give() override { inner_->give(); }
   void launch_samples(std::span<const SampleRow> rows) override { inner_->launch_samples(rows); }

@@ -112,9 +112,12 @@ class ModelRunner {
   virtual void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                             int stored_rows, std::span<const HiddenRows> kept) = 0;
 
-  /// Starts what attends rows with `SequenceRows::on_host` beside the device, if it does not run yet. False: the runner
-  /// has no such lane, and no row may be marked.
-  [[nodiscard]] virtual bool open_host_lane() { return false; }
+  /// Whether the runner can attend rows with `SequenceRows::on_host` beside the device, by a lane that `open_host_lane`
+  /// starts.
+  [[nodiscard]] virtual bool has_host_lane() const { return false; }
+  /// Starts that lane, if it does not run yet; no row may be marked before. Throws std::thread's error if the system
+  /// starts no more threads.
+  virtual void open_host_lane() {}
   /// How long the computation of the last layer waited for that lane; asked of a runner that computes at once.
   [[nodiscard]] virtual Seconds waited_for_host() const { return Seconds{0}; }
 

@@ -28,7 +28,8 @@ struct HostAttentionRate {
 /// its core in between.)
 [[nodiscard]] inline HostAttentionRate measure_host_attention(const ModelWeights& weights, Decoder& decoder,
                                                               const Limits& limits) {
-  if (!decoder.open_host_lane()) return {};
+  if (!decoder.has_host_lane()) return {};
+  decoder.open_host_lane();
   const Tokens block_tokens = limits.block_tokens;
   const auto context = static_cast<int>(std::min<std::int64_t>(2048, weights.config.max_positions));
   const std::int64_t floats = kv_block_floats(weights.config.shape, block_tokens);

@@ -188,11 +188,8 @@ class Machine final : public TokenWorld {
   /// The weights are on the device: the first iteration does not wait for them.
   [[nodiscard]] bool ready() const { return loaded_; }
 
-  [[nodiscard]] bool attends_on_host() override {
-    if constexpr (HostAddresses<std::remove_reference_t<decltype(device_.lane())>>)
-      return runner_->open_host_lane();
-    else
-      return false;
+  [[nodiscard]] bool attends_on_host() const override {
+    return HostAddresses<std::remove_reference_t<decltype(std::declval<Device&>().lane())>> && runner_->has_host_lane();
   }
   void launch(const Iteration& iteration, TransferOrder order) override {
     if (!loaded_) {
@@ -214,6 +211,9 @@ class Machine final : public TokenWorld {
       needs_.collect(core_);
       needs_.begin(core_.schedule, order);
     }
+    if (std::any_of(core_.batch.requests().begin(), core_.batch.requests().end(),
+                    [](const ScheduledRequest& scheduled) { return scheduled.hosted; }))
+      runner_->open_host_lane(); // not for engines that never host
     device_.wake();
   }
   IterationCost wait(const Iteration& /*iteration*/) override {

@@ -36,7 +36,7 @@ class RealBackend {
   void idle_until(Seconds when, Doorbell& bell) { world_->idle_until(when, bell); }
 
   [[nodiscard]] Status load() { return world_->load(); }
-  [[nodiscard]] bool attends_on_host() { return world_->attends_on_host(); }
+  [[nodiscard]] bool attends_on_host() const { return world_->attends_on_host(); }
 
   /// Starts every transfer; `wait` computes the layers, and returns when they have been computed.
   template <class Transfer>

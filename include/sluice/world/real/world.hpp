@@ -49,7 +49,7 @@ class BackendWorld {
   virtual IterationCost wait(const Iteration& iteration) = 0;
   /// Whether the host can attend decodes over KV in its memory (`Holding::attended_on_host`). An engine whose planner
   /// may want that asks before the first iteration, and the world starts what it takes.
-  [[nodiscard]] virtual bool attends_on_host() { return false; }
+  [[nodiscard]] virtual bool attends_on_host() const { return false; }
   /// Layer blocks that have to leave the device and have not left yet.
   [[nodiscard]] virtual double leaving_blocks() = 0;
   [[nodiscard]] virtual std::span<const RequestOutcome> outcomes() const = 0;

@@ -42,7 +42,7 @@ class WorldOf : public BackendWorld {
     return {};
   }
 
-  [[nodiscard]] bool attends_on_host() override { return host_attends(base_); }
+  [[nodiscard]] bool attends_on_host() const override { return host_attends(base_); }
   void launch(const Iteration& iteration, TransferOrder order) override {
     // Blocks prefetched for a batch's next token are useless to any other batch.
     if (!same_batch(iteration) || order_ != order) clear();

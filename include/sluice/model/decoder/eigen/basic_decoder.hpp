@@ -84,6 +84,7 @@ class BasicDecoder final : public Decoder {
   void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int stored_rows) override {
     const int all = rows + stored_rows;
     SLUICE_ASSERT(all <= rows_, "rows that the iteration began with");
+    lane_times_ = {};
     vectors_.read(weights);
     std::fill(sequence_of_row_.begin(), sequence_of_row_.end(), nullptr);
     for (const SequenceRows& sequence : sequences) {
@@ -101,9 +102,9 @@ class BasicDecoder final : public Decoder {
     mlp_.run(pool_, activations_, weights, vectors_, rows);
   }
 
-  [[nodiscard]] bool open_host_lane() override {
+  [[nodiscard]] bool has_host_lane() const override { return true; }
+  void open_host_lane() override {
     if (lane_ == nullptr) lane_ = std::make_unique<HostLane<Attention>>(config_.shape, Tokens{block_tokens_});
-    return true;
   }
   [[nodiscard]] HostLaneTimes host_lane_times() const override { return lane_times_; }
 
@@ -198,22 +199,28 @@ class BasicDecoder final : public Decoder {
   }
   /// The host's lane attends its rows while this thread and the pool attend the others.
   void attend(std::span<const SequenceRows> sequences, int rows) {
+    const auto attend_own = [&](std::span<const SequenceRows> own) {
+      attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
+    };
     hosted_.clear();
-    for (const SequenceRows& sequence : sequences)
-      if (sequence.on_host) hosted_.push_back(sequence);
-    std::span<const SequenceRows> own = sequences;
-    lane_times_ = {};
-    if (!hosted_.empty()) {
-      SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
-      lane_->begin(hosted_, activations_.query, activations_.query_stride);
-      own_.clear();
-      for (const SequenceRows& sequence : sequences)
-        if (!sequence.on_host) own_.push_back(sequence);
-      own = own_;
-    }
-    attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
-    if (!hosted_.empty()) lane_times_ = lane_->end(activations_.attended, activations_.query_stride);
+    own_.clear();
+    for (const SequenceRows& sequence : sequences) (sequence.on_host ? hosted_ : own_).push_back(sequence);
+    if (hosted_.empty()) return attend_own(sequences);
+    SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
+    lane_->begin(hosted_, activations_.query, activations_.query_stride);
+    const EndOfBatch end{*this};
+    attend_own(own_);
   }
+  /// Ends the lane's batch, also if the device's attention throws: the lane reads blocks that the caller may free.
+  struct EndOfBatch {
+    BasicDecoder& decoder;
+    explicit EndOfBatch(BasicDecoder& of) : decoder(of) {}
+    EndOfBatch(const EndOfBatch&) = delete;
+    EndOfBatch& operator=(const EndOfBatch&) = delete;
+    ~EndOfBatch() {
+      decoder.lane_times_ = decoder.lane_->end(decoder.activations_.attended, decoder.activations_.query_stride);
+    }
+  };
   void finish(int row, float* heads, int count, const float* scale) {
     for (int head = 0; head < count; ++head, heads += config_.shape.head_dim) {
       if (scale != nullptr) RmsNorm::apply(heads, config_.shape.head_dim, scale, nullptr, config_.norm_epsilon, heads);

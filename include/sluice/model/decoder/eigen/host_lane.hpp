@@ -39,6 +39,7 @@ class HostLane {
         thread_([this] { work(); }) {}
   HostLane(const HostLane&) = delete;
   HostLane& operator=(const HostLane&) = delete;
+  /// Waits for the batch, if one has begun: its blocks must exist until then.
   ~HostLane() {
     change(State::stopped);
     thread_.join();
@@ -89,6 +90,15 @@ class HostLane {
     }
     changed_.notify_all();
   }
+  /// Not if the lane is being destroyed, which would never be seen otherwise.
+  void finish() {
+    {
+      const std::lock_guard lock{mutex_};
+      State attends = State::attends;
+      state_.compare_exchange_strong(attends, State::done, std::memory_order_release, std::memory_order_relaxed);
+    }
+    changed_.notify_all();
+  }
   /// Spins for a while, then sleeps, until `reached(state)`; returns that state.
   template <class Reached>
   State await(const Reached& reached) {
@@ -104,7 +114,7 @@ class HostLane {
     ThreadPool caller{1}; // attention runs on this thread
     while (await([](State state) { return state == State::attends || state == State::stopped; }) != State::stopped) {
       attention_.run(caller, sequences_, static_cast<int>(rows_.size()), room_.data(), results(), width_);
-      change(State::done);
+      finish();
     }
   }
 
