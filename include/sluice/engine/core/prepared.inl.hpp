@@ -18,10 +18,9 @@ SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens.count() == 0) continue;
     if (claim.tokens == request.pending()) ++work.samples;
-    const bool decodes = claim.tokens.count() == 1 && request.pending().count() == 1;
-    if (decodes && request.holding.attended_on_host) {
+    if (is_hosted(request, claim.tokens)) {
       prepared.hosted.push_back(request.computed + Tokens{1});
-    } else if (decodes) {
+    } else if (claim.tokens.count() == 1 && request.pending().count() == 1) {
       ++work.decodes;
       work.decode_context += request.computed + Tokens{1};
     } else {

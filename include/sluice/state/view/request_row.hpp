@@ -109,4 +109,10 @@ struct RequestRow {
   }
 };
 
+/// Whether the host attends the request in an iteration that computes so many of its tokens. (A request whose last
+/// plan is older than its preemption may have more tokens to compute: the device then does, even one by one.)
+[[nodiscard]] constexpr bool is_hosted(const RequestRow& row, Tokens computed) {
+  return row.holding.attended_on_host && computed == Tokens{1} && row.pending() == Tokens{1};
+}
+
 } // namespace sluice

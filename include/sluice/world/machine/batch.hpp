@@ -29,12 +29,6 @@ enum class KvPlace : std::uint8_t { device, host, nowhere };
                                                : KvPlace::device;
 }
 
-/// Whether the host attends the request in an iteration that computes so many of its tokens. (A request whose last
-/// plan is older than its preemption may have more tokens to compute: the device then does.)
-[[nodiscard]] inline bool is_hosted(const RequestRow& row, Tokens computed) {
-  return row.holding.attended_on_host && computed == Tokens{1};
-}
-
 /// What an iteration computes for one scheduled request.
 struct ScheduledRequest {
   Slot slot{};
