@@ -61,7 +61,8 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
       parked = false;
     } else if (run.on_device()) {
       count_tokens(run);
-      // KV that the host attends in this iteration leaves now, before other evictions, since its layer waits for it.
+      // KV that the host attends in this iteration leaves now, before other evictions, since its layer waits for it. A
+      // block that is queued already keeps its place.
       if (computes == ComputesBy::host) core.store.step(run, BlockEvent::pass);
       // KV that a layer of this iteration still reads on the device leaves after that layer; prefetched KV is used.
       if (computes != ComputesBy::device)
@@ -92,7 +93,8 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
   if (parked) sequence.parked.insert(layer);
 }
 
-inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, ComputesBy computes) {
+/// Finds what the plan in force wants of a sequence. Layers that are where another plan wanted them need a look again.
+inline void adopt_plan(const MachineCore& core, const RequestRow& row, KvSequence& sequence, ComputesBy computes) {
   sequence.leaves_host = sequence.settled_for.attended_on_host && !row.holding.attended_on_host;
   sequence.planned_copies = row.holding.copied_blocks(row.blocks, core.setup.limits.block_tokens).count();
   std::int64_t copies = sequence.planned_copies;
@@ -105,9 +107,25 @@ inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequenc
     sequence.settled_copies = copies;
     sequence.settled_computing = computes == ComputesBy::device;
   }
+}
+
+inline void reconcile_blocks(MachineCore& core, const RequestRow& row, KvSequence& sequence, ComputesBy computes) {
   (LayerSet::all(core.layers) - sequence.resident - sequence.parked).for_each([&](int layer) {
     reconcile_layer(core, row, sequence, layer, computes);
   });
+}
+
+/// Sequences that the host attends in the iteration. Their blocks leave the device in the order of the layers, of which
+/// each waits only for its own.
+inline void reconcile_hosted(MachineCore& core, const Iteration& iteration) {
+  for (int layer = 0; layer < core.layers; ++layer)
+    for (const Claim& claim : iteration.batch) {
+      const RequestRow& row = iteration.view.row(claim.slot);
+      if (!is_hosted(row, claim.tokens)) continue;
+      KvSequence& sequence = core.sequences.of(claim.slot, row.id);
+      if (!sequence.resident.contains(layer) && !sequence.parked.contains(layer))
+        reconcile_layer(core, row, sequence, layer, ComputesBy::host);
+    }
 }
 
 /// Finds KV that is in neither memory and must be rebuilt: the oldest tokens pass the layers again, up to the last
@@ -160,9 +178,11 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
       if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count());
-      detail::reconcile_blocks(core, row, sequence, computes);
+      detail::adopt_plan(core, row, sequence, computes);
+      if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
     }
+  detail::reconcile_hosted(core, iteration);
 }
 
 /// Collects what each scheduled request computes. `tokens_of(scheduled)`: the tokens of its sequence.
