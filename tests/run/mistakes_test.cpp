@@ -212,6 +212,7 @@ TEST_CASE("no name adds a second line or controls the terminal" * needs_program(
 TEST_CASE("if the system refuses threads, memory or disk space, the run ends with one line" * needs_program()) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they need terabytes of addresses
   says("--threads 1024 --prompt a", "--threads: 1024 need 3 more", "ulimit -v 300000; ");
+  says("--threads 1024 --prompt a --system Neo", "--threads: 1024 need 4 more", "ulimit -v 300000; ");
   says("--prompt a --max-tokens 4", "memory: the system refuses", "ulimit -v 60000; ");
 #endif
   for (const std::string printing : {"--list", "--json --prompt a"}) {

@@ -21,8 +21,9 @@ namespace running {
 
 using namespace sluice;
 
-Status check_threads(int threads) {
-  constexpr int others = 3; // two lanes of the link, and planning; the calling thread computes, too
+Status check_threads(int threads, bool host_attends) {
+  // Two lanes of the link, planning, and the lane that attends on the host; the calling thread computes, too.
+  const int others = host_attends ? 4 : 3;
   const int wanted = threads - 1 + others;
   std::mutex mutex;
   std::condition_variable changed;

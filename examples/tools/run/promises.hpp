@@ -9,9 +9,9 @@
 
 namespace running {
 
-/// Briefly starts as many threads as the run will have. Checked in advance, because a pool that got only some of its
-/// threads cannot release them by throwing.
-sluice::Status check_threads(int threads);
+/// Briefly starts as many threads as the run will have, one more if its host attends. Checked in advance, because a
+/// pool that got only some of its threads cannot release them by throwing.
+sluice::Status check_threads(int threads, bool host_attends);
 
 /// Checks that the system has address space for both memories; the error names the larger one's flag.
 sluice::Status check_address_space(const Options& options, const sluice::LocalMemory& memory);

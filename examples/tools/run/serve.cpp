@@ -256,7 +256,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   }
 
   MachineSetup setup = machine_setup(options, weights.config.max_positions);
-  if (Status status = check_threads(options.threads); !status) return status.error();
+  if (Status status = check_threads(options.threads, (*system)->host_attends); !status) return status.error();
   if (Status status = computer->take(served.model.weights, setup, again); !status) return status.error();
   if (kept != nullptr && options.prompts.empty() && !replays) *kept = {of, served.model.weights, {}};
   Expected<Costs> costs = costs_of(options, weights.config.shape, setup.link,
