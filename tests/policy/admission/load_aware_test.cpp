@@ -21,6 +21,8 @@ using namespace sluice::testing;
 struct Costs {
   double token_s = 2e-5, context_s = 1e-7;
   BytesPerSecond host{1e9};
+  Seconds launch{0};
+  int batches = 2;
   Geometry geometry{4, Bytes{4096}, Bytes{1 << 20}, Bytes{2048}};
 
   [[nodiscard]] StepTime step(const Work& work) const {
@@ -33,6 +35,8 @@ struct Costs {
   [[nodiscard]] LinkCost link() const {
     LinkCost link{BytesPerSecond{1e10}, Seconds{1e-6}};
     link.host_attention_rate = host;
+    link.host_attention_launch = launch;
+    link.host_attention_batches = batches;
     return link;
   }
   [[nodiscard]] Estimate estimate() const {
@@ -199,6 +203,55 @@ TEST_CASE("what runs on the host never lets the device wait, unless it is late o
   CHECK(none > 5);
   CHECK(some > 5);
   CHECK(all > 5);
+}
+
+TEST_CASE("beside one batch, as many run on the host as give the most tokens per second") {
+  Random random(7);
+  int none = 0, some = 0, all = 0, waited = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    HostScene scene(4000, 100000);
+    scene.policy.full = 0;
+    scene.costs.batches = 1;
+    scene.costs.launch = Seconds{1e-5 * static_cast<double>(random.below(60))};
+    scene.costs.host = BytesPerSecond{1e7 * static_cast<double>(1 + random.below(200))};
+    Work work;
+    work.decodes = work.samples = static_cast<std::int64_t>(1 + random.below(6)); // few and short: less than a launch
+    for (std::int64_t i = 0; i < work.decodes; ++i) {
+      const auto context = static_cast<std::int64_t>(2 + random.below(100));
+      scene.decode(context, false, 99.9);
+      work.decode_context += Tokens{context};
+    }
+    const std::size_t hosted = 1 + random.below(12);
+    for (std::size_t i = 0; i < hosted; ++i)
+      scene.decode(static_cast<std::int64_t>(2 + random.below(2000)), true, 99.5 + 0.01 * static_cast<double>(i));
+    std::vector<Tokens> contexts; // in the order of claims, which is that of waiting
+    std::size_t ran = 0;
+    for (const Claim& claim : scene.propose().claims)
+      if (claim.on_host) {
+        if (claim.tokens.count() > 0) CHECK(ran++ == contexts.size()); // the longest waiting ones
+        contexts.push_back(scene.made.rows[index(claim.slot)].context());
+      }
+    REQUIRE(contexts.size() == hosted);
+    const auto step = [&](std::size_t number) {
+      Work with = work;
+      if (number > 0)
+        with.hosted = {std::span{contexts}.first(number), Bytes{4096 / 16}, Bytes{(4096 + 2 * 2048) / 16}};
+      return step_time(scene.costs, with);
+    };
+    const auto rate = [&](std::size_t number) {
+      const StepTime time = step(number);
+      return static_cast<double>(work.samples + static_cast<std::int64_t>(number)) /
+             (time.total(4) + time.waits * 4.0).count();
+    };
+    for (std::size_t other = 0; other <= hosted; ++other) CHECK(rate(ran) >= rate(other) * (1 - 1e-12));
+    ++(ran == 0 ? none : ran == hosted ? all : some);
+    waited += ran > 0 && step(ran).waits > Seconds{0};
+  }
+  CHECK(none > 5);
+  CHECK(some > 5);
+  CHECK(all > 5);
+  CHECK(waited > 5);
 }
 
 TEST_CASE("the first number of newcomers that no other number beats is found in one pass") {

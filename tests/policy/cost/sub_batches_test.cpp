@@ -179,11 +179,9 @@ TEST_CASE("with one batch a layer takes its products, and then the longer of bot
     const double computed = cost.step(all).layer.count();
     double context = 0;
     for (const Tokens one : scene.contexts) context += static_cast<double>(one.count());
-    const double hosted = 1e-4 +
-                          static_cast<double>(scene.work.hosted.decodes()) *
-                              (scene.work.hosted.exchanged_bytes / cost.link().rate).count() +
-                          context * (scene.work.hosted.token_bytes / device.host_attention_rate).count();
+    const double hosted = 1e-4 + context * (scene.work.hosted.token_bytes / device.host_attention_rate).count();
     CHECK(time.layer.count() == doctest::Approx(computed));
+    CHECK(time.on_link == cost.step(all).on_link); // nothing crosses the link
     CHECK(time.waits.count() == doctest::Approx(std::max(0.0, hosted - std::min(attention, computed))));
     (hosted > attention ? host_longer : device_longer) += 1;
   }

@@ -17,7 +17,8 @@ namespace {
 /// Has a host that takes a fixed time and attends KV at a rate; sometimes the machine is busy. Computes nothing.
 class HostedDecoder final : public Decoder {
  public:
-  HostedDecoder(DecoderConfig config, HostAttentionRate host) : config_(std::move(config)), host_(host) {}
+  HostedDecoder(DecoderConfig config, HostAttentionRate host, Seconds row)
+      : config_(std::move(config)), host_(host), row_(row) {}
 
   [[nodiscard]] Bytes workspace(std::int64_t, std::int64_t) const override { return Bytes{0}; }
   void begin(std::span<const std::int32_t>, std::span<const std::int32_t>) override {}
@@ -30,7 +31,7 @@ class HostedDecoder final : public Decoder {
       CHECK(sequence.on_host);
       attended += (sequence.position + 1) * token;
     }
-    took_ = host_.launch + Bytes{attended} / host_.rate;
+    took_ = host_.launch + row_ * static_cast<double>(rows - 1) + Bytes{attended} / host_.rate;
     if (++layers % 3 == 0) took_ = took_ * 5;
   }
   [[nodiscard]] bool has_host_lane() const override { return true; }
@@ -46,6 +47,7 @@ class HostedDecoder final : public Decoder {
  private:
   DecoderConfig config_;
   HostAttentionRate host_;
+  Seconds row_; ///< of each row after the first, whatever its context
   Seconds took_{0};
 };
 
@@ -53,11 +55,14 @@ class HostedDecoder final : public Decoder {
 
 TEST_CASE("the host's attention is measured as a rate and a fixed time, whatever disturbs some of its layers") {
   const ModelWeights weights = tiny_llama();
-  HostedDecoder decoder{weights.config, {BytesPerSecond{3e9}, Seconds{40e-6}}};
-  const HostAttentionRate measured = measure_host_attention(weights, decoder, Limits{});
-  // A layer with one token attends, too: the difference of both has one token less.
-  CHECK(measured.rate.count() == doctest::Approx(3e9).epsilon(0.01));
-  CHECK(measured.launch.count() == doctest::Approx(40e-6).epsilon(0.2));
+  for (const double row_s : {0.0, 1e-6}) {
+    HostedDecoder decoder{weights.config, {BytesPerSecond{3e9}, Seconds{40e-6}}, Seconds{row_s}};
+    const HostAttentionRate measured = measure_host_attention(weights, decoder, Limits{});
+    // One row of one token attends, too; other rows are in the rate, and make it lower.
+    CHECK(measured.rate.count() <= 3e9 * 1.01);
+    CHECK(measured.rate.count() >= (row_s > 0 ? 1e9 : 2.97e9));
+    CHECK(measured.launch.count() == doctest::Approx(40e-6).epsilon(0.01));
+  }
 }
 
 TEST_CASE("a decoder without a lane on the host has no such rate") {

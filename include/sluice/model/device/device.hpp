@@ -61,7 +61,9 @@ struct Device {
   /// NEO's predictor adds 0.8 ms (`lnch_T` in swiftllm/perfpredictor.py).
   Seconds host_attention_launch{0.8e-3};
   /// The sub-batches between which the device alternates while the host attends: 2, NEO's, or 1: the host then attends
-  /// beside the device's own attention, and a layer waits for both.
+  /// beside the device's own attention, and a layer waits for both. A device with 1 is a processor that attends in the
+  /// memory it computes in: queries, K, V and outputs cross no link, and what copying them takes is in the launch and
+  /// the rate.
   int host_attention_batches = 2;
 
   friend bool operator==(const Device&, const Device&) = default;

@@ -49,8 +49,11 @@ class HostedChoice {
     const double seconds = (time.total(layers_) + time.waits * layers_).count();
     return seconds > 0 ? static_cast<double>(samples_ + hosted) / seconds : 0.0;
   }
+  /// The device has one batch (`Device::host_attention_batches`), and its layers wait for the host's whole attention.
+  [[nodiscard]] bool one_batch() const { return times_.batches() == 1; }
   /// How many of these, the first ones, give the most tokens per second if the host attends them too; of equal numbers
-  /// the largest. All are added and tried: the first costs a second reading of the weights, which several may repay.
+  /// the largest. All are added and tried: the first costs a second reading of the weights, or with one batch the
+  /// host's launch, which several may repay.
   [[nodiscard]] std::size_t best_count(std::span<const Tokens> contexts) {
     std::size_t best = 0;
     double best_rate = rate();

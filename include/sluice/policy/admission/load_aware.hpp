@@ -25,6 +25,8 @@ namespace sluice {
 ///    sub-batch; otherwise it sits out, and so does each later one that is at least as long. If the device's work alone
 ///    gives at least as many tokens per second, none runs. One that has waited for `patience` always runs. If the
 ///    device has no work, all run.
+///  - With one batch the device always waits for the host, at least for its launch. As many run then, longest waiting
+///    first, as give the most tokens per second.
 ///
 /// Read differently: docs/systems.md.
 struct LoadAware : Fcfs {
@@ -187,15 +189,22 @@ struct LoadAware : Fcfs {
   }
 
   /// Of the decodes on the host, those that do not run now sit out.
-  void choose(const View& view, const State& state, const Estimate& estimate, const Work& work,
-              Proposal& proposal) const {
+  void choose(const View& view, State& state, const Estimate& estimate, const Work& work, Proposal& proposal) const {
     if (work.tokens().count() == 0) return;
     HostedChoice choice(view, estimate, work);
-    const double without = choice.rate();
     const auto context = [&](std::size_t i) { return view.row(proposal.claims[i].slot).context(); };
-    for (const std::size_t i : state.hosted)
-      if (!choice.add_if_it_fits(context(i))) proposal.claims[i].tokens = Tokens{0};
-    const bool none = choice.rate() <= without;
+    bool none = false;
+    if (choice.one_batch()) {
+      state.contexts.clear();
+      for (const std::size_t i : state.hosted) state.contexts.push_back(context(i));
+      for (std::size_t at = choice.best_count(state.contexts); at < state.hosted.size(); ++at)
+        proposal.claims[state.hosted[at]].tokens = Tokens{0};
+    } else {
+      const double without = choice.rate();
+      for (const std::size_t i : state.hosted)
+        if (!choice.add_if_it_fits(context(i))) proposal.claims[i].tokens = Tokens{0};
+      none = choice.rate() <= without;
+    }
     for (const std::size_t i : state.hosted) {
       Claim& claim = proposal.claims[i];
       const bool late = view.now - view.row(claim.slot).last_token > patience;

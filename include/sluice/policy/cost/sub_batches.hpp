@@ -60,9 +60,9 @@ class SubBatchTimes {
     const LinkCost link = cost.link();
     SLUICE_ASSERT(link.host_attention_rate.count() > 0 && link.rate.count() > 0, "a host that attends, and a link");
     token_s_ = (hosted_.token_bytes / link.host_attention_rate).count();
-    exchange_s_ = (hosted_.exchanged_bytes / link.rate).count();
     launch_s_ = link.host_attention_launch.count();
     batches_ = link.host_attention_batches;
+    if (batches_ > 1) exchange_s_ = (hosted_.exchanged_bytes / link.rate).count();
     attention_s_ = std::max(0.0, device_layer_s(0) - linear_s(device_.tokens().count()));
   }
 
@@ -80,7 +80,7 @@ class SubBatchTimes {
   /// NEO's division: the first hosted decode is in sub-batch 1, and each further one, in the batch's order, in the
   /// sub-batch whose host has more time left. Sub-batch 1 is never empty: NEO's single batch has no hosted decodes. A
   /// device with one batch (`Device::host_attention_batches`) has all of them in sub-batch 0, so that a layer takes its
-  /// matrix products, and then the longer of the device's attention and the host's.
+  /// matrix products, and then the longer of the device's attention and the host's. Nothing crosses its link for them.
   [[nodiscard]] HostedShare divide() const {
     HostedShare share;
     std::size_t next = first();
@@ -90,6 +90,7 @@ class SubBatchTimes {
     }
     return share;
   }
+  [[nodiscard]] int batches() const { return batches_; }
   /// The sub-batch of the first hosted decode, and of the one that follows those of a share.
   [[nodiscard]] std::size_t first() const { return batches_ == 1 ? 0 : 1; }
   [[nodiscard]] std::size_t next(const HostedShare& share) const { return batches_ == 1 ? 0 : of(share).next(); }
