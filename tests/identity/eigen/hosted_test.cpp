@@ -124,11 +124,12 @@ struct Served {
   }
 };
 
-/// Trials under `E`: the tokens of each request alone, and no block in both memories' rows.
+/// Trials under `E`: the tokens of each request alone, and no block in both memories' rows. `tight`: the host has room
+/// for the longest request, and for little more.
 template <class E>
-void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0) {
+void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0, bool tight = false) {
   Random random(seed);
-  std::int64_t hosted = 0, others = 0;
+  std::int64_t hosted = 0, others = 0, preempted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
@@ -136,6 +137,7 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     if (round % 2 == 1) trial = at_once(std::move(trial));
     const std::vector<RealOutput> expected = alone(trial);
     trial.leaving = leaving;
+    if (tight) trial.host_blocks = trial.largest() + static_cast<std::int64_t>(random.below(2)) * trial.layers();
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const OnLookedAtCpu where;
     const RealResult result = run_real<E>(
@@ -146,6 +148,7 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     check_identity(result, expected);
     hosted += where.seen->hosted;
     others += where.seen->others;
+    preempted += result.preempted;
     std::vector<const std::byte*> both;
     std::set_intersection(where.seen->host.begin(), where.seen->host.end(), where.seen->device.begin(),
                           where.seen->device.end(), std::back_inserter(both));
@@ -153,7 +156,11 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
   }
   CHECK(hosted > 0);
   CHECK(others > 0);
+  if (tight) CHECK(preempted > 0);
 }
+
+/// All KV on the host, and decodes that both memories have no room for are dropped, the newest first.
+using Crowded = Engine<AllOnHost, EveryStep, PreemptWhereShort, MoveToHost>;
 
 } // namespace
 
@@ -175,6 +182,14 @@ TEST_CASE("requests that the host attends may be cancelled in any state") {
 TEST_CASE("NEO on this machine changes no token and no logit") {
   check_hosting<Neo>(70, 16, 1.0);
   check_hosting<With<Neo, OneStepAhead>>(71, 8, 1.0);
+}
+
+TEST_CASE("requests that the host has no room for are preempted, and their tokens stay the same") {
+  check_hosting<Crowded>(77, 16, 1.1, 0, true);
+  check_hosting<Hosting>(78, 16, 0.9, 0, true);
+  check_hosting<Hosting>(79, 8, 0.9, 25, true);
+  check_hosting<With<Hosting, OneStepAhead>>(80, 8, 0.9, 0, true);
+  check_hosting<Neo>(81, 16, 1.0, 0, true);
 }
 
 TEST_CASE("KV that the host attends takes no device memory") {

@@ -28,14 +28,16 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
       if (request.phase == Phase::preempted)
         preempted_host -= core.footprint_without_saved(request, request.blocks).host;
     }
-  // The host memory of requests that this decision preempts counts too, unless they are dropped with the others.
+  // The host memory of requests that this decision preempts counts too, unless they are dropped: with the others, or
+  // instead of moving to the host, which attends them already (`detail::preempt`).
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
     const View view = core.view(now);
     for (const auto* aside : {&decision.leaving, &decision.victims})
       for (const Slot slot : *aside) {
         const RequestRow& request = core.row(slot);
-        if (request.phase == Phase::running &&
-            policies.table.on_preempt(policies.policies, view, request) != Kept::nothing)
+        if (request.phase != Phase::running) continue;
+        const Kept kept = policies.table.on_preempt(policies.policies, view, request);
+        if (kept != Kept::nothing && (kept == Kept::device || !request.holding.attended_on_host))
           preempted_host += core.footprint_without_saved(request, request.blocks).host;
       }
   }
