@@ -30,6 +30,8 @@ struct SmallCost {
   BytesPerSecond rate{1e6};
   Lanes lanes = Lanes::shared;
   BytesPerSecond host_attention_rate{2e7};
+  Seconds host_attention_launch{0};
+  int host_attention_batches = 2;
 
   [[nodiscard]] StepTime step(const Work& work) const {
     const double tokens = static_cast<double>((work.tokens() + work.rebuilt.projected + work.rebuilt.passed).count()) +
@@ -37,7 +39,10 @@ struct SmallCost {
     return {Seconds{0.001}, base * 0.1 + per_token * tokens, Seconds{0.001}};
   }
   [[nodiscard]] LinkCost link() const {
-    return {rate, Seconds{1e-5}, lanes, rate, 0.3, Seconds{0}, host_attention_rate};
+    LinkCost link{rate, Seconds{1e-5}, lanes, rate, 0.3, Seconds{0}, host_attention_rate};
+    link.host_attention_launch = host_attention_launch;
+    link.host_attention_batches = host_attention_batches;
+    return link;
   }
   [[nodiscard]] const SmallCost& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}

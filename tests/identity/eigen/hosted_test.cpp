@@ -125,9 +125,11 @@ struct Served {
 };
 
 /// Trials under `E`: the tokens of each request alone, and no block in both memories' rows. `tight`: the host has room
-/// for the longest request, and for little more.
+/// for the longest request, and for little more. `batches`: those of the device that the planner counts on; beside one,
+/// a launch takes longer than what the device attends.
 template <class E>
-void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0, bool tight = false) {
+void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0, bool tight = false,
+                   int batches = 2) {
   Random random(seed);
   std::int64_t hosted = 0, others = 0, preempted = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -142,7 +144,11 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     const OnLookedAtCpu where;
     const RealResult result = run_real<E>(
         trial, kv,
-        [](auto& config) { config.cost.host_attention_rate = BytesPerSecond{1e10}; }, // NEO's choice is worth it
+        [batches](auto& config) {
+          config.cost.host_attention_rate = BytesPerSecond{1e10}; // NEO's choice is worth it
+          config.cost.host_attention_batches = batches;
+          if (batches == 1) config.cost.host_attention_launch = Seconds{2e-4};
+        },
         {}, where);
     CHECK(result.refused == 0);
     check_identity(result, expected);
@@ -182,6 +188,7 @@ TEST_CASE("requests that the host attends may be cancelled in any state") {
 TEST_CASE("NEO on this machine changes no token and no logit") {
   check_hosting<Neo>(70, 16, 1.0);
   check_hosting<With<Neo, OneStepAhead>>(71, 8, 1.0);
+  check_hosting<Neo>(82, 16, 1.0, 0, false, 1);
 }
 
 TEST_CASE("requests that the host has no room for are preempted, and their tokens stay the same") {
