@@ -630,7 +630,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   Expected<World> world = world_of(options.machine);
   if (!world) return world.error();
   Expected<std::vector<const System*>> systems =
-      chosen_systems(options.systems, world->device.host_attention_rate.count() > 0);
+      chosen_systems(options.systems, world->device.host_attention_rate.count() > 0 && !options.bound);
   if (!systems) return systems.error();
   for (const System* system : *systems)
     if (system->host_attends && world->device.host_attention_rate.count() <= 0)

@@ -220,9 +220,6 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     Expected<Comparison> prepared =
         prepare(alone(options, flags, i, chosen, sharing == "parts" ? flags[i].share / shares : 1.0), command);
     if (!prepared) return prepared.error();
-    if (sharing != "turns" && prepared->setup.cost.link().host_attention_rate.count() > 0)
-      return flag_error("--tenants", "the host attends decodes, and nothing divides its processor among tenants",
-                        "--sharing turns, or no --host-attention and a device without host_attention_bytes_per_s");
     const std::optional<PeerLink>& peer = prepared->setup.device.peer;
     if (options.machine.tp > 1 && peer && peer->path == PeerPath::host && sharing != "turns")
       return flag_error("--tp",

@@ -62,7 +62,7 @@ struct Stores {
 
 } // namespace
 
-TEST_CASE("a request in a slot that another has left knows nothing of that one's plans") {
+TEST_CASE("a request starts without the plans of the slot's last request") {
   Stores stores(8);
   KvSequences sequences(stores.store, 3);
   const Slot slot{2};
