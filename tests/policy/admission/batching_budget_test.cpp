@@ -2,6 +2,7 @@
 // The tokens that a prompt may claim beside a decoding batch.
 #include "sluice/policy/admission/fcfs.hpp"
 
+#include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -35,5 +36,23 @@ TEST_CASE("with prefill first, decodes take nothing from the budget of prompts; 
     };
     CHECK(claimed(FcfsPrefillFirst{}) == std::min<std::int64_t>(prompt, 100));
     CHECK(claimed(Fcfs{}) == std::min<std::int64_t>(prompt, 100 - 8));
+  }
+}
+
+TEST_CASE("a request that waits for a tier's blocks makes no pressing claim, and none of another's") {
+  for (const bool waits : {false, true}) {
+    CAPTURE(waits);
+    testing::HandMade made;
+    const Slot runs = made.decoding(Tokens{10}, Tokens{5}, Tokens{50});
+    const Slot newcomer = made.add(Tokens{10}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
+    made.rows[index(newcomer)].waits = waits;
+    const View view = made.view();
+    Proposal proposal;
+    ClaimBuilder<Batching::chunked, Newcomers::optional> claims(view, proposal);
+    claims.keep(runs);
+    CHECK(claims.press(newcomer, runs) == !waits);
+    REQUIRE(proposal.claims.size() == (waits ? 1 : 2));
+    CHECK_FALSE(proposal.claims.front().presses());
+    if (!waits) CHECK(proposal.claims.back().presses());
   }
 }

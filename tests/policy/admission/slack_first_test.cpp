@@ -118,7 +118,7 @@ TEST_CASE("once in `turn` joins the oldest late request is next, however large")
 TEST_CASE("the smallest newcomer presses once the most urgent has waited, after those that run and before all others") {
   Random random(5);
   int pressed = 0, not_pressed = 0, by_another = 0;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     CAPTURE(round);
     HandMade made;
     made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
@@ -132,17 +132,18 @@ TEST_CASE("the smallest newcomer presses once the most urgent has waited, after 
       row.spec.arrival = row.first_token = Seconds{99};
       row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
     }
-    enter_waiting(made, random, between(random, 1, 3), policy, state);
+    for (const Slot slot : enter_waiting(made, random, between(random, 1, 3), policy, state))
+      made.rows[index(slot)].waits = random.below(4) == 0; // for a tier's blocks
     made.served.tokens = between(random, 0, 1);
     Proposal proposal;
     policy.propose(made.view(), state, proposal);
     const auto claim =
         std::find_if(proposal.claims.begin(), proposal.claims.end(), [](const Claim& one) { return one.presses(); });
-    // By hand: of the newcomers in time the smallest, and the one with the first deadline.
+    // By hand: of the newcomers in time that wait for no tier the smallest, and the one with the first deadline.
     const RequestRow *smallest = nullptr, *urgent = nullptr;
     const auto deadline = [](const RequestRow& row) { return row.spec.arrival + row.spec.slo.ttft; };
     for (const RequestRow& row : made.rows) {
-      if (row.phase != Phase::waiting || deadline(row) < made.now) continue;
+      if (row.phase != Phase::waiting || row.waits || deadline(row) < made.now) continue;
       if (smallest == nullptr || row.context() < smallest->context()) smallest = &row;
       if (urgent == nullptr || deadline(row) < deadline(*urgent)) urgent = &row;
     }

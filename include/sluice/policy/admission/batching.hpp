@@ -61,9 +61,10 @@ class ClaimBuilder {
   }
 
   /// A pressing claim (`Claim::at_cost_of`) for a request that does not run. Call it after every `keep`, and before
-  /// optional claims.
+  /// optional claims. False if the limits leave no place, or if the request waits for a tier's blocks: a place would
+  /// not help it yet.
   bool press(Slot slot, Slot at_cost_of) {
-    if (!join(slot, true)) return false;
+    if (view_.row(slot).waits || !join(slot, true)) return false;
     proposal_.claims.back().at_cost_of = at_cost_of;
     return true;
   }

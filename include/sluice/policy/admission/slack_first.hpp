@@ -138,8 +138,11 @@ struct SlackFirst {
     std::optional<Pressing::Wish> next;
     // The smallest goes first, as without pressing; the most urgent says when. Rejected: that one presses itself, which
     // serves fewer requests where more come than prompts can be computed.
-    if (!state.due.empty()) {
-      const Slot urgent = state.due.begin()->slot, slot = state.fresh.begin()->slot;
+    // A newcomer that waits for a tier's blocks has no use for a place yet.
+    const auto joinable = [&](const Entry& entry) { return !view.row(entry.slot).waits; };
+    const auto first = std::find_if(state.due.begin(), state.due.end(), joinable);
+    if (first != state.due.end()) { // then `fresh`, which has the same requests, has a joinable one, too
+      const Slot urgent = first->slot, slot = std::find_if(state.fresh.begin(), state.fresh.end(), joinable)->slot;
       if (slack_s(urgent) < (1 - patience) * view.row(urgent).spec.slo.ttft.count()) next = {slot, slack_s(slot)};
     }
     const std::optional<Pressing::Choice> choice = pressing.choose(view, state.pressing, next);
