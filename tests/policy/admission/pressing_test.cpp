@@ -35,6 +35,7 @@ HandMade any_requests(Random& random) {
         made.add(Tokens{between(random, 1, 300)}, Tokens{900}, Tokens{generated}, Tokens{generated}, Phase::preempted);
     started(slot);
     made.rows[index(slot)].may_return = random.below(5) > 0;
+    made.rows[index(slot)].waits = random.below(5) == 0;
     made.rows[index(slot)].preempted_since = Seconds{60 + 40 * random.uniform()};
     made.preempted.push_back(slot);
   }
@@ -74,7 +75,8 @@ TEST_CASE("the request with the least slack presses, and without any the one pau
     double least = expected ? slack : ttft_s;
     for (const Slot slot : made.preempted) {
       const RequestRow& row = made.rows[index(slot)];
-      if (row.may_return && row.generated.count() > 0 && keeps_slo(made, row) && ahead(made, row) < least) {
+      if (row.may_return && !row.waits && row.generated.count() > 0 && keeps_slo(made, row) &&
+          ahead(made, row) < least) {
         least = ahead(made, row);
         expected = slot;
       }
@@ -84,7 +86,7 @@ TEST_CASE("the request with the least slack presses, and without any the one pau
     if (!expected)
       for (const Slot slot : made.preempted) {
         const RequestRow& row = made.rows[index(slot)];
-        if (!row.may_return || row.generated.count() == 0 || row.preempted_since.count() > since) continue;
+        if (!row.may_return || row.waits || row.generated.count() == 0 || row.preempted_since.count() > since) continue;
         since = row.preempted_since.count();
         expected = slot;
       }
@@ -190,4 +192,21 @@ TEST_CASE("requests without a TTFT SLO make no paused request press") {
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
   CHECK_FALSE(Pressing{}.choose(made.view(), {}, std::nullopt).has_value());
+}
+
+TEST_CASE("a TBT SLO of 0 spends no budget, paused or not, from the first proposal on") {
+  HandMade made;
+  const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{50}, Tokens{50}, Phase::preempted);
+  made.preempted.push_back(rests);
+  made.rows[index(rests)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{0}};
+  Pressing::State state{.spent = 3, .now = made.now};
+  for (const double passed_s : {0.0, 10.0}) {
+    made.now += Seconds{passed_s};
+    Pressing::look_back(made.view(), state);
+    CHECK(state.spent == 3);
+  }
+  made.rows[index(rests)].spec.slo.tbt = Seconds{2};
+  made.now += Seconds{10};
+  Pressing::look_back(made.view(), state);
+  CHECK(state.spent == doctest::Approx(8));
 }

@@ -17,7 +17,7 @@ namespace sluice {
 /// loses.
 ///
 ///   whose first token comes next, in which chunks    SlackFirst: requests that can be in time, the smallest first
-///   whose tokens wait for one that presses           its Pressing: the request whose pause costs least, if it can
+///   whose tokens wait for one that presses           its Pressing: the request whose pause costs least
 ///   who joins beside those that run                  WorthJoining: LightLLM's look ahead, the link's room included
 ///   where the KV of few requests lives               WorthJoining: OrbitFlow's distances, by GroupedDistance
 ///   ... and of many                                  WorthJoining: Pie's SwappedLayers, only new KV goes back

@@ -15,18 +15,25 @@ namespace sluice {
 /// newcomer that waits for room misses its first token for good.
 ///
 ///  - *Who presses*: of the next newcomer and the paused requests that can keep their SLO, the one with the least
-///  slack;
-///    a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused for
-///    longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
+///    slack; a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused
+///    for longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
+///    Paused requests that wait for a tier's blocks, or for their first token, do not press.
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder), if it has lost its SLO, or is ahead by more
-///    than a TTFT SLO, or is `ratio` times as large.
+///    than the TTFT SLO of the request that presses, or is `ratio` times as large as that request.
 ///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` deadlines per generated token,
 ///    divided by (1 + running)^1.5: where many run, one of them ends soon, so that room comes by itself. A paused
 ///    request needs no budget, because it takes another's place.
+///
+/// "Lost" has two meanings, because the two questions differ. A paused request can keep its SLO if its first token was
+/// in time and its TPOT still is: these two are what SLO attainment counts. A payer has lost its SLO if it is behind
+/// its whole schedule, arrival + TTFT SLO + one TBT SLO per token (PauseOrder): then no early first token makes up for
+/// late tokens either.
 struct Pressing {
   double misses = 0.8; ///< deadlines that pauses may miss per token generated, divided by (1 + running)^1.5
   double ratio = 4;    ///< size of a payer that is neither lost nor ahead, relative to the request that presses
-  double longest = 4;  ///< TTFT SLOs after which a paused request presses, whatever its slack
+  /// TTFT SLOs after which a paused request presses, whatever its slack; 1 or more. Near 0 two requests that have lost
+  /// their SLOs take each other's place in every iteration.
+  double longest = 4;
 
   struct State {
     double spent = 0; ///< deadlines that pauses have missed
@@ -41,10 +48,11 @@ struct Pressing {
     Slot comes{}, pays{};
   };
 
-  /// Counts the deadlines that paused requests without a deposit have missed since the last proposal.
+  /// Counts the deadlines that paused requests without a deposit have missed since the last proposal. A TBT SLO of 0
+  /// has no deadlines that a pause could miss: every token is late, paused or not.
   static void look_back(const View& view, State& state) {
     for (const Slot slot : view.preempted)
-      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0)
+      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0 && row.spec.slo.tbt.count() > 0)
         state.spent += (view.now - state.now) / row.spec.slo.tbt;
     state.now = view.now;
   }
@@ -78,7 +86,7 @@ struct Pressing {
     std::optional<Wish> oldest; // its slack: how long it has been paused, negative
     for (const Slot slot : view.preempted) {
       const RequestRow& row = view.row(slot);
-      if (!row.may_return || row.generated.count() == 0) continue;
+      if (!row.may_return || row.waits || row.generated.count() == 0) continue;
       const double ttft = row.spec.slo.ttft.count(), since = (row.preempted_since - view.now).count();
       if (-since >= longest * ttft && (!oldest || since < oldest->slack_s)) oldest = Wish{slot, since};
       if (std::isinf(ttft) || row.first_token > row.spec.arrival + row.spec.slo.ttft) continue;
