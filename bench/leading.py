@@ -222,7 +222,7 @@ def main():
             if not judged_cells:
                 continue
             total, behind, said, alone, missed = counts(judged_cells)
-            title = ("Workloads held out" if group == "held out" else "Workloads on which numbers were chosen") + \
+            title = ("Workloads held out at first" if group == "held out" else "Workloads on which numbers were chosen") + \
                     (", without deposit" if deposit == "off" else ", with deposit")
             line = f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
                    (f"**Short of the goal, 8 of 10 cells: {missed}.** " if missed else "") + \
