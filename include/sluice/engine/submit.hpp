@@ -37,7 +37,9 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
                      "the Replacement of the policy's first_tier()"};
   if constexpr (keeps_on_host<C> && HasFirstTier<typename C::caching_type>)
     if (const std::optional<Replacement> evicts = config.backend.host_tier_evicts(); status.ok() && evicts)
-      status = detail::check_host_tier(*evicts, reached_by<typename C::caching_type>({.replacement = *evicts}));
+      // Of a host without limits, and of one whose limits differ from what a policy that scales makes of them.
+      for (const Tier& host : {Tier{.replacement = *evicts}, detail::odd_tier(*evicts)})
+        if (status.ok()) status = detail::check_host_tier(*evicts, host, reached_by<typename C::caching_type>(host));
   if (!status.ok()) return status.error();
   return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
 }
@@ -87,7 +89,8 @@ Tokens BasicEngine<C>::would_load(const RequestSpec& spec, const FoundPrefix& fo
     RequestRow request;
     request.spec = spec;
     try {
-      return found.below + load_of(core_, request, found, core_.view(now()), calls()).fetched;
+      const Reuse reuse = load_of(core_, request, found, core_.view(now()), calls());
+      return found.below + detail::arriving_within(reuse.patience, reuse.fetched, found, core_.limits.block_tokens);
     } catch (...) {
       fail_with_thrown();
       return found.below;

@@ -25,8 +25,9 @@ struct KeptKv {
 };
 
 /// The backend's host may keep KV of requests that have ended: `host_tier_evicts()` says which of it leaves first, or
-/// nothing if it keeps none. If it does, `keep` is called after each iteration, with its requests, and when requests
-/// end or are cancelled, before they leave. Without a call the host keeps everything, as recency allows.
+/// nothing if it keeps none. If it does, `keep` is called when requests end or are cancelled, before they leave, and
+/// with `Writes::behind` also after each iteration, with its requests. Without a call the host keeps everything, as
+/// recency allows.
 template <class P>
 concept KeepsKv = requires(P& backend, std::span<const KeptKv> kept) {
   backend.keep(kept);

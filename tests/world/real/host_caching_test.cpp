@@ -121,6 +121,39 @@ TEST_CASE("an engine says before a disk is read how much a request would load") 
                          {.below = Tokens{32}, .lower = Tokens{128}}) == Tokens{160});
 }
 
+namespace host_caching {
+
+/// Fetches all but waits for a second.
+struct Patient : WriteThrough {
+  template <class Cost>
+  Reuse reuse(const View& /*view*/, const RequestRow& /*row*/, const FoundPrefix& found, const Cost& /*cost*/) const {
+    Reuse reuse{found.below};
+    reuse.fetched = found.lower;
+    reuse.patience = Seconds{1};
+    return reuse;
+  }
+};
+
+} // namespace host_caching
+
+TEST_CASE("of a disk's part of a prefix only what arrives within the policy's patience is read") {
+  using E = With<VllmSwap, Cpu, host_caching::Patient>;
+  E engine = host_caching::engine_on<E>(host_caching::simulated_world());
+  // The records, 10 blocks, arrive one after the other, the first one after `wait` and `each`.
+  for (const double wait : {0.0, 0.5, 0.955, 1.0, 59.0})
+    for (const double each : {0.0, 0.01, 0.0999, 0.13, 2.0}) {
+      CAPTURE(wait);
+      CAPTURE(each);
+      std::int64_t arrive = 0;
+      while (arrive < 10 && wait + each * static_cast<double>(arrive + 1) <= 1) ++arrive;
+      FoundPrefix found{.below = Tokens{32}, .lower = Tokens{160}};
+      found.lower_wait = Seconds{wait};
+      found.lower_time = Seconds{wait + 10 * each};
+      CHECK(engine.would_load({.arrival = Seconds{0}, .prompt = Tokens{200}, .output = Tokens{2}, .slo = {}}, found)
+                .count() == 32 + 16 * arrive);
+    }
+}
+
 TEST_CASE("what a policy throws when it is asked before a disk is read ends the run, but lack of memory passes") {
   using E = With<VllmSwap, Cpu, host_caching::Half>;
   E engine = host_caching::engine_on<E>(host_caching::simulated_world());
@@ -232,11 +265,14 @@ struct Silent : WriteThrough {
 namespace host_caching {
 
 struct FirstTier : WriteThrough {
-  static inline Tier own; // what a test wants
+  static inline Tier own;      // what a test wants
+  static inline int scale = 1; // of what the machine has
   static Tier first_tier(Tier host) {
     host.replacement = own.replacement;
     if (own.latency > Seconds{0}) host.latency = own.latency;
     if (own.read_rate < host.read_rate) host.read_rate = own.read_rate;
+    host.capacity = TokenBlocks{host.capacity.count() * scale};
+    host.latency = host.latency * static_cast<double>(scale);
     return host;
   }
 };
@@ -275,6 +311,9 @@ TEST_CASE("an engine refuses a machine whose host tier is not the first tier tha
     CHECK(make(Replacement::least_recent, pool) ==
           "engine configuration: the Caching policy's first_tier() is no host memory behind the link, which a "
           "machine's is; expected one that changes no rate, latency or capacity");
+  FirstTier::scale = 2;
+  CHECK(make(Replacement::least_recent, {}).find("is no host memory behind the link") != std::string::npos);
+  FirstTier::scale = 1;
 }
 
 TEST_CASE("where the backend's host keeps nothing, no policy says what it keeps") {

@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/core/core.hpp"
+#include "sluice/policy/caching/caching.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/request.hpp"
 
@@ -15,8 +16,14 @@ namespace sluice::detail {
                                  LayerBlocks host_blocks);
 
 /// Checks a Caching policy's `first_tier()` on a backend whose host tier evicts by `evicts`: `own` is what the policy
-/// makes of a Tier that has nothing but that. Only the order of eviction can be its own, and must be the backend's.
-[[nodiscard]] Status check_host_tier(Replacement evicts, const Tier& own);
+/// makes of `host`. Only the order of eviction can be its own, and must be the backend's.
+[[nodiscard]] Status check_host_tier(Replacement evicts, const Tier& host, const Tier& own);
+/// A host's memory whose capacity, rates and latency no policy has by chance.
+[[nodiscard]] Tier odd_tier(Replacement evicts);
+
+/// Of `fetched` tokens of a disk's part of a prefix, those that arrive within `patience`, in whole blocks of
+/// `block_tokens`: a real backend cannot take a request back whose disk is slow.
+[[nodiscard]] Tokens arriving_within(Seconds patience, Tokens fetched, const FoundPrefix& found, Tokens block_tokens);
 
 /// A policy's refusal, with the refused request as the error's `where`.
 [[nodiscard]] Error refusal_of(RequestId id, Error error);

@@ -5,6 +5,7 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/engine/core/checks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -50,17 +51,29 @@ namespace sluice::detail {
   return bad;
 }
 
-[[gnu::cold]] SLUICE_INLINE Status check_host_tier(Replacement evicts, const Tier& own) {
+[[gnu::cold]] SLUICE_INLINE Status check_host_tier(Replacement evicts, const Tier& host, const Tier& own) {
   if (own.replacement != evicts)
     return Error{ErrorCode::bad_input, "engine configuration",
                  "the machine's host tier evicts by " + std::string{name(evicts)} + ", and its Caching policy by " +
                      std::string{name(own.replacement)},
                  "MachineSetup::tier_evicts as the policy's first_tier() has it"};
-  if (own != Tier{.replacement = evicts})
+  if (own != host)
     return Error{ErrorCode::bad_input, "engine configuration",
                  "the Caching policy's first_tier() is no host memory behind the link, which a machine's is",
                  "one that changes no rate, latency or capacity"};
   return {};
+}
+
+[[gnu::cold]] SLUICE_INLINE Tier odd_tier(Replacement evicts) {
+  return {TokenBlocks{12'347}, evicts, BytesPerSecond{7.3e9}, BytesPerSecond{5.1e9}, Seconds{1.7e-4}};
+}
+
+SLUICE_INLINE Tokens arriving_within(Seconds patience, Tokens fetched, const FoundPrefix& found, Tokens block_tokens) {
+  if (found.lower_time <= patience) return fetched;
+  if (patience <= found.lower_wait) return Tokens{0};
+  const double part = (patience - found.lower_wait).count() / (found.lower_time - found.lower_wait).count();
+  const auto blocks = static_cast<std::int64_t>(part * static_cast<double>(found.lower / block_tokens));
+  return std::min(fetched, blocks * block_tokens);
 }
 
 [[nodiscard, gnu::cold, gnu::noinline]] SLUICE_INLINE Error refusal(ErrorCode code, RequestId id, std::string what,

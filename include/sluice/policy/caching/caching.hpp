@@ -26,8 +26,10 @@ struct FoundPrefix {
   /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer. An answer
   /// with another `Reuse::mode` ends the run with a sentence. `lower` is on its disk, and only there when the request
   /// arrives: what is fetched then is in `below` when the request is asked again. `lower_time` is what the disk's
-  /// latest reads make expect, 0 before the first.
+  /// latest reads make expect, 0 before the first; `lower_wait` is the part of it before the disk comes to `lower`.
+  /// What would arrive after `Reuse::patience` is not fetched.
   bool only_layerwise = false;
+  Seconds lower_wait{0};
 };
 
 /// What a request loads of the tokens that the device does not have.
