@@ -132,7 +132,7 @@ void add_machine(Flags& flags, Options& options) {
   flags.whole(
       "--host-pin-share", options.host_pin_share, 1, 100,
       "the part of --host-cache, in percent, that the sessions of one API key pin at most: then their pins that "
-      "would end the soonest end early (default: 50)");
+      "would end the soonest end early (default: 50 with API keys, 100 without)");
   flags.read("--disk-cache", "DIR:SIZE",
              "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
              [&options](std::string_view text) -> std::string {

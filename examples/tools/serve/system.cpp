@@ -111,6 +111,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
         options.run.device_memory ? "--device-memory" : "--kv-memory",
         fmt::format("weights and buffers alone take {}", exact_bytes((memory.weights + memory.buffers).count())),
         "more, or a system that streams weights");
+  if (!options.api_keys.empty() || !options.api_key_file.empty()) setup.tier_pin_share = 0.5; // others may come
   if (Status status = running::add_tiers(options.run, weights, memory, setup); !status) return status.error();
   engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();

@@ -55,12 +55,12 @@ inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block
 class HostTier {
  public:
   /// `room`: layer blocks that the host has for the tier, besides those that plans place there. `pin_share`: how much
-  /// of the tier the sessions of one salt may pin.
-  HostTier(KvStore& store, int layers, LayerBlocks room, Replacement replacement = Replacement::least_recent,
-           double pin_share = 1)
+  /// of the tier the sessions of one salt may pin; at least a block.
+  HostTier(KvStore& store, int layers, LayerBlocks room, Replacement replacement, double pin_share)
       : store_(&store), layers_(layers), order_(TokenBlocks{room.count() / layers}, replacement) {
     counts_.capacity = room.count() / layers;
-    most_pinned_ = static_cast<std::int64_t>(pin_share * static_cast<double>(counts_.capacity));
+    most_pinned_ =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(pin_share * static_cast<double>(counts_.capacity)));
     counts_.block_bytes = store.shape().bytes().count() * layers;
     tell_idle();
   }
@@ -98,26 +98,32 @@ class HostTier {
       if (const BlockKey block = block_key(key); --entries_.at(block).pins == 0) order_.may_leave(block);
   }
   /// The blocks of a session's request that has ended stay until `until`, or until the session's next request joins. If
-  /// the sessions of its salt would pin more than their share, those whose pins would end the soonest lose them; a pin
-  /// that is larger than the share is refused.
-  void pin_session(std::uint32_t session, std::uint64_t salt, std::vector<RecordKey> keys, Seconds until) {
+  /// the sessions of its salt would pin more than their share, those whose pins would end the soonest lose them, if
+  /// that lets blocks go: what other pins of the salt cover as well stays pinned. If this pin would end the soonest, it
+  /// is cut to the beginning of the request for which there is room; so is one that is larger than the share.
+  void pin_session(std::uint32_t session, std::uint64_t salt, std::vector<RecordKey> keys, Seconds until, Seconds now) {
+    unpin_expired(now);
+    if (until <= now) return; // while its blocks crossed the link
     ++counts_.pins;
-    const auto pinned_with = [&] { // a block has one salt, which its key includes
-      const auto found = pinned_.find(salt);
-      return (found == pinned_.end() ? 0 : found->second) +
-             std::count_if(keys.begin(), keys.end(), [this](const RecordKey& key) { return at(key).sessions == 0; });
-    };
-    if (static_cast<std::int64_t>(keys.size()) > most_pinned_) {
+    keys.resize(std::min(keys.size(), static_cast<std::size_t>(most_pinned_)));
+    for (const RecordKey& key : keys) pin_for_session(key, salt);
+    while (pinned_of(salt) > most_pinned_) {
+      const auto gives_way = [&](const SessionPin& one) {
+        return one.salt == salt && one.until <= until &&
+               std::any_of(one.keys.begin(), one.keys.end(),
+                           [this](const RecordKey& key) { return at(key).sessions == 1; });
+      };
+      if (const auto one = std::find_if(sessions_.begin(), sessions_.end(), gives_way); one != sessions_.end()) {
+        lose(one - sessions_.begin());
+        continue;
+      }
+      unpin_for_session(keys.back(), salt);
+      keys.pop_back();
+    }
+    if (keys.empty()) {
       ++counts_.lost_pins;
       return;
     }
-    while (pinned_with() > most_pinned_) {
-      const auto own = [salt](const SessionPin& one) { return one.salt == salt; };
-      lose(std::find_if(sessions_.begin(), sessions_.end(), own) - sessions_.begin());
-    }
-    pin(keys);
-    for (const RecordKey& key : keys)
-      if (at(key).sessions++ == 0) count_pinned(salt, 1);
     const auto after = std::upper_bound(sessions_.begin(), sessions_.end(), until,
                                         [](Seconds time, const SessionPin& one) { return time < one.until; });
     sessions_.insert(after, {session, salt, until, std::move(keys)});
@@ -221,10 +227,21 @@ class HostTier {
   }
   [[nodiscard]] Entry& at(const RecordKey& key) { return entries_.at(block_key(key)); }
   [[nodiscard]] const Entry& at(const RecordKey& key) const { return entries_.at(block_key(key)); }
+  void pin_for_session(const RecordKey& key, std::uint64_t salt) {
+    pin({&key, 1});
+    if (at(key).sessions++ == 0) count_pinned(salt, 1);
+  }
+  void unpin_for_session(const RecordKey& key, std::uint64_t salt) {
+    unpin({&key, 1});
+    if (--at(key).sessions == 0) count_pinned(salt, -1);
+  }
   void unpin(const SessionPin& one) {
-    unpin(std::span<const RecordKey>{one.keys});
-    for (const RecordKey& key : one.keys)
-      if (--at(key).sessions == 0) count_pinned(one.salt, -1);
+    for (const RecordKey& key : one.keys) unpin_for_session(key, one.salt);
+  }
+  /// How many blocks the sessions of a salt pin. A block has one salt, which its key includes.
+  [[nodiscard]] std::int64_t pinned_of(std::uint64_t salt) const {
+    const auto found = pinned_.find(salt);
+    return found == pinned_.end() ? 0 : found->second;
   }
   void count_pinned(std::uint64_t salt, std::int64_t more) {
     counts_.pinned += more;

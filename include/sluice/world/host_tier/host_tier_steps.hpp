@@ -19,10 +19,10 @@
 namespace sluice {
 
 /// The blocks of a session's request that has ended stay in the tier as long as its policy says.
-inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint64_t salt, Seconds until,
+inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint64_t salt, Seconds until, Seconds now,
                             std::vector<RecordKey> keys) {
   if (session == 0 || !(until > Seconds{0}) || keys.empty()) return;
-  core.tier.pin_session(session, salt, std::move(keys), until);
+  core.tier.pin_session(session, salt, std::move(keys), until, now);
 }
 
 /// A session's next request joins: what the tier has of the session's earlier ones, or will get, is not pinned for it.
@@ -36,7 +36,8 @@ inline void unpin_session(MachineCore& core, std::uint32_t session) {
 /// is preempted to the host, and then to the tier; all others are released. `tokens`: the request's, at least those
 /// that have KV. The tier gets at most what `sequence.kept` says; what it has already is pinned even if that is
 /// nothing. Called between iterations.
-inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std::int32_t> tokens, std::uint64_t salt) {
+inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std::int32_t> tokens, std::uint64_t salt,
+                   Seconds now) {
   std::int64_t full = std::min(sequence.computed, static_cast<std::int64_t>(tokens.size())) / core.block_tokens;
   if (!core.tier.exists() || sequence.lost || full == 0) return core.sequences.leave(sequence);
   for (int layer = 0; layer < core.layers; ++layer) { // a block that is nowhere in one layer is of no use in the others
@@ -69,7 +70,7 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   keys.resize(static_cast<std::size_t>(full));
   if (full == first) {
     core.tier.unpin(keys);
-    pin_for_session(core, sequence.kept.session, salt, sequence.pinned_until, std::move(keys));
+    pin_for_session(core, sequence.kept.session, salt, sequence.pinned_until, now, std::move(keys));
     return core.sequences.leave(sequence);
   }
   core.sequences.depart(sequence, keys, first,
@@ -90,7 +91,7 @@ struct SettledBlock {
 /// Blocks of departed sequences that are all on the host belong to the tier from now on. Calls `added(block)` for those
 /// that are new there.
 template <class Added>
-void settle(MachineCore& core, const Added& added) {
+void settle(MachineCore& core, Seconds now, const Added& added) {
   std::vector<DepartedSequence>& departed = core.sequences.departed();
   for (std::size_t i = departed.size(); i-- > 0;) {
     DepartedSequence& one = departed[i];
@@ -122,7 +123,7 @@ void settle(MachineCore& core, const Added& added) {
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
-      pin_for_session(core, one.kept.session, one.salt, one.pinned_until, std::move(keys));
+      pin_for_session(core, one.kept.session, one.salt, one.pinned_until, now, std::move(keys));
     }
     core.tier.unpin(one.known);
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));

@@ -302,13 +302,13 @@ class Machine final : public TokenWorld {
     if (request == nullptr)
       core_.sequences.leave(sequence);
     else
-      depart(core_, sequence, request->tokens, request->salt);
+      depart(core_, sequence, request->tokens, request->salt, now());
   }
   /// Blocks that have reached the host tier belong to it, and go to the disk.
   void settle() {
     if (core_.tier.exists()) core_.tier.unpin_expired(now());
     if (core_.sequences.departed().empty()) return;
-    sluice::settle(core_, [this](SettledBlock block) {
+    sluice::settle(core_, now(), [this](SettledBlock block) {
       if (writer_) writer_->add(std::move(block));
     });
   }

@@ -11,6 +11,7 @@
 #include "sluice/world/link/fault.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace sluice {
@@ -22,7 +23,7 @@ struct MachineSetup {
   LayerBlocks host_blocks{0};
   LayerBlocks tier_blocks{0}; ///< host blocks besides those, for KV of ended requests (HostTier)
   Replacement tier_evicts = Replacement::least_recent; ///< which of these leave first
-  double tier_pin_share = 0.5; ///< of these, how many the sessions of one salt (an API key) may pin at most
+  double tier_pin_share = 1; ///< of these, how many the sessions of one salt (an API key) may pin at most; from 0 to 1
   /// Layers whose weights a plan may stream. A device that copies asynchronously keeps a second image of them in pinned
   /// host memory, which costs that much memory for the machine's lifetime. A streamed layer that is not listed is
   /// copied from where ModelWeights has it: the result is the same, but the host waits for the copy.
@@ -37,6 +38,8 @@ struct MachineSetup {
   LinkRates link;
   FaultPlan faults{};
   std::shared_ptr<RecordStore> records{}; ///< a disk below the host tier; null: there is none
+  /// Times the disk's reads; several threads call it. Empty: the system's clock that never goes back.
+  std::function<Seconds()> disk_clock{};
   /// For a GPU; a CPU has only one implementation.
   Products products = Products::invariant;
   bool graphs = true;      ///< for a GPU: small iterations are launched as graphs, if the driver can
