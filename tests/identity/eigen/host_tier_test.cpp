@@ -641,6 +641,155 @@ TEST_CASE("of a prefix on the disk only as much is read as the request would loa
   }
 }
 
+namespace {
+
+/// A disk with a clock: each call that reads takes `each`, and fails if `fails`, which leaves the files alone.
+struct ClockedDisk {
+  sluice_test::DiskModel disk;
+  std::atomic<double> now = 0, each = 0;
+  std::atomic<bool> fails = false;
+  std::atomic<std::int64_t> calls = 0;
+  std::function<void()> before; ///< each read
+
+  [[nodiscard]] std::shared_ptr<RecordStore> records() {
+    return records_on(std::make_unique<sluice_test::WatchedFiles>(
+        disk,
+        [this](sluice_test::FileCall call, const std::string&) {
+          if (call != sluice_test::FileCall::read) return;
+          if (before) before();
+          ++calls;
+          now = now + each;
+          if (!fails) return;
+          disk.fail_at = disk.steps;
+          disk.code = EMFILE;
+        },
+        nullptr));
+  }
+  /// A trial whose disk has chats 1 to `chats` of 6 blocks, and whose host can have them all.
+  [[nodiscard]] RealTrial trial(std::int32_t chats) {
+    Random random(97);
+    RealTrial trial = random_real_trial(random);
+    trial.prompts.clear();
+    for (std::int32_t chat = 1; chat <= chats; ++chat) trial.prompts.push_back(chat_of(trial, chat, 6));
+    trial.outputs.assign(trial.prompts.size(), 1);
+    trial.tier_blocks = 6 * chats * trial.layers();
+    trial.disk_clock = [this] { return Seconds{now.load()}; };
+    {
+      trial.records = records();
+      Turns turns(trial);
+      for (const std::vector<std::int32_t>& prompt : trial.prompts) (void)turns.run(prompt);
+    }
+    trial.records = records();
+    return trial;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a disk that was slow once is read again after one measurement, and one that fails is asked no sooner") {
+  ClockedDisk disk;
+  RealTrial trial = disk.trial(5);
+  Turns turns(trial);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  Seconds expected{0};
+  /// Looks a chat up for a request that reads if a record takes less than 5 ms. Returns how many blocks it finds.
+  const auto ask = [&](std::int32_t chat) {
+    TokenRequest request;
+    request.tokens = trial.prompts[static_cast<std::size_t>(chat - 1)];
+    const std::uint64_t search = turns.machine().seek(request, [&](const FoundPrefix& found) {
+      expected = found.lower_time;
+      const bool pays =
+          found.lower_time.count() < 5e-3 * static_cast<double>(found.lower.count()) / static_cast<double>(each);
+      return pays ? found.below + found.lower : found.below;
+    });
+    const std::int64_t blocks = turns.machine().find(search).count() / each;
+    turns.wait_for_disk();
+    return blocks;
+  };
+  disk.each = 0.25;
+  CHECK(ask(1) == 6); // nothing has been read yet
+  const std::int64_t slow_calls = disk.calls;
+  const double slow_read = 0.25 * static_cast<double>(slow_calls) / 6;
+  disk.each = 0.0005;
+  CHECK(ask(2) == 0);
+  CHECK(expected.count() == doctest::Approx(6 * slow_read));
+  CHECK(disk.calls == slow_calls); // too soon to measure
+  SUBCASE("it has become fast") {
+    disk.now = disk.now + 10;
+    CHECK(ask(2) == 0); // and measures
+    CHECK(disk.calls > slow_calls);
+    CHECK(ask(2) == 6);
+    CHECK(expected.count() == doctest::Approx(6 * slow_read / 500));
+    CHECK(ask(3) == 6);
+  }
+  SUBCASE("it has begun to fail") {
+    disk.each = 30;
+    disk.fails = true;
+    disk.now = disk.now + 10;
+    CHECK(ask(2) == 0);
+    CHECK(disk.calls == slow_calls + 1); // a single record
+    for (const std::int32_t chat : {3, 4, 5}) CHECK(ask(chat) == 0);
+    CHECK(disk.calls == slow_calls + 1);
+    CHECK(expected.count() == doctest::Approx(6 * 30));
+    disk.now = disk.now + 10;
+    CHECK(ask(2) == 0);
+    CHECK(disk.calls == slow_calls + 2);
+    disk.fails = false;
+    disk.disk.fail_at = -1;
+    disk.each = 0.0005;
+    disk.now = disk.now + 10;
+    CHECK(ask(2) == 0);
+    CHECK(ask(2) == 6);
+  }
+}
+
+TEST_CASE("reads that fail slowly make requests decline") {
+  ClockedDisk disk;
+  RealTrial trial = disk.trial(2);
+  Turns turns(trial);
+  disk.each = 0.0005;
+  (void)turns.machine().find(turns.seek(trial.prompts[0]));
+  disk.each = 30;
+  disk.fails = true;
+  TokenRequest request;
+  request.tokens = trial.prompts[1];
+  for (const bool failed : {false, true}) {
+    (void)turns.machine().find(turns.machine().seek(request, [&](const FoundPrefix& found) {
+      CHECK((found.lower_time > Seconds{6}) == failed);
+      return found.below + found.lower;
+    }));
+    turns.wait_for_disk();
+  }
+}
+
+TEST_CASE("nobody waits behind the records of a request that has left") {
+  ClockedDisk disk;
+  RealTrial trial = disk.trial(4);
+  std::promise<void> answers;
+  const std::shared_future<void> gate = answers.get_future().share();
+  std::atomic<bool> stands = false;
+  disk.before = [&] {
+    if (stands) gate.wait();
+  };
+  Turns turns(trial);
+  disk.each = 0.25;
+  (void)turns.machine().find(turns.seek(trial.prompts[0]));
+  turns.wait_for_disk();
+  const double record = 0.25 * static_cast<double>(disk.calls) / 6;
+  stands = true;
+  const std::uint64_t first = turns.seek(trial.prompts[1]); // is being read, or will be next
+  turns.machine().leave_search(turns.seek(trial.prompts[2]));
+  TokenRequest request;
+  request.tokens = trial.prompts[3];
+  const std::uint64_t last = turns.machine().seek(request, [&](const FoundPrefix& found) {
+    CHECK(found.lower_time.count() == doctest::Approx(12 * record)); // the first one's and its own
+    return found.below + found.lower;
+  });
+  answers.set_value();
+  for (const std::uint64_t search : {first, last})
+    CHECK(turns.machine().find(search).count() == 6 * trial.limits.block_tokens.count());
+}
+
 TEST_CASE("a request that leaves while the disk is read for it gives back what it has found") {
   Random random(78);
   RealTrial trial = random_real_trial(random);

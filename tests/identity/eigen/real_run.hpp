@@ -18,6 +18,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -53,6 +54,7 @@ struct RealTrial {
   std::int64_t tier_blocks = 0;            ///< layer blocks of the host tier
   Replacement tier_evicts = Replacement::least_recent;
   std::shared_ptr<RecordStore> records; ///< below it
+  std::function<Seconds()> disk_clock;  ///< times its reads; empty: the system's
   std::size_t sessions = 0;             ///< request i belongs to session i mod so many; 0: to none
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
@@ -86,6 +88,7 @@ struct RealTrial {
     setup.tier_blocks = LayerBlocks{tier_blocks};
     setup.tier_evicts = tier_evicts;
     setup.records = records;
+    setup.disk_clock = disk_clock;
     const std::int64_t block = kv_block_floats(weights.config.shape, limits.block_tokens) * 4;
     setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(weights, decoder, setup).count()) * block};
     return setup;

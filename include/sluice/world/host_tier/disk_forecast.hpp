@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 namespace sluice {
 
@@ -17,14 +18,34 @@ namespace sluice {
 /// in it, and the checksum. It is the mean of the first 16 reads; from then on each read counts a sixteenth. Rejected:
 /// a latency and a rate of their own, which reads of one size cannot tell apart; and a rate that the user states, since
 /// the same disk reads what the system still has in memory many times faster.
+///
+/// Requests measure the disk as long as they read. If they decline for `old_after`, the caller reads a few records for
+/// which nobody waits, and the mean begins anew with these: a disk that was slow once (it was asleep) would otherwise
+/// stay slow for as many measurements as its slow reads count.
 class DiskForecast {
  public:
-  /// A read has taken so long.
-  void took(Seconds read) {
+  static constexpr Seconds old_after{10};
+
+  /// A read that ended at `now` has taken so long.
+  void took(Seconds read, Seconds now) {
+    last_ = now;
+    if (std::exchange(anew_, false)) reads_ = 0;
     reads_ = std::min<std::int64_t>(16, reads_ + 1);
     each_ += Seconds{(read - each_).count() / static_cast<double>(reads_)};
   }
-  [[nodiscard]] bool knows_pace() const { return reads_ > 0; }
+  /// So has one that failed. A quick failure says nothing about the reads to come; a slow one, for which requests have
+  /// waited, does.
+  void failed(Seconds read, Seconds now) {
+    last_ = now;
+    if (read > each_) took(read, now);
+  }
+  /// Whether something has been read, but nothing lately.
+  [[nodiscard]] bool is_old(Seconds now) const { return reads_ > 0 && now - last_ >= old_after; }
+  /// The disk is being measured again from `now` on: the next read counts as the first.
+  void measure_anew(Seconds now) {
+    last_ = now;
+    anew_ = true;
+  }
   /// Somebody waits for these records, each of which is `done` later.
   void wait_for(std::span<const RecordKey> keys) {
     for (const RecordKey& key : keys) ++unread_[key];
@@ -47,7 +68,9 @@ class DiskForecast {
 
   std::unordered_map<RecordKey, int, HashKey> unread_; ///< by how many wait for them
   Seconds each_{0};
+  Seconds last_{0};        ///< when a read ended, or a new measurement began
   std::int64_t reads_ = 0; ///< at most 16
+  bool anew_ = false;      ///< the next read counts as the first
 };
 
 } // namespace sluice

@@ -18,7 +18,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -77,17 +76,19 @@ class TierSearches {
       FoundPrefix found;
       found.below = tokens_of(search.found);
       found.lower = tokens_of(there - search.found);
+      found.lower_wait = forecast_.time_of({});
       found.lower_time = forecast_.time_of(std::span(search.keys).first(there).subspan(search.found));
       const Tokens wanted = ask(lock, number, would_load, found);
       const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
       there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
-      if (there == search.found && most > there) measure_again(search.keys[there]);
+      if (there == search.found && most > there) measure_again(std::span(search.keys).first(most).subspan(there));
     }
     search.reads = there > search.found;
     if (would_load) search.keys.resize(std::max(there, search.found));
     if (search.reads) {
       search.unread = search.found;
-      forecast_.wait_for(std::span(search.keys).subspan(search.found));
+      search.awaited = there; // without a policy the keys go on, for records that appear meanwhile
+      forecast_.wait_for(std::span(search.keys).first(there).subspan(search.found));
       search.tokens.assign(before.begin(), before.end());
       wanted_.push_back(number);
       changed_.notify_all();
@@ -118,13 +119,13 @@ class TierSearches {
   }
   /// Ends a search for a request that has left.
   void leave(std::uint64_t number) {
-    if (Search& search = searches_.at(number); search.reads)
-      search.left = true;
-    else
-      core_->tier.unpin(take(number).keys);
+    Search& search = searches_.at(number);
+    if (!search.reads) return core_->tier.unpin(take(number).keys);
+    search.left = true;
+    note_read(search, search.keys.size()); // nobody waits for these, though the thread comes to this search later
   }
   /// Whether the thread has work.
-  [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty() || probe_; }
+  [[nodiscard]] bool works() const { return works_ || !wanted_.empty() || !used_.empty() || !probes_.empty(); }
   /// Until the next call, the bell rings when a search is over; null: none does. Returns whether one that has not been
   /// taken is over already.
   bool ring_when_over(Doorbell* bell) {
@@ -135,9 +136,9 @@ class TierSearches {
  private:
   struct Search {
     std::vector<RecordKey> keys;
-    std::vector<std::int32_t> tokens; ///< of the keys' blocks, if records are read
-    std::size_t found = 0;            ///< so many from the first on are in the tier, and pinned
-    std::size_t unread = 0;           ///< from here on the forecast counts the keys
+    std::vector<std::int32_t> tokens;    ///< of the keys' blocks, if records are read
+    std::size_t found = 0;               ///< so many from the first on are in the tier, and pinned
+    std::size_t unread = 0, awaited = 0; ///< the forecast counts the keys from the first to before the second
     std::int64_t from_disk = 0;
     bool reads = false, left = false;
   };
@@ -151,9 +152,7 @@ class TierSearches {
 
   static constexpr std::size_t most_used = 65'536; ///< keys that wait to be used
   static constexpr std::size_t used_at_once = 8;   ///< records used before the thread looks for a search again
-
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds measured_for{10}; ///< then a pace that lets nobody read is measured again
+  static constexpr std::size_t probes_at_once = 4; ///< records that measure the disk again
 
   static std::ptrdiff_t at(std::size_t number) { return static_cast<std::ptrdiff_t>(number); }
   [[nodiscard]] Tokens tokens_of(std::size_t blocks) const {
@@ -178,21 +177,42 @@ class TierSearches {
     asking.answered = true;
     return wanted;
   }
-  /// A request declines records, whose first is `key`. A disk that was slow once would never be read again if only
-  /// requests measured it, so the thread reads a record now and then that nobody waits for.
-  void measure_again(const RecordKey& key) {
-    if (!forecast_.knows_pace() || Clock::now() - measured_ < measured_for) return;
-    probe_ = key;
+  [[nodiscard]] Seconds now() const {
+    if (core_->setup.disk_clock) return core_->setup.disk_clock();
+    return Seconds{std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+  }
+  /// A request declines these records. A disk that was slow once would never be read again if only requests measured
+  /// it, so now and then the thread reads some records that nobody waits for. Each time these are others of a prompt:
+  /// the system has in memory what it has just read, and would deliver the same ones faster than the disk can.
+  void measure_again(std::span<const RecordKey> declined) {
+    if (!probes_.empty() || !forecast_.is_old(now())) return;
+    forecast_.measure_anew(now());
+    const std::size_t count = std::min(declined.size(), probes_at_once);
+    for (std::size_t i = 0; i < count; ++i)
+      probes_.push_back(declined[(turn_ + i * declined.size() / count) % declined.size()]);
+    ++turn_;
     changed_.notify_all();
   }
-  void measured(Clock::time_point begun) {
-    measured_ = Clock::now();
-    forecast_.took(Seconds{std::chrono::duration<double>(measured_ - begun).count()});
-    core_->tier.counts().disk_reads.add(core_->tier.counts().block_bytes, measured_ - begun);
+  /// Gets a record into `record_`. The disk's time counts if it fails, too: requests wait for it. `good` looks at
+  /// the record without the mutex.
+  template <class Good>
+  bool read(Lock& lock, const RecordKey& key, const Good& good) {
+    const Seconds begun = now();
+    lock.unlock();
+    const bool got = store_->get(key, record_);
+    const Seconds end = now(), took = end - begun;
+    const bool is_good = got && good();
+    lock.lock();
+    if (!got) return forecast_.failed(took, end), false;
+    forecast_.took(took, end);
+    HostTierCounts& counts = core_->tier.counts();
+    counts.disk_reads.add(counts.block_bytes, std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                  std::chrono::duration<double>(took.count())));
+    return is_good;
   }
   /// The thread is done with a search's keys before `end`.
   void note_read(Search& search, std::size_t end) {
-    for (; search.unread < end; ++search.unread) forecast_.done(search.keys[search.unread]);
+    for (; search.unread < std::min(end, search.awaited); ++search.unread) forecast_.done(search.keys[search.unread]);
   }
 
   /// The records of all that a search has found, on the host too, are used once nobody waits for a read. Those just
@@ -219,9 +239,9 @@ class TierSearches {
   void work() {
     Lock lock{core_->schedule.mutex};
     for (;;) {
-      changed_.wait(lock, [this] { return ends_ || !wanted_.empty() || !used_.empty() || probe_; });
-      if (ends_) probe_.reset();
-      if (wanted_.empty() && used_.empty() && !probe_) return;
+      changed_.wait(lock, [this] { return ends_ || !wanted_.empty() || !used_.empty() || !probes_.empty(); });
+      if (ends_) probes_.clear();
+      if (wanted_.empty() && used_.empty() && probes_.empty()) return;
       works_ = true;
       if (!wanted_.empty()) {
         const std::uint64_t number = wanted_.front();
@@ -235,13 +255,10 @@ class TierSearches {
         if (search.left) leave(number);
         changed_.notify_all();
         if (bell_ != nullptr) bell_->ring();
-      } else if (probe_) {
-        const RecordKey key = *std::exchange(probe_, std::nullopt);
-        const Clock::time_point begun = Clock::now();
-        lock.unlock();
-        const bool read = store_->get(key, record_);
-        lock.lock();
-        if (read) measured(begun);
+      } else if (!probes_.empty()) {
+        const RecordKey key = probes_.back();
+        probes_.pop_back();
+        if (!read(lock, key, [] { return true; })) probes_.clear(); // a disk that fails may take long for each
       } else {
         const std::vector<RecordKey> used = next_used();
         lock.unlock();
@@ -261,14 +278,11 @@ class TierSearches {
       const std::span<const std::byte> own =
           std::as_bytes(std::span<const std::int32_t>(search.tokens).subspan(search.found * each, each));
       const auto block = static_cast<std::size_t>(core_->store.shape().bytes().count());
-      const Clock::time_point begun = Clock::now();
-      lock.unlock();
-      const bool read = store_->get(key, record_) &&
-                        record_.size() == own.size() + block * static_cast<std::size_t>(core_->layers) &&
-                        std::equal(own.begin(), own.end(), record_.begin());
-      lock.lock();
-      if (!read) return false;
-      measured(begun);
+      const bool good = read(lock, key, [&] {
+        return record_.size() == own.size() + block * static_cast<std::size_t>(core_->layers) &&
+               std::equal(own.begin(), own.end(), record_.begin());
+      });
+      if (!good) return false;
       if (!tier.holds(key)) { // nobody has computed it meanwhile
         if (tier.reserve(1) == 0) return false;
         std::vector<std::int32_t> host;
@@ -301,9 +315,9 @@ class TierSearches {
   std::deque<std::uint64_t> wanted_;        ///< searches for which the thread reads
   std::deque<std::vector<RecordKey>> used_; ///< notes of what searches have found, the oldest first
   std::size_t used_keys_ = 0;               ///< in all notes
-  std::optional<RecordKey> probe_;          ///< is read only to measure the disk
+  std::vector<RecordKey> probes_;           ///< are read only to measure the disk
+  std::size_t turn_ = 0;                    ///< which of a prompt's records these are
   DiskForecast forecast_;
-  Clock::time_point measured_{};
   bool works_ = false, ends_ = false;
   std::condition_variable changed_;
   Doorbell* bell_ = nullptr;
