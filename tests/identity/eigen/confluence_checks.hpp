@@ -34,8 +34,8 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
     const RealResult result = run_real<Confluence>(
         trial, kv,
         [round](auto& config) {
-          config.admission.misses = 1e9;
-          config.admission.ratio = config.admission.patience = 0;
+          config.admission.pressing.misses = 1e9;
+          config.admission.pressing.ratio = config.admission.patience = 0;
           config.placement.few_at_most = round % 4 < 2 ? 8 : 1;
         },
         {}, Trials::where(random));
