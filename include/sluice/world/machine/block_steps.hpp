@@ -162,8 +162,13 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
   };
   for (const std::span<const Slot> list : {view.running, view.preempted})
     for (const Slot slot : list) mark(slot, alive);
-  for (const Claim& claim : iteration.batch)
-    if (claim.tokens.count() > 0) mark(claim.slot, is_hosted(view.row(claim.slot), claim.tokens) ? hosted : computing);
+  bool hosts = false;
+  for (const Claim& claim : iteration.batch) {
+    if (claim.tokens.count() == 0) continue;
+    const bool on_host = is_hosted(view.row(claim.slot), claim.tokens);
+    mark(claim.slot, on_host ? hosted : computing);
+    hosts = hosts || on_host;
+  }
   core.sequences.for_each([&](Slot slot, KvSequence& sequence) {
     if ((core.marks[index(slot)] & alive) == 0 || view.row(slot).id != sequence.id) leave(sequence);
   });
@@ -182,7 +187,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
       if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
     }
-  detail::reconcile_hosted(core, iteration);
+  if (hosts) detail::reconcile_hosted(core, iteration); // it asks every request in every layer
 }
 
 /// Collects what each scheduled request computes. `tokens_of(scheduled)`: the tokens of its sequence.

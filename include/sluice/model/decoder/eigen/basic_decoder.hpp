@@ -202,10 +202,11 @@ class BasicDecoder final : public Decoder {
     const auto attend_own = [&](std::span<const SequenceRows> own) {
       attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
     };
+    const auto is_hosted = [](const SequenceRows& sequence) { return sequence.on_host; };
+    if (std::none_of(sequences.begin(), sequences.end(), is_hosted)) return attend_own(sequences);
     hosted_.clear();
     own_.clear();
-    for (const SequenceRows& sequence : sequences) (sequence.on_host ? hosted_ : own_).push_back(sequence);
-    if (hosted_.empty()) return attend_own(sequences);
+    for (const SequenceRows& sequence : sequences) (is_hosted(sequence) ? hosted_ : own_).push_back(sequence);
     SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
     lane_->begin(hosted_, activations_.query, activations_.query_stride);
     const EndOfBatch end{*this};
