@@ -21,6 +21,7 @@
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
 #include "compare/tenants.hpp"
+#include "engines/host_rate.hpp"
 #include "engines/registry.hpp"
 #include "shared/shipped.hpp"
 #include "shared/sizes.hpp"
@@ -633,11 +634,11 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
       chosen_systems(options.systems, world->device.host_attention_rate.count() > 0 && !options.bound);
   if (!systems) return systems.error();
   for (const System* system : *systems)
-    if (system->host_attends && world->device.host_attention_rate.count() <= 0)
-      return flag_error("--systems",
-                        std::string{system->name} + " needs the rate at which the host attends KV, and " +
-                            std::string{world->device.name} + " states none",
-                        "--host-attention RATE, such as 50GB/s, or a device file with host_attention_bytes_per_s");
+    if (Status states = engines::check_host_rate(
+            *system, world->device, "--systems", world->device.name,
+            "--host-attention RATE, such as 50GB/s, or a device file with host_attention_bytes_per_s");
+        !states)
+      return states.error();
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();

@@ -8,6 +8,7 @@
 #include "sluice/policy/cost/roofline.hpp"
 
 #include "compare/kernel_shape.hpp"
+#include "engines/host_rate.hpp"
 #include "run/machine.hpp"
 #include "shared/progress.hpp"
 #include "shared/sizes.hpp"
@@ -84,10 +85,8 @@ Status check_host_attends(const engines::System& system, const Options& options)
 }
 
 Status check_host_rate(const engines::System& system, const Options& options, const Device& device) {
-  if (!system.host_attends || device.host_attention_rate.count() > 0) return {};
-  return flag_error(
-      "--profile",
-      fmt::format("{} needs the rate at which the host attends KV, and {} states none", system.name, options.profile),
+  return engines::check_host_rate(
+      system, device, "--profile", options.profile,
       "a device.json with host_attention_bytes_per_s, which sluice-profile --measure writes");
 }
 

@@ -19,6 +19,7 @@
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
+#include "engines/host_rate.hpp"
 #include "engines/numbers.hpp"
 #include "engines/system.hpp"
 #include "run/computer.hpp"
@@ -147,11 +148,10 @@ Expected<Served> simulated(const Options& options, const engines::System& system
     error.where = "--simulate";
     return error;
   }
-  if (system.host_attends && device->host_attention_rate.count() <= 0)
-    return running::flag_error("--simulate",
-                               fmt::format("{} needs the rate at which the host attends KV, and {} states none",
-                                           system.name, options.simulate),
-                               "a device file with host_attention_bytes_per_s");
+  if (Status states = engines::check_host_rate(system, *device, "--simulate", options.simulate,
+                                               "a device file with host_attention_bytes_per_s");
+      !states)
+    return states.error();
   const std::string wanted = options.run.model == "tiny" ? std::string{default_model} : options.run.model;
   std::error_code ignored;
   Expected<ModelShape> shape = std::filesystem::exists(wanted, ignored) ? read_hf_config(wanted) : find_model(wanted);
