@@ -15,13 +15,9 @@ namespace sluice::testing {
 namespace {
 
 /// A trial on this machine that counts its rows.
-struct Counted {
+struct Counted : OnCpu {
   std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
 
-  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
-  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
-    return trial.setup(decoder, kv_blocks);
-  }
   [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
                                                            const MachineSetup& setup, TokenListener listener) const {
     auto runner = std::make_unique<DecoderRunner>(std::move(decoder));
@@ -77,7 +73,9 @@ TEST_CASE("a request that returns with hidden states passes no layer again; one 
 }
 
 TEST_CASE("HCache, KVPR, and eLLM with hidden states on the host, change no token and no logit") {
-  check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) { return Counted{counts}; });
+  check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) {
+    return Counted{{}, counts};
+  });
 }
 
 } // namespace sluice::testing

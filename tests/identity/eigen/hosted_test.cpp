@@ -69,14 +69,10 @@ class HostedRunner final : public ForwardingRunner {
 };
 
 /// A trial on this machine whose rows are looked at.
-struct OnLookedAtCpu {
+struct OnLookedAtCpu : OnCpu {
   std::shared_ptr<HostedRows> seen = std::make_shared<HostedRows>();
   bool lane = true;
 
-  [[nodiscard]] static std::int64_t element_bytes() { return 4; }
-  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
-    return trial.setup(decoder, kv_blocks);
-  }
   [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
                                                            const MachineSetup& setup, TokenListener listener) const {
     auto runner = std::make_unique<DecoderRunner>(std::move(decoder));
