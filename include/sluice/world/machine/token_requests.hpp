@@ -23,8 +23,8 @@
 
 namespace sluice {
 
-/// Of what a request finds on the host (`below`) and on the disk (`lower`), how many of the oldest tokens it wants on
-/// the host. `lower_time` is how long the disk would take.
+/// Answers how many tokens a request wants on the host, the oldest first, if it finds `below` there and `lower` on the
+/// disk, which would take `lower_time`.
 using WouldLoad = std::function<Tokens(const FoundPrefix&)>;
 
 /// A request's contents, apart from its lengths.

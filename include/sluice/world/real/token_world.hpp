@@ -23,8 +23,8 @@ namespace sluice {
 class TokenWorld : public BackendWorld {
  public:
   /// Looks up a request that has arrived in the host tier and on the disk, which a thread reads. Returns a number for
-  /// `find` or `leave_search`, one of which must follow. `would_load(found)` is asked if the disk has more than the
-  /// host: how many of the oldest tokens the request wants on the host; records behind these are not read. Empty: it
+  /// `find` or `leave_search`, one of which must follow. If the disk has more than the host, `would_load(found)` says
+  /// how many of the oldest tokens the request wants on the host, and records behind these are not read. Empty: it
   /// wants all.
   [[nodiscard]] virtual std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) = 0;
   /// Whether nothing is being read for this search any more.

@@ -47,8 +47,8 @@ class BackendWorld {
   virtual Status load() = 0;
   virtual void launch(const Iteration& iteration, TransferOrder order) = 0;
   virtual IterationCost wait(const Iteration& iteration) = 0;
-  /// Whether the host can attend decodes over KV in its memory (`Holding::attended_on_host`). An engine whose planner
-  /// may want that asks before the first iteration, and the world starts what it takes.
+  /// Whether the host can attend decodes over KV in its memory (`Holding::attended_on_host`). The world starts what
+  /// that takes with the first plan that needs it.
   [[nodiscard]] virtual bool attends_on_host() const { return false; }
   /// Layer blocks that have to leave the device and have not left yet.
   [[nodiscard]] virtual double leaving_blocks() = 0;
