@@ -39,6 +39,8 @@ figures = [
     ("mean E2E of all, s", "mean_e2e_all_s", False, 0, 0.01, 1, 1),
     ("longest gap of all, s (near)", "longest_gap_all_s", False, 0, 0.01, 1, 2),
 ]
+titles = {"tuned": "Workloads on which numbers were chosen", "held out": "Workloads held out at first",
+          "blind": "Workloads and seeds not run before the numbers were final"}
 near = 10  # TBT points within which gaps are compared
 goal = 0.8  # share of cells with at least a tie
 t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # by degrees of freedom, from 1
@@ -188,7 +190,7 @@ def main():
     parser.add_argument("--data", default=os.environ.get("SLUICE_SHARED", "shared") + "/data")
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/leading")
     parser.add_argument("--seeds")
-    parser.add_argument("--groups", default="tuned,held out")
+    parser.add_argument("--groups", default="tuned,held out,blind")
     parser.add_argument("--deposits", default="off,on")
     parser.add_argument("--cells", nargs="+")
     parser.add_argument("--quick", action="store_true")
@@ -222,8 +224,7 @@ def main():
             if not judged_cells:
                 continue
             total, behind, said, alone, missed = counts(judged_cells)
-            title = ("Workloads held out at first" if group == "held out" else "Workloads on which numbers were chosen") + \
-                    (", without deposit" if deposit == "off" else ", with deposit")
+            title = titles.get(group, group) + (", without deposit" if deposit == "off" else ", with deposit")
             line = f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
                    (f"**Short of the goal, 8 of 10 cells: {missed}.** " if missed else "") + \
                    f"By the means alone, whatever their intervals: {alone}. A published system is ahead in three of " + \
