@@ -72,7 +72,9 @@ def words(options, cells, machine, flags):
 
 
 def quick_runs(cells, machine):
-    return cells["quick_systems"]["large" if machine in cells["large"] else "demo"]
+    """The lists of systems that a cell of this machine runs with --quick: by the size of its batches, and with several
+    tenants those that can serve them."""
+    return cells["quick_systems"][next((kind for kind in ("large", "tenants") if machine in cells[kind]), "demo")]
 
 
 def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
@@ -89,6 +91,8 @@ def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
             continue
         builds[systems == ours].add(report["made_by"]["commit"])
         for row in report["systems"]:
+            if "/" in row["name"]:  # one tenant of a system
+                continue
             at = row["slo_scale"], row["name"]
             rows.setdefault(at, row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures})
     return rows

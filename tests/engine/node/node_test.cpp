@@ -6,6 +6,7 @@
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/node/remap_controller.hpp"
 #include "sluice/engine/node/simulate_node.hpp"
+#include "sluice/engine/systems/confluence.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -122,6 +123,7 @@ TEST_CASE("engines on a bus wide enough for all run as each would without the ot
   check_apart<VllmRecompute, VllmSwap>(30);
   check_apart<OrbitFlow, DeepSpeedWeights>(20);
   check_apart<SelectN, Mirage>(20);
+  check_apart<Confluence, VllmSwap>(20);
 }
 
 TEST_CASE("devices that stream weights over one bus end every iteration as the event simulation does") {

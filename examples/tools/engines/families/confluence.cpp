@@ -7,7 +7,8 @@
 namespace engines {
 
 System confluence() {
-  return entry<sluice::Confluence>("Confluence", "this project's: slack first, joins if worth it, pauses on a budget");
+  return tenants_entry<sluice::Confluence, sluice::Uncoordinated>(
+      "Confluence", "this project's: slack first, joins if worth it, pauses on a budget");
 }
 
 } // namespace engines
