@@ -44,6 +44,7 @@
 #include "sluice/state/plan/space.hpp"
 #include "sluice/state/plan/weight_stream.hpp"
 #include "sluice/state/plan/window.hpp"
+#include "sluice/state/view/future_claims.hpp"
 #include "sluice/state/view/output_lengths.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/request_row.hpp"

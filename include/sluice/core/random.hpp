@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/ids.hpp"
 
 #include <bit>
 #include <cstdint>
@@ -58,5 +59,10 @@ class Random {
  private:
   std::uint64_t state_[4]{};
 };
+
+/// Random numbers that a request keeps for life: they depend on its id and `seed` alone.
+[[nodiscard]] constexpr Random random_of(RequestId id, std::uint64_t seed) {
+  return Random(seed + 0x9e3779b97f4a7c15u * (index(id) + 1));
+}
 
 } // namespace sluice

@@ -30,23 +30,7 @@ double decoded_peak(std::vector<FutureClaim> claims) {
   }
 }
 
-std::vector<FutureClaim> sorted(std::vector<FutureClaim> claims) {
-  std::sort(claims.begin(), claims.end(),
-            [](const FutureClaim& a, const FutureClaim& b) { return a.remaining > b.remaining; });
-  return claims;
-}
-
 } // namespace
-
-TEST_CASE("the future peak equals that of decoding to the end") {
-  Random random(51);
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<FutureClaim> claims;
-    for (std::int64_t i = between(random, 1, 8); i > 0; --i)
-      claims.push_back({static_cast<double>(between(random, 1, 60)), static_cast<double>(between(random, 1, 40))});
-    CHECK(future_peak(sorted(claims)) == decoded_peak(claims));
-  }
-}
 
 TEST_CASE("FitsFutureMemory admits by arrival the requests expected to fit, and none after the first that does not") {
   Random random(52);

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
-#include "sluice/core/random.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
+#include "sluice/state/view/future_claims.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,34 +17,11 @@
 
 namespace sluice {
 
-/// A request's expected memory.
-struct FutureClaim {
-  double context = 0;   ///< tokens that it holds, or will hold when it joins
-  double remaining = 0; ///< tokens that it is expected to generate
-};
-
-/// The most tokens that requests which all decode one token a step will hold at any time. The peak is at the end of one
-/// of them: at request i's end, with the longest remaining first, requests 1..i still run, each grown by i's remaining
-/// tokens. `claims` must be sorted so. (Gong et al., "Past-Future Scheduler for LLM Serving under SLA Guarantees",
-/// ASPLOS 2025.)
-[[nodiscard]] inline double future_peak(std::span<const FutureClaim> claims) {
-  double held = 0;
-  double peak = 0;
-  double count = 0;
-  for (const FutureClaim& claim : claims) {
-    held += claim.context;
-    ++count;
-    peak = std::max(peak, held + count * claim.remaining);
-  }
-  return peak;
-}
-
 /// First come, first served, limited by the expected peak instead of the memory that is free now. Requests are
 /// preempted only if the expectation was wrong, and the batch is as large as the expectation allows.
 ///
-/// Expected output lengths come from the last requests that ended (`View::lengths`). Each request gets one quantile for
-/// life; its expected length is that quantile of all outputs longer than what it has generated. Until `enough` requests
-/// have ended, the length is `first_guess`. Blocks are counted as tokens plus half a block per request.
+/// A request's expected length is the quantile that it draws for life of all past outputs longer than what it has
+/// generated (ExpectedOutput). Until `enough` requests have ended, the length is `first_guess`.
 template <Batching B = Batching::chunked>
 struct BasicFitsFutureMemory {
   using role = roles::Admission;
@@ -74,9 +51,8 @@ struct BasicFitsFutureMemory {
 
   /// Tokens that the request in `row` is expected to generate, at least 1.
   [[nodiscard]] double expected_remaining(const OutputLengths& lengths, const RequestRow& row) const {
-    Random random(seed + 0x9e3779b97f4a7c15u * (index(row.id) + 1));
-    const auto guess = static_cast<double>(std::max<std::int64_t>(1, (first_guess - row.generated).count()));
-    return lengths.remaining(row.generated, random.uniform(), enough, guess);
+    const ExpectedOutput expected{.enough = enough, .first_guess = first_guess, .seed = seed};
+    return expected.remaining(lengths, row, expected.draw(row));
   }
 
   void propose(const View& view, State& state, Proposal& proposal) const {
@@ -86,12 +62,12 @@ struct BasicFitsFutureMemory {
       claims.keep(slot);
       state.claims.push_back(future(view, slot));
     }
-    std::sort(state.claims.begin(), state.claims.end(), longest_first);
+    std::sort(state.claims.begin(), state.claims.end(), FutureClaim::longest_first);
     const std::int64_t blocks = view.ledger->device().capacity().count() / view.geometry.layers;
     const auto capacity = static_cast<double>(blocks * view.limits.block_tokens.count());
     const auto join = [&](Slot slot) {
       const FutureClaim claim = future(view, slot);
-      const auto place = std::upper_bound(state.claims.begin(), state.claims.end(), claim, longest_first);
+      const auto place = std::upper_bound(state.claims.begin(), state.claims.end(), claim, FutureClaim::longest_first);
       const auto inserted = state.claims.insert(place, claim);
       // A request alone always joins: an expectation must not starve it.
       if (state.claims.size() > 1 && future_peak(state.claims) > capacity) {
@@ -111,12 +87,9 @@ struct BasicFitsFutureMemory {
  private:
   using Builder = ClaimBuilder<B, Newcomers::optional>;
 
-  static bool longest_first(const FutureClaim& a, const FutureClaim& b) { return a.remaining > b.remaining; }
-
   [[nodiscard]] FutureClaim future(const View& view, Slot slot) const {
     const RequestRow& row = view.row(slot);
-    return {static_cast<double>(row.context().count()) + 0.5 * static_cast<double>(view.limits.block_tokens.count()),
-            expected_remaining(*view.lengths, row)};
+    return FutureClaim::of(view, row, expected_remaining(*view.lengths, row));
   }
 };
 

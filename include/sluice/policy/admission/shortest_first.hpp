@@ -55,7 +55,7 @@ struct RankedLength {
  private:
   /// A standard normal draw (Box and Muller) that depends only on the request's id.
   [[nodiscard]] double noise(RequestId id) const {
-    Random random(seed + 0x9e3779b97f4a7c15u * (index(id) + 1));
+    Random random = random_of(id, seed);
     const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
     return radius * std::cos(2 * std::numbers::pi * random.uniform());
   }

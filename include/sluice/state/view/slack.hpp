@@ -8,11 +8,13 @@
 
 namespace sluice {
 
+/// When the first token is due.
+[[nodiscard]] inline Seconds first_due(const RequestRow& row) { return row.spec.arrival + row.spec.slo.ttft; }
+
 /// Seconds until the request is late if it got nothing more: its first token is due at arrival + TTFT SLO, and each
 /// further token one TBT SLO later. Below 0: its next token is behind that schedule. Infinite without an SLO.
 [[nodiscard]] inline double ahead_s(const RequestRow& row, Seconds now) {
-  return (row.spec.arrival + row.spec.slo.ttft - now).count() +
-         static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
+  return (first_due(row) - now).count() + static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
 }
 
 /// Seconds until the TPOT of a request that has started is later than its SLO if it got nothing more: the SLO is about
