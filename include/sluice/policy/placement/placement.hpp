@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 namespace sluice {
@@ -73,6 +75,19 @@ struct PlacementTask {
     }
     work.samples = work.decodes;
     return work;
+  }
+  /// The tightest SLO of the first `count` claims, per token. Infinite if no SLO is enforced.
+  [[nodiscard]] Seconds tightest_slo(std::size_t count) const {
+    Seconds slo{std::numeric_limits<double>::infinity()};
+    if (enforce_slo)
+      for (const Claim& claim : claims.first(count)) slo = std::min(slo, view.row(claim.slot).spec.slo.tbt);
+    return slo;
+  }
+  /// The fewest layers that must leave the device if requests with `blocks` per layer in all give up the same ones:
+  /// the resident rest fits, without what is in flight.
+  [[nodiscard]] int fewest_away(std::int64_t blocks) const {
+    const std::int64_t resident = blocks > 0 ? device_budget.count() / blocks : layers();
+    return static_cast<int>(std::max<std::int64_t>(0, layers() - resident));
   }
   /// The link in the evaluator's unit.
   [[nodiscard]] BlockLink block_link() const { return sluice::block_link(cost.link(), view.geometry); }

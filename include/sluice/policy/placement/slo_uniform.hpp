@@ -5,9 +5,7 @@
 #include "sluice/policy/placement/step_trial.hpp"
 #include "sluice/state/plan/space.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 namespace sluice {
@@ -40,9 +38,7 @@ struct SloUniform {
   template <class Task, class S>
   static bool choose(const Task& task, S& state, std::size_t count, Plan& plan) {
     DistanceSpace::candidates(task.layers(), state.space);
-    Seconds slo{std::numeric_limits<double>::infinity()};
-    if (task.enforce_slo)
-      for (const Claim& claim : task.claims.first(count)) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
+    const Seconds slo = task.tightest_slo(count);
     bool found = false, meets = false;
     for (auto set = state.space.rbegin(); set != state.space.rend() && !meets; ++set) { // most layers offloaded first
       ++plan.effort;

@@ -194,8 +194,7 @@ class UncachedProblem {
       times.compute_s += kinds_[kind] * (with.layer - plain.layer).count();
       times.on_link_s += kinds_[kind] * (with.on_link * with.layer - plain.on_link * plain.layer).count();
     }
-    const BlockLink link = task_.block_link();
-    times.link_s = blocks * fetched_ / link.blocks_per_s + fetches_ * link.per_layer_s;
+    times.link_s = task_.block_link().seconds(blocks * fetched_, fetches_);
     return times;
   }
 

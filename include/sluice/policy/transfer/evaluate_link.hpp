@@ -68,7 +68,7 @@ double most_prefetched_s(const Pipeline& pipeline) {
     blocks += weights.blocks * slots.released(slots.count());
     for (int i = 0; i < slots.released(0); ++i) first.insert(slots.layer(i));
   }
-  return blocks / pipeline.link.blocks_per_s + pipeline.link.per_layer_s * (transfers + first.count());
+  return pipeline.link.seconds(blocks, transfers + first.count());
 }
 
 /// Blocks that must be written by the end of the iteration.

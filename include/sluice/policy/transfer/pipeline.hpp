@@ -39,6 +39,10 @@ struct BlockLink {
 
   /// Whether each direction has a lane.
   [[nodiscard]] constexpr bool each_way() const { return out_blocks_per_s > 0; }
+  /// How long the lane to the device takes for `blocks` in so many `transfers`, of a layer each.
+  [[nodiscard]] constexpr double seconds(double blocks, int transfers) const {
+    return blocks / blocks_per_s + per_layer_s * transfers;
+  }
 };
 
 /// One iteration in the evaluator's terms. Views only: the caller keeps the arrays alive during the call.
@@ -76,6 +80,9 @@ struct StepCost {
   double step_s = 0;
   double stall_s = 0;
   double link_s = 0; ///< link time of what the rule moved to the device, and of what had to cross before that
+
+  /// Whether the computation waited, beyond rounding.
+  [[nodiscard]] constexpr bool waits() const { return stall_s > 1e-9 * step_s; }
 };
 
 /// Why a layer waited.
@@ -183,6 +190,14 @@ inline double leaving_blocks(std::span<const LayerStream> streams) {
 template <class Rule>
 double in_flight_blocks(std::span<const double> loads, std::span<const LayerStream> streams) {
   return Rule::held_blocks(loads, streams) + leaving_blocks(streams);
+}
+
+/// The same for one stream in a model of so many `layers`.
+template <class Rule>
+double in_flight_blocks(const LayerStream& stream, int layers) {
+  LayerArray loads{};
+  stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream.blocks; });
+  return in_flight_blocks<Rule>({loads.data(), static_cast<std::size_t>(layers)}, {&stream, 1});
 }
 
 /// The blocks that the link moves before any prefetch.
