@@ -96,6 +96,7 @@
 #include "sluice/policy/placement/placement.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/planning_instance.hpp"
+#include "sluice/policy/placement/request_groups.hpp"
 #include "sluice/policy/placement/slo_uniform.hpp"
 #include "sluice/policy/placement/solver/branch_and_bound.hpp"
 #include "sluice/policy/placement/solver/lanes.hpp"

@@ -4,27 +4,25 @@
 
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/placement/planning_instance.hpp"
+#include "sluice/policy/placement/request_groups.hpp"
 #include "sluice/policy/placement/solver/planner.hpp"
 #include "sluice/state/plan/space.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 namespace sluice {
 
-/// DistancePlacement's exact search over at most `groups` groups instead of requests: its tree grows with the power of
-/// the number of requests, so that beyond about eight the search ends long before a good plan. Requests of one SLO and
-/// about one size are alike to the evaluator, since a layer waits for the sum of its transfers however they divide the
-/// link.
+/// DistancePlacement's exact search over at most `groups` groups instead of requests (RequestGroups): its tree grows
+/// with the power of the number of requests, so that beyond about eight the search ends long before a good plan.
 ///
-/// Groups have about equal KV: sorted by SLO and size, cut where a part is full. A group's blocks are those of its
-/// members `growth` tokens later, so its plan lasts as long. The search is anytime: it starts from the plan in force
-/// (the set of each group's largest member) and ends after `node_limit` placements. A batch that fits is not searched.
-/// A search that ends at the limit without a plan proves nothing, and a running request would pause for it: for the
-/// required claims it starts again and may evaluate `patience` times as many placements.
+/// A group's blocks are those of its members `growth` tokens later, so its plan lasts as long. The search is anytime:
+/// it starts from the plan in force (the set of each group's largest member) and ends after `node_limit` placements. A
+/// batch that fits is not searched. A search that ends at the limit without a plan proves nothing, and a running
+/// request would pause for it: for the required claims it starts again and may evaluate `patience` times as many
+/// placements.
 template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
           template <class, class> class Solver = ExactSearch>
 struct BasicGroupedDistance {
@@ -35,8 +33,7 @@ struct BasicGroupedDistance {
     Instance instance;
     Solver<Space, Transfer> solver;
     std::vector<LayerSet> hint;
-    std::vector<std::uint32_t> order, group; ///< claims by SLO and size, and the group of each claim
-    std::vector<InstanceRequest> grouped;
+    RequestGroups groups;
   };
 
   PlanningOptions options{.node_limit = 48};
@@ -67,7 +64,11 @@ struct BasicGroupedDistance {
   bool plan_for(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
     planning_instance<Bound>(task, count, options, state.instance);
     state.instance.window_max = static_cast<int>(std::min<std::int64_t>(growth, state.instance.window_max));
-    form_groups(task, state, count);
+    state.groups.form(state.instance.requests, groups,
+                      [&](std::size_t i) { return task.blocks(task.claims[i], growth).count(); });
+    state.hint.clear();
+    for (const std::uint32_t i : state.groups.largest())
+      state.hint.push_back(task.view.row(task.claims[i].slot).holding.host);
     const Solution* found = &state.solver.solve(state.instance, Hint{state.hint});
     if (!found->feasible && !found->proven_optimal && count == task.required && patience > 0) {
       plan.effort += found->nodes;
@@ -75,53 +76,10 @@ struct BasicGroupedDistance {
       found = &state.solver.solve(state.instance, Hint{state.hint});
     }
     const Solution& solution = *found;
-    const auto set_of = [&](std::size_t i) { return solution.offloaded[state.group[i]]; };
+    const auto set_of = [&](std::size_t i) { return solution.offloaded[state.groups.of(i)]; };
     if (!take_solution(task, count, solution, set_of, plan, binding)) return false;
     plan.proven_optimal = solution.proven_optimal && count <= static_cast<std::size_t>(groups);
     return true;
-  }
-
-  /// Replaces the instance's requests by groups of them.
-  template <class Task, class S>
-  void form_groups(const Task& task, S& state, std::size_t count) const {
-    std::vector<InstanceRequest>& requests = state.instance.requests;
-    state.order.resize(count);
-    state.group.resize(count);
-    std::iota(state.order.begin(), state.order.end(), 0u);
-    std::stable_sort(state.order.begin(), state.order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return requests[a].slo_s != requests[b].slo_s ? requests[a].slo_s < requests[b].slo_s
-                                                    : requests[a].tokens < requests[b].tokens;
-    });
-    // With as many groups as requests each is one; otherwise each gets its share of the blocks.
-    std::int64_t all = 0, before = 0;
-    for (std::size_t i = 0; i < count; ++i) all += blocks_of(task, i);
-    const std::int64_t parts = std::min<std::int64_t>(groups, static_cast<std::int64_t>(count));
-    const bool each = parts == static_cast<std::int64_t>(count);
-    state.grouped.clear();
-    state.hint.clear();
-    std::int64_t part = -1;
-    for (std::size_t at = 0; at < count; ++at) {
-      const std::uint32_t i = state.order[at];
-      const std::int64_t blocks = blocks_of(task, i);
-      const std::int64_t of = each ? static_cast<std::int64_t>(at) : (2 * before + blocks) * parts / (2 * all);
-      before += blocks;
-      if (of != part) {
-        part = of;
-        state.grouped.push_back({LayerBlocks{0}, Tokens{0}, requests[i].deposit, requests[i].slo_s});
-        state.hint.emplace_back();
-      }
-      InstanceRequest& group = state.grouped.back();
-      group.blocks += LayerBlocks{blocks};
-      group.deposit = std::min(group.deposit, requests[i].deposit);
-      group.slo_s = std::min(group.slo_s, requests[i].slo_s);
-      state.hint.back() = task.view.row(task.claims[i].slot).holding.host; // the last is the largest
-      state.group[i] = static_cast<std::uint32_t>(state.grouped.size() - 1);
-    }
-    requests.assign(state.grouped.begin(), state.grouped.end());
-  }
-  template <class Task>
-  [[nodiscard]] std::int64_t blocks_of(const Task& task, std::size_t i) const {
-    return task.blocks(task.claims[i], growth).count();
   }
 };
 
