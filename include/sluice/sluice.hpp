@@ -109,6 +109,7 @@
 #include "sluice/policy/placement/solver/search_problem.hpp"
 #include "sluice/policy/placement/solver/search_rule.hpp"
 #include "sluice/policy/placement/solver/solve_problem.hpp"
+#include "sluice/policy/placement/steady_trial.hpp"
 #include "sluice/policy/placement/step_trial.hpp"
 #include "sluice/policy/placement/swapped_layers.hpp"
 #include "sluice/policy/placement/token_wise.hpp"

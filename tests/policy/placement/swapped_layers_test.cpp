@@ -144,28 +144,6 @@ E serve_all(const Trial& trial, double rate, Lanes lanes) {
 
 } // namespace
 
-TEST_CASE("nested sets of layers have the requested size, contain smaller sets, and have gaps at most twice "
-          "as wide as even ones") {
-  for (int layers = 1; layers <= max_layers; ++layers) {
-    LayerSet fewer;
-    for (int count = 0; count <= layers; ++count) {
-      const LayerSet set = nested_layers(layers, count);
-      INFO(count << " of " << layers);
-      CHECK(set.count() == count);
-      CHECK((fewer - set).empty());
-      fewer = set;
-      if (count > 0 && (count & (count - 1)) == 0 && layers % count == 0)
-        CHECK(set == evenly_spaced_layers(layers, count));
-      int gap = 0, widest = 0; // layers before each member of the set that are not in it; the last layer always is
-      for (int layer = 0; layer < layers; ++layer) {
-        gap = set.contains(layer) ? 0 : gap + 1;
-        widest = std::max(widest, gap);
-      }
-      if (count > 0) CHECK(widest <= 2 * ((layers + count - 1) / count));
-    }
-  }
-}
-
 TEST_CASE("Pie moves exactly its plans' blocks, both ways in every iteration") {
   Random random(91);
   std::int64_t both_ways = 0;

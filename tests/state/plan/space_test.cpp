@@ -71,6 +71,28 @@ TEST_CASE("the even space spreads every count, and the free space has every subs
   CHECK(std::adjacent_find(sets.begin(), sets.end()) == sets.end());
 }
 
+TEST_CASE("nested sets of layers have the requested size, contain smaller sets, and have gaps at most twice "
+          "as wide as even ones") {
+  for (int layers = 1; layers <= max_layers; ++layers) {
+    LayerSet fewer;
+    for (int count = 0; count <= layers; ++count) {
+      const LayerSet set = nested_layers(layers, count);
+      INFO(count << " of " << layers);
+      CHECK(set.count() == count);
+      CHECK((fewer - set).empty());
+      fewer = set;
+      if (count > 0 && (count & (count - 1)) == 0 && layers % count == 0)
+        CHECK(set == evenly_spaced_layers(layers, count));
+      int gap = 0, widest = 0; // layers before each member of the set that are not in it; the last layer always is
+      for (int layer = 0; layer < layers; ++layer) {
+        gap = set.contains(layer) ? 0 : gap + 1;
+        widest = std::max(widest, gap);
+      }
+      if (count > 0) CHECK(widest <= 2 * ((layers + count - 1) / count));
+    }
+  }
+}
+
 TEST_CASE("an inconsistent instance is refused in one line") {
   Instance good;
   good.layer_compute_s.assign(4, 1.0);

@@ -4,11 +4,12 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/uniform_trial.hpp"
 #include "sluice/state/plan/space.hpp"
 
-#include <algorithm>
-#include <vector>
+#include <cstddef>
+#include <cstdint>
 
 namespace sluice {
 
@@ -62,7 +63,9 @@ struct BasicFewestLayers {
       } else {
         // Offloading fewer layers never takes less device memory, so bisection finds the first count that fits. But the
         // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
-        for (int layers = fewest_by_bisection(task, state, count, blocks_of); layers <= task.layers(); ++layers) {
+        std::int64_t blocks = 0;
+        for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim).count();
+        for (int layers = task.fewest_away(blocks); layers <= task.layers(); ++layers) {
           set = evenly_spaced_layers(task.layers(), layers);
           in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
           if (in_flight >= 0) return true;
@@ -74,29 +77,13 @@ struct BasicFewestLayers {
     const std::size_t joined = longest_prefix(task.required, task.claims.size(), fits);
     fits(task.required + joined);
     set_uniform(plan, set, in_flight);
-    if constexpr (H != Horizon::ever_worst) plan.covers_unseen = false;
-    if (!plan.covers_unseen) name_all(task, task.required + joined, plan);
+    if constexpr (H != Horizon::ever_worst) hold_alike(task, task.required + joined, Holding{plan.unseen}, plan);
     plan.effort = 1;
     plan.binding = set.empty() ? Binding::none : Binding::device_memory;
     return {true, joined, plan.binding};
   }
 
  private:
-  template <class Task>
-  static void name_all(const Task& task, std::size_t count, Plan& plan) {
-    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, plan.unseen});
-  }
-
-  /// The fewest layers for which the *resident* blocks alone fit: a lower bound for the search.
-  template <class Task, class S, class BlocksOf>
-  static int fewest_by_bisection(const Task& task, S& /*state*/, std::size_t count, BlocksOf&& blocks_of) {
-    std::int64_t blocks = 0;
-    for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim).count();
-    if (blocks == 0) return 0;
-    const std::int64_t resident = task.device_budget.count() / blocks;
-    return static_cast<int>(std::max<std::int64_t>(0, task.layers() - resident));
-  }
-
   template <class Task, class S>
   void decide_for_good(const Task& task, S& state) const {
     const View& view = task.view;
@@ -106,11 +93,9 @@ struct BasicFewestLayers {
     const int all = task.layers();
     int layers = 0;
     for (; layers < all; ++layers) {
-      LayerArray loads{};
       const LayerSet set = evenly_spaced_layers(all, layers);
       const LayerStream stream{set, static_cast<double>(worst.count())};
-      set.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream.blocks; });
-      const double held = Task::transfer_type::held_blocks({loads.data(), static_cast<std::size_t>(all)}, {&stream, 1});
+      const double held = detail::in_flight_blocks<typename Task::transfer_type>(stream, all);
       const auto resident = static_cast<double>(task.footprint_of({all_tokens, set, {}}, worst).device.count());
       if (resident + held <= static_cast<double>(task.device_budget.count())) break;
     }

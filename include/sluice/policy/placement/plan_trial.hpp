@@ -67,4 +67,12 @@ template <class Task, class PlanFor>
   return {true, joined, plan.binding};
 }
 
+/// Gives each of the first `count` claims the same residency, and no other request.
+template <class Task>
+void hold_alike(const Task& task, std::size_t count, const Holding& holding, Plan& plan) {
+  plan.requests.clear();
+  plan.covers_unseen = false;
+  for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, holding});
+}
+
 } // namespace sluice

@@ -78,10 +78,7 @@ class StepTrial {
 /// Offloads the same layers for each of the first `count` claims.
 template <class Task>
 void offload_alike(const Task& task, std::size_t count, LayerSet set, Plan& plan) {
-  plan.requests.clear();
-  plan.covers_unseen = false;
-  for (const Claim& claim : task.claims.first(count))
-    plan.requests.push_back({claim.slot, Holding{all_tokens, set, {}}});
+  hold_alike(task, count, {all_tokens, set, {}}, plan);
 }
 
 } // namespace sluice

@@ -3,29 +3,14 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
-#include "sluice/policy/placement/placement.hpp"
-#include "sluice/policy/transfer/steady_step.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
+#include "sluice/policy/placement/steady_trial.hpp"
+#include "sluice/state/plan/space.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 namespace sluice {
-
-/// `count` of `layers` layers, nearly evenly spaced; the smaller set is always a subset of the larger one, so that one
-/// more layer moves only that layer. The last layer comes first, then by halves (van der Corput's sequence); for powers
-/// of two the sets equal `evenly_spaced_layers`. Evenly spaced layers would move nearly all of the batch's KV whenever
-/// the count changes.
-[[nodiscard]] constexpr LayerSet nested_layers(int layers, int count) {
-  LayerSet set;
-  for (std::uint32_t i = 0; set.count() < count; ++i) {
-    std::uint64_t halves = 0; // of 2^32: the bits of i reversed
-    for (std::uint32_t bit = 0; bit < 32; ++bit) halves |= std::uint64_t{i >> bit & 1u} << (31 - bit);
-    set.insert(layers - 1 - static_cast<int>(halves * static_cast<std::uint64_t>(layers) >> 32));
-  }
-  return set;
-}
 
 /// How much of a fetched layer goes back to the host.
 enum class SwappedOut : std::uint8_t {
@@ -47,7 +32,9 @@ struct BasicSwappedLayers {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
   template <class Transfer>
-  struct State : SteadyScratch<Transfer> {};
+  struct State {
+    SteadyTrial<Transfer> trial;
+  };
 
   /// One block per request: otherwise the plan would change with almost every token of a large batch, and prefetched
   /// blocks would be discarded each time.
@@ -65,11 +52,7 @@ struct BasicSwappedLayers {
     const auto plan_for = [&](std::size_t count) {
       return make(task, state, count, growth, plan) || (count == task.required && make(task, state, count, 0, plan));
     };
-    plan.covers_unseen = false;
-    if (task.required > 0 && !plan_for(task.required)) return Verdict::infeasible(plan.binding);
-    const std::size_t joined = longest_prefix(task.required, task.claims.size(), plan_for);
-    plan_for(task.required + joined);
-    return {true, joined, plan.binding};
+    return join_longest_prefix(task, plan, plan_for);
   }
 
  private:
@@ -92,14 +75,11 @@ struct BasicSwappedLayers {
     const Choice chosen = choose(task, state, count, steps, plan);
     if (chosen.out < 0) return false;
     const Holding holding = held(nested_layers(task.layers(), chosen.out));
-    const LayerStream now = stream_of(task, count, holding, 0);
-    plan.in_flight = in_flight(task, now);
-    plan.binding = chosen.out == 0 ? Binding::none : waits(chosen.step) ? Binding::link : Binding::device_memory;
-    const Footprint room = footprint(task, count, holding, 0);
-    const StepCost step = step_of(task, state, count, now, task.device_budget - room.device);
-    plan.predicted_step = plan.lower_bound = Seconds{step.step_s};
-    plan.requests.clear();
-    for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, holding});
+    const SteadyUse now = state.trial.use(task, count, holding, 0);
+    plan.in_flight = state.trial.in_flight(task, now.stream);
+    plan.binding = chosen.out == 0 ? Binding::none : chosen.step.waits() ? Binding::link : Binding::device_memory;
+    plan.predicted_step = plan.lower_bound = Seconds{state.trial.step(task, count, now).step_s};
+    hold_alike(task, count, holding, plan);
     return true;
   }
 
@@ -107,82 +87,29 @@ struct BasicSwappedLayers {
   /// shortest decode: more offloaded layers mean more to move, but also more room to prefetch.
   template <class Task, class S>
   Choice choose(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
-    const auto blocks = static_cast<std::int64_t>(stream_of(task, count, {}, steps).blocks);
-    const std::int64_t resident = blocks > 0 ? task.device_budget.count() / blocks : task.layers();
+    const auto blocks = static_cast<std::int64_t>(state.trial.use(task, count, {}, steps).stream.blocks);
     const bool hidden = only_hidden && task.enforce_slo;
     Choice best;
     plan.binding = Binding::device_memory;
-    for (int out = static_cast<int>(std::max<std::int64_t>(0, task.layers() - resident)); out <= task.layers(); ++out) {
+    for (int out = task.fewest_away(blocks); out <= task.layers(); ++out) {
       const Holding holding = held(nested_layers(task.layers(), out));
-      const LayerStream stream = stream_of(task, count, holding, steps);
-      const Footprint room = footprint(task, count, holding, steps);
-      if (room.device + in_flight(task, stream) > task.device_budget) continue;
-      if (room.host > task.host_budget) {
+      const SteadyUse use = state.trial.use(task, count, holding, steps);
+      if (use.room.device + state.trial.in_flight(task, use.stream) > task.device_budget) continue;
+      if (use.room.host > task.host_budget) {
         if (best.out < 0) plan.binding = Binding::host_memory;
         break;
       }
-      const StepCost step = step_of(task, state, count, stream, task.device_budget - room.device);
+      const StepCost step = state.trial.step(task, count, use);
       ++plan.effort;
       // In the long run, too: a pool that started full takes a while to run empty.
-      const double link_s = link_time(task, stream);
-      if (!waits(step) && link_s <= step.step_s) return {out, step};
+      const double link_s = state.trial.link_s(task, use.stream);
+      if (!step.waits() && link_s <= step.step_s) return {out, step};
       plan.binding = Binding::link;
       if (!hidden && (best.out < 0 || step.step_s < best.step.step_s)) best = {out, step};
       // If the transfers alone take longer than that, more layers cannot help.
       if (link_s > (hidden ? step.step_s - step.stall_s : best.step.step_s)) break;
     }
     return best;
-  }
-
-  /// How long the link is busy with an iteration's transfers, whatever their schedule.
-  template <class Task>
-  [[nodiscard]] static double link_time(const Task& task, const LayerStream& stream) {
-    const BlockLink link = task.block_link();
-    const double in_s =
-        (stream.blocks * stream.layers.count() + task.weights.blocks * task.weights.layers.count()) / link.blocks_per_s;
-    const double back_s =
-        stream.blocks * stream.written_back.count() / (link.each_way() ? link.out_blocks_per_s : link.blocks_per_s);
-    const double lost_s = link.mix_loss / (1 - link.mix_loss) * std::min(in_s, back_s); // of each lane
-    return link.each_way() ? std::max(in_s, back_s) + lost_s : in_s + back_s + 2 * lost_s;
-  }
-
-  [[nodiscard]] static bool waits(const StepCost& step) { return step.stall_s > 1e-9 * step.step_s; }
-
-  template <class Task>
-  [[nodiscard]] static Footprint footprint(const Task& task, std::size_t count, const Holding& holding,
-                                           std::int64_t steps) {
-    Footprint room;
-    for (const Claim& claim : task.claims.first(count))
-      room = room + task.footprint_of(holding, task.blocks(claim, steps));
-    return room;
-  }
-
-  /// One stream for all requests: they move the same layers.
-  template <class Task>
-  [[nodiscard]] static LayerStream stream_of(const Task& task, std::size_t count, const Holding& holding,
-                                             std::int64_t steps) {
-    std::int64_t blocks = 0;
-    for (const Claim& claim : task.claims.first(count)) blocks += task.blocks(claim, steps).count();
-    return {holding.host, static_cast<double>(blocks), holding.written_back ? holding.host : LayerSet{}};
-  }
-
-  template <class Task>
-  [[nodiscard]] static LayerBlocks in_flight(const Task& task, const LayerStream& stream) {
-    if (stream.layers.empty()) return LayerBlocks{0};
-    LayerArray loads{};
-    stream.layers.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = stream.blocks; });
-    return LayerBlocks{static_cast<std::int64_t>(std::ceil(detail::in_flight_blocks<typename Task::transfer_type>(
-        {loads.data(), static_cast<std::size_t>(task.layers())}, {&stream, 1})))};
-  }
-
-  /// The time of a decode of all claims once it repeats.
-  template <class Task, class S>
-  [[nodiscard]] static StepCost step_of(const Task& task, S& state, std::size_t count, const LayerStream& stream,
-                                        LayerBlocks room) {
-    return steady_step<typename Task::transfer_type>({task.cost.step(task.steady_decode(count)), task.layers(),
-                                                      task.block_link(), stream, task.weights,
-                                                      static_cast<double>(room.count())},
-                                                     state);
   }
 };
 

@@ -5,6 +5,7 @@
 #include "sluice/core/layer_set.hpp"
 
 #include <concepts>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,20 @@ constexpr LayerSet every_kth_layer(int layers, int distance) {
 constexpr LayerSet evenly_spaced_layers(int layers, int count) {
   LayerSet set;
   for (int i = 1; i <= count; ++i) set.insert(i * layers / count - 1);
+  return set;
+}
+
+/// `count` of `layers` layers, nearly evenly spaced; the smaller set is always a subset of the larger one, so that one
+/// more layer moves only that layer. The last layer comes first, then by halves (van der Corput's sequence); for powers
+/// of two the sets equal `evenly_spaced_layers`. Evenly spaced layers would move nearly all of the batch's KV whenever
+/// the count changes.
+constexpr LayerSet nested_layers(int layers, int count) {
+  LayerSet set;
+  for (std::uint32_t i = 0; set.count() < count; ++i) {
+    std::uint64_t halves = 0; // of 2^32: the bits of i reversed
+    for (std::uint32_t bit = 0; bit < 32; ++bit) halves |= std::uint64_t{i >> bit & 1u} << (31 - bit);
+    set.insert(layers - 1 - static_cast<int>(halves * static_cast<std::uint64_t>(layers) >> 32));
+  }
   return set;
 }
 
