@@ -131,7 +131,7 @@ struct Numbers {
 
 /// Policies that a policy consists of: their numbers are set and listed under their own names.
 ///
-///     static constexpr auto parts = NumberedParts{&WorthJoining::few, &WorthJoining::many};
+///     static constexpr auto parts = NumberedParts{&ByBatchSize::few, &ByBatchSize::many};
 template <class... Each>
 struct NumberedParts {
   detail::Sequence<Each...> each;

@@ -36,7 +36,7 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
         [round](auto& config) {
           config.admission.pressing.misses = 1e9;
           config.admission.pressing.ratio = config.admission.patience = 0;
-          config.placement.few_at_most = round % 4 < 2 ? 8 : 1;
+          config.placement.places.few_at_most = round % 4 < 2 ? 8 : 1;
         },
         {}, Trials::where(random));
     CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");

@@ -29,7 +29,7 @@ struct Anything {
     return {true, task.claims.size() - task.required, Binding::none};
   }
 };
-using Alone = BasicWorthJoining<Anything, Anything>;
+using Alone = BasicWorthJoining<Anything>;
 static_assert(Placement<Alone> && Placement<WorthJoining>);
 using PooledTask = PlacementTask<PlainCost, DeadlinePool, PerLayer>;
 
@@ -114,7 +114,7 @@ TEST_CASE("newcomers join as long as every step to the end is worth it") {
       const RequestRow& row = view.row(scene.claims[joins].slot);
       const bool is_late = view.now > row.spec.arrival + row.spec.slo.ttft;
       ++(is_late ? late : in_time);
-      if (!worth_it_to_the_end(scene, view, joins + 1, left, policy.worth, 16, is_late)) break;
+      if (!worth_it_to_the_end(scene, view, joins + 1, left, policy.step.worth, 16, is_late)) break;
     }
     REQUIRE(verdict.feasible);
     CHECK(verdict.joined == joins - scene.required);
@@ -156,7 +156,7 @@ TEST_CASE("a batch whose own step is not worth it has no plan, unless one reques
     const double computed = scene.cost.step(task.steady_decode(scene.claims.size())).total(8).count();
     for (const double longer : {0.9, 1.1}) {
       Alone policy;
-      policy.few.step_s = longer * std::min(0.05, computed * (1 + policy.worth / requests));
+      policy.places.step_s = longer * std::min(0.05, computed * (1 + policy.step.worth / requests));
       Alone::State<DeadlinePool> state;
       Plan plan;
       CHECK(policy.solve(task, state, plan).feasible == (requests == 1 || longer < 1));
