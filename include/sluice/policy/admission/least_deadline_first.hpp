@@ -5,13 +5,12 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/admission/credits.hpp"
+#include "sluice/policy/admission/prompt_time.hpp"
+#include "sluice/policy/admission/queue_entry.hpp"
+#include "sluice/policy/admission/virtual_batch.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <compare>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <set>
 #include <span>
 #include <vector>
@@ -40,40 +39,32 @@ struct LeastDeadlineFirst {
       Number{"guard", &LeastDeadlineFirst::guard, 0, 1e9, "share of the tightest TPOT for a predicted iteration"},
       Number{"least_share", &LeastDeadlineFirst::least_share, 1e-3, 1, "of the iterations for a request, at least"}};
 
-  struct Entry {
-    double due = 0;
-    RequestId id{};
-    Slot slot{};
-    friend auto operator<=>(const Entry&, const Entry&) = default;
-  };
   struct State {
-    std::set<Entry> queue;      ///< by the first token's deadline
-    std::vector<double> credit; ///< by slot
-    std::vector<Slot> behind;   ///< scratch: unattainable requests
-    std::int64_t step = -1;     ///< of the last proposal
+    std::set<QueueEntry> queue; ///< by the first token's deadline
+    Credits credits;
+    std::vector<Slot> behind; ///< scratch: unattainable requests
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const {
-    if (index(slot) >= state.credit.size()) state.credit.resize(index(slot) + 1);
-    state.credit[index(slot)] = 0;
-    state.queue.insert(entry(slot, row));
+    state.credits.start(slot);
+    state.queue.insert(QueueEntry::by_deadline(row, slot));
   }
-  void leave(State& state, Slot slot, const RequestRow& row) const { state.queue.erase(entry(slot, row)); }
+  void leave(State& state, Slot slot, const RequestRow& row) const {
+    state.queue.erase(QueueEntry::by_deadline(row, slot));
+  }
 
   void propose(const View& view, State& state, Proposal& proposal, const Estimate& estimate) const {
-    Virtual batch;
-    for (const Slot slot : view.running) batch.tightest = std::min(batch.tightest, tpot(view.row(slot)));
-    for (const Slot slot : view.running) batch.add(*this, view.row(slot));
+    VirtualBatch batch = VirtualBatch::of(view, view.running, least_share);
     Builder claims(view, proposal);
-    keep_running(view, state, batch.tightest, claims, proposal);
+    keep_running(view, state, batch, claims, proposal);
     for (const Slot slot : view.preempted)
       if (view.row(slot).may_return && !join(view, slot, estimate, proposal.claims, batch, claims)) return;
     state.behind.clear();
     double prompts_s = 0; // of the newcomers that go first
-    for (const Entry& next : state.queue) {
+    for (const QueueEntry& next : state.queue) {
       const RequestRow& row = view.row(next.slot);
-      const double ends = view.now.count() + prompts_s + prompt_s(estimate, row);
-      if (ends > next.due) {
+      const double ends = view.now.count() + prompts_s + prompt_time(estimate, row).count();
+      if (ends > next.key) {
         // No more than a batch of them is looked at: the cost of a step must not grow with the queue.
         state.behind.push_back(next.slot);
         if (state.behind.size() >= static_cast<std::size_t>(view.limits.batch)) break;
@@ -89,69 +80,25 @@ struct LeastDeadlineFirst {
 
  private:
   using Builder = ClaimBuilder<batching, Newcomers::optional>;
-  static Entry entry(Slot slot, const RequestRow& row) {
-    return {(row.spec.arrival + row.spec.slo.ttft).count(), row.id, slot};
-  }
-  static double tpot(const RequestRow& row) { return row.spec.slo.tbt.count(); }
-  [[nodiscard]] double share(const RequestRow& row, double tightest) const {
-    return std::isinf(tightest) ? 1.0 : std::max(least_share, tightest / tpot(row));
-  }
 
-  /// The batch by shares.
-  struct Virtual {
-    double tightest = std::numeric_limits<double>::infinity();
-    double places = 0, context = 0;
-    void add(const LeastDeadlineFirst& policy, const RequestRow& row) {
-      const double share = policy.share(row, tightest);
-      places += share;
-      context += share * static_cast<double>(row.context().count() + 1);
-    }
-  };
-
-  /// Running requests stay. Those that decode take part if they have a credit, once in an iteration; a proposal that
-  /// was discarded pays none.
-  void keep_running(const View& view, State& state, double tightest, Builder& claims, Proposal& proposal) const {
-    const bool ran = view.step != state.step;
-    state.step = view.step;
+  /// Running requests stay. Those that decode take part if they have a credit.
+  void keep_running(const View& view, State& state, const VirtualBatch& batch, Builder& claims,
+                    Proposal& proposal) const {
+    state.credits.begin(view.step);
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
-      double& credit = state.credit[index(slot)];
-      if (row.pending().count() > 1) {
-        claims.keep(slot);
-        continue;
-      }
-      if (ran) {
-        if (credit >= 1 - 1e-9) credit -= 1; // it took part in the last iteration
-        credit = std::min(credit + share(row, tightest), 2.0);
-      }
-      if (credit >= 1 - 1e-9)
+      if (row.pending().count() > 1 || state.credits.takes_part(slot, batch.share(row)))
         claims.keep(slot);
       else
         proposal.claims.push_back({slot, Tokens{0}, Tokens{0}, true});
     }
   }
-  static double prompt_s(const Estimate& estimate, const RequestRow& row) {
-    const ChunkWork prompt{row.pending(), row.computed};
-    Work work;
-    work.chunks = {&prompt, 1};
-    work.samples = 1;
-    return estimate.step(work).count();
-  }
   /// Claims a place for a request if the virtual batch with it keeps the tightest TPOT, or if nobody runs.
   /// `claimed`: all that run or have joined.
-  bool join(const View& view, Slot slot, const Estimate& estimate, std::span<const Claim> claimed, Virtual& batch,
+  bool join(const View& view, Slot slot, const Estimate& estimate, std::span<const Claim> claimed, VirtualBatch& batch,
             Builder& claims) const {
-    const RequestRow& row = view.row(slot);
-    Virtual with = batch;
-    if (tpot(row) < with.tightest) { // all shares shrink
-      with = {.tightest = tpot(row)};
-      for (const Claim& claim : claimed) with.add(*this, view.row(claim.slot));
-    }
-    with.add(*this, row);
-    Work work;
-    work.decodes = work.samples = static_cast<std::int64_t>(std::ceil(with.places));
-    work.decode_context = Tokens{static_cast<std::int64_t>(with.context)};
-    if (batch.places > 0 && estimate.step(work).count() > guard * with.tightest) return false;
+    const VirtualBatch with = batch.with(view, claimed, view.row(slot));
+    if (batch.places > 0 && estimate.step(with.decode()).count() > guard * with.tightest) return false;
     if (!claims.join(slot, false)) return false;
     batch = with;
     return true;
