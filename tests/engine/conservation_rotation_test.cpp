@@ -46,8 +46,8 @@ using CopyingHidden = Engine<Restless, CopiesAndStates, EveryStep>;
 /// Quanta of an iteration, so that in a trial requests change levels all the time.
 struct ShortQuanta : SkipJoinMlfq {
   ShortQuanta() {
-    quantum = Seconds{1e-3};
-    starvation = Seconds{0.05};
+    queue.quantum = Seconds{1e-3};
+    queue.starvation = Seconds{0.05};
   }
 };
 using Impatient = With<FastServe, ShortQuanta>;

@@ -20,7 +20,7 @@ namespace {
 /// Requests on a batch of its own; an iteration gives every claim a token, or its prompt.
 struct FeedbackScene {
   HandMade made;
-  SkipJoinMlfq policy{.quantum = Seconds{0.004}, .ratio = 2, .levels = 6, .starvation = Seconds{1e6}};
+  SkipJoinMlfq policy{{.quantum = Seconds{0.004}, .ratio = 2, .levels = 6, .starvation = Seconds{1e6}}};
   SkipJoinMlfq::State state;
   PlainEstimate costs;
   std::vector<Slot> waiting;
@@ -76,9 +76,9 @@ TEST_CASE("a newcomer skips the levels whose quantum its prompt exceeds, so a sh
   FeedbackScene scene;
   const Slot longer = scene.arrive(30), shorter = scene.arrive(5), shortest = scene.arrive(2);
   CHECK(scene.iterate(0) == std::vector{shortest});
-  CHECK(scene.state.accounts[index(shortest)].at.level == 0); // 3 ms of 4
-  CHECK(scene.state.accounts[index(shorter)].at.level == 1);  // 6 ms of 8
-  CHECK(scene.state.accounts[index(longer)].at.level == 3);   // 31 ms of 32
+  CHECK(scene.state.queue.at(shortest).level == 0); // 3 ms of 4
+  CHECK(scene.state.queue.at(shorter).level == 1);  // 6 ms of 8
+  CHECK(scene.state.queue.at(longer).level == 3);   // 31 ms of 32
 }
 
 TEST_CASE("requests share the device by levels: each runs its quantum, then those of the same level have their turn") {
@@ -95,12 +95,12 @@ TEST_CASE("requests share the device by levels: each runs its quantum, then thos
     CHECK(std::abs(ran[first] - ran[second]) <= 0.004 * (1 << std::min<std::size_t>(order.size() / 2, 5)) + 0.002);
   }
   CHECK(order.size() >= 8);
-  CHECK(scene.state.accounts[index(first)].at.level == 5); // the last level has no end
+  CHECK(scene.state.queue.at(first).level == 5); // the last level has no end
 }
 
 TEST_CASE("a request that has not run for long goes to the first level") {
   FeedbackScene scene;
-  scene.policy.starvation = Seconds{0.05};
+  scene.policy.queue.starvation = Seconds{0.05};
   const Slot large = scene.arrive(30);
   bool ran = false;
   for (int i = 0; i < 80 && !ran; ++i) {
