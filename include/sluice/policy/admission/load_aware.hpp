@@ -3,8 +3,10 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
+#include "sluice/policy/admission/decode_work.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/hosted_choice.hpp"
+#include "sluice/policy/admission/resident_room.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -49,12 +51,7 @@ struct LoadAware : Fcfs {
     const bool attends = estimate.host_attends();
     Room room{view, view.ledger->device().capacity().count(), view.ledger->host().free().count()};
     divide(view, state, attends, room);
-    Work decodes; // on the device
-    for (const Slot slot : state.device) {
-      ++decodes.decodes;
-      decodes.decode_context += view.row(slot).context();
-    }
-    decodes.samples = decodes.decodes;
+    const Work decodes = decode_work(view, state.device);
     Work now = decodes;
     state.chunks.clear();
     state.hosted.clear();
@@ -81,10 +78,7 @@ struct LoadAware : Fcfs {
   struct Room {
     const View& view;
     std::int64_t device, host;
-    [[nodiscard]] std::int64_t of(Slot slot) const {
-      const RequestRow& row = view.row(slot);
-      return row.blocks_after(row.pending(), view.limits.block_tokens).count() * view.geometry.layers;
-    }
+    [[nodiscard]] std::int64_t of(Slot slot) const { return resident_room(view, view.row(slot)); }
     /// The device's room for the layers of a prompt whose KV passes through to the host.
     [[nodiscard]] std::int64_t passing(Slot slot) const { return 2 * of(slot) / view.geometry.layers; }
     /// Takes room for a request on the host, less what the host has of it.

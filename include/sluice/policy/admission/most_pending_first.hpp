@@ -5,10 +5,13 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/admission/decode_work.hpp"
 #include "sluice/policy/admission/hybrid_choice.hpp"
+#include "sluice/policy/admission/hybrid_delays.hpp"
+#include "sluice/policy/admission/pending_queue.hpp"
+#include "sluice/policy/admission/resident_room.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -64,38 +67,19 @@ struct MostPendingFirst {
       Number{"candidates", &MostPendingFirst::candidates, 1, 1'000'000,
              "waiting requests in time that a decision looks at, the first to become late"}};
 
-  struct Entry {
-    double at = 0; ///< when the first token is due, or when it arrived
-    RequestId id{};
-    Slot slot{};
-    friend auto operator<=>(const Entry&, const Entry&) = default;
-  };
   struct State {
-    std::set<Entry> in_time; ///< waiting, by the first token's deadline
-    std::set<Entry> late;    ///< waiting, by arrival
-    double arrivals_s = 0;   ///< the sum over both
+    PendingQueue queue;
     HybridChoice choice;
     std::vector<Slot> slots; ///< scratch: of the candidates
     std::vector<HybridCandidate> list;
     std::vector<Tokens> began; ///< by slot: tokens that a request had generated when its hidden states were made
   };
 
-  void enter(State& state, Slot slot, const RequestRow& row) const {
-    state.in_time.insert(by_due(slot, row));
-    state.arrivals_s += row.spec.arrival.count();
-  }
-  void leave(State& state, Slot slot, const RequestRow& row) const {
-    if (state.in_time.erase(by_due(slot, row)) == 0) state.late.erase(by_arrival(slot, row));
-    state.arrivals_s -= row.spec.arrival.count();
-    if (state.in_time.empty() && state.late.empty()) state.arrivals_s = 0; // without what rounding left
-  }
+  void enter(State& state, Slot slot, const RequestRow& row) const { state.queue.enter(slot, row); }
+  void leave(State& state, Slot slot, const RequestRow& row) const { state.queue.leave(slot, row); }
 
   void propose(const View& view, State& state, Proposal& proposal, const Estimate& estimate) const {
-    while (!state.in_time.empty() && state.in_time.begin()->at < view.now.count()) {
-      const Slot slot = state.in_time.begin()->slot;
-      state.in_time.erase(state.in_time.begin());
-      state.late.insert(by_arrival(slot, view.row(slot)));
-    }
+    state.queue.pass(view);
     const Batch batch = look_at(view, state, estimate);
     Builder claims(view, proposal);
     if (batch.running_s <= 0 || batch.running_s <= batch.waiting_s) {
@@ -162,46 +146,28 @@ struct MostPendingFirst {
     Tokens chunk{0};                     ///< what prompts that are in chunks have left to compute
   };
 
-  static Entry by_due(Slot slot, const RequestRow& row) {
-    return {(row.spec.arrival + row.spec.slo.ttft).count(), row.id, slot};
-  }
-  static Entry by_arrival(Slot slot, const RequestRow& row) { return {row.spec.arrival.count(), row.id, slot}; }
-  static double pending_s(const View& view, const RequestRow& row) {
-    return (view.now - (row.generated.count() > 0 ? row.last_token : row.spec.arrival)).count();
-  }
-  static bool is_late(const View& view, const RequestRow& row) {
-    const Slo& slo = row.spec.slo;
-    return pending_s(view, row) > (row.generated.count() > 0 ? slo.tbt : slo.ttft).count();
-  }
   /// Layer blocks for `blocks` of hidden states, and for one layer's K and V.
   static std::int64_t states_room(const View& view, TokenBlocks blocks) {
     return view.geometry.hidden_size().room(blocks.count() * view.geometry.layers).count() + blocks.count();
   }
-  static TokenBlocks blocks_after(const View& view, const RequestRow& row) {
-    return row.blocks_after(row.pending(), view.limits.block_tokens);
-  }
   static std::int64_t room_of(const View& view, const RequestRow& row, bool states) {
-    const TokenBlocks blocks = blocks_after(view, row);
-    return states ? states_room(view, blocks) : blocks.count() * view.geometry.layers;
+    return states ? states_room(view, blocks_after_pending(view, row)) : resident_room(view, row);
   }
   /// Whether a running request's prompt, or what it computes again, is longer than an iteration and not yet computed.
   static bool in_chunks(const RequestRow& row) { return row.pending() > Tokens{1}; }
 
   Batch look_at(const View& view, const State& state, const Estimate& estimate) const {
     Batch batch;
-    Work work;
-    const auto waiting = static_cast<std::int64_t>(state.in_time.size() + state.late.size());
-    auto in_time = static_cast<double>(state.in_time.size());
-    batch.waiting_s = static_cast<double>(waiting) * view.now.count() - state.arrivals_s;
+    auto in_time = static_cast<double>(state.queue.in_time().size());
+    batch.waiting_s = state.queue.pending_sum_s(view.now);
     batch.free = view.ledger->device().capacity().count();
-    double least_s = waiting > 0 ? batch.waiting_s / static_cast<double>(waiting) : 0;
-    if (!state.in_time.empty()) least_s = std::min(least_s, pending_s(view, view.row(state.in_time.rbegin()->slot)));
+    double least_s = state.queue.size() > 0 ? batch.waiting_s / static_cast<double>(state.queue.size()) : 0;
+    if (const auto& waiting = state.queue.in_time(); !waiting.empty())
+      least_s = std::min(least_s, pending_s(view, view.row(waiting.rbegin()->slot)));
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
       batch.running_s += pending_s(view, row);
       in_time += is_late(view, row) ? 0 : 1;
-      ++work.decodes;
-      work.decode_context += row.context() + Tokens{1};
       batch.free -= room_of(view, row, row.holding.states_on_device);
       if (in_chunks(row)) batch.chunk += row.pending();
     }
@@ -210,31 +176,23 @@ struct MostPendingFirst {
       batch.waiting_s += pending_s(view, row);
       in_time += is_late(view, row) ? 0 : 1;
     }
-    work.samples = work.decodes = std::max<std::int64_t>(1, work.decodes); // with none, one of a single token
-    work.decode_context = std::max(Tokens{1}, work.decode_context);
+    Work decode = decode_work(view, view.running, Tokens{1});
+    decode.samples = decode.decodes = std::max<std::int64_t>(1, decode.decodes); // with none, one of a single token
+    decode.decode_context = std::max(Tokens{1}, decode.decode_context);
+    const HybridDelays delays = HybridDelays::of(view, decode, in_time, estimate);
+    batch.decode_s = delays.decode_s;
+    batch.delay_s = delay_weight * delays.rebuilt_s;
+    batch.again_s = again_weight * delays.again_s;
     const std::int64_t capacity = std::max<std::int64_t>(1, view.ledger->device().capacity().count());
-    const Seconds plain = estimate.step(work);
-    batch.decode_s = plain.count();
-    const Tokens many = view.limits.block_tokens * (capacity / view.geometry.layers + 1); // as many as the device holds
-    const auto delay_of = [&](const Work& more, Tokens tokens) {
-      return in_time * std::max(0.0, (estimate.step(more) - plain).count()) / static_cast<double>(tokens.count());
-    };
-    Work rebuilds = work;
-    rebuilds.rebuilt.projected = rebuilds.rebuilt.read = many;
-    batch.delay_s = delay_weight * delay_of(rebuilds, many);
-    const ChunkWork again{std::min(many, view.limits.batch_tokens), Tokens{0}};
-    Work computes = work;
-    computes.chunks = {&again, 1};
-    batch.again_s = again_weight * delay_of(computes, again.fresh);
     batch.late_per_block = late_share * std::max(0.0, least_s) / static_cast<double>(capacity);
     return batch;
   }
 
   void add(const View& view, State& state, const Batch& batch, Slot slot, double pending, bool may_have_states) const {
     const RequestRow& row = view.row(slot);
-    const TokenBlocks blocks = blocks_after(view, row);
+    const TokenBlocks blocks = blocks_after_pending(view, row);
     HybridCandidate one;
-    one.kv = blocks.count() * view.geometry.layers;
+    one.kv = resident_room(view, row);
     one.pending_s = pending;
     one.delay_s = batch.delay_s * static_cast<double>((view.limits.block_tokens * blocks.count()).count());
     if (may_have_states) one.states = states_room(view, blocks);
@@ -254,11 +212,11 @@ struct MostPendingFirst {
     };
     for (const Slot slot : view.preempted)
       if (view.row(slot).may_return) consider(slot);
-    int left = candidates;
-    for (auto next = state.in_time.begin(); next != state.in_time.end() && left > 0; ++next, --left)
-      consider(next->slot);
-    left = view.limits.batch;
-    for (auto next = state.late.begin(); next != state.late.end() && left > 0; ++next, --left) consider(next->slot);
+    const auto consider_first = [&](const std::set<QueueEntry>& queue, int count) {
+      for (auto next = queue.begin(); next != queue.end() && count > 0; ++next, --count) consider(next->slot);
+    };
+    consider_first(state.queue.in_time(), candidates);
+    consider_first(state.queue.late(), view.limits.batch);
   }
   void list_running(const View& view, State& state, const Batch& batch) const {
     state.slots.clear();
@@ -277,7 +235,7 @@ struct MostPendingFirst {
       // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one, and room for
       // the last layer's hidden states, from which K and V are projected beside them (HybridCache).
       state.list.back().kv +=
-          view.geometry.layers + view.geometry.hidden_size().room(blocks_after(view, row).count()).count();
+          view.geometry.layers + view.geometry.hidden_size().room(blocks_after_pending(view, row).count()).count();
     }
   }
 };
