@@ -242,6 +242,44 @@ inline std::vector<std::string> form_faults(const Header& header) {
   return faults;
 }
 
+/// A policy with more than `policy_lines` lines, and why its lines belong together.
+struct LongPolicy {
+  const char* path;
+  const char* why;
+};
+inline constexpr long policy_lines = 120;
+inline const std::vector<LongPolicy>& long_policies() {
+  static const std::vector<LongPolicy> policies{
+      {"sluice/policy/admission/largest_virtual_lag_first.hpp", "one rotation: who joins and who leaves, by lag"},
+      {"sluice/policy/admission/load_aware.hpp", "NEO's one division of requests between two memories"},
+      {"sluice/policy/admission/most_pending_first.hpp", "one choice, for waiting and for running requests"},
+      {"sluice/policy/admission/slack_first.hpp", "one order, and when its requests press"},
+      {"sluice/policy/cost/calibrated.hpp", "one correction for all times of a cost model"},
+      {"sluice/policy/cost/table_profile.hpp", "one interpolation of measured times"},
+      {"sluice/policy/placement/partial_recomputation.hpp", "KVPR's one split and its equations"},
+      {"sluice/policy/placement/token_wise.hpp", "eLLM's one loop over pair, share and batch"},
+      {"sluice/policy/weights/parameter_remap.hpp", "one controller of the memory that weights lend"},
+      {"sluice/policy/weights/slo_interval.hpp", "Select-N's two stages, which share a record"},
+  };
+  return policies;
+}
+
+/// A long policy is several ideas; as files of their own, other policies can use them.
+inline std::vector<std::string> policy_faults(const Header& header) {
+  if (header.path.rfind("sluice/policy/", 0) != 0) return {};
+  const std::string code = code_of(header.text);
+  const auto has = [&code](const char* text) { return code.find(text) != std::string::npos; };
+  if (!has("using role = roles::") && !has("static_assert(explain<")) return {};
+  const auto lines = static_cast<long>(std::count(header.text.begin(), header.text.end(), '\n'));
+  const bool listed = std::any_of(long_policies().begin(), long_policies().end(),
+                                  [&header](const LongPolicy& policy) { return header.path == policy.path; });
+  const std::string counted = header.path + ": has " + std::to_string(lines) + " lines; ";
+  if (lines > policy_lines && !listed)
+    return {counted + "a policy has at most 120: give its parts files of their own, or its reason in long_policies()"};
+  if (lines <= policy_lines && listed) return {counted + "take it out of long_policies()"};
+  return {};
+}
+
 /// What a kernels/ header for any compiler must not include: CUDA, except behind __CUDACC__.
 inline std::vector<std::string> cuda_faults(const Header& header) {
   static const std::regex include(R"(^\s*#\s*include\s*[<"]((cuda|cub/|thrust/|cuda/)[^>"]*|[^>"]+[.]cuh)[>"])");

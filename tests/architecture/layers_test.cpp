@@ -116,6 +116,27 @@ TEST_CASE("every header has the project's form") {
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
 }
 
+TEST_CASE("a policy has at most 120 lines, or is listed with its reason") {
+  const auto faults = [](const std::string& path, long lines, const std::string& role) {
+    return policy_faults({path, role + std::string(static_cast<std::size_t>(lines), '\n')}).size();
+  };
+  const std::string role = "using role = roles::Placement;";
+  CHECK(faults("sluice/policy/placement/a.hpp", 120, role) == 0);
+  CHECK(faults("sluice/policy/placement/a.hpp", 121, role) == 1);
+  CHECK(faults("sluice/policy/placement/a.hpp", 121, "") == 0);                             // a part
+  CHECK(faults("sluice/policy/placement/a.hpp", 121, "static_assert(explain<A>());") == 1); // of an inherited role
+  CHECK(faults("sluice/world/a.hpp", 121, role) == 0);
+  CHECK(faults(long_policies().front().path, 121, role) == 0);
+  CHECK(faults(long_policies().front().path, 120, role) == 1);
+  const std::vector<Header> headers = read_headers("include");
+  for (const Header& each : headers)
+    for (const std::string& fault : policy_faults(each)) FAIL_CHECK(fault);
+  for (const LongPolicy& policy : long_policies())
+    CHECK_MESSAGE(
+        std::any_of(headers.begin(), headers.end(), [&](const Header& each) { return each.path == policy.path; }),
+        policy.path);
+}
+
 TEST_CASE("kernel headers have the project's form, and CUDA is only in .cuh files or behind __CUDACC__") {
   std::vector<Header> headers = read_headers("kernels");
   const std::vector<Header> device = read_headers("kernels", ".cuh");
