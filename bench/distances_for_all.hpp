@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// DistancesForAll: Confluence's placement with distances for batches of any size.
+#pragma once
+
+#include "sluice/policy/placement/worth_joining.hpp"
+
+namespace sluice::bench {
+
+/// WorthJoining decides who joins, as in Confluence; `Distances`, such as GroupedDistance, places all of them.
+template <class Distances>
+struct DistancesForAll : BasicWorthJoining<Distances> {
+  constexpr DistancesForAll() { this->few_at_most = 1'000'000; }
+};
+
+} // namespace sluice::bench
