@@ -16,6 +16,11 @@ namespace sluice {
 /// memory and SLO over the window (OrbitFlow, section 3.3). Exact unless `options.node_limit` ends the search first;
 /// the plan then says that it is not proven, and how far it may be from the optimum.
 ///
+/// For batches of at most about 32 requests. The search's tree grows with the power of their number: with 64 requests
+/// it often ends without a plan, so newcomers wait, and with 256 a decision takes 20 ms at P99 (docs/leading.md).
+/// GroupedDistance searches groups of requests instead, for batches of any size. Rejected: such groups here, since
+/// OrbitFlow's solver is exact.
+///
 /// `Solver` is a template over space and transfer rule: ExactSearch, or any other with its `solve`.
 template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
           template <class, class> class Solver = ExactSearch>
