@@ -6,10 +6,11 @@
 
 namespace sluice::bench {
 
-/// WorthJoining decides who joins, as in Confluence; `Distances`, such as GroupedDistance, places all of them.
+/// WorthJoining decides who joins, as in Confluence; `Distances`, such as GroupedDistance, places all of them. No plan
+/// may miss a deadline, as in ByBatchSize.
 template <class Distances>
 struct DistancesForAll : BasicWorthJoining<Distances> {
-  constexpr DistancesForAll() { this->few_at_most = 1'000'000; }
+  constexpr DistancesForAll() { this->places.options.alpha = 0; }
 };
 
 } // namespace sluice::bench
