@@ -223,6 +223,33 @@ TEST_CASE("a remark says where a plan takes longer than a step, or a placement s
   CHECK(remarks[0] == "a plan takes longer than a step: 25.7 ms at P99, a step 20 ms on average (A)");
 }
 
+TEST_CASE("E2E and gap say how many requests they leave out, and rows that leave out none say nothing") {
+  ComparisonReport report = synthetic::report(4, {1}, false, 40);
+  for (SystemReport& each : report.systems) each.metrics.refused = each.metrics.unfinished = 0;
+  SystemReport& row = report.systems[1];
+  CHECK(count_of(table_text(report), " out)") == 0);
+  CHECK(count_of(report_html(report), " out)</small>") == 0);
+  const auto marked = [&](const std::string& text, const std::string& mark) {
+    std::size_t in_row = 0;
+    for (const std::string& line : lines_of(text))
+      if (line.starts_with(row.name + " ")) in_row += count_of(line, mark);
+    return in_row;
+  };
+  row.metrics.refused = 31;
+  row.metrics.unfinished = 2;
+  CHECK(marked(table_text(report), " (33 out)") == 2);
+  CHECK(count_of(table_text(report), " (33 out)") == 2); // of no other row
+  CHECK(count_of(table_text(report), "(n out): ") == 1);
+  CHECK(count_of(report_html(report), "<small> (33 out)</small></td>") == 2);
+
+  // Of several seeds the mean, which is no whole number.
+  report.workload.seeds = {1, 2};
+  for (SystemReport& each : report.systems) each.per_seed = {each.metrics, each.metrics};
+  row.per_seed[1].refused = 0;
+  CHECK(marked(table_text(report), " (17.5 out)") == 2);
+  CHECK(count_of(report_html(report), "<small> (17.5 out)</small></td>") == 2);
+}
+
 TEST_CASE("a livelocked row ranks before the control only, whatever it served, and names the cause") {
   ComparisonReport report = synthetic::report(6, {1}, false, 40);
   SystemReport* best = nullptr;

@@ -45,6 +45,7 @@ struct Column {
   std::string_view name, head;
   Unit unit;
   double (*number)(const Of&);
+  std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
@@ -79,6 +80,9 @@ double token_bytes(const Of& x) {
   });
 }
 
+/// " (33 out)": the requests that a figure leaves out.
+std::string out_of(const SystemReport& row) { return left_out_text(spread_of(row, left_out).mean); }
+
 const std::vector<Column>& columns() {
   static const std::vector<Column> all{
       {"slo", "SLO, ms", Unit::milliseconds, [](const Of& x) { return x.r.slo_tbt_s; }},
@@ -99,8 +103,8 @@ const std::vector<Column>& columns() {
       {"p50-ttft", "P50 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p50_ttft_s; }},
       {"p95-ttft", "P95 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p95_ttft_s; }},
       {"p99-ttft", "P99 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p99_ttft_s; }},
-      {"e2e", "mean E2E, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_s; }},
-      {"gap", "longest gap, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_s; }},
+      {"e2e", "mean E2E, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_s; }, out_of},
+      {"gap", "longest gap, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_s; }, out_of},
       {"e2e-all", "mean E2E of all, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_all_s; }},
       {"gap-all", "longest gap of all, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_all_s; }},
       {"job", "mean job, s", Unit::seconds, [](const Of& x) { return x.m.mean_job_s; }},
@@ -119,7 +123,7 @@ const std::vector<Column>& columns() {
        [](const Of& x) { return x.m.loaded_share - x.m.fetched_share; }},
       {"found-lower", "in lower tiers", Unit::share, [](const Of& x) { return x.m.fetched_share; }},
       {findable_column, "possible to find", Unit::share, [](const Of& x) { return x.m.findable_share; }},
-      {"left-out", "left out", Unit::count, [](const Of& x) { return real(x.m.refused + x.m.unfinished); }},
+      {"left-out", "left out", Unit::count, [](const Of& x) { return left_out(x.m); }},
       {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
       {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},
       {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
@@ -373,8 +377,11 @@ struct Shown {
   std::function<std::string(const Place&)> cell;
 };
 
+const SystemReport* row_at(const Chosen& one, const Place& at) {
+  return one.scale ? row_of(at.ran, at.row.name, at.row.deposit, *one.scale) : &at.row;
+}
 Interval value_at(const Chosen& one, const Place& at) {
-  const SystemReport* of = one.scale ? row_of(at.ran, at.row.name, at.row.deposit, *one.scale) : &at.row;
+  const SystemReport* of = row_at(one, at);
   return of == nullptr ? Interval{} : one.column->spread(at.ran.comparison, *of);
 }
 
@@ -406,7 +413,9 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
                        const Interval value = value_at(one, at);
                        const auto text = [&](double number) { return text_of(one.column->unit, number); };
                        const std::string half = detail::half_width_text(value, text);
-                       return text(value.mean) + (half.empty() ? "" : " ± " + half);
+                       const SystemReport* of = one.column->beside != nullptr ? row_at(one, at) : nullptr;
+                       return text(value.mean) + (half.empty() ? "" : " ± " + half) +
+                              (of == nullptr ? std::string{} : one.column->beside(*of));
                      }});
     return;
   }

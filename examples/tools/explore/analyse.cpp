@@ -29,18 +29,18 @@ double or_last(double value) { return std::isnan(value) ? std::numeric_limits<do
 /// The figures that users see. Two engines with equal figures behaved the same, whatever their planners' effort.
 auto figures(const Row& row) {
   const Metrics& m = row.metrics;
-  return std::tuple{attainment(row),        or_last(m.mean_e2e_s), or_last(m.longest_gap_s),
-                    or_last(m.mean_ttft_s), or_last(m.p99_tbt_s),  m.tokens_delivered,
-                    m.tokens_on_time,       m.deadlines_missed,    m.refused,
+  return std::tuple{attainment(row),        or_last(m.mean_e2e_all_s), or_last(m.longest_gap_all_s),
+                    or_last(m.mean_ttft_s), or_last(m.p99_tbt_s),      m.tokens_delivered,
+                    m.tokens_on_time,       m.deadlines_missed,        m.refused,
                     m.times_preempted};
 }
 
-/// Orders by attainment, then by mean E2E; if both are equal, published systems first, then by number; the control
-/// last.
+/// Orders by attainment, then by the mean E2E of all requests, so that refusing gains nothing; if both are equal,
+/// published systems first, then by number; the control last.
 bool ranks_before(const Row& a, const Row& b) {
   const auto key = [](const Row& row) {
-    return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_s),
-                      or_last(row.metrics.longest_gap_s)};
+    return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_all_s),
+                      or_last(row.metrics.longest_gap_all_s)};
   };
   if (key(a) != key(b)) return key(a) < key(b);
   if (figures(a) != figures(b)) return figures(a) < figures(b);

@@ -45,6 +45,7 @@ struct HtmlColumn {
   const char* head;
   double (*number)(const Metrics&);
   std::string (*text)(double);
+  bool marked = false; ///< leaves out refused and unfinished requests, and says how many
 };
 
 inline std::string html_gigabytes(double bytes) { return short_text(bytes / 1e9); }
@@ -67,9 +68,9 @@ inline const std::vector<HtmlColumn>& service_columns() {
       {"TTFT, s", "P50", [](M m) { return m.p50_ttft_s; }, short_text},
       {"TTFT, s", "P95", [](M m) { return m.p95_ttft_s; }, short_text},
       {"TTFT, s", "P99", [](M m) { return m.p99_ttft_s; }, short_text},
-      {"E2E, s", "mean", [](M m) { return m.mean_e2e_s; }, short_text},
+      {"E2E, s", "mean", [](M m) { return m.mean_e2e_s; }, short_text, true},
       {"E2E, s", "P99", [](M m) { return m.p99_e2e_s; }, short_text},
-      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text}};
+      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text, true}};
   return columns;
 }
 inline const std::vector<HtmlColumn>& cost_columns() {
@@ -148,9 +149,10 @@ inline std::string html_number(const Interval& of) {
   return out;
 }
 
-/// Returns a row's mean with its interval.
-inline std::string html_mean_cell(const Interval& of, std::string (*text)(double)) {
-  return "<td " + html_number(of) + ">" + escaped(text(of.mean)) + html_half_width(of, text) + "</td>";
+/// Returns a row's mean with its interval. `out`: the requests that it leaves out; a script reads only the number.
+inline std::string html_mean_cell(const Interval& of, std::string (*text)(double), double out = 0) {
+  return "<td " + html_number(of) + ">" + escaped(text(of.mean)) + html_half_width(of, text) +
+         (out > 0 ? "<small>" + left_out_text(out) + "</small>" : std::string{}) + "</td>";
 }
 
 inline std::string html_words_cell(std::string_view words) { return "<td class=\"l\">" + escaped(words) + "</td>"; }
@@ -179,7 +181,9 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
-    for (const HtmlColumn& column : columns) out += html_mean_cell(spread_of(*row, column.number), column.text);
+    const double missing = spread_of(*row, left_out).mean;
+    for (const HtmlColumn& column : columns)
+      out += html_mean_cell(spread_of(*row, column.number), column.text, column.marked ? missing : 0);
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";

@@ -154,6 +154,19 @@ struct ReportBlock {
   return block.deposit ? "with token deposit" : "without deposit";
 }
 
+/// Returns the number of requests that E2E and gaps leave out: refused ones and those left when the run ended.
+[[nodiscard]] inline double left_out(const Metrics& m) { return static_cast<double>(m.refused + m.unfinished); }
+
+/// " (33 out)": the mark beside a figure that leaves requests out; empty if it leaves none out. A mean over seeds may
+/// be a fraction.
+[[nodiscard]] inline std::string left_out_text(double requests) {
+  return requests > 0 ? " (" + tidy_text(requests) + " out)" : std::string{};
+}
+/// Explains the mark in a text.
+inline constexpr std::string_view left_out_note =
+    "(n out): n requests were refused or left, and this figure leaves them out; --columns e2e-all and gap-all count "
+    "them to the run's end";
+
 /// Remarks on a block's rows, one line each; rows with the same remark share a line.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {
   std::vector<std::pair<std::string, std::vector<std::string>>> remarks; // each remark and its rows

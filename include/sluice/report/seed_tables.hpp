@@ -21,6 +21,7 @@ struct SeededColumn {
   const char* head;
   double (*number)(const Metrics&);
   std::string (*text)(double);
+  bool marked = false; ///< leaves out refused and unfinished requests, and says how many
 };
 
 inline std::string gigabytes_text(double bytes) { return short_text(bytes / 1e9); }
@@ -34,8 +35,8 @@ inline constexpr SeededColumn seeded_service[] = {
     {"goodput", "req/s", [](const Metrics& m) { return m.goodput_requests_per_s; }, short_text},
     {"TBT, ms", "P99", [](const Metrics& m) { return m.p99_tbt_s; }, milliseconds_text},
     {"TTFT, s", "P99", [](const Metrics& m) { return m.p99_ttft_s; }, short_text},
-    {"E2E, s", "mean", [](const Metrics& m) { return m.mean_e2e_s; }, short_text},
-    {"longest", "gap, s", [](const Metrics& m) { return m.longest_gap_s; }, short_text}};
+    {"E2E, s", "mean", [](const Metrics& m) { return m.mean_e2e_s; }, short_text, true},
+    {"longest", "gap, s", [](const Metrics& m) { return m.longest_gap_s; }, short_text, true}};
 inline constexpr SeededColumn seeded_costs[] = {
     {"throughput", "tok/s", [](const Metrics& m) { return m.throughput_tokens_per_s; }, short_text},
     {"device KV, %", "mean", [](const Metrics& m) { return m.device_mean_share; }, percent_text},
@@ -83,7 +84,9 @@ template <std::size_t N>
     const SystemReport& row = *block.rows[i];
     if (row.control && i > 0) table.rule();
     std::vector<std::string> cells{label_of(row)};
-    for (const SeededColumn& column : columns) cells.push_back(spread_text(spread_of(row, column.number), column.text));
+    const std::string out = left_out_text(spread_of(row, left_out).mean);
+    for (const SeededColumn& column : columns)
+      cells.push_back(spread_text(spread_of(row, column.number), column.text) + (column.marked ? out : std::string{}));
     table.row(std::move(cells));
   }
   return table;

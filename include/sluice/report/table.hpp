@@ -39,12 +39,13 @@ inline TextTable service_table(const ReportBlock& block) {
     const SystemReport& row = *block.rows[i];
     const Metrics& m = row.metrics;
     if (row.control && i > 0) table.rule();
+    const std::string out = left_out_text(left_out(m));
     table.row({label_of(row), percent_text(m.tbt_attainment), percent_text(m.per_token_attainment),
                percent_text(m.tpot_attainment), percent_text(m.ttft_attainment), percent_text(m.slo_attainment),
                short_text(1e3 * m.p50_tbt_s), short_text(1e3 * m.p95_tbt_s), short_text(1e3 * m.p99_tbt_s),
                short_text(1e3 * m.p99_tpot_s), short_text(m.p50_ttft_s), short_text(m.p95_ttft_s),
-               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s), short_text(m.p99_e2e_s),
-               short_text(m.longest_gap_s)});
+               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s) + out, short_text(m.p99_e2e_s),
+               short_text(m.longest_gap_s) + out});
   }
   return table;
 }
@@ -86,7 +87,10 @@ inline TextTable cost_table(const ReportBlock& block) {
 /// Returns a block's table of service figures, and with several seeds its verdicts.
 inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
   const bool seeds = report.workload.seeds.size() > 1;
+  const bool marked = std::any_of(block.rows.begin(), block.rows.end(),
+                                  [](const SystemReport* row) { return spread_of(*row, left_out).mean > 0; });
   return (seeds ? seeded_table(block, seeded_service) : service_table(block)).text() +
+         (marked ? std::string{left_out_note} + "\n" : std::string{}) +
          (seeds ? judgement_text(block, report.baseline) : std::string{});
 }
 

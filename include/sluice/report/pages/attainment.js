@@ -94,10 +94,11 @@ function attainmentChart(groups, deposit, {width, label, bar, gap, heightOf}) {
 /// Draws one bar with its diamond, its seeds and its numbers.
 function attainmentRow(s, x, y, bar, label, right, width) {
   const attained = s.m.tbt_attainment, perToken = s.m.per_token_attainment, middle = y + bar / 2;
-  const row = tipped(el('g'), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})`,
-                     `TBT attainment ${percent(attained)} %${spread(s, 'tbt_attainment', percent)}`,
-                     `per token ${percent(perToken)} %`,
-                     `${count(s.m.deadlines_missed)} deadlines missed; longest gap ${time(s.m.longest_gap_s)}`);
+  const row =
+      tipped(el('g'), `${s.name}, SLO scale ${s.scale} (${time(s.slo)})`,
+             `TBT attainment ${percent(attained)} %${spread(s, 'tbt_attainment', percent)}`,
+             `per token ${percent(perToken)} %`,
+             `${count(s.m.deadlines_missed)} deadlines missed; longest gap of all ${time(s.m.longest_gap_all_s)}`);
   row.append(target(label, y, width - label, bar));
   if (!absent(attained)) {
     const end = x(attained);
