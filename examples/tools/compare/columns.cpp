@@ -340,6 +340,12 @@ std::string plain_of(const std::vector<std::string>& heads, const std::vector<st
   return text;
 }
 
+/// Returns whether a comparison has rows of several names.
+bool has_several_systems(const Ran& ran) {
+  const std::vector<SystemReport>& rows = ran.report.systems;
+  return std::any_of(rows.begin(), rows.end(), [&](const SystemReport& row) { return row.name != rows[0].name; });
+}
+
 /// Gaps are comparable only among systems that keep about as many deadlines: within this distance of the best TBT
 /// attainment.
 constexpr double near_tbt = 0.1;
@@ -524,11 +530,13 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     const auto system = std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
     chosen.insert(system == chosen.end() ? system : system + 1, Chosen{nullptr, "scale", {}});
   }
-  if (csv && options.deposit == "both" && !named("deposit")) // otherwise two rows of a system would look the same
-    if (const auto system =
-            std::find_if(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name == "system"; });
-        system != chosen.end())
-      chosen.insert(system + 1, Chosen{nullptr, "deposit", {}});
+  // Otherwise rows would look the same: of several systems, and in CSV, which is one table, of both deliveries.
+  const auto add_behind = [&](std::string_view behind, std::string_view name) { // without that one: first
+    const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
+    chosen.insert(at == chosen.end() ? chosen.begin() : at + 1, Chosen{nullptr, name, {}});
+  };
+  if (!named("system") && std::any_of(all.begin(), all.end(), has_several_systems)) add_behind("case", "system");
+  if (csv && options.deposit == "both" && !named("deposit")) add_behind(named("system") ? "system" : "case", "deposit");
   const auto insert_after = [&](std::string_view behind, std::string_view name) {
     const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
     if (at != chosen.end()) chosen.insert(at + 1, Chosen{nullptr, name, {}});
