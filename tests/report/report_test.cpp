@@ -298,13 +298,24 @@ TEST_CASE("a transfer rule is named only if something was transferred") {
 TEST_CASE("the page names what no schedule exceeds at each SLO scale, if the bound was asked for") {
   ComparisonReport report = shared_report();
   CHECK(report_html(report).find("No schedule has") == std::string::npos);
-  report.possible = {{1, 0.875, 0.75, 0.625, 0.5}, {1.5, 0.999, 0.9, 0.8, 0.7}};
+  const auto proven = [](double share) { return PossibleShare{share, share}; };
+  report.possible = {{1, proven(0.875), proven(0.75), proven(0.625), proven(0.5)},
+                     {1.5, proven(0.999), {0.9, 0.85}, proven(0.8), proven(0.7)}};
   const std::string page = report_html(report);
   for (const ReportBlock& block : blocks_of(report)) CHECK((block.slo_scale == 1 || block.slo_scale == 1.5));
   CHECK(count_of(page, "above <b>87.5 %</b>") == 2); // without a deposit and with it
   CHECK(count_of(page, "above <b>99.9 %</b>") == 2);
   CHECK(count_of(page, "without pauses the bound is 75.0 %, with KV only on the device 62.5 %") == 2);
   CHECK(count_of(page, "with neither pauses nor the link 50.0 %.") == 2);
+  CHECK(count_of(page,
+                 "the bound is 90.0 % (not proven the least: its program has an optimum of 85.0 % at the least)") == 2);
+  CHECK(count_of(page, "not proven") == 2);
+
+  CHECK_FALSE(json::parse(report_json(report)).at("systems").at(0).contains("slo_possible"));
+  report.systems.at(0).slo_possible = PossibleShare{0.875, 0.75};
+  const json row = json::parse(report_json(report)).at("systems").at(0);
+  CHECK(row.at("slo_possible") == 0.875);
+  CHECK(row.at("slo_possible_found") == 0.75);
 }
 
 TEST_CASE("a terminal table is aligned ASCII of a readable width, under a line that names its conditions") {

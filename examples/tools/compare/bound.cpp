@@ -45,7 +45,10 @@ Status check_bound(const Comparison& comparison, std::span<const RequestSpec> re
 }
 
 std::string bound_text(const ComparisonReport& report) {
-  const auto share = [](double value) { return fixed_text(100 * value, 1); };
+  const auto share = [](const PossibleShare& bound) { return possible_text(bound); };
+  const auto proven = [](const PossibleShares& one) {
+    return one.any.proven() && one.no_pauses.proven() && one.device.proven() && one.device_no_pauses.proven();
+  };
   std::vector<std::vector<std::string>> rows;
   for (const PossibleShares& one : report.possible)
     rows.push_back({fmt::format("x{:g}", one.slo_scale), share(one.any), share(one.no_pauses), share(one.device),
@@ -53,7 +56,14 @@ std::string bound_text(const ComparisonReport& report) {
   return "SLO attainment that no schedule exceeds, %, knowing every arrival and length (docs/bound.md)\n" +
          drawn_table("full", {"SLO", "any system", "no pauses", "device alone", "neither"}, rows,
                      {true, false, false, false, false}) +
-         "\n";
+         (std::all_of(report.possible.begin(), report.possible.end(), proven)
+              ? "\n"
+              : "(x): CBC ended before the bound was proven the least of its program, which is at least x\n\n");
+}
+
+std::string possible_text(const PossibleShare& bound) {
+  const auto text = [](double value) { return fixed_text(100 * value, 1); };
+  return text(bound.most) + (bound.proven() ? std::string{} : " (" + text(bound.found) + ")");
 }
 
 } // namespace compared

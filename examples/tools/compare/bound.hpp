@@ -23,6 +23,9 @@ void add_bounds(const Comparison& comparison, sluice::ComparisonReport& report);
 /// The report's bounds as a table for a terminal.
 std::string bound_text(const sluice::ComparisonReport& report);
 
+/// A bound in per cent; if it is not proven the least, with what is found in parentheses.
+std::string possible_text(const sluice::PossibleShare& bound);
+
 /// Whether this build has CBC, which solves mixed-integer programs.
 bool can_bound();
 

@@ -82,6 +82,10 @@ double token_bytes(const Of& x) {
 
 /// " (33 out)": the requests that a figure leaves out.
 std::string out_of(const SystemReport& row) { return left_out_text(spread_of(row, left_out).mean); }
+/// " (95.8)": the optimum of an unproven bound's program is at least this.
+std::string unproven_of(const SystemReport& row) {
+  return row.slo_possible && !row.slo_possible->proven() ? " (" + percent_text(row.slo_possible->found) + ")" : "";
+}
 
 const std::vector<Column>& columns() {
   static const std::vector<Column> all{
@@ -91,7 +95,8 @@ const std::vector<Column>& columns() {
       {"tpot", "TPOT", Unit::share, [](const Of& x) { return x.m.tpot_attainment; }},
       {"ttft", "TTFT", Unit::share, [](const Of& x) { return x.m.ttft_attainment; }},
       {"slo-met", "SLO", Unit::share, [](const Of& x) { return x.m.slo_attainment; }},
-      {"slo-possible", "possible", Unit::share, [](const Of& x) { return x.r.slo_possible; }},
+      {"slo-possible", "possible", Unit::share,
+       [](const Of& x) { return x.r.slo_possible ? x.r.slo_possible->most : Metrics::absent; }, unproven_of},
       {"mean-tbt", "mean TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tbt_s; }},
       {"p50-tbt", "P50 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p50_tbt_s; }},
       {"p95-tbt", "P95 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tbt_s; }},

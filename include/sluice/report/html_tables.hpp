@@ -255,15 +255,23 @@ inline std::string html_class_tables(const ComparisonReport& report, const Repor
   return out;
 }
 
-/// Returns what no schedule exceeds in a block, if the bound was asked for.
+/// Returns what no schedule exceeds in a block, if the bound was asked for, and how far an unproven bound might fall.
 inline std::string html_possible(const ComparisonReport& report, const ReportBlock& block) {
+  const auto unproven = [](const PossibleShare& bound) {
+    return bound.proven() ? std::string{}
+                          : " (not proven the least: its program has an optimum of " +
+                                escaped(percent_text(bound.found)) + " % at the least)";
+  };
+  const auto told = [&](const PossibleShare& bound) {
+    return escaped(percent_text(bound.most)) + " %" + unproven(bound);
+  };
   for (const PossibleShares& one : report.possible)
     if (one.slo_scale == block.slo_scale)
-      return "<p class=\"sub\">No schedule has an SLO attainment above <b>" + escaped(percent_text(one.any)) +
-             " %</b>, even if it knows every arrival and length; without pauses the bound is " +
-             escaped(percent_text(one.no_pauses)) + " %, with KV only on the device " +
-             escaped(percent_text(one.device)) + " %, with neither pauses nor the link " +
-             escaped(percent_text(one.device_no_pauses)) + " %.</p>\n";
+      return "<p class=\"sub\">No schedule has an SLO attainment above <b>" + escaped(percent_text(one.any.most)) +
+             " %</b>" + unproven(one.any) +
+             ", even if it knows every arrival and length; without pauses the bound is " + told(one.no_pauses) +
+             ", with KV only on the device " + told(one.device) + ", with neither pauses nor the link " +
+             told(one.device_no_pauses) + ".</p>\n";
   return {};
 }
 

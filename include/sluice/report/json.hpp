@@ -160,7 +160,8 @@ inline void write_row(JsonWriter& json, const SystemReport& system, const JsonOp
     });
   else
     write_seeds(json, system.per_seed, wanted);
-  if (!std::isnan(system.slo_possible)) json.field("slo_possible", system.slo_possible);
+  if (system.slo_possible)
+    json.field("slo_possible", system.slo_possible->most).field("slo_possible_found", system.slo_possible->found);
   write_distributions(json, system.distributions);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
   json.key("refusals").begin_object();

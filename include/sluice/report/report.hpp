@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,15 @@ struct WorkloadReport {
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
 };
 
+/// A bound of the share of the requests within their SLOs, the mean over the seeds.
+struct PossibleShare {
+  double most = 0;  ///< no schedule exceeds it
+  double found = 0; ///< the bound's program is known to allow it: a longer search ends at this or above
+
+  /// Whether the program is solved: its optimum is the bound.
+  [[nodiscard]] bool proven() const { return !(found < most); }
+};
+
 /// One system with one SLO scale, with or without a deposit. Its SLO is that of all its requests, or NaN if they have
 /// several.
 struct SystemReport {
@@ -65,9 +75,8 @@ struct SystemReport {
   std::string note;        ///< a remark on this row; usually empty
   std::string livelock;    ///< why the run was stopped early; empty if it was not. A livelocked row is not ranked
 
-  /// Share of the requests that any schedule could keep within their SLOs at most, the mean over the seeds; NaN: not
-  /// asked for.
-  double slo_possible = std::numeric_limits<double>::quiet_NaN();
+  /// Share of the requests that any schedule could keep within their SLOs at most; not there: not asked for.
+  std::optional<PossibleShare> slo_possible;
   Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
@@ -83,14 +92,13 @@ struct SystemReport {
   std::vector<SystemReport> classes{};
 };
 
-/// What no system can exceed on this machine and workload at one SLO scale, knowing everything (docs/bound.md): shares
-/// of the requests within their SLOs, means over the seeds.
+/// What no system can exceed on this machine and workload at one SLO scale, knowing everything (docs/bound.md).
 struct PossibleShares {
   double slo_scale = 1;
-  double any = 0;              ///< with pauses, and what the link adds: of every system
-  double no_pauses = 0;        ///< without pauses
-  double device = 0;           ///< with pauses, KV on the device alone
-  double device_no_pauses = 0; ///< neither
+  PossibleShare any{};              ///< with pauses, and what the link adds: of every system
+  PossibleShare no_pauses{};        ///< without pauses
+  PossibleShare device{};           ///< with pauses, KV on the device alone
+  PossibleShare device_no_pauses{}; ///< neither
 };
 
 struct ComparisonReport {

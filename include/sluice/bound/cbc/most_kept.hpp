@@ -22,8 +22,13 @@ struct KeptBound {
   std::int64_t found = 0; ///< requests that the program's own solution keeps: `most`, unless the node limit came first
   std::int64_t nodes = 0;
 
-  [[nodiscard]] double share() const {
-    return counted > 0 ? static_cast<double>(most) / static_cast<double>(counted)
+  [[nodiscard]] double share() const { return of_counted(most); }
+  /// The same of `found`; equal to `share()` if the bound is the program's proven optimum.
+  [[nodiscard]] double found_share() const { return of_counted(found); }
+
+ private:
+  [[nodiscard]] double of_counted(std::int64_t requests) const {
+    return counted > 0 ? static_cast<double>(requests) / static_cast<double>(counted)
                        : std::numeric_limits<double>::quiet_NaN();
   }
 };
