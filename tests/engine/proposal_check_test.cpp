@@ -31,6 +31,9 @@ enum class Slip {
   claims_nobody,
   claims_stranger,
   lets_waiting_leave,
+  refuses_running,
+  refuses_twice,
+  refuses_too,
   optional_first,
   too_many_tokens,
   fewer_than_none,
@@ -63,6 +66,16 @@ struct Hasty : Fcfs {
     }
     if (M == Slip::claims_stranger) claims.push_back({Slot{77}, Tokens{1}, Tokens{0}, false});
     if (M == Slip::lets_waiting_leave && !state.queue.empty()) proposal.leaving.push_back(state.queue.front());
+    const auto refuse = [&](Slot slot) { proposal.refused.push_back({slot, "of a whim"}); };
+    if (M == Slip::refuses_running) {
+      refuse(claims.front().slot);
+      claims.erase(claims.begin());
+    }
+    if (M == Slip::refuses_twice && !state.queue.empty()) {
+      std::erase_if(claims, [](const Claim& claim) { return !claim.required; });
+      for (int i = 0; i < 2; ++i) refuse(state.queue.front());
+    }
+    if (M == Slip::refuses_too && !claims.back().required) refuse(claims.back().slot);
     if (M == Slip::optional_first) claims.front().required = false;
     if (M == Slip::presses_for_free || M == Slip::presses_optionally)
       for (Claim& claim : claims)
@@ -134,9 +147,15 @@ TEST_CASE("a possible proposal does not end the run") {
 
 TEST_CASE("every running request has a claim or leaves, and not both") {
   CHECK(proposal_tells<Slip::drops_running>("request 0 runs and has no claim; expected a claim for each running"));
-  CHECK(proposal_tells<Slip::leaves_too>("request 0 leaves and has a claim; expected one of both"));
+  CHECK(proposal_tells<Slip::leaves_too>("request 0 leaves or is refused, and has a claim; expected one of both"));
   CHECK(proposal_tells<Slip::leaves_twice>("it names request 0 twice"));
   CHECK(proposal_tells<Slip::lets_waiting_leave>("request 2 leaves, but does not run"));
+}
+
+TEST_CASE("a proposal refuses only requests that have never run, each once, and claims none of them") {
+  CHECK(proposal_tells<Slip::refuses_running>("request 0 is refused, but has run"));
+  CHECK(proposal_tells<Slip::refuses_twice>("twice; expected each request once"));
+  CHECK(proposal_tells<Slip::refuses_too>("leaves or is refused, and has a claim; expected one of both"));
 }
 
 TEST_CASE("a proposal claims live requests, each once, required ones first") {

@@ -73,9 +73,10 @@ class Decider {
       return true;
     }
     decision.claims.swap(draft_.proposal.claims);
+    decision.refused.swap(draft_.proposal.refused);
     let_leave(view, decision);
+    decision.valid = !decision.claims.empty() || !decision.refused.empty();
     if (decision.claims.empty()) return true;
-    decision.valid = true;
     for (const Claim& claim : decision.claims) decision.candidates += candidate_key(core_.row(claim.slot).id);
     offer_weights(view, decision);
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
@@ -277,7 +278,7 @@ class Decider {
         decision.empties_preempted =
             true; // the request runs, and KV that others keep on the host is recomputed: no request is lost
       } else if (required == 1) {
-        decision.unplaceable.push_back(claims.front().slot);
+        decision.refused.push_back({claims.front().slot, "it cannot be placed even alone"});
         claims.clear();
         break;
       } else {

@@ -90,7 +90,7 @@ class DecidesAhead {
     std::erase_if(pending_.claims, [slot](const Claim& claim) { return claim.slot == slot; });
     std::erase(pending_.leaving, slot);
     std::erase(pending_.victims, slot);
-    std::erase(pending_.unplaceable, slot);
+    std::erase_if(pending_.refused, [slot](const Refusal& refused) { return refused.slot == slot; });
   }
 
  private:
@@ -135,7 +135,7 @@ class DecidesAsync {
       const Seconds asked = engine.backend.now();
       collect(engine); // if no iteration can run without the decision, the engine waits
       // A refusal is final, and users may have left since this decision: decide again on the present state.
-      if (engine.decision.valid && engine.decision.unplaceable.empty() &&
+      if (engine.decision.valid && engine.decision.refused.empty() &&
           still_fits(engine.core, engine.draft, engine.decision))
         return engine.backend.now() - asked;
     }
@@ -214,8 +214,8 @@ class DecidesAsync {
     };
     Decision& decision = engine.decision;
     std::erase_if(decision.claims, [&gone](const Claim& claim) { return gone(claim.slot); });
-    for (std::vector<Slot>* list : {&decision.leaving, &decision.victims, &decision.unplaceable})
-      std::erase_if(*list, gone);
+    for (std::vector<Slot>* list : {&decision.leaving, &decision.victims}) std::erase_if(*list, gone);
+    std::erase_if(decision.refused, [&gone](const Refusal& refused) { return gone(refused.slot); });
     std::erase_if(engine.draft.plan.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
     // An admission that learns from its proposals (FutureMemory) learns here, on the core: its queue has changed since,
     // so the copy's state cannot be taken over.

@@ -56,12 +56,13 @@ std::vector<Slot> joined(const Proposal& proposal) {
 
 } // namespace
 
-TEST_CASE("newcomers join by the deadline of their first token, those that cannot keep it after all others") {
+TEST_CASE("newcomers join by the deadline of their first token; those that cannot keep it are refused, or go last") {
   Random random(9);
   int unattainable = 0;
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
     DeadlineScene scene;
+    scene.policy.rejects = round % 2 == 0;
     std::vector<Slot> all;
     for (std::int64_t i = between(random, 1, 8); i > 0; --i)
       all.push_back(scene.wait(between(random, 1, 60), 0.01 * static_cast<double>(between(random, 1, 30)), 10));
@@ -77,8 +78,16 @@ TEST_CASE("newcomers join by the deadline of their first token, those that canno
         expected.push_back(slot), ends += prompt;
     }
     unattainable += static_cast<int>(behind.size());
-    expected.insert(expected.end(), behind.begin(), behind.end());
-    CHECK(joined(scene.propose()) == expected);
+    const Proposal proposal = scene.propose();
+    if (scene.policy.rejects) {
+      std::vector<Slot> refused;
+      for (const Refusal& one : proposal.refused) refused.push_back(one.slot);
+      CHECK(refused == behind);
+    } else {
+      CHECK(proposal.refused.empty());
+      expected.insert(expected.end(), behind.begin(), behind.end());
+    }
+    CHECK(joined(proposal) == expected);
   }
   CHECK(unattainable > 50);
 }

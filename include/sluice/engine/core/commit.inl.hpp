@@ -111,8 +111,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
       if (std::none_of(decision.claims.begin(), decision.claims.end(),
                        [slot](const Claim& claim) { return claim.slot == slot; }))
         drop(core, core.row(slot));
-  for (const Slot slot : decision.unplaceable)
-    refuse_request(core, slot, "it cannot be placed even alone", policies, now);
+  for (const Refusal& refused : decision.refused) refuse_request(core, refused.slot, refused.why, policies, now);
 
   if (table.is.finds_released) // before any request takes a free block, which might be one of those found
     for (const Claim& claim : decision.claims)

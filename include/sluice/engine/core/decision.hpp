@@ -40,8 +40,9 @@ struct ProposalMistake {
     none,
     no_request,  ///< a claim of a slot that holds no live request
     twice,       ///< two claims of a request
-    leaves_too,  ///< a request that leaves has a claim
+    leaves_too,  ///< a request that leaves or is refused has a claim
     not_running, ///< a request leaves that does not run
+    not_waiting, ///< a request is refused that does not wait for its first iteration
     left_out,    ///< a running request has no claim and does not leave
     order,       ///< a required claim after an optional one
     cost,        ///< it presses at the cost of no running request with a required claim of its own
@@ -69,7 +70,7 @@ struct Decision {
   std::vector<Claim> claims;      ///< accepted; those not running yet join
   std::vector<Slot> leaving;      ///< preempted on purpose
   std::vector<Slot> victims;      ///< preempted or refused by Relief's choice
-  std::vector<Slot> unplaceable;  ///< cannot run even alone: refused
+  std::vector<Refusal> refused;   ///< given up by Admission, or cannot run even alone
   bool empties_preempted = false; ///< preempted requests lose the KV that they keep: one request fits no other way
   LayerBlocks in_flight{0};       ///< the least device room for the plan's transfers
   Seconds planning{0};            ///< the search's time on the engine's clock
@@ -82,7 +83,7 @@ struct Decision {
     claims.clear();
     leaving.clear();
     victims.clear();
-    unplaceable.clear();
+    refused.clear();
     empties_preempted = false;
     in_flight = LayerBlocks{0};
     planning = ready = Seconds{0};

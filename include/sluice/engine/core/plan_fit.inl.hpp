@@ -162,7 +162,9 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& de
       };
       const bool claims = std::any_of(decision.claims.begin(), decision.claims.end(),
                                       [slot](const Claim& claim) { return claim.slot == slot; });
-      if (!claims && !among(decision.leaving) && !among(decision.victims) && !among(decision.unplaceable)) return false;
+      const bool refused = std::any_of(decision.refused.begin(), decision.refused.end(),
+                                       [slot](const Refusal& one) { return one.slot == slot; });
+      if (!claims && !refused && !among(decision.leaving) && !among(decision.victims)) return false;
     }
   LayerBlocks device = core.ledger.device().capacity() - core.prefix.pinned();
   if (decision.new_plan) device += core.capacity_with(draft.plan.weights) - core.kv_capacity;

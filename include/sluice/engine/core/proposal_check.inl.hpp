@@ -16,7 +16,7 @@ namespace sluice {
 SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
   using Kind = ProposalMistake::Kind;
   const Proposal& proposal = draft.proposal;
-  // A slot is marked with 2n by the n-th check if it leaves, and with 2n + 1 if it has a claim.
+  // A slot is marked with 2n by the n-th check if it leaves or is refused, and with 2n + 1 if it has a claim.
   std::vector<std::uint64_t>& seen = draft.proposed;
   if (seen.size() < core.requests.rows.size()) seen.resize(core.requests.rows.size());
   const std::uint64_t leaves = 2 * ++draft.checks, claimed = leaves + 1;
@@ -28,6 +28,12 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     if (core.row(slot).phase != Phase::running) return {Kind::not_running, slot, 0};
     if (seen[index(slot)] == leaves) return {Kind::twice, slot, 0};
     seen[index(slot)] = leaves;
+  }
+  for (const Refusal& refused : proposal.refused) {
+    if (!is_live(refused.slot)) return {Kind::no_request, refused.slot, 0};
+    if (core.row(refused.slot).phase != Phase::waiting) return {Kind::not_waiting, refused.slot, 0};
+    if (seen[index(refused.slot)] == leaves) return {Kind::twice, refused.slot, 0};
+    seen[index(refused.slot)] = leaves;
   }
   std::size_t running = proposal.leaving.size();
   std::int64_t prompts = 0, decodes = 0;
@@ -89,9 +95,11 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
   case Kind::twice:
     return error("it names " + request + " twice", "each request once");
   case Kind::leaves_too:
-    return error(request + " leaves and has a claim", "one of both");
+    return error(request + " leaves or is refused, and has a claim", "one of both");
   case Kind::not_running:
     return error(request + " leaves, but does not run", "running requests in Proposal::leaving");
+  case Kind::not_waiting:
+    return error(request + " is refused, but has run", "requests in Proposal::refused that have never run");
   case Kind::left_out:
     return error(request + " runs and has no claim",
                  "a claim for each running request, of 0 tokens if it waits, or the "

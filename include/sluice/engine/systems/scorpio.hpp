@@ -10,11 +10,10 @@ namespace sluice {
 /// SCORPIO (Tang et al., "Serving the Right Requests at the Right Time for Heterogeneous SLOs in LLM Inference", arXiv
 /// 2505.23022), on vLLM:
 ///
-///   section 4.1   TTFT guard: least deadline first; unattainable requests    LeastDeadlineFirst
-///   section 4.2   TPOT guard: virtual batch size, credits                    LeastDeadlineFirst: `guard`
+///   section 3.3   TTFT guard: least deadline first; rejects unattainable requests   LeastDeadlineFirst: `rejects`
+///   section 3.4   TPOT guard: virtual batch size, credits                           LeastDeadlineFirst: `guard`
 ///
-/// Read differently: an unattainable request is not rejected but goes last, since no role refuses a request that has
-/// been accepted. Times are the planner's cost model instead of the paper's learned predictor, and no output length is
+/// Read differently: times are the planner's cost model instead of the paper's fitted ones, and no output length is
 /// predicted.
 using Scorpio = With<VllmRecompute, LeastDeadlineFirst>;
 

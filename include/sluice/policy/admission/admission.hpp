@@ -55,13 +55,14 @@ concept StatesLengths = requires {
 };
 
 /// Which requests to schedule in the next iteration, in which order and with how many tokens, as *required* or
-/// *optional* claims; and which running requests leave.
+/// *optional* claims; which running requests leave, and which waiting ones are refused.
 ///
 ///  1. `P::role` is `roles::Admission`; `P::State` is default-constructible and holds the queue.
 ///  2. `enter(state, slot, row)`: a request arrived. `leave(state, slot, row)`: it no longer waits.
 ///  3. `propose(view, state, proposal)` fills an empty proposal: required claims first. It never proposes more than
-///     `view.limits` allow, and no preempted request unless its row says `may_return`. With a fourth argument, `const
-///     Estimate&`, it may ask what an iteration would take.
+///     `view.limits` allow, and no preempted request unless its row says `may_return`. It may refuse requests that wait
+///     for their first iteration (`Proposal::refused`). With a fourth argument, `const Estimate&`, it may ask what an
+///     iteration would take.
 ///  4. `settle(view, accepted)` may lower the tokens of accepted claims, to 0 at the least, and never raises them.
 ///  5. `P::steady`: true promises that the same batch of decodes is claimed again until a request arrives, ends, is
 ///     preempted or may return. False if the order changes with time (rotation); the engine then asks in every step.

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// Each iteration gives a request its share of credit, and a request with a whole one takes part and pays it (Tang et
-/// al., arXiv 2505.23022, section 4).
+/// al., arXiv 2505.23022, section 3.4).
 class Credits {
  public:
   /// A new request in `slot` has none.

@@ -17,11 +17,11 @@
 
 namespace sluice {
 
-/// SCORPIO's two guards (Tang et al., arXiv 2505.23022, section 4), for requests with SLOs of their own:
+/// SCORPIO's two guards (Tang et al., arXiv 2505.23022, sections 3.3 and 3.4), for requests with SLOs of their own:
 ///
-///  - *TTFT guard*: newcomers join by the deadline of their first token. One whose prompt would end after its deadline
-///    is unattainable; it joins only when no other waits. (SCORPIO rejects it. Here a queue cannot refuse a request
-///    that it has accepted.)
+///  - *TTFT guard*: newcomers join by the deadline of their first token. One whose prompt would end after its deadline,
+///    behind those of the newcomers that join before it, is unattainable and rejected. With `rejects` = 0 it joins when
+///    no other waits, so that every request is served.
 ///  - *TPOT guard, admission*: a request counts as tightest TPOT / its TPOT of a place, its share of the iterations. A
 ///    newcomer joins if the predicted iteration of that *virtual batch* keeps the tightest TPOT.
 ///  - *TPOT guard, credits*: each iteration gives every decoding request that share of credit, and the requests with a
@@ -34,10 +34,12 @@ struct LeastDeadlineFirst {
 
   double guard = 1;            ///< share of the tightest TPOT that a predicted iteration may take
   double least_share = 0.0625; ///< of the iterations, for requests with a long TPOT or none
+  bool rejects = true;         ///< false: unattainable requests go last
   static constexpr auto numbers = Numbers{
       "LeastDeadlineFirst",
       Number{"guard", &LeastDeadlineFirst::guard, 0, 1e9, "share of the tightest TPOT for a predicted iteration"},
-      Number{"least_share", &LeastDeadlineFirst::least_share, 1e-3, 1, "of the iterations for a request, at least"}};
+      Number{"least_share", &LeastDeadlineFirst::least_share, 1e-3, 1, "of the iterations for a request, at least"},
+      Number{"rejects", &LeastDeadlineFirst::rejects, 0, 1, "0: requests whose first token would be late go last"}};
 
   struct State {
     std::set<QueueEntry> queue; ///< by the first token's deadline
@@ -65,8 +67,11 @@ struct LeastDeadlineFirst {
       const RequestRow& row = view.row(next.slot);
       const double ends = view.now.count() + prompts_s + prompt_time(estimate, row).count();
       if (ends > next.key) {
-        // No more than a batch of them is looked at: the cost of a step must not grow with the queue.
-        state.behind.push_back(next.slot);
+        // No more than a batch of those that stay is looked at: the cost of a step must not grow with the queue.
+        if (rejects)
+          proposal.refused.push_back({next.slot, "its first token would come after its deadline"});
+        else
+          state.behind.push_back(next.slot);
         if (state.behind.size() >= static_cast<std::size_t>(view.limits.batch)) break;
         continue;
       }

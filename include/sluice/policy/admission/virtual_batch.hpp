@@ -15,7 +15,7 @@
 namespace sluice {
 
 /// A request counts as tightest TPOT / its TPOT of a place, its share of the iterations (Tang et al., arXiv 2505.23022,
-/// section 4). With Credits it takes part in as many, so this is the server's mean batch.
+/// section 3.4). With Credits it takes part in as many, so this is the server's mean batch.
 struct VirtualBatch {
   double least_share = 0.0625; ///< of the iterations, for requests with a long TPOT or none
   double tightest = std::numeric_limits<double>::infinity(); ///< TPOT of the SLOs, in seconds

@@ -5,6 +5,7 @@
 #include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -36,14 +37,23 @@ struct Claim {
   [[nodiscard]] constexpr bool presses() const { return at_cost_of != nobody; }
 };
 
-/// The claims in order of precedence, required ones first; and the requests that leave on purpose (rotation).
+/// A request that ends unserved.
+struct Refusal {
+  Slot slot{};          ///< which request
+  std::string_view why; ///< the reason that its user gets: text that lives as long as the program
+};
+
+/// The claims in order of precedence, required ones first; the requests that leave on purpose (rotation); and those
+/// that are given up.
 struct Proposal {
-  std::vector<Claim> claims; ///< the proposed batch: required claims, then optional ones
-  std::vector<Slot> leaving; ///< running requests to preempt even if memory suffices
+  std::vector<Claim> claims;    ///< the proposed batch: required claims, then optional ones
+  std::vector<Slot> leaving;    ///< running requests to preempt even if memory suffices
+  std::vector<Refusal> refused; ///< requests that wait and have never run, to refuse: their SLO cannot be kept
 
   void clear() {
     claims.clear();
     leaving.clear();
+    refused.clear();
   }
 };
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that Admission refuses while they wait: each ends once, with the reason, and the others lose nothing.
+#include "sluice/engine/systems/scorpio.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// First come, first served. Refuses every sixth request at once, and a third of the others after a while in the queue.
+struct Choosy : Fcfs {
+  static constexpr bool steady = false;
+  static constexpr std::string_view reason = "it is not wanted";
+
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    Fcfs::propose(view, state, proposal);
+    for (const Slot slot : state.queue) {
+      const RequestRow& row = view.row(slot);
+      const auto id = index(row.id);
+      if (id % 6 == 0 || (id % 3 == 0 && view.now - row.spec.arrival > Seconds{0.2}))
+        proposal.refused.push_back({slot, reason});
+    }
+    std::erase_if(proposal.claims, [&](const Claim& claim) {
+      return std::any_of(proposal.refused.begin(), proposal.refused.end(),
+                         [&](const Refusal& one) { return one.slot == claim.slot; });
+    });
+  }
+};
+
+/// When each request was refused, and why.
+struct RefusalLog {
+  using role = roles::Observer;
+  using hears = Events<events::Refused>;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    std::map<RequestId, std::pair<Seconds, std::string>> refused;
+  };
+  void on(State& state, const events::Refused& event) const {
+    state.refused[event.id] = {event.now, std::string{event.reason}};
+  }
+};
+
+template <class System>
+using Logged = With<System, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, RefusalLog>;
+
+/// Serves a trial to its end.
+template <class E>
+void serve_trial(E& engine, const Trial& trial) {
+  std::size_t next = 0;
+  for (int guard = 0; guard < 200'000; ++guard) {
+    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
+      (void)engine.submit(trial.requests[next++]);
+    const Stepped stepped = engine.step();
+    if (stepped == Stepped::failed) FAIL(engine.status().error().line());
+    if (stepped == Stepped::idle) {
+      if (next == trial.requests.size()) break;
+      engine.idle_until(trial.requests[next].arrival);
+    }
+    check_ledger(engine);
+  }
+  check_all_served(engine, trial.requests.size());
+}
+
+Seconds prompt_time(Tokens tokens, int layers) {
+  const ChunkWork prompt{tokens, Tokens{0}};
+  Work work;
+  work.chunks = {&prompt, 1};
+  work.samples = 1;
+  return SmallCost{}.step(work).total(layers);
+}
+
+template <class System>
+void refuse_in_trials() {
+  using E = Logged<System>;
+  Random random(5);
+  std::size_t at_once = 0, later = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    const Trial trial = random_trial(random);
+    auto made = E::make(trial_config<E>(trial, {}));
+    REQUIRE(made.has_value());
+    serve_trial(*made, trial);
+    const auto& log = made->template observed<RefusalLog>().refused;
+    for (std::size_t i = 0; i < trial.requests.size(); i += 6)
+      CHECK(log.contains(RequestId{static_cast<std::uint32_t>(i)}));
+    for (const auto& one : log) {
+      if (one.second.second != Choosy::reason) continue; // larger than the device, at submission
+      CAPTURE(index(one.first));
+      CHECK(index(one.first) % 3 == 0);
+      ++(index(one.first) % 6 == 0 ? at_once : later);
+    }
+  }
+  CHECK(at_once > 60);
+  CHECK(later > 10);
+}
+
+} // namespace
+
+TEST_CASE("requests that Admission refuses end once, with its reason, and nothing of them remains") {
+  refuse_in_trials<With<VllmSwap, Choosy>>();
+  refuse_in_trials<With<VllmSwap, Choosy, OneStepAhead>>();
+}
+
+TEST_CASE("SCORPIO refuses only requests whose first token would be late, and nobody if it is told so") {
+  using E = Logged<Scorpio>;
+  Random random(13);
+  std::size_t refused = 0, late_first = 0, late_if_served = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    Trial trial = random_trial(random);
+    trial.device = LayerBlocks{trial.layers * 64}; // any request fits
+    for (RequestSpec& spec : trial.requests) {
+      spec.arrival = spec.arrival * 0.3;
+      spec.slo.ttft = Seconds{0.02 + 0.3 * random.uniform()};
+    }
+    for (const bool rejects : {true, false}) {
+      typename E::Config config = trial_config<E>(trial, {});
+      config.admission.rejects = rejects;
+      auto made = E::make(std::move(config));
+      REQUIRE(made.has_value());
+      serve_trial(*made, trial);
+      for (const RequestRecord& record : made->template observed<Summary>().requests)
+        if (record.started() && record.ttft() > record.slo_ttft) ++(rejects ? late_first : late_if_served);
+      const auto& log = made->template observed<RefusalLog>().refused;
+      if (!rejects) CHECK(log.empty());
+      for (const auto& one : log) {
+        const RequestSpec& spec = trial.requests[index(one.first)];
+        CHECK(one.second.second == "its first token would come after its deadline");
+        // Its prompt would be late behind those of at most a batch.
+        const Seconds ends = one.second.first + prompt_time(spec.prompt, trial.layers) +
+                             prompt_time(Tokens{120}, trial.layers) * static_cast<double>(trial.batch - 1);
+        CHECK(ends >= spec.arrival + spec.slo.ttft);
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 60);
+  CHECK(late_first < late_if_served);
+}
