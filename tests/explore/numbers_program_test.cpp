@@ -16,7 +16,7 @@ using sluice_test::TemporaryFolder;
 
 const char* const plan = R"({
   "system": "Confluence",
-  "numbers": {"SlackFirst.ratio": [1, 16], "SlackFirst.misses": [0, 2], "GroupedDistance.groups": [2, 8]},
+  "numbers": {"SlackFirst.longest": [1, 16], "SlackFirst.misses": [0, 2], "GroupedDistance.groups": [2, 8]},
   "settings": 5, "seed": 3,
   "workloads": {
     "few": "--generate poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60) --kv-blocks 60 --batch 4 --slo-tbt 0.02",
@@ -77,7 +77,7 @@ TEST_CASE("runs on a trace are run again when the file has changed" * sluice_tes
   const Searched one;
   const std::string trace = one.folder.path.string() + "/trace.csv";
   std::ofstream(one.file, std::ios::trunc) << R"({
-  "system": "Confluence", "numbers": {"SlackFirst.ratio": [1, 16]}, "settings": 1,
+  "system": "Confluence", "numbers": {"SlackFirst.longest": [1, 16]}, "settings": 1,
   "workloads": {"it": "--trace )" << trace << R"( --kv-blocks 60 --batch 4 --slo-tbt 0.02"},
   "train": {"seeds": "1", "workloads": ["it"]}, "test": {"seeds": "2", "workloads": ["it"]}})";
   std::ofstream(trace) << "arrival,prompt,output\n0,100,20\n0.1,200,30\n0.2,100,20\n";

@@ -12,8 +12,8 @@
 
 namespace sluice::testing {
 
-/// Trials with SLOs that some requests can keep and others cannot. A newcomer presses as soon as it can, whatever the
-/// others' sizes and however much pauses have cost, and one batch in two is placed by the policy for many requests.
+/// Trials with SLOs that some requests can keep and others cannot. A newcomer presses as soon as a request could pay,
+/// however much pauses have cost, and one batch in two is placed by the policy for many requests.
 template <class Trials>
 void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0) {
   Random random(seed);
@@ -25,7 +25,9 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
     CAPTURE(round);
     RealTrial trial = Trials::draw(random);
     if (round % 2 == 1) trial = at_once(std::move(trial));
-    trial.ttft = Seconds{random.below(3) == 0 ? 0.002 : 10};
+    // Too short to keep; short enough that a request soon is further ahead and pays; and long enough that none pays.
+    constexpr double ttfts_s[] = {0.002, 0.01, 10};
+    trial.ttft = Seconds{ttfts_s[random.below(3)]};
     trial.slo = Seconds{0.0025 + 0.002 * random.uniform()}; // a request alone keeps it, by the planner's cost model
     const std::vector<RealOutput> expected = alone(trial);
     trial.leaving = leaving;
@@ -35,7 +37,7 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
         trial, kv,
         [round](auto& config) {
           config.admission.pressing.misses = 1e9;
-          config.admission.pressing.ratio = config.admission.patience = 0;
+          config.admission.patience = 0;
           config.placement.places.few_at_most = round % 4 < 2 ? 8 : 1;
         },
         {}, Trials::where(random));

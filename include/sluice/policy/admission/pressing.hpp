@@ -19,7 +19,7 @@ namespace sluice {
 ///    for longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
 ///    Paused requests that wait for a tier's blocks, or for their first token, do not press.
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder), if it has lost its SLO, or is ahead by more
-///    than the TTFT SLO of the request that presses, or is `ratio` times as large as that request.
+///    than the TTFT SLO of the request that presses. Rejected: large requests pay, ahead or not (seeds show no gain).
 ///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` deadlines per generated token,
 ///    divided by (1 + running)^1.5: where many run, one of them ends soon, so that room comes by itself. A paused
 ///    request needs no budget, because it takes another's place.
@@ -30,7 +30,6 @@ namespace sluice {
 /// late tokens either.
 struct Pressing {
   double misses = 0.8; ///< deadlines that pauses may miss per token generated, divided by (1 + running)^1.5
-  double ratio = 4;    ///< size of a payer that is neither lost nor ahead, relative to the request that presses
   /// TTFT SLOs after which a paused request presses, whatever its slack; 1 or more. Near 0 two requests that have lost
   /// their SLOs take each other's place in every iteration.
   double longest = 4;
@@ -69,11 +68,9 @@ struct Pressing {
         most = one;
       }
     if (!pays) return {};
-    const RequestRow& from = view.row(*pays);
-    const RequestRow& to = view.row(wish->slot);
-    const bool bears = most.behind || tpot_slack_s(from, view.now) > to.spec.slo.ttft.count();
-    if (!bears && ratio * static_cast<double>(to.context().count()) >= static_cast<double>(from.computed.count()))
-      return {};
+    const bool bears =
+        most.behind || tpot_slack_s(view.row(*pays), view.now) > view.row(wish->slot).spec.slo.ttft.count();
+    if (!bears) return {};
     return Choice{wish->slot, *pays};
   }
 

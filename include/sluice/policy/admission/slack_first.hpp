@@ -45,8 +45,6 @@ struct SlackFirst {
                      "prompt tokens in an iteration, at least"},
               Number{"misses", member_of(&SlackFirst::pressing, &Pressing::misses), 0, 1e9,
                      "deadlines that pauses may miss per token generated, divided by (1 + running)^1.5"},
-              Number{"ratio", member_of(&SlackFirst::pressing, &Pressing::ratio), 0, 1e9,
-                     "size of a paused request that is neither late nor ahead, relative to the one that joins"},
               Number{"longest", member_of(&SlackFirst::pressing, &Pressing::longest), 1, 1e9,
                      "TTFT SLOs after which a paused request presses, whatever its slack"},
               Number{"patience", &SlackFirst::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
