@@ -36,7 +36,7 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
     const RealResult result = run_real<Confluence>(
         trial, kv,
         [round](auto& config) {
-          config.admission.pressing.misses = 1e9;
+          config.admission.budget.misses = 1e9;
           config.admission.patience = 0;
           config.placement.places.few_at_most = round % 4 < 2 ? 8 : 1;
         },

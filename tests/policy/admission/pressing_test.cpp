@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pressing: who presses and who pays, against the rules written out over all pairs, and what pauses spend.
+// Pressing: who presses and who pays, against the rules written out over all pairs.
 #include "sluice/policy/admission/pressing.hpp"
 
 #include "support/hand_made.hpp"
@@ -63,7 +63,6 @@ TEST_CASE("the request with the least slack presses, and without any the one pau
     made.rows.back().spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
     for (RequestRow& row : made.rows) row.delivered = row.generated;
     for (const Slot slot : made.running) made.rows[index(slot)].spec.slo.ttft = Seconds{1e6}; // nobody else is late
-    made.served.tokens = between(random, 0, 1);
     const Slot waits = made.add(Tokens{5}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
     made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
     const bool with_newcomer = random.below(2) == 0;
@@ -71,7 +70,7 @@ TEST_CASE("the request with the least slack presses, and without any the one pau
     const auto wish = with_newcomer ? std::optional<Pressing::Wish>{{waits, slack}} : std::nullopt;
 
     std::optional<Slot> expected;
-    if (with_newcomer && made.served.tokens > 0) expected = waits;
+    if (with_newcomer) expected = waits;
     double least = expected ? slack : ttft_s;
     for (const Slot slot : made.preempted) {
       const RequestRow& row = made.rows[index(slot)];
@@ -90,7 +89,7 @@ TEST_CASE("the request with the least slack presses, and without any the one pau
         since = row.preempted_since.count();
         expected = slot;
       }
-    const auto choice = Pressing{}.choose(made.view(), {}, wish);
+    const auto choice = Pressing{}.choose(made.view(), wish);
     REQUIRE(choice.has_value() == expected.has_value());
     if (!choice) continue;
     CHECK(choice->comes == *expected);
@@ -107,11 +106,10 @@ TEST_CASE("only a request that has lost its SLO or is ahead pays, and the one wh
   for (int round = 0; round < 3000; ++round) {
     CAPTURE(round);
     HandMade made = any_requests(random);
-    made.served.tokens = 1;
     const Slot waits = made.add(Tokens{between(random, 1, 100)}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
     made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
     made.preempted.clear();
-    const auto choice = Pressing{}.choose(made.view(), {}, Pressing::Wish{waits, 1});
+    const auto choice = Pressing{}.choose(made.view(), Pressing::Wish{waits, 1});
     // By hand: lost ones first, then deposits, then the distance from arrival + TTFT + a TBT for each token.
     const RequestRow* pays = nullptr;
     const auto due = [](const RequestRow& row) {
@@ -136,50 +134,6 @@ TEST_CASE("only a request that has lost its SLO or is ahead pays, and the one wh
   CHECK(spared > 100);
 }
 
-TEST_CASE("pauses spend a newcomer's budget, deposited tokens do not, and a paused request needs none") {
-  HandMade made;
-  made.served.tokens = 100;
-  const Slot runs = made.decoding(Tokens{10}, Tokens{1000}, Tokens{2000});
-  const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{50}, Tokens{50}, Phase::preempted);
-  made.preempted.push_back(rests);
-  for (const Slot slot : {runs, rests}) {
-    made.rows[index(slot)].spec.arrival = made.rows[index(slot)].first_token = Seconds{99};
-    made.rows[index(slot)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
-    made.rows[index(slot)].may_return = true;
-  }
-  made.rows[index(rests)].preempted_since = made.now;
-  const Slot waits = made.add(Tokens{5}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
-  made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
-
-  const Pressing pressing{.misses = 0.1 * std::pow(2, 1.5)}; // 100 tokens, one running: 10 deadlines
-  Pressing::State state{.spent = 0, .now = made.now};
-  const auto presses = [&] { return pressing.choose(made.view(), state, Pressing::Wish{waits, 1}); };
-  REQUIRE(presses().has_value());
-  CHECK(presses()->comes == waits);
-  made.now += Seconds{9 * tbt_s};
-  Pressing::look_back(made.view(), state);
-  CHECK(state.spent == doctest::Approx(9));
-  CHECK(presses().has_value());
-  made.rows[index(rests)].delivered = Tokens{40};
-  made.now += Seconds{9 * tbt_s};
-  Pressing::look_back(made.view(), state);
-  CHECK(state.spent == doctest::Approx(9));
-  made.rows[index(rests)].delivered = Tokens{50};
-  made.now += Seconds{2 * tbt_s};
-  Pressing::look_back(made.view(), state);
-  CHECK(state.spent == doctest::Approx(11));
-  CHECK_FALSE(presses().has_value());
-
-  made.now = Seconds{99 + 50 * tbt_s - 1}; // a second before the paused request's TPOT is late
-  REQUIRE(presses().has_value());
-  CHECK(presses()->comes == rests);
-  made.now = Seconds{99 + 50 * tbt_s + 1}; // its SLO is lost: it waits until it has waited for long
-  CHECK_FALSE(presses().has_value());
-  made.now = Seconds{made.rows[index(rests)].preempted_since.count() + 4 * ttft_s};
-  REQUIRE(presses().has_value());
-  CHECK(presses()->comes == rests);
-}
-
 TEST_CASE("requests without a TTFT SLO make no paused request press") {
   HandMade made;
   made.decoding(Tokens{1000}, Tokens{1000}, Tokens{2000});
@@ -189,22 +143,5 @@ TEST_CASE("requests without a TTFT SLO make no paused request press") {
   made.rows[index(rests)].first_token = made.now;
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
-  CHECK_FALSE(Pressing{}.choose(made.view(), {}, std::nullopt).has_value());
-}
-
-TEST_CASE("a TBT SLO of 0 spends no budget, paused or not, from the first proposal on") {
-  HandMade made;
-  const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{50}, Tokens{50}, Phase::preempted);
-  made.preempted.push_back(rests);
-  made.rows[index(rests)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{0}};
-  Pressing::State state{.spent = 3, .now = made.now};
-  for (const double passed_s : {0.0, 10.0}) {
-    made.now += Seconds{passed_s};
-    Pressing::look_back(made.view(), state);
-    CHECK(state.spent == 3);
-  }
-  made.rows[index(rests)].spec.slo.tbt = Seconds{2};
-  made.now += Seconds{10};
-  Pressing::look_back(made.view(), state);
-  CHECK(state.spent == doctest::Approx(8));
+  CHECK_FALSE(Pressing{}.choose(made.view(), std::nullopt).has_value());
 }

@@ -20,24 +20,16 @@ namespace sluice {
 ///    Paused requests that wait for a tier's blocks, or for their first token, do not press.
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder), if it has lost its SLO, or is ahead by more
 ///    than the TTFT SLO of the request that presses. Rejected: large requests pay, ahead or not (seeds show no gain).
-///  - *Budget*: a newcomer presses as long as all pauses have missed fewer than `misses` deadlines per generated token,
-///    divided by (1 + running)^1.5: where many run, one of them ends soon, so that room comes by itself. A paused
-///    request needs no budget, because it takes another's place.
 ///
 /// "Lost" has two meanings, because the two questions differ. A paused request can keep its SLO if its first token was
 /// in time and its TPOT still is: these two are what SLO attainment counts. A payer has lost its SLO if it is behind
 /// its whole schedule, arrival + TTFT SLO + one TBT SLO per token (PauseOrder): then no early first token makes up for
 /// late tokens either.
 struct Pressing {
-  double misses = 0.8; ///< deadlines that pauses may miss per token generated, divided by (1 + running)^1.5
   /// TTFT SLOs after which a paused request presses, whatever its slack; 1 or more. Near 0 two requests that have lost
   /// their SLOs take each other's place in every iteration.
   double longest = 4;
 
-  struct State {
-    double spent = 0; ///< deadlines that pauses have missed
-    Seconds now{0};   ///< of the last proposal
-  };
   /// A request that would press, and the seconds until its SLO is lost.
   struct Wish {
     Slot slot{};
@@ -47,18 +39,9 @@ struct Pressing {
     Slot comes{}, pays{};
   };
 
-  /// Counts the deadlines that paused requests without a deposit have missed since the last proposal. A TBT SLO of 0
-  /// has no deadlines that a pause could miss: every token is late, paused or not.
-  static void look_back(const View& view, State& state) {
-    for (const Slot slot : view.preempted)
-      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0 && row.spec.slo.tbt.count() > 0)
-        state.spent += (view.now - state.now) / row.spec.slo.tbt;
-    state.now = view.now;
-  }
   /// The request that presses and the one that pays. `newcomer`: the next one, if it would press.
-  [[nodiscard]] std::optional<Choice> choose(const View& view, const State& state,
-                                             const std::optional<Wish>& newcomer) const {
-    const std::optional<Wish> wish = first(view, affordable(view) > state.spent ? newcomer : std::nullopt);
+  [[nodiscard]] std::optional<Choice> choose(const View& view, const std::optional<Wish>& newcomer) const {
+    const std::optional<Wish> wish = first(view, newcomer);
     if (!wish) return {};
     std::optional<Slot> pays;
     PauseOrder most{true};
@@ -75,10 +58,6 @@ struct Pressing {
   }
 
  private:
-  [[nodiscard]] double affordable(const View& view) const {
-    const double batch = 1 + static_cast<double>(view.running.size());
-    return misses * static_cast<double>(view.served->tokens) / (batch * std::sqrt(batch));
-  }
   [[nodiscard]] std::optional<Wish> first(const View& view, std::optional<Wish> least) const {
     std::optional<Wish> oldest; // its slack: how long it has been paused, negative
     for (const Slot slot : view.preempted) {
