@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pressing: who presses and who pays, against the rules written out over all pairs.
 #include "sluice/policy/admission/pressing.hpp"
+#include "sluice/state/view/proposal.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
@@ -8,32 +9,33 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
 
 namespace {
 
-constexpr double ttft_s = 5, tbt_s = 0.25;
+constexpr double ttft_s = 5, tbt_s = 0.25, token_s = 0.01;
 
-/// Running and paused requests with tokens at any time, some of them late.
+/// Running and paused requests with tokens and TTFT SLOs of their own at any time, some of them late.
 HandMade any_requests(Random& random) {
   HandMade made;
   const auto started = [&](Slot slot) {
     RequestRow& row = made.rows[index(slot)];
     row.spec.arrival = Seconds{60 + 39 * random.uniform()};
-    row.spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
+    constexpr double ttfts_s[] = {2, ttft_s, 20};
+    row.spec.slo = {.ttft = Seconds{ttfts_s[random.below(3)]}, .tbt = Seconds{tbt_s}};
     row.first_token = row.spec.arrival + Seconds{(100 - row.spec.arrival.count()) * 0.4 * random.uniform()};
     if (random.below(3) == 0) row.delivered = Tokens{between(random, 0, row.generated.count())};
   };
   for (std::int64_t i = between(random, 0, 4); i > 0; --i)
     started(made.decoding(Tokens{between(random, 1, 300)}, Tokens{between(random, 1, 300)}, Tokens{900}));
   for (std::int64_t i = between(random, 0, 4); i > 0; --i) {
-    const std::int64_t generated = between(random, 0, 200);
+    const std::int64_t generated = random.below(4) == 0 ? 0 : between(random, 1, 200);
     const Slot slot =
         made.add(Tokens{between(random, 1, 300)}, Tokens{900}, Tokens{generated}, Tokens{generated}, Phase::preempted);
     started(slot);
+    if (generated == 0) made.rows[index(slot)].spec.arrival = Seconds{100 - 12 * random.uniform()};
     made.rows[index(slot)].may_return = random.below(5) > 0;
     made.rows[index(slot)].waits = random.below(5) == 0;
     made.rows[index(slot)].preempted_since = Seconds{60 + 40 * random.uniform()};
@@ -41,100 +43,108 @@ HandMade any_requests(Random& random) {
   }
   return made;
 }
+Slot waiting_one(HandMade& made, double ttft) {
+  const Slot slot = made.add(Tokens{5}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
+  made.rows[index(slot)].spec.slo = {.ttft = Seconds{ttft}, .tbt = Seconds{tbt_s}};
+  return slot;
+}
 
 /// Seconds that a request's tokens are ahead of one TBT each since its first.
-double ahead(const HandMade& made, const RequestRow& row) {
-  return row.first_token.count() + static_cast<double>(row.generated.count()) * tbt_s - made.now.count();
+double ahead(const RequestRow& row) {
+  return row.first_token.count() + static_cast<double>(row.generated.count()) * tbt_s - 100;
 }
-bool keeps_slo(const HandMade& made, const RequestRow& row) {
-  return row.first_token.count() - row.spec.arrival.count() <= ttft_s && ahead(made, row) >= 0;
+/// When a request that keeps its whole schedule needs its next token.
+double due(const RequestRow& row) {
+  return row.spec.arrival.count() + row.spec.slo.ttft.count() + static_cast<double>(row.generated.count()) * tbt_s;
+}
+/// The running request whose pause costs least, by hand: lost ones first, then deposits, then the distance to the next
+/// token's place in the whole schedule.
+const RequestRow* payer(const HandMade& made) {
+  const auto costs_less = [&](const RequestRow& a, const RequestRow& b) {
+    const bool lost = due(a) < 100, other = due(b) < 100;
+    if (lost != other) return lost;
+    const std::int64_t deposit = (a.generated - a.delivered).count(), its = (b.generated - b.delivered).count();
+    return deposit != its ? deposit > its : due(a) > due(b);
+  };
+  const RequestRow* pays = nullptr;
+  for (const Slot slot : made.running) {
+    const RequestRow& row = made.rows[index(slot)];
+    if (pays == nullptr || costs_less(row, *pays)) pays = &row;
+  }
+  return pays;
+}
+bool bears(const RequestRow& pays, const RequestRow& comes) {
+  return due(pays) < 100 || ahead(pays) > comes.spec.slo.ttft.count();
 }
 
 } // namespace
 
-TEST_CASE("the request with the least slack presses, and without any the one paused for longest") {
+TEST_CASE("of those whose pause the payer can bear, the one with the least slack presses, or the one paused longest") {
   Random random(11);
-  int savable = 0, longest = 0, new_one = 0;
-  for (int round = 0; round < 3000; ++round) {
+  int saved = 0, first = 0, longest = 0, new_one = 0, none = 0, passed_over = 0;
+  for (int round = 0; round < 6000; ++round) {
     CAPTURE(round);
     HandMade made = any_requests(random);
-    made.decoding(Tokens{1}, Tokens{3000}, Tokens{9000}); // it is ahead of all, and pays
-    made.rows.back().first_token = made.rows.back().spec.arrival = Seconds{99};
-    made.rows.back().spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
-    for (RequestRow& row : made.rows) row.delivered = row.generated;
-    for (const Slot slot : made.running) made.rows[index(slot)].spec.slo.ttft = Seconds{1e6}; // nobody else is late
-    const Slot waits = made.add(Tokens{5}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
-    made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
-    const bool with_newcomer = random.below(2) == 0;
-    const double slack = ttft_s * random.uniform();
-    const auto wish = with_newcomer ? std::optional<Pressing::Wish>{{waits, slack}} : std::nullopt;
+    std::optional<Pressing::Wish> wish;
+    if (random.below(2) == 0) wish = {waiting_one(made, random.below(2) == 0 ? 2 : 20), ttft_s * random.uniform()};
 
+    const RequestRow* const pays = payer(made);
     std::optional<Slot> expected;
-    if (with_newcomer) expected = waits;
-    double least = expected ? slack : ttft_s;
+    double least = 1e9;
+    const auto offer = [&](Slot slot, double slack) {
+      if (pays == nullptr || slack >= least) return;
+      if (!bears(*pays, made.rows[index(slot)])) {
+        ++passed_over;
+        return;
+      }
+      least = slack;
+      expected = slot;
+    };
+    if (wish) offer(wish->slot, wish->slack_s);
     for (const Slot slot : made.preempted) {
       const RequestRow& row = made.rows[index(slot)];
-      if (row.may_return && !row.waits && row.generated.count() > 0 && keeps_slo(made, row) &&
-          ahead(made, row) < least) {
-        least = ahead(made, row);
-        expected = slot;
+      if (!row.may_return || row.waits) continue;
+      const double ttft = row.spec.slo.ttft.count(), left = row.spec.arrival.count() + ttft - 100;
+      if (row.generated.count() == 0) {
+        const double slack = left - token_s * static_cast<double>(row.spec.prompt.count());
+        if (slack >= 0) offer(slot, slack);
+      } else if (row.first_token.count() - row.spec.arrival.count() <= ttft && ahead(row) >= 0 && ahead(row) <= ttft) {
+        offer(slot, ahead(row));
       }
     }
-    const bool saves = expected && *expected != waits;
-    double since = made.now.count() - 4 * ttft_s;
-    if (!expected)
+    const bool in_time = expected.has_value();
+    if (!in_time && pays != nullptr) {
+      double since = 1e9;
       for (const Slot slot : made.preempted) {
         const RequestRow& row = made.rows[index(slot)];
-        if (!row.may_return || row.waits || row.generated.count() == 0 || row.preempted_since.count() > since) continue;
+        if (!row.may_return || row.waits || !bears(*pays, row) || row.preempted_since.count() >= since ||
+            100 - row.preempted_since.count() < 4 * row.spec.slo.ttft.count())
+          continue;
         since = row.preempted_since.count();
         expected = slot;
       }
-    const auto choice = Pressing{}.choose(made.view(), wish);
+    }
+    const auto choice = Pressing{}.choose(made.view(), wish, token_s);
     REQUIRE(choice.has_value() == expected.has_value());
+    none += !choice;
     if (!choice) continue;
     CHECK(choice->comes == *expected);
-    ++(saves ? savable : *expected == waits ? new_one : longest);
+    CHECK(made.rows[index(choice->pays)].id == pays->id);
+    const RequestRow& comes = made.rows[index(choice->comes)];
+    ++(!in_time                              ? longest
+       : wish && wish->slot == choice->comes ? new_one
+       : comes.generated.count() == 0        ? first
+                                             : saved);
   }
-  CHECK(savable > 100);
+  CHECK(saved > 100);
+  CHECK(first > 100);
   CHECK(longest > 100);
   CHECK(new_one > 100);
+  CHECK(none > 100);
+  CHECK(passed_over > 100);
 }
 
-TEST_CASE("only a request that has lost its SLO or is ahead pays, and the one whose pause costs least") {
-  Random random(12);
-  int paid = 0, spared = 0;
-  for (int round = 0; round < 3000; ++round) {
-    CAPTURE(round);
-    HandMade made = any_requests(random);
-    const Slot waits = made.add(Tokens{between(random, 1, 100)}, Tokens{5}, Tokens{0}, Tokens{0}, Phase::waiting);
-    made.rows[index(waits)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
-    made.preempted.clear();
-    const auto choice = Pressing{}.choose(made.view(), Pressing::Wish{waits, 1});
-    // By hand: lost ones first, then deposits, then the distance from arrival + TTFT + a TBT for each token.
-    const RequestRow* pays = nullptr;
-    const auto due = [](const RequestRow& row) {
-      return row.spec.arrival.count() + ttft_s + static_cast<double>(row.generated.count()) * tbt_s;
-    };
-    const auto costs_less = [&](const RequestRow& a, const RequestRow& b) {
-      const bool lost = due(a) < 100, other = due(b) < 100;
-      if (lost != other) return lost;
-      const std::int64_t deposit = (a.generated - a.delivered).count(), its = (b.generated - b.delivered).count();
-      return deposit != its ? deposit > its : due(a) > due(b);
-    };
-    for (const Slot slot : made.running) {
-      const RequestRow& row = made.rows[index(slot)];
-      if (pays == nullptr || costs_less(row, *pays)) pays = &row;
-    }
-    const bool bears = pays != nullptr && (due(*pays) < 100 || ahead(made, *pays) > ttft_s);
-    REQUIRE(choice.has_value() == bears);
-    ++(bears ? paid : spared);
-    if (bears) CHECK(made.rows[index(choice->pays)].id == pays->id);
-  }
-  CHECK(paid > 300);
-  CHECK(spared > 100);
-}
-
-TEST_CASE("requests without a TTFT SLO make no paused request press") {
+TEST_CASE("a request without a TTFT SLO does not press") {
   HandMade made;
   made.decoding(Tokens{1000}, Tokens{1000}, Tokens{2000});
   const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{500}, Tokens{500}, Phase::preempted);
@@ -143,5 +153,5 @@ TEST_CASE("requests without a TTFT SLO make no paused request press") {
   made.rows[index(rests)].first_token = made.now;
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
-  CHECK_FALSE(Pressing{}.choose(made.view(), std::nullopt).has_value());
+  CHECK_FALSE(Pressing{}.choose(made.view(), std::nullopt, token_s).has_value());
 }

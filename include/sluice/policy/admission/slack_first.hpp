@@ -87,19 +87,16 @@ struct SlackFirst {
   }
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
   Slot press(const View& view, State& state, Builder& claims) const {
-    const auto choice = pressing.choose(view, newcomer(view, state));
+    const double token_s = PromptChunk::until_done_s(state.chunk, 1);
+    const auto choice = pressing.choose(view, newcomer(view, state, token_s), token_s);
     if (!choice || !claims.press(choice->comes, choice->pays)) return nobody;
     return choice->comes;
   }
   /// The newcomer that would press. The smallest goes first, as without pressing; the most urgent says when. Rejected:
   /// that one presses itself, which serves fewer requests where more come than prompts can be computed.
-  std::optional<Pressing::Wish> newcomer(const View& view, const State& state) const {
+  std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
     if (!budget.allows(view, state.budget)) return {};
-    const auto slack_s = [&](Slot slot) { // of the first token, if the prompt were next
-      const RequestRow& row = view.row(slot);
-      const double computing = PromptChunk::until_done_s(state.chunk, static_cast<double>(row.context().count()));
-      return (row.spec.arrival + row.spec.slo.ttft - view.now).count() - computing;
-    };
+    const auto slack_s = [&](Slot slot) { return Pressing::first_token_slack_s(view.row(slot), view.now, token_s); };
     // Not one that waits for a tier's blocks: it has no use for a place yet.
     const auto joinable = [&](const auto& entry) { return !view.row(entry.slot).waits; };
     const auto &due = state.waiting.due, &fresh = state.waiting.fresh; // the same requests
