@@ -165,6 +165,39 @@ TEST_CASE("the smallest newcomer presses once the most urgent has waited, after 
   CHECK(by_another > 20);
 }
 
+TEST_CASE("a newcomer presses before a paused request only on a budget, and if its prompt can be computed in time") {
+  for (const auto& [computable, budget] : {std::pair{true, true}, std::pair{false, true}, std::pair{true, false}}) {
+    CAPTURE(computable);
+    CAPTURE(budget);
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    made.served.tokens = budget ? 1'000'000 : 0;
+    SlackFirst policy;
+    SlackFirst::State state;
+    state.chunk.step_s = 0.1;                                                // 256 prompt tokens each
+    const Slot runs = made.decoding(Tokens{300}, Tokens{400}, Tokens{1000}); // ahead by 100 s
+    const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{40}, Tokens{40}, Phase::preempted);
+    made.preempted.push_back(rests);
+    for (const Slot slot : {runs, rests}) {
+      RequestRow& row = made.rows[index(slot)];
+      row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
+      row.spec.arrival = row.first_token = made.now - Seconds{slot == runs ? 1.0 : 40 * 0.25 - 4}; // 4 s of slack
+      row.may_return = true;
+    }
+    const Slot waits = made.add(Tokens{computable ? 256 : 2560}, Tokens{50}, Tokens{0}, Tokens{0}, Phase::waiting);
+    RequestRow& row = made.rows[index(waits)]; // 0.1 or 1 s of prompt, and half a second left
+    row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
+    row.spec.arrival = made.now - Seconds{4.5};
+    policy.enter(state, waits, row);
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal);
+    const auto claim =
+        std::find_if(proposal.claims.begin(), proposal.claims.end(), [](const Claim& one) { return one.presses(); });
+    REQUIRE(claim != proposal.claims.end());
+    CHECK(claim->slot == (computable && budget ? waits : rests));
+  }
+}
+
 TEST_CASE("chunks follow the SLO of those that decode, whatever a prompt token costs") {
   Random random(6);
   for (int round = 0; round < 100; ++round) {

@@ -97,8 +97,9 @@ struct SlackFirst {
   std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
     if (!budget.allows(view, state.budget)) return {};
     const auto slack_s = [&](Slot slot) { return Pressing::first_token_slack_s(view.row(slot), view.now, token_s); };
-    // Not one that waits for a tier's blocks: it has no use for a place yet.
-    const auto joinable = [&](const auto& entry) { return !view.row(entry.slot).waits; };
+    // Not one that waits for a tier's blocks and has no use for a place yet, or whose prompt takes longer than the time
+    // that it has left.
+    const auto joinable = [&](const auto& entry) { return !view.row(entry.slot).waits && slack_s(entry.slot) >= 0; };
     const auto &due = state.waiting.due, &fresh = state.waiting.fresh; // the same requests
     const auto urgent = std::find_if(due.begin(), due.end(), joinable);
     if (urgent == due.end()) return {};
