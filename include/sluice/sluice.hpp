@@ -146,6 +146,7 @@
 #include "sluice/policy/admission/shortest_first.hpp"
 #include "sluice/policy/admission/shortest_remaining_first.hpp"
 #include "sluice/policy/admission/slack_first.hpp"
+#include "sluice/policy/admission/vain_presses.hpp"
 #include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/relief/pause_resume.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"

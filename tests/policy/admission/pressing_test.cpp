@@ -124,7 +124,7 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
         expected = slot;
       }
     }
-    const auto choice = Pressing{}.choose(made.view(), wish, token_s);
+    const auto choice = Pressing{}.choose(made.view(), {}, wish, token_s);
     REQUIRE(choice.has_value() == expected.has_value());
     none += !choice;
     if (!choice) continue;
@@ -144,6 +144,33 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
   CHECK(passed_over > 100);
 }
 
+TEST_CASE("a request that has pressed in vain leaves its turn to the next") {
+  HandMade made;
+  const Slot pays = made.decoding(Tokens{1}, Tokens{3000}, Tokens{9000}); // ahead of all
+  made.rows[index(pays)].spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
+  const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{400}, Tokens{400}, Phase::preempted);
+  RequestRow& row = made.rows[index(rests)];
+  row.spec.slo = {.ttft = Seconds{ttft_s}, .tbt = Seconds{tbt_s}};
+  row.first_token = made.now - Seconds{400 * tbt_s - 3}; // its TPOT is late in 3 s
+  row.spec.arrival = row.first_token - Seconds{1};
+  row.may_return = true;
+  made.preempted.push_back(rests);
+  const Slot waits = waiting_one(made, ttft_s);
+  VainPresses vain;
+  const auto presses = [&] {
+    vain.look_back(made.view());
+    const auto choice = Pressing{}.choose(made.view(), vain, Pressing::Wish{waits, 1}, token_s);
+    if (choice) vain.pressed(made.view(), choice->comes, choice->pays);
+    ++made.step;
+    return choice ? choice->comes : nobody;
+  };
+  CHECK(presses() == waits);
+  CHECK(presses() == rests);
+  CHECK(presses() == nobody);
+  made.decoding(Tokens{10}, Tokens{10}, Tokens{90}); // the batch has changed
+  CHECK(presses() == waits);
+}
+
 TEST_CASE("a request without a TTFT SLO does not press") {
   HandMade made;
   made.decoding(Tokens{1000}, Tokens{1000}, Tokens{2000});
@@ -153,5 +180,5 @@ TEST_CASE("a request without a TTFT SLO does not press") {
   made.rows[index(rests)].first_token = made.now;
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
-  CHECK_FALSE(Pressing{}.choose(made.view(), std::nullopt, token_s).has_value());
+  CHECK_FALSE(Pressing{}.choose(made.view(), {}, std::nullopt, token_s).has_value());
 }

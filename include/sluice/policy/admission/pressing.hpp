@@ -2,6 +2,7 @@
 // Pressing: which request joins at the cost of a running one that can bear a pause.
 #pragma once
 
+#include "sluice/policy/admission/vain_presses.hpp"
 #include "sluice/state/view/slack.hpp"
 #include "sluice/state/view/view.hpp"
 
@@ -20,7 +21,8 @@ namespace sluice {
 ///  - *Who presses*: of the next newcomer and the paused requests that can keep their SLO, the one with the least
 ///    slack; a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused
 ///    for longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
-///    Only those for whom the payer can bear a pause. Requests that wait for a tier's blocks do not press.
+///    Only those for whom the payer can bear a pause, and that have not pressed on it in vain (VainPresses). Requests
+///    that wait for a tier's blocks do not press.
 ///
 /// "Lost" has two meanings, because the two questions differ. A paused request can keep its SLO if its first token was
 /// in time, or still can be, and its TPOT still is: these are what SLO attainment counts. A payer has lost its SLO if
@@ -46,8 +48,8 @@ struct Pressing {
   }
   /// The request that presses and the one that pays. `newcomer`: the next one, if it would press; `token_s`: seconds
   /// for each prompt token.
-  [[nodiscard]] std::optional<Choice> choose(const View& view, const std::optional<Wish>& newcomer,
-                                             double token_s) const {
+  [[nodiscard]] std::optional<Choice> choose(const View& view, const VainPresses& vain,
+                                             const std::optional<Wish>& newcomer, double token_s) const {
     const std::optional<Slot> pays = payer(view);
     if (!pays) return {};
     const RequestRow& payer = view.row(*pays);
@@ -55,7 +57,7 @@ struct Pressing {
     const double ahead = tpot_slack_s(payer, view.now);
     const auto can_press = [&](Slot slot) {
       const RequestRow& row = view.row(slot);
-      return !row.waits && (lost || ahead > row.spec.slo.ttft.count());
+      return !row.waits && (lost || ahead > row.spec.slo.ttft.count()) && !vain.in_vain(row, payer);
     };
     std::optional<Wish> least, oldest; // the oldest's slack: how long it has been paused, negative
     if (newcomer && can_press(newcomer->slot)) least = newcomer;

@@ -9,6 +9,7 @@
 #include "sluice/policy/admission/pause_budget.hpp"
 #include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"
+#include "sluice/policy/admission/vain_presses.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -54,12 +55,14 @@ struct SlackFirst {
     std::vector<Slot> back; ///< scratch: preempted requests by size
     PromptChunk::State chunk;
     PauseBudget::State budget;
+    VainPresses vain;
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const { state.waiting.enter(slot, row); }
   void leave(State& state, Slot slot, const RequestRow& row) const { state.waiting.leave(slot, row); }
   void propose(const View& view, State& state, Proposal& proposal) const {
     budget.look_back(view, state.budget);
+    state.vain.look_back(view);
     state.waiting.find_late(view);
     const Slot last = state.waiting.last_due();
     Builder claims(view, proposal, chunk.budget(view, state.chunk, last == nobody ? nullptr : &view.row(last)));
@@ -88,8 +91,9 @@ struct SlackFirst {
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
   Slot press(const View& view, State& state, Builder& claims) const {
     const double token_s = PromptChunk::until_done_s(state.chunk, 1);
-    const auto choice = pressing.choose(view, newcomer(view, state, token_s), token_s);
+    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s);
     if (!choice || !claims.press(choice->comes, choice->pays)) return nobody;
+    state.vain.pressed(view, choice->comes, choice->pays);
     return choice->comes;
   }
   /// The newcomer that would press. The smallest goes first, as without pressing; the most urgent says when. Rejected:
