@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pressing: who presses and who pays, against the rules written out over all pairs.
+// Pressing: who presses and who pays, against the rules written out over all pairs; and no turns.
 #include "sluice/policy/admission/pressing.hpp"
 #include "sluice/state/view/proposal.hpp"
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -17,7 +18,8 @@ namespace {
 
 constexpr double ttft_s = 5, tbt_s = 0.25, token_s = 0.01;
 
-/// Running and paused requests with tokens and TTFT SLOs of their own at any time, some of them late.
+/// Running and paused requests with tokens and TTFT SLOs of their own at any time, some of them late, and some that
+/// were paused before.
 HandMade any_requests(Random& random) {
   HandMade made;
   const auto started = [&](Slot slot) {
@@ -27,6 +29,8 @@ HandMade any_requests(Random& random) {
     row.spec.slo = {.ttft = Seconds{ttfts_s[random.below(3)]}, .tbt = Seconds{tbt_s}};
     row.first_token = row.spec.arrival + Seconds{(100 - row.spec.arrival.count()) * 0.4 * random.uniform()};
     if (random.below(3) == 0) row.delivered = Tokens{between(random, 0, row.generated.count())};
+    row.times_preempted = row.phase == Phase::preempted || random.below(3) == 0;
+    row.running_since = Seconds{100 - 8 * random.uniform()};
   };
   for (std::int64_t i = between(random, 0, 4); i > 0; --i)
     started(made.decoding(Tokens{between(random, 1, 300)}, Tokens{between(random, 1, 300)}, Tokens{900}));
@@ -59,6 +63,7 @@ double due(const RequestRow& row) {
 }
 /// The running request whose pause costs least, by hand: lost ones first, then deposits, then the distance to the next
 /// token's place in the whole schedule.
+/// One that was paused and came back has half a TTFT SLO of time, unless it is lost or a deposit covers its pause.
 const RequestRow* payer(const HandMade& made) {
   const auto costs_less = [&](const RequestRow& a, const RequestRow& b) {
     const bool lost = due(a) < 100, other = due(b) < 100;
@@ -69,6 +74,9 @@ const RequestRow* payer(const HandMade& made) {
   const RequestRow* pays = nullptr;
   for (const Slot slot : made.running) {
     const RequestRow& row = made.rows[index(slot)];
+    const bool rests = row.times_preempted > 0 && row.generated == row.delivered &&
+                       100 - row.running_since.count() < 0.5 * row.spec.slo.ttft.count();
+    if (rests && due(row) >= 100) continue;
     if (pays == nullptr || costs_less(row, *pays)) pays = &row;
   }
   return pays;
@@ -171,9 +179,60 @@ TEST_CASE("a request that has pressed in vain leaves its turn to the next") {
   CHECK(presses() == waits);
 }
 
-TEST_CASE("a request without a TTFT SLO does not press") {
+TEST_CASE("two requests that share a place do not press each other by turns") {
+  // One place; the one that has it gets a token in each iteration, and the other presses for it. Their TTFT SLOs and
+  // slacks are any, their speed such that both can keep their TPOT.
+  Random random(13);
+  int swaps = 0;
+  for (int round = 0; round < 500; ++round) {
+    CAPTURE(round);
+    HandMade made;
+    const auto one = [&](Phase phase) {
+      const double ttft = 0.5 + 4 * random.uniform(), slack = 2 * ttft * random.uniform();
+      const Slot slot = made.add(Tokens{10}, Tokens{9000}, Tokens{40}, Tokens{49}, phase);
+      RequestRow& row = made.rows[index(slot)];
+      row.spec.slo = {.ttft = Seconds{ttft}, .tbt = Seconds{tbt_s}};
+      row.first_token = made.now - Seconds{40 * tbt_s - slack};
+      row.spec.arrival = row.first_token - Seconds{ttft * random.uniform()};
+      row.times_preempted = phase == Phase::preempted;
+      row.preempted_since = made.now;
+      row.may_return = true;
+      return slot;
+    };
+    Slot runs = one(Phase::running), rests = one(Phase::preempted);
+    made.running = {runs};
+    made.preempted = {rests};
+    const Seconds step{tbt_s * (0.3 + 0.3 * random.uniform())};
+    double pressed_at = -1e9;
+    for (int iteration = 0; iteration < 400; ++iteration) {
+      const auto choice = Pressing{}.choose(made.view(), {}, std::nullopt, token_s);
+      if (choice) {
+        RequestRow &comes = made.rows[index(rests)], &pays = made.rows[index(runs)];
+        if (ahead_s(pays, made.now) >= 0) { // it has lost nothing yet: it was not pressed off moments after its return
+          CHECK(made.now.count() - pressed_at >= 0.499 * pays.spec.slo.ttft.count());
+          ++swaps;
+        }
+        pressed_at = made.now.count();
+        comes.phase = Phase::running;
+        comes.running_since = pays.preempted_since = made.now;
+        pays.phase = Phase::preempted;
+        ++pays.times_preempted;
+        std::swap(runs, rests);
+        made.running = {runs};
+        made.preempted = {rests};
+      }
+      made.now += step;
+      RequestRow& row = made.rows[index(runs)];
+      row.generated += Tokens{1};
+      row.delivered = row.generated;
+    }
+  }
+  CHECK(swaps > 100);
+}
+
+TEST_CASE("a request without a TTFT SLO does not press, and pays as before after a pause") {
   HandMade made;
-  made.decoding(Tokens{1000}, Tokens{1000}, Tokens{2000});
+  const Slot runs = made.decoding(Tokens{1000}, Tokens{1000}, Tokens{2000});
   const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{500}, Tokens{500}, Phase::preempted);
   made.preempted.push_back(rests);
   made.rows[index(rests)].may_return = true;
@@ -181,4 +240,8 @@ TEST_CASE("a request without a TTFT SLO does not press") {
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
   CHECK_FALSE(Pressing{}.choose(made.view(), {}, std::nullopt, token_s).has_value());
+  made.rows[index(runs)].times_preempted = 1;
+  made.rows[index(runs)].running_since = made.now;
+  const Slot waits = waiting_one(made, ttft_s);
+  CHECK(Pressing{}.choose(made.view(), {}, Pressing::Wish{waits, 1}, token_s).has_value());
 }

@@ -16,8 +16,11 @@ namespace sluice {
 /// newcomer that waits for room misses its first token for good.
 ///
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder), for a request that presses only if the
-///    payer has lost its SLO, or is ahead by more than the TTFT SLO of that request. Rejected: large requests pay,
-///    ahead or not (seeds show no gain).
+///    payer has lost its SLO, or is ahead by more than the TTFT SLO of that request. One that was paused pays again
+///    only after it has run for half a TTFT SLO of its own, unless its SLO is lost or it has a deposit: two requests
+///    that are ahead by about as much would otherwise press each other by turns, and each turn costs a gap. A whole one
+///    costs SLOs. Rejected: large requests pay, ahead or
+///    not (seeds show no gain).
 ///  - *Who presses*: of the next newcomer and the paused requests that can keep their SLO, the one with the least
 ///    slack; a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused
 ///    for longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
@@ -81,13 +84,19 @@ struct Pressing {
     for (const Slot slot : view.running) {
       const RequestRow& row = view.row(slot);
       const PauseOrder one = PauseOrder::of(row, view.now);
-      if (!one.started || (pays && one < most)) continue;
+      if (!one.started || (!one.behind && has_just_returned(row, view.now)) || (pays && one < most)) continue;
       pays = slot;
       most = one;
     }
     return pays;
   }
-  /// Whether a request was paused, and has run again for less than a TTFT SLO; not if a deposit covers the next pause.
+  /// Whether a request was paused, and has run again for less than half a TTFT SLO; not if a deposit covers the next
+  /// pause.
+  static bool has_just_returned(const RequestRow& row, Seconds now) {
+    const Seconds ttft = row.spec.slo.ttft;
+    return row.times_preempted > 0 && row.deposit().count() == 0 && !std::isinf(ttft.count()) &&
+           now - row.running_since < 0.5 * ttft;
+  }
   /// Seconds until a paused request's SLO is lost; below 0 if it is. A request without a TTFT SLO has none to lose.
   [[nodiscard]] static double slack_s(const RequestRow& row, Seconds now, double token_s) {
     if (std::isinf(row.spec.slo.ttft.count())) return -1;
