@@ -45,6 +45,8 @@ struct SlackFirst {
                      "prompt tokens in an iteration, at least"},
               Number{"misses", member_of(&SlackFirst::budget, &PauseBudget::misses), 0, 1e9,
                      "deadlines that pauses may miss per token generated, divided by (1 + running)^1.5"},
+              Number{"window", member_of(&SlackFirst::budget, &PauseBudget::window), 1e-3, 1e9,
+                     "seconds in which generated tokens and missed deadlines lose half of their weight"},
               Number{"longest", member_of(&SlackFirst::pressing, &Pressing::longest), 1, 1e9,
                      "TTFT SLOs after which a paused request presses, whatever its slack"},
               Number{"patience", &SlackFirst::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
