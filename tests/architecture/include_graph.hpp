@@ -253,7 +253,6 @@ inline const std::vector<LongPolicy>& long_policies() {
       {"sluice/policy/admission/largest_virtual_lag_first.hpp", "one rotation: who joins and who leaves, by lag"},
       {"sluice/policy/admission/load_aware.hpp", "NEO's one division of requests between two memories"},
       {"sluice/policy/admission/most_pending_first.hpp", "one choice, for waiting and for running requests"},
-      {"sluice/policy/admission/slack_first.hpp", "one order, and when its requests press"},
       {"sluice/policy/cost/calibrated.hpp", "one correction for all times of a cost model"},
       {"sluice/policy/cost/table_profile.hpp", "one interpolation of measured times"},
       {"sluice/policy/placement/partial_recomputation.hpp", "KVPR's one split and its equations"},

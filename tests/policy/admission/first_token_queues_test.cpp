@@ -31,7 +31,7 @@ TEST_CASE("first-token queues name the oldest, the last due, and everybody by la
         row.spec.arrival = made.now;
         row.spec.slo.ttft =
             Seconds{random.below(4) == 0 ? std::numeric_limits<double>::infinity() : 5 * random.uniform()};
-        queues.enter(slot, row);
+        queues.enter(slot, row, static_cast<double>(row.context().count()));
         waiting.push_back(slot);
       } else {
         const auto gone = waiting.begin() + between(random, 0, static_cast<std::int64_t>(waiting.size()) - 1);

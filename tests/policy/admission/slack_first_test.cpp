@@ -43,6 +43,34 @@ HandMade one_decoding() {
 
 } // namespace
 
+TEST_CASE("with known lengths a newcomer's size is its prompt and its output") {
+  Random random(5);
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    HandMade made;
+    made.limits = {.batch = 100, .batch_tokens = Tokens{100'000}};
+    BasicSlackFirst<KnownLength> policy;
+    BasicSlackFirst<KnownLength>::State state;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> expected; // size, slot
+    for (std::int64_t i = between(random, 1, 12); i > 0; --i) {
+      const Slot slot = made.add(Tokens{between(random, 1, 40)}, Tokens{between(random, 1, 40)}, Tokens{0}, Tokens{0},
+                                 Phase::waiting);
+      RequestRow& row = made.rows[index(slot)];
+      row.spec.slo = {.ttft = Seconds{1e6}, .tbt = Seconds{0.1}};
+      policy.enter(state, slot, row);
+      if (random.below(4) == 0)
+        policy.leave(state, slot, row);
+      else
+        expected.emplace_back((row.spec.prompt + row.spec.output).count(), index(slot));
+    }
+    Proposal proposal;
+    policy.propose(made.view(), state, proposal);
+    std::sort(expected.begin(), expected.end());
+    REQUIRE(proposal.claims.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(index(proposal.claims[i].slot) == expected[i].second);
+  }
+}
+
 TEST_CASE("newcomers join in time first, the smallest first, then late ones, the smallest first") {
   Random random(4);
   int both = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/engine.hpp"
+#include "sluice/policy/admission/output_length.hpp"
 #include "sluice/policy/admission/slack_first.hpp"
 #include "sluice/policy/placement/worth_joining.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
@@ -29,6 +30,10 @@ namespace sluice {
 /// Taken out again, because seeds showed no difference: a relief of its own (PreemptNewest decides the same, since a
 /// pressing claim names who pays), and expected lengths for newcomers in time.
 using Confluence = Engine<SlackFirst, WorthJoining, DeadlinePool, DecodeWindow, PreemptNewest, KeepUntilNeeded>;
+
+/// Where a learned ranker of output lengths is at hand (LTR's, RankedLength): a newcomer counts with the output that is
+/// predicted for it. A server without one cannot be this engine, so docs/leading.md compares it apart.
+using ConfluenceRanked = With<Confluence, BasicSlackFirst<RankedLength>>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<Confluence::composition>;

@@ -2,40 +2,41 @@
 // FirstTokenQueues: waiting requests, those whose first token can be in time apart from those that are late.
 #pragma once
 
+#include "sluice/policy/admission/queue_entry.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
 
-#include <compare>
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <limits>
 #include <set>
+#include <vector>
 
 namespace sluice {
 
 /// A part of admission policies: the waiting requests in the orders that a policy of first tokens needs. A request is
 /// in time until its TTFT SLO has passed, and late from then on. `enter` and `leave` have the meaning of the role's
 /// hooks; each call costs O(log n).
-struct FirstTokenQueues {
-  struct Entry {
-    double key = 0;
-    RequestId id{};
-    Slot slot{};
-    friend auto operator<=>(const Entry&, const Entry&) = default;
-  };
-  std::set<Entry> due;   ///< requests in time, by the deadline of their first token
-  std::set<Entry> fresh; ///< the same requests, by size
-  std::set<Entry> late;  ///< the others, by size
-  std::set<Entry> waits; ///< the same as `late`, by arrival
-  int passed = 0;        ///< requests that have left since the oldest late one did
+class FirstTokenQueues {
+ public:
+  std::set<QueueEntry> due;   ///< requests in time, by the deadline of their first token
+  std::set<QueueEntry> fresh; ///< the same requests, by size
+  std::set<QueueEntry> late;  ///< the others, by size
+  std::set<QueueEntry> waits; ///< the same as `late`, by arrival
+  int passed = 0;             ///< requests that have left since the oldest late one did
 
-  void enter(Slot slot, const RequestRow& row) {
-    due.insert(by_deadline(slot, row));
+  /// `tokens`: the request's size. It is kept until the request leaves, because a prediction may change.
+  void enter(Slot slot, const RequestRow& row, double tokens) {
+    if (index(slot) >= tokens_.size()) tokens_.resize(index(slot) + 1);
+    tokens_[index(slot)] = tokens;
+    due.insert(QueueEntry::by_deadline(row, slot));
     fresh.insert(by_size(slot, row));
   }
   void leave(Slot slot, const RequestRow& row) {
     passed = oldest() == slot ? 0 : passed + 1;
-    due.erase(by_deadline(slot, row));
-    waits.erase(by_arrival(slot, row));
+    due.erase(QueueEntry::by_deadline(row, slot));
+    waits.erase(QueueEntry::by_arrival(row, slot));
     if (fresh.erase(by_size(slot, row)) == 0) late.erase(by_size(slot, row));
   }
   /// Moves those whose deadline has passed to the late ones.
@@ -46,7 +47,7 @@ struct FirstTokenQueues {
       due.erase(due.begin());
       fresh.erase(by_size(slot, row));
       late.insert(by_size(slot, row));
-      waits.insert(by_arrival(slot, row));
+      waits.insert(QueueEntry::by_arrival(row, slot));
     }
   }
   /// Visits `first`, unless it is nobody, then those in time and then the late ones, the smallest first, until `visit`
@@ -54,9 +55,21 @@ struct FirstTokenQueues {
   template <class Visit>
   void visit_by_size(Slot first, Visit&& visit) const {
     if (first != nobody && !visit(first)) return;
-    for (const std::set<Entry>* queue : {&fresh, &late})
-      for (const Entry& next : *queue)
+    for (const std::set<QueueEntry>* queue : {&fresh, &late})
+      for (const QueueEntry& next : *queue)
         if (next.slot != first && !visit(next.slot)) return;
+  }
+  struct Next {
+    Slot urgent = nobody, smallest = nobody;
+  };
+  /// Of the requests in time that `accept` takes, the one with the first deadline and the smallest; or nobody.
+  template <class Accept>
+  [[nodiscard]] Next next(Accept&& accept) const {
+    const auto first = [&](const std::set<QueueEntry>& queue) {
+      const auto at = std::find_if(queue.begin(), queue.end(), [&](const QueueEntry& one) { return accept(one.slot); });
+      return at == queue.end() ? nobody : at->slot;
+    };
+    return {first(due), first(fresh)};
   }
   /// The late request that has waited for longest, or nobody.
   [[nodiscard]] Slot oldest() const { return waits.empty() ? nobody : waits.begin()->slot; }
@@ -67,13 +80,11 @@ struct FirstTokenQueues {
   }
 
  private:
-  static Entry by_size(Slot slot, const RequestRow& row) {
-    return {static_cast<double>(row.context().count()), row.id, slot};
+  [[nodiscard]] QueueEntry by_size(Slot slot, const RequestRow& row) const {
+    return {tokens_[index(slot)], row.id, slot};
   }
-  static Entry by_deadline(Slot slot, const RequestRow& row) {
-    return {(row.spec.arrival + row.spec.slo.ttft).count(), row.id, slot};
-  }
-  static Entry by_arrival(Slot slot, const RequestRow& row) { return {row.spec.arrival.count(), row.id, slot}; }
+
+  std::vector<double> tokens_; ///< by slot
 };
 
 } // namespace sluice

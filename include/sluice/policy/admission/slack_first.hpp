@@ -6,6 +6,7 @@
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 #include "sluice/policy/admission/first_token_queues.hpp"
+#include "sluice/policy/admission/output_length.hpp"
 #include "sluice/policy/admission/pause_budget.hpp"
 #include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"
@@ -18,41 +19,41 @@
 
 namespace sluice {
 
-/// Decides which deadlines to keep if not all can be kept:
+/// Decides which deadlines to keep if not all can be kept. A newcomer's size is its prompt, and the output tokens that
+/// `Length` predicts (RankedLength).
 ///
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
 ///  2. *Pressing*: once the most urgent newcomer has waited for `patience`, the next one joins at the cost of a running
-///     request that can bear a pause (Pressing), on a PauseBudget. Paused requests return in the same way before their
-///     SLO is lost, and need no budget, because they take another's place.
+///     request that can bear a pause (Pressing), within PauseBudget. Paused requests press without a budget.
 ///  3. Prompts are computed in chunks that the decodes' SLO allows (PromptChunk).
-struct SlackFirst {
+template <class Length = NoLength>
+struct BasicSlackFirst {
   using role = roles::Admission;
   static constexpr bool steady = false; // order and chunks move with time
-  static constexpr bool knows_lengths = false;
+  static constexpr bool knows_lengths = Length::knows_lengths;
   static constexpr Batching batching = Batching::chunked;
 
+  Length length{};
   PromptChunk chunk{};
   Pressing pressing{};
   PauseBudget budget{};
   double patience = 0.3; ///< share of the most urgent newcomer's TTFT SLO after which newcomers press
   int turn = 32;         ///< once in so many joins the oldest late request is next
-  static constexpr auto numbers =
-      Numbers{"SlackFirst",
-              Number{"share", member_of(&SlackFirst::chunk, &PromptChunk::share), 0, 1,
-                     "of the tightest SLO for an iteration with prompts"},
-              Number{"least_chunk", member_of(&SlackFirst::chunk, &PromptChunk::least), 1, 1e9,
-                     "prompt tokens in an iteration, at least"},
-              Number{"misses", member_of(&SlackFirst::budget, &PauseBudget::misses), 0, 1e9,
-                     "deadlines that pauses may miss per token generated, divided by (1 + running)^1.5"},
-              Number{"window", member_of(&SlackFirst::budget, &PauseBudget::window), 1e-3, 1e9,
-                     "seconds in which generated tokens and missed deadlines lose half of their weight"},
-              Number{"longest", member_of(&SlackFirst::pressing, &Pressing::longest), 1, 1e9,
-                     "TTFT SLOs after which a paused request presses, whatever its slack"},
-              Number{"patience", &SlackFirst::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
-              Number{"turn", &SlackFirst::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
+  using Self = BasicSlackFirst;
+  static constexpr auto numbers = Numbers{
+      "SlackFirst",
+      Number{"share", member_of(&Self::chunk, &PromptChunk::share), 0, 1, "of the tightest SLO for a prompt's step"},
+      Number{"least_chunk", member_of(&Self::chunk, &PromptChunk::least), 1, 1e9, "prompt tokens in a step, at least"},
+      Number{"misses", member_of(&Self::budget, &PauseBudget::misses), 0, 1e9, "deadlines missed by pauses, per token"},
+      Number{"window", member_of(&Self::budget, &PauseBudget::window), 1e-3, 1e9,
+             "half-life of the budget, in seconds"},
+      Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9, "TTFT SLOs until a pause must end"},
+      Number{"patience", &Self::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
+      Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
 
   struct State {
+    typename Length::State lengths;
     FirstTokenQueues waiting;
     std::vector<Slot> back; ///< scratch: preempted requests by size
     PromptChunk::State chunk;
@@ -60,7 +61,9 @@ struct SlackFirst {
     VainPresses vain;
   };
 
-  void enter(State& state, Slot slot, const RequestRow& row) const { state.waiting.enter(slot, row); }
+  void enter(State& state, Slot slot, const RequestRow& row) const {
+    state.waiting.enter(slot, row, static_cast<double>(row.context().count()) + length.tokens(state.lengths, row));
+  }
   void leave(State& state, Slot slot, const RequestRow& row) const { state.waiting.leave(slot, row); }
   void propose(const View& view, State& state, Proposal& proposal) const {
     budget.look_back(view, state.budget);
@@ -78,7 +81,6 @@ struct SlackFirst {
 
  private:
   using Builder = ClaimBuilder<Batching::chunked, Newcomers::optional>;
-
   void join(const View& view, State& state, Builder& claims) const {
     const Slot pressed = press(view, state, claims);
     if (pressed != nobody && claims.full()) return;
@@ -103,17 +105,15 @@ struct SlackFirst {
   std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
     if (!budget.allows(view, state.budget)) return {};
     const auto slack_s = [&](Slot slot) { return Pressing::first_token_slack_s(view.row(slot), view.now, token_s); };
-    // Not one that waits for a tier's blocks and has no use for a place yet, or whose prompt takes longer than the time
-    // that it has left.
-    const auto joinable = [&](const auto& entry) { return !view.row(entry.slot).waits && slack_s(entry.slot) >= 0; };
-    const auto &due = state.waiting.due, &fresh = state.waiting.fresh; // the same requests
-    const auto urgent = std::find_if(due.begin(), due.end(), joinable);
-    if (urgent == due.end()) return {};
-    if (slack_s(urgent->slot) >= (1 - patience) * view.row(urgent->slot).spec.slo.ttft.count()) return {};
-    const Slot smallest = std::find_if(fresh.begin(), fresh.end(), joinable)->slot;
+    // Not one that waits for a tier's blocks, or whose prompt takes longer than the time that it has left.
+    const auto [urgent, smallest] =
+        state.waiting.next([&](Slot slot) { return !view.row(slot).waits && slack_s(slot) >= 0; });
+    if (urgent == nobody || slack_s(urgent) >= (1 - patience) * view.row(urgent).spec.slo.ttft.count()) return {};
     return Pressing::Wish{smallest, slack_s(smallest)};
   }
 };
+
+using SlackFirst = BasicSlackFirst<>;
 
 static_assert(explain<SlackFirst>());
 
