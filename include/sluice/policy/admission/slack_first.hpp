@@ -39,7 +39,7 @@ struct BasicSlackFirst {
   Pressing pressing{};
   PauseBudget budget{};
   double patience = 0.3; ///< share of the most urgent newcomer's TTFT SLO after which newcomers press
-  int turn = 32;         ///< once in so many joins the oldest late request is next
+  int turn = 128;        ///< once in so many joins the oldest late request is next
   using Self = BasicSlackFirst;
   static constexpr auto numbers = Numbers{
       "SlackFirst",
