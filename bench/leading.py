@@ -78,7 +78,8 @@ def quick_runs(cells, machine):
 
 def build_for(options, systems):
     """--theirs, if there is one in which none of these systems differs."""
-    reused = options.theirs and options.changed.isdisjoint(systems.split(","))
+    changed = options.changed and (systems == "all" or not options.changed.isdisjoint(systems.split(",")))
+    reused = options.theirs and not changed
     return options.theirs if reused else options.bin
 
 
@@ -104,17 +105,23 @@ def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
 
 
 def changed_systems(options, cells):
-    """The published systems whose figures differ between the two builds in a small run: the first cell, one seed."""
-    name, machine, flags, *_ = cells["cells"]["tuned"][0]
-    systems = ",".join(quick_runs(cells, machine))
+    """The published systems whose figures differ between the two builds in small runs: the first cell of each kind of
+    machine, with and without a deposit, one seed."""
     figures_of = lambda row: {key: value for key, value in row.items() if not key.startswith("planning_")}  # wall time
     options = argparse.Namespace(**{**vars(options), "no_run": False})
-    ours_, theirs = ([figures_of(row) for row in report_of(options, build, name, systems, words(
-        options, cells, machine, flags), "1", "off")["systems"]] for build in (options.bin, options.theirs))
-    changed = {one["name"] for one, other in zip(ours_, theirs, strict=True)
-               if any(one[key] != other[key] for key in one.keys() & other.keys())}
+    kinds = {}
+    for name, machine, flags, *_ in cells["cells"]["tuned"]:
+        kinds.setdefault(machine in cells["large"], (name, machine, flags))
+    changed = set()
+    for name, machine, flags in kinds.values():
+        systems = ",".join(quick_runs(cells, machine)[:3])
+        for deposit in ("off", "on"):
+            ours_, theirs = ([figures_of(row) for row in report_of(options, build, name, systems, words(
+                options, cells, machine, flags), "1", deposit)["systems"]] for build in (options.bin, options.theirs))
+            changed |= {one["name"] for one, other in zip(ours_, theirs, strict=True)
+                        if any(one[key] != other[key] for key in one.keys() & other.keys())}
     if len(changed) > len(theirs) / 2:
-        sys.exit(f"--theirs: most published systems differ in {name} ({', '.join(sorted(changed))}); expected two builds "
+        sys.exit(f"--theirs: most published systems differ ({', '.join(sorted(changed))}); expected two builds "
                  f"in which few systems beside {ours} differ: drop --theirs")
     if changed:
         print(f"--theirs: {', '.join(sorted(changed))} changed; their lists run with --bin", file=sys.stderr)

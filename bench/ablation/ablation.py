@@ -100,6 +100,9 @@ def main():
     rows = [row for row in plan["rows"] if not options.rows or any(one in row["label"] for one in options.rows)]
     if not rows:
         sys.exit("--rows: no label has any of these texts; expected some of: " + "; ".join(r["label"] for r in plan["rows"]))
+    before = page.read_text()
+    if begin not in before or end not in before:
+        sys.exit(f"{page}: it has no line {begin.strip()} or {end.strip()}; expected both around the table")
     ours = {}
     made = ["| instead of | | " + " | ".join(cell["name"] for cell in cells) + " |\n", "|---|---|" + "---:|" * len(cells) + "\n"]
     for number, row in enumerate(rows):
@@ -123,9 +126,6 @@ def main():
     if options.rows:
         print(note, table, sep="\n\n", end="")
         return
-    before = page.read_text()
-    if begin not in before:
-        sys.exit(f"{page}: it has no line {begin.strip()}")
     head, rest = before.split(begin, 1)
     after = f"{head}{begin}\n{note}\n\n{table}\n{end}{rest.split(end, 1)[1]}"
     if options.check:

@@ -67,6 +67,18 @@ TEST_CASE("the more requests run, the fewer deadlines pauses may miss") {
   }
 }
 
+TEST_CASE("a pause before the first token spends no budget: it misses no deadline of a token") {
+  HandMade made;
+  const Slot slot = made.add(Tokens{10}, Tokens{90}, Tokens{0}, Tokens{0}, Phase::preempted);
+  made.rows[index(slot)].spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.05}};
+  made.preempted.push_back(slot);
+  PauseBudget::State state;
+  PauseBudget{}.look_back(made.view(), state);
+  made.now += Seconds{10};
+  PauseBudget{}.look_back(made.view(), state);
+  CHECK(state.spent == 0);
+}
+
 TEST_CASE("a TBT SLO of 0 spends no budget, paused or not, from the first proposal on") {
   HandMade made;
   const Slot rests = pause_one(made, Seconds{0});

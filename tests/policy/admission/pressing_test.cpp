@@ -6,6 +6,7 @@
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -34,7 +35,7 @@ HandMade any_requests(Random& random) {
   };
   for (std::int64_t i = between(random, 0, 4); i > 0; --i)
     started(made.decoding(Tokens{between(random, 1, 300)}, Tokens{between(random, 1, 300)}, Tokens{900}));
-  for (std::int64_t i = between(random, 0, 4); i > 0; --i) {
+  for (std::int64_t i = between(random, 0, 3); i > 0; --i) { // with a newcomer no more than are tried
     const std::int64_t generated = random.below(4) == 0 ? 0 : between(random, 1, 200);
     const Slot slot =
         made.add(Tokens{between(random, 1, 300)}, Tokens{900}, Tokens{generated}, Tokens{generated}, Phase::preempted);
@@ -62,32 +63,31 @@ double due(const RequestRow& row) {
   return row.spec.arrival.count() + row.spec.slo.ttft.count() + static_cast<double>(row.generated.count()) * tbt_s;
 }
 /// The running request whose pause costs least, by hand: lost ones first, then deposits, then the distance to the next
-/// token's place in the whole schedule.
-/// One that was paused and came back has half a TTFT SLO of time, unless it is lost or a deposit covers its pause.
-const RequestRow* payer(const HandMade& made) {
+/// token's place in the whole schedule; of those that have lost their SLO, or bear a pause as long as the TTFT SLO of
+/// the one that comes. One that was paused and came back has half a TTFT SLO of time, unless a deposit covers its
+/// pause.
+const RequestRow* payer(const HandMade& made, const RequestRow& comes) {
   const auto costs_less = [&](const RequestRow& a, const RequestRow& b) {
     const bool lost = due(a) < 100, other = due(b) < 100;
     if (lost != other) return lost;
     const std::int64_t deposit = (a.generated - a.delivered).count(), its = (b.generated - b.delivered).count();
     return deposit != its ? deposit > its : due(a) > due(b);
   };
+  const double ttft = comes.spec.slo.ttft.count();
   const RequestRow* pays = nullptr;
   for (const Slot slot : made.running) {
     const RequestRow& row = made.rows[index(slot)];
     const bool rests = row.times_preempted > 0 && row.generated == row.delivered &&
-                       100 - row.running_since.count() < 0.5 * row.spec.slo.ttft.count();
-    if (rests && due(row) >= 100) continue;
+                       100 - row.running_since.count() < 0.5 * std::min(ttft, row.spec.slo.ttft.count());
+    if (due(row) >= 100 && (rests || ahead(row) <= ttft)) continue;
     if (pays == nullptr || costs_less(row, *pays)) pays = &row;
   }
   return pays;
 }
-bool bears(const RequestRow& pays, const RequestRow& comes) {
-  return due(pays) < 100 || ahead(pays) > comes.spec.slo.ttft.count();
-}
 
 } // namespace
 
-TEST_CASE("of those whose pause the payer can bear, the one with the least slack presses, or the one paused longest") {
+TEST_CASE("of those for whom somebody can pay, the one with the least slack presses, or the one paused longest") {
   Random random(11);
   int saved = 0, first = 0, longest = 0, new_one = 0, none = 0, passed_over = 0;
   for (int round = 0; round < 6000; ++round) {
@@ -96,12 +96,11 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
     std::optional<Pressing::Wish> wish;
     if (random.below(2) == 0) wish = {waiting_one(made, random.below(2) == 0 ? 2 : 20), ttft_s * random.uniform()};
 
-    const RequestRow* const pays = payer(made);
     std::optional<Slot> expected;
     double least = 1e9;
     const auto offer = [&](Slot slot, double slack) {
-      if (pays == nullptr || slack >= least) return;
-      if (!bears(*pays, made.rows[index(slot)])) {
+      if (slack >= least) return;
+      if (payer(made, made.rows[index(slot)]) == nullptr) {
         ++passed_over;
         return;
       }
@@ -121,12 +120,12 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
       }
     }
     const bool in_time = expected.has_value();
-    if (!in_time && pays != nullptr) {
+    if (!in_time) {
       double since = 1e9;
       for (const Slot slot : made.preempted) {
         const RequestRow& row = made.rows[index(slot)];
-        if (!row.may_return || row.waits || !bears(*pays, row) || row.preempted_since.count() >= since ||
-            100 - row.preempted_since.count() < 4 * row.spec.slo.ttft.count())
+        if (!row.may_return || row.waits || payer(made, row) == nullptr || row.preempted_since.count() >= since ||
+            100 - row.preempted_since.count() < 4 * std::max(row.spec.slo.ttft.count(), 10 * tbt_s))
           continue;
         since = row.preempted_since.count();
         expected = slot;
@@ -137,7 +136,7 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
     none += !choice;
     if (!choice) continue;
     CHECK(choice->comes == *expected);
-    CHECK(made.rows[index(choice->pays)].id == pays->id);
+    CHECK(made.rows[index(choice->pays)].id == payer(made, made.rows[index(*expected)])->id);
     const RequestRow& comes = made.rows[index(choice->comes)];
     ++(!in_time                              ? longest
        : wish && wish->slot == choice->comes ? new_one
@@ -152,6 +151,48 @@ TEST_CASE("of those whose pause the payer can bear, the one with the least slack
   CHECK(passed_over > 100);
 }
 
+TEST_CASE("a running request without a TTFT SLO does not keep another from paying") {
+  for (const double ttft : {5.0, 60.0, std::numeric_limits<double>::infinity()}) {
+    CAPTURE(ttft);
+    HandMade made;
+    const auto running = [&](double slo, double slack) {
+      const Slot slot = made.decoding(Tokens{10}, Tokens{400}, Tokens{900});
+      RequestRow& row = made.rows[index(slot)];
+      row.spec.slo = {.ttft = Seconds{slo}, .tbt = Seconds{tbt_s}};
+      row.first_token = made.now - Seconds{400 * tbt_s - slack};
+      row.spec.arrival = row.first_token - Seconds{1};
+      row.delivered = row.generated;
+      return slot;
+    };
+    running(ttft, 1);
+    const Slot pays = running(5, 40);
+    const auto choice = Pressing{}.choose(made.view(), {}, Pressing::Wish{waiting_one(made, ttft_s), 1}, token_s);
+    REQUIRE(choice.has_value());
+    CHECK(choice->pays == pays);
+  }
+}
+
+TEST_CASE("a short TTFT SLO does not let requests that have lost theirs press each other at once") {
+  HandMade made;
+  const auto lost = [&](Slot slot) {
+    RequestRow& row = made.rows[index(slot)];
+    row.spec.slo = {.ttft = Seconds{0.01}, .tbt = Seconds{tbt_s}};
+    row.spec.arrival = row.first_token = Seconds{0};
+    row.delivered = row.generated;
+  };
+  lost(made.decoding(Tokens{10}, Tokens{10}, Tokens{90}));
+  const Slot rests = made.add(Tokens{10}, Tokens{900}, Tokens{10}, Tokens{10}, Phase::preempted);
+  lost(rests);
+  made.rows[index(rests)].may_return = true;
+  made.preempted.push_back(rests);
+  const auto presses_after = [&](double since) {
+    made.rows[index(rests)].preempted_since = made.now - Seconds{since};
+    return Pressing{}.choose(made.view(), {}, std::nullopt, token_s).has_value();
+  };
+  CHECK_FALSE(presses_after(39 * tbt_s));
+  CHECK(presses_after(41 * tbt_s));
+}
+
 TEST_CASE("a request that has pressed in vain leaves its turn to the next") {
   HandMade made;
   const Slot pays = made.decoding(Tokens{1}, Tokens{3000}, Tokens{9000}); // ahead of all
@@ -164,6 +205,7 @@ TEST_CASE("a request that has pressed in vain leaves its turn to the next") {
   row.may_return = true;
   made.preempted.push_back(rests);
   const Slot waits = waiting_one(made, ttft_s);
+  made.rows[index(waits)].spec.prompt = Tokens{2000}; // what is larger would press in vain, too
   VainPresses vain;
   const auto presses = [&] {
     vain.look_back(made.view());
@@ -209,7 +251,7 @@ TEST_CASE("two requests that share a place do not press each other by turns") {
       if (choice) {
         RequestRow &comes = made.rows[index(rests)], &pays = made.rows[index(runs)];
         if (ahead_s(pays, made.now) >= 0) { // it has lost nothing yet: it was not pressed off moments after its return
-          CHECK(made.now.count() - pressed_at >= 0.499 * pays.spec.slo.ttft.count());
+          CHECK(made.now.count() - pressed_at >= 0.499 * std::min(pays.spec.slo.ttft, comes.spec.slo.ttft).count());
           ++swaps;
         }
         pressed_at = made.now.count();

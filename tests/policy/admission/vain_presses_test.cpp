@@ -34,7 +34,7 @@ TEST_CASE("the same request presses on the same payer in vain until the batch ch
   one.vain.look_back(one.made.view());
   CHECK(one.in_vain(one.comes, one.pays));
   CHECK_FALSE(one.in_vain(one.comes, one.other));
-  CHECK_FALSE(one.in_vain(one.next, one.pays));
+  CHECK(one.in_vain(one.next, one.pays)); // it is as large
   one.vain.pressed(one.made.view(), one.next, one.pays);
   ++one.made.step;
   one.vain.look_back(one.made.view()); // both are known now
@@ -49,6 +49,22 @@ TEST_CASE("the same request presses on the same payer in vain until the batch ch
   one.vain.look_back(one.made.view());
   CHECK_FALSE(one.in_vain(one.comes, one.pays));
   CHECK_FALSE(one.in_vain(one.next, one.pays));
+}
+
+TEST_CASE("on a payer that was too small for one, larger requests press in vain too, and smaller ones may not") {
+  Pressed one;
+  one.vain.look_back(one.made.view());
+  one.made.rows[index(one.next)].spec.prompt = Tokens{6};
+  CHECK(one.in_vain(one.next, one.pays));
+  one.made.rows[index(one.next)].spec.prompt = Tokens{4};
+  CHECK_FALSE(one.in_vain(one.next, one.pays));
+}
+
+TEST_CASE("a claim was not in vain for good if somebody left in its iteration") {
+  Pressed one;
+  one.made.running.pop_back();
+  one.vain.look_back(one.made.view());
+  CHECK_FALSE(one.in_vain(one.comes, one.pays));
 }
 
 TEST_CASE("a claim that was met, or whose proposal was discarded, was not in vain") {

@@ -27,14 +27,16 @@ struct PauseBudget {
   };
 
   /// Counts the tokens, and the deadlines that paused requests without a deposit have missed, since the last proposal.
-  /// A TBT SLO of 0 has no deadlines that a pause could miss: every token is late, paused or not.
+  /// A TBT SLO of 0 has no deadlines that a pause could miss: every token is late, paused or not. Neither has a request
+  /// before its first token.
   void look_back(const View& view, State& state) const {
     const Seconds passed = view.now - state.now;
     const double keeps = std::exp2(-passed.count() / window);
     state.tokens = keeps * state.tokens + static_cast<double>(view.served->tokens - state.served);
     state.spent *= keeps;
     for (const Slot slot : view.preempted)
-      if (const RequestRow& row = view.row(slot); row.deposit().count() == 0 && row.spec.slo.tbt.count() > 0)
+      if (const RequestRow& row = view.row(slot);
+          row.generated.count() > 0 && row.deposit().count() == 0 && row.spec.slo.tbt.count() > 0)
         state.spent += passed / row.spec.slo.tbt;
     state.now = view.now;
     state.served = view.served->tokens;

@@ -13,6 +13,7 @@
 #include "sluice/policy/admission/vain_presses.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,8 +26,7 @@ namespace sluice {
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
 ///  2. *Pressing*: once the most urgent newcomer has waited for `patience`, the next one joins at the cost of a running
-///     request that can bear a pause (Pressing), within PauseBudget. Paused requests press without a budget.
-///  3. Prompts are computed in chunks that the decodes' SLO allows (PromptChunk).
+///     request, within PauseBudget. Paused requests press without one. Prompts are cut as PromptChunk says.
 template <class Length = NoLength>
 struct BasicSlackFirst {
   using role = roles::Admission;
@@ -100,14 +100,14 @@ struct BasicSlackFirst {
     state.vain.pressed(view, choice->comes, choice->pays);
     return choice->comes;
   }
-  /// The newcomer that would press. The smallest goes first, as without pressing; the most urgent says when. Rejected:
-  /// that one presses itself, which serves fewer requests where more come than prompts can be computed.
+  /// The newcomer that would press: the smallest, once the most urgent has waited. Rejected: the latter, which serves
+  /// fewer requests where more come than prompts can be computed.
   std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
     if (!budget.allows(view, state.budget)) return {};
     const auto slack_s = [&](Slot slot) { return Pressing::first_token_slack_s(view.row(slot), view.now, token_s); };
-    // Not one that waits for a tier's blocks, or whose prompt takes longer than the time that it has left.
-    const auto [urgent, smallest] =
-        state.waiting.next([&](Slot slot) { return !view.row(slot).waits && slack_s(slot) >= 0; });
+    // Not one that waits for a tier's blocks, has no TTFT SLO, or whose prompt takes longer than the time it has left.
+    const auto [urgent, smallest] = state.waiting.next(
+        [&](Slot slot) { return !view.row(slot).waits && slack_s(slot) >= 0 && !std::isinf(slack_s(slot)); });
     if (urgent == nobody || slack_s(urgent) >= (1 - patience) * view.row(urgent).spec.slo.ttft.count()) return {};
     return Pressing::Wish{smallest, slack_s(smallest)};
   }

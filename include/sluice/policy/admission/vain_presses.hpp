@@ -13,24 +13,25 @@ namespace sluice {
 
 /// A part of admission policies whose claims press. Only a plan tells whether the payer's room suffices, because layers
 /// may go to the host, and a claim that presses in vain costs up to three plans. So the outcome of the last iteration
-/// is remembered: neither the one that pressed runs, nor has the payer stopped. While nobody leaves or joins, the batch
-/// only grows, and the same request would press on the same payer in vain again.
+/// is remembered: the one that pressed does not run, nor has the payer stopped. While nobody leaves or joins, the batch
+/// only grows, and no request of that size or more would find room on the same payer.
 ///
 /// Rejected: comparing the sizes of both with the free memory. It forbids pressing where layers on the host make room.
 class VainPresses {
  public:
   /// Looks at what became of the last claim. Call it once for each proposal, before the others.
   void look_back(const View& view) {
-    const RequestId newest = view.running.empty() ? RequestId{} : view.row(view.running.back()).id;
-    if (view.running.size() != size_ || newest != newest_) known_.clear();
-    size_ = view.running.size();
-    newest_ = newest;
+    const Batch batch{view.running.size(), view.preempted.size(),
+                      view.running.empty() ? RequestId{} : view.row(view.running.back()).id};
+    const bool changed = batch != batch_;
+    batch_ = batch;
     const bool ran = pressed_ && view.step == step_ + 1; // else the proposal was discarded
     pressed_ = false;
-    if (!ran) return;
+    if (changed) known_.clear(); // whoever left in the iteration of the claim made room, too
+    if (changed || !ran) return;
     const RequestRow &comes = view.row(comes_), &pays = view.row(pays_); // unless these rows have new requests
-    if (comes.id != last_.comes || pays.id != last_.pays || pays.phase != Phase::running) return;
-    if (comes.phase == Phase::waiting || comes.phase == Phase::preempted) known_.push_back(last_);
+    if (comes.id != last_ || pays.id != tried_.pays || pays.phase != Phase::running) return;
+    if (comes.phase == Phase::waiting || comes.phase == Phase::preempted) known_.push_back(tried_);
   }
   /// Remembers a pressing claim of this proposal.
   void pressed(const View& view, Slot comes, Slot pays) {
@@ -38,25 +39,32 @@ class VainPresses {
     step_ = view.step;
     comes_ = comes;
     pays_ = pays;
-    last_ = {view.row(comes).id, view.row(pays).id};
+    last_ = view.row(comes).id;
+    tried_ = {view.row(pays).id, view.row(comes).context()};
   }
-  /// Whether a request has pressed on this payer in vain, with the same batch.
+  /// Whether a request of this one's size, or a smaller one, has pressed on this payer in vain, with the same batch.
   [[nodiscard]] bool in_vain(const RequestRow& comes, const RequestRow& pays) const {
-    return std::find(known_.begin(), known_.end(), Pair{comes.id, pays.id}) != known_.end();
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const Tried& one) { return one.pays == pays.id && comes.context() >= one.size; });
   }
 
  private:
-  struct Pair {
-    RequestId comes{}, pays{};
-    friend bool operator==(const Pair&, const Pair&) = default;
+  struct Tried {
+    RequestId pays{};
+    Tokens size{};
   };
-  std::vector<Pair> known_;
-  Pair last_;             ///< of the last proposal that pressed
+  struct Batch {
+    std::size_t running = 0, paused = 0;
+    RequestId newest{}; ///< the last that joined
+    friend bool operator==(const Batch&, const Batch&) = default;
+  };
+  std::vector<Tried> known_;
+  Tried tried_;           ///< of the last proposal that pressed
+  RequestId last_{};      ///< the request that pressed there
   Slot comes_{}, pays_{}; ///< their rows
   bool pressed_ = false;  ///< whether the last proposal did
   std::int64_t step_ = -1;
-  std::size_t size_ = 0; ///< of the batch
-  RequestId newest_{};   ///< the last that joined it
+  Batch batch_;
 };
 
 } // namespace sluice
