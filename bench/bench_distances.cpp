@@ -4,7 +4,8 @@
 //   bench_distances [--batches LIST] [--seeds LIST] [--data FOLDER] [--threads N]
 //
 // Serves two workloads of bench/leading.json in which many requests run at once, mirage 10/s and superinfer 22/s, with
-// batches of at most so many requests, and prints docs/leading.md's table. All engines are Confluence, with another
+// batches of at most so many requests, and prints the rows of docs/leading.md (mirage runs at most 256 at once, so its
+// batch of 1,024 repeats that row). All engines are Confluence, with another
 // placement: distances for batches of any size, for the requests that WorthJoining lets in ("for all"), or without
 // WorthJoining ("alone"). Each cell has TBT / SLO attainment in per cent and the P99 of a plan in microseconds of the
 // simulated clock; `<` or `>`: worse or better than Confluence, seed by seed. Equal on every machine.

@@ -17,5 +17,6 @@ using AllOnDevice = With<Confluence, AllResident>;
 using Moving = With<Confluence, MoveToHost>;
 using PlanningOnChange = With<Confluence, OnBatchChange>;
 using LendingWeights = With<Confluence, ParameterRemap>;
+using ByRankedSize = ConfluenceRanked;
 
 } // namespace ablation
