@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that Admission refuses while they wait: each ends once, with the reason, and the others lose nothing.
+#include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/model/named.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/retention/keep_until_overwritten.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -147,4 +153,31 @@ TEST_CASE("SCORPIO refuses only requests whose first token would be late, and no
   }
   CHECK(refused > 60);
   CHECK(late_first < late_if_served);
+}
+
+TEST_CASE("SCORPIO serves a prompt that it finds on the device, although its first token would be late if computed") {
+  using E = With<Scorpio, KeepUntilOverwritten, Summary, RefusalLog>;
+  const Server server{llama3_8b(), a5000(), TokenBlocks{1000}, {.batch = 8, .batch_tokens = Tokens{8192}}};
+  Expected<E> made = E::make(configure<E>(server));
+  REQUIRE(made);
+  E& engine = *made;
+  const auto serve = [&](std::uint64_t topic, Seconds ttft) {
+    RequestSpec spec;
+    spec.arrival = engine.now();
+    spec.prompt = Tokens{4000};
+    spec.output = Tokens{4};
+    spec.slo.ttft = ttft;
+    std::vector<BlockKey> keys{next_key(BlockKey{}, topic)};
+    while (keys.size() < 250) keys.push_back(next_key(keys.back(), topic));
+    const Expected<RequestId> entered = engine.submit(spec, keys);
+    REQUIRE(entered);
+    while (engine.alive() > 0) REQUIRE(engine.step() != Stepped::failed);
+    return !engine.template observed<RefusalLog>().refused.contains(*entered);
+  };
+  CHECK(serve(1, Seconds{10}));
+  CHECK(serve(1, Seconds{0.2}));
+  CHECK(serve(1, Seconds{0.2}));
+  CHECK_FALSE(serve(2, Seconds{0.2})); // another prompt, of which no block is found: it cannot be computed in time
+  for (const RequestRecord& record : engine.template observed<Summary>().requests)
+    if (record.started()) CHECK(record.ttft() <= record.slo_ttft);
 }

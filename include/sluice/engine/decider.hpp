@@ -30,8 +30,9 @@ class FactsWriter {
  public:
   explicit FactsWriter(Core& core) : core_(core) {}
   void gate(Slot slot, bool may_return) const { let_return(core_, slot, may_return); }
-  [[nodiscard]] bool look_up(std::span<const Claim> claims, const View& view, const PolicyCalls& policies) const {
-    return find_prefixes(core_, claims, view, policies);
+  [[nodiscard]] bool look_up(const Proposal& proposal, const View& view, const PolicyCalls& policies) const {
+    const bool claimed = find_prefixes(core_, proposal.claims, view, policies);
+    return find_prefixes(core_, proposal.refused, view, policies) || claimed;
   }
   void take_load(Slot slot, const RequestRow& decided) const { sluice::take_load(core_, slot, decided); }
   void give_up_pin() const { sluice::give_up_pin(core_); }
@@ -117,8 +118,9 @@ class Decider {
       ask();
     }
     if constexpr (C::retention_type::finds_released || Caches<typename C::caching_type>)
-      // Found blocks shorten what is pending, which may leave budget for a request further back in the queue.
-      while (facts_.look_up(proposal.claims, view, calls())) ask();
+      // Found blocks shorten what is pending, which may leave budget for a request further back in the queue, or let a
+      // request keep the SLO for which it would be refused.
+      while (facts_.look_up(proposal, view, calls())) ask();
     if constexpr (has_tiers<C>) let_wait_for_loads();
   }
 

@@ -215,19 +215,28 @@ SLUICE_INLINE void take_load(Core& core, Slot slot, const RequestRow& decided) {
     detail::load_on_joining(request, decided.loading);
 }
 
+namespace detail {
+/// Looks up one request. Returns whether what it finds has changed.
+SLUICE_INLINE bool find_prefix(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  if (request.phase == Phase::running) return false;
+  if (core.policies->tiers != nullptr) return core.policies->tiers->look_up(core, slot, view, policies);
+  if (core.policies->caching != nullptr) return choose_load(core, slot, view, policies);
+  return core.prefix.look_up(slot, request, core.limits.block_tokens);
+}
+} // namespace detail
+
 SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies) {
   bool changed = false;
-  for (const Claim& claim : claims) {
-    RequestRow& request = core.row(claim.slot);
-    if (request.phase == Phase::running) continue;
-    if (core.policies->tiers != nullptr)
-      changed = core.policies->tiers->look_up(core, claim.slot, view, policies) || changed;
-    else if (core.policies->caching != nullptr)
-      changed = detail::choose_load(core, claim.slot, view, policies) || changed;
-    else
-      changed = core.prefix.look_up(claim.slot, request, core.limits.block_tokens) || changed;
-  }
+  for (const Claim& claim : claims) changed = detail::find_prefix(core, claim.slot, view, policies) || changed;
+  return changed;
+}
+
+SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Refusal> refused, const View& view,
+                                 const PolicyCalls& policies) {
+  bool changed = false;
+  for (const Refusal& one : refused) changed = detail::find_prefix(core, one.slot, view, policies) || changed;
   return changed;
 }
 

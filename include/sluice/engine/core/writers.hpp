@@ -53,6 +53,9 @@ void let_return(Core& core, Slot slot, bool may_return);
 /// up, so that many waiting requests cost a step no more.
 [[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
                                  const PolicyCalls& policies);
+/// The same for requests that Admission would refuse: with the blocks that they find they may keep their SLO.
+[[nodiscard]] bool find_prefixes(Core& core, std::span<const Refusal> refused, const View& view,
+                                 const PolicyCalls& policies);
 
 /// Caching's answer for a request that has not started and finds this in the backend's tiers: in whole blocks, and at
 /// most what there is.
