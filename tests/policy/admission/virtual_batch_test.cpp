@@ -56,3 +56,15 @@ TEST_CASE("a batch is the same whoever joined last, and counts each request's sh
   }
   CHECK(tighter > 100);
 }
+
+TEST_CASE("a request whose TPOT is 0 takes part in every iteration, and the others in the least share of them") {
+  HandMade made;
+  for (const double tbt : {0.0, 0.0, 0.1, std::numeric_limits<double>::infinity()})
+    made.rows[index(made.decoding(Tokens{10}, Tokens{1}, Tokens{50}))].spec.slo.tbt = Seconds{tbt};
+  const View view = made.view();
+  const VirtualBatch batch = VirtualBatch::of(view, view.running, 0.125);
+  CHECK(batch.share(made.rows[0]) == 1);
+  CHECK(batch.share(made.rows[2]) == 0.125);
+  CHECK(batch.share(made.rows[3]) == 0.125);
+  CHECK(batch.places == 2.25);
+}

@@ -40,7 +40,8 @@ struct VirtualBatch {
   }
 
   [[nodiscard]] double share(const RequestRow& row) const {
-    return std::isinf(tightest) ? 1.0 : std::max(least_share, tightest / tpot(row));
+    if (tpot(row) <= tightest) return 1.0; // also without any TPOT, or with a TPOT of 0: no ratio of these is a number
+    return std::max(least_share, tightest / tpot(row));
   }
   /// A decode of this batch, in whole places.
   [[nodiscard]] Work decode() const {
