@@ -54,6 +54,12 @@ std::vector<Slot> joined(const Proposal& proposal) {
   return slots;
 }
 
+std::vector<Slot> given_up(const Proposal& proposal) {
+  std::vector<Slot> slots;
+  for (const Refusal& one : proposal.refused) slots.push_back(one.slot);
+  return slots;
+}
+
 } // namespace
 
 TEST_CASE("newcomers join by the deadline of their first token; those that cannot keep it are refused, or go last") {
@@ -80,9 +86,7 @@ TEST_CASE("newcomers join by the deadline of their first token; those that canno
     unattainable += static_cast<int>(behind.size());
     const Proposal proposal = scene.propose();
     if (scene.policy.rejects) {
-      std::vector<Slot> refused;
-      for (const Refusal& one : proposal.refused) refused.push_back(one.slot);
-      CHECK(refused == behind);
+      CHECK(given_up(proposal) == behind);
     } else {
       CHECK(proposal.refused.empty());
       expected.insert(expected.end(), behind.begin(), behind.end());
@@ -119,4 +123,61 @@ TEST_CASE("a request takes part in the share of iterations that its TPOT asks fo
   }
   for (std::size_t k = 0; k < slots.size(); ++k)
     CHECK(took[k] == doctest::Approx(400 * std::max(scene.policy.least_share, 0.1 / tpots[k])).epsilon(0.01));
+}
+
+TEST_CASE("a request that waits for a tier's blocks is not refused, and neither delays the others nor takes a place") {
+  for (const bool preempted : {false, true}) {
+    DeadlineScene scene;
+    scene.decode(0.0095); // an iteration of n decodes takes 1 + n ms: seven join beside this one
+    const Slot loading = scene.wait(500, 0.1, 0.0095); // its prompt would take half a second
+    RequestRow& row = scene.made.rows[index(loading)];
+    row.waits = true;
+    if (preempted) {
+      scene.policy.leave(scene.state, loading, row);
+      row.phase = Phase::preempted;
+      row.may_return = true;
+      scene.made.preempted.push_back(loading);
+    }
+    std::vector<Slot> others;
+    for (int i = 0; i < 7; ++i) others.push_back(scene.wait(10, 0.2, 0.0095));
+    const Proposal proposal = scene.propose();
+    CHECK(proposal.refused.empty());
+    CHECK(joined(proposal) == others);
+  }
+}
+
+TEST_CASE("newcomers that are late are refused while no place is free, by the time of their own prompt") {
+  for (const bool held_by_preempted : {false, true}) {
+    CAPTURE(held_by_preempted);
+    DeadlineScene scene;
+    const int running = held_by_preempted ? 7 : 8;
+    scene.made.limits.batch = held_by_preempted ? 100 : 8;
+    for (int i = 0; i < running; ++i) scene.decode(0.0085); // 7 decodes take 8 ms, and another would take too long
+    if (held_by_preempted) {
+      const Slot slot = scene.made.add(Tokens{10}, Tokens{1000}, Tokens{5}, Tokens{0}, Phase::preempted);
+      scene.made.rows[index(slot)].spec.slo = {Seconds{1}, Seconds{0.0085}};
+      scene.made.rows[index(slot)].may_return = true;
+      scene.made.preempted.push_back(slot);
+    }
+    std::vector<Slot> late;
+    for (int i = 0; i < 20; ++i) late.push_back(scene.wait(200, 0.1, 1));
+    for (int i = 0; i < 5; ++i) scene.wait(150, 0.2, 1); // in time: those before it have no place, and are not counted
+    const Proposal proposal = scene.propose();
+    CHECK(joined(proposal).empty());
+    CHECK(given_up(proposal) == late);
+    scene.policy.rejects = false;
+    CHECK(scene.propose().refused.empty());
+  }
+}
+
+TEST_CASE("a step looks at no more than a batch of newcomers that can keep their deadline") {
+  DeadlineScene scene;
+  scene.made.limits.batch = 4;
+  for (int i = 0; i < 4; ++i) scene.decode(1);
+  for (int i = 0; i < 4; ++i) scene.wait(1, 0.5, 1);
+  const Slot beyond = scene.wait(1000, 0.6, 1); // late
+  CHECK(scene.propose().refused.empty());
+  const Slot first = scene.state.queue.begin()->slot;
+  scene.policy.leave(scene.state, first, scene.made.rows[index(first)]);
+  CHECK(given_up(scene.propose()) == std::vector<Slot>{beyond});
 }

@@ -10,7 +10,7 @@
 #include "sluice/policy/admission/queue_entry.hpp"
 #include "sluice/policy/admission/virtual_batch.hpp"
 
-#include <cstddef>
+#include <algorithm>
 #include <set>
 #include <span>
 #include <vector>
@@ -20,8 +20,8 @@ namespace sluice {
 /// SCORPIO's two guards (Tang et al., arXiv 2505.23022, sections 3.3 and 3.4), for requests with SLOs of their own:
 ///
 ///  - *TTFT guard*: newcomers join by the deadline of their first token. One whose prompt would end after its deadline,
-///    behind those of the newcomers that join before it, is unattainable and rejected. With `rejects` = 0 it joins when
-///    no other waits, so that every request is served.
+///    behind those of the newcomers that join before it, is unattainable and rejected, also while no place is free.
+///    With `rejects` = 0 it joins when no other waits, so that every request is served.
 ///  - *TPOT guard, admission*: a request counts as tightest TPOT / its TPOT of a place, its share of the iterations. A
 ///    newcomer joins if the predicted iteration of that *virtual batch* keeps the tightest TPOT.
 ///  - *TPOT guard, credits*: each iteration gives every decoding request that share of credit, and the requests with a
@@ -59,27 +59,32 @@ struct LeastDeadlineFirst {
     VirtualBatch batch = VirtualBatch::of(view, view.running, least_share);
     Builder claims(view, proposal);
     keep_running(view, state, batch, claims, proposal);
+    bool open = true; // for one more request
+    const auto joins = [&](Slot one) {
+      return open = open && join(view, one, estimate, proposal.claims, batch, claims);
+    };
     for (const Slot slot : view.preempted)
-      if (view.row(slot).may_return && !join(view, slot, estimate, proposal.claims, batch, claims)) return;
+      if (view.row(slot).may_return && !view.row(slot).waits) joins(slot);
     state.behind.clear();
     double prompts_s = 0; // of the newcomers that go first
+    int attainable = 0;   // newcomers
     for (const QueueEntry& next : state.queue) {
       const RequestRow& row = view.row(next.slot);
+      if (row.waits) continue; // for blocks of a tier: until they are there it computes nothing
       const double ends = view.now.count() + prompts_s + prompt_time(estimate, row).count();
-      if (ends > next.key) {
-        // No more than a batch of those that stay is looked at: the cost of a step must not grow with the queue.
-        if (rejects)
-          proposal.refused.push_back({next.slot, "its first token would come after its deadline"});
-        else
-          state.behind.push_back(next.slot);
-        if (state.behind.size() >= static_cast<std::size_t>(view.limits.batch)) break;
-        continue;
+      if (ends <= next.key) {
+        if (joins(next.slot)) prompts_s = ends - view.now.count();
+        ++attainable;
+      } else if (rejects) {
+        proposal.refused.push_back({next.slot, "its first token would come after its deadline"});
+      } else {
+        state.behind.push_back(next.slot);
       }
-      if (!join(view, next.slot, estimate, proposal.claims, batch, claims)) return;
-      prompts_s = ends - view.now.count();
+      if (!open && !rejects) return;
+      // No more than a batch of those that stay is looked at: the cost of a step must not grow with the queue.
+      if (std::max(attainable, static_cast<int>(state.behind.size())) >= view.limits.batch) break;
     }
-    for (const Slot slot : state.behind)
-      if (!join(view, slot, estimate, proposal.claims, batch, claims)) return;
+    for (const Slot slot : state.behind) joins(slot);
   }
   void settle(const View& /*view*/, std::span<Claim> /*accepted*/) const {}
 
