@@ -3,6 +3,7 @@
 #include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/tokenizer/bytes.hpp"
@@ -398,4 +399,60 @@ TEST_CASE("InProcessEngine drives an engine that was compiled for a machine, in 
   REQUIRE(gaps.size() > 10'000);
   CHECK(gaps[gaps.size() * 99 / 100] <= tbt + 0.005); // a step's length is estimated, sometimes too short
   CHECK(in_pauses > 100);
+}
+
+TEST_CASE("InProcessEngine: a request that Admission gives up is refused, not failed, and its SLO is not counted") {
+  using Refusing = With<Scorpio, GenerationFeed, Witness>;
+  ThreadedWorld<Refusing> world(machine());
+  std::vector<InProcess::Reply> plain, streams;
+  for (int i = 0; i < 8; ++i) { // the first tokens of so many prompts cannot all come within 5 s
+    plain.push_back(world.ask(0.01 * i, 8000, 4, false));
+    streams.push_back(world.ask(0.01 * i, 8000, 4, true));
+  }
+  world.engine.run();
+  int served = 0, refused = 0, refused_in_stream = 0;
+  const auto is_refusal = [](const InProcessReply& reply) {
+    return reply.body().find(R"("code":"refused_by_admission")") != std::string::npos;
+  };
+  for (const auto* replies : {&plain, &streams})
+    for (const InProcess::Reply& reply : *replies) {
+      CHECK(reply->finished);
+      if (!is_refusal(*reply)) {
+        CHECK(reply->head.status == 200);
+        ++served;
+        continue;
+      }
+      CHECK(reply->body().find("its first token would come after its deadline") != std::string::npos);
+      CHECK(times_of(*reply).empty());
+      ++refused;
+      if (replies == &streams && reply->head.status == 200) { // its head had been sent
+        CHECK(reply->body().find("[DONE]") == std::string::npos);
+        ++refused_in_stream;
+        continue;
+      }
+      CHECK(reply->head.status == 429);
+      const auto& headers = reply->head.headers;
+      CHECK(std::any_of(headers.begin(), headers.end(), [](const auto& one) { return one.first == "Retry-After"; }));
+    }
+  CHECK(served > 0);
+  CHECK(refused - refused_in_stream > 0);
+  CHECK(refused_in_stream > 0);
+
+  const auto metrics = world.transport.send(1e6, {"GET", "/metrics", {}, {}});
+  world.engine.run();
+  const std::string text = metrics->body();
+  // The sum of a metric's samples whose labels contain `label`.
+  const auto sum = [&](const std::string& name, const std::string& label) {
+    double all = 0;
+    for (std::size_t at = 0; (at = text.find("\n" + name + "{", at)) != std::string::npos; ++at) {
+      const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+      if (line.find(label) != std::string::npos) all += std::stod(line.substr(line.rfind(' ')));
+    }
+    return all;
+  };
+  CHECK(sum("sluice:refused_total", "") == refused);
+  CHECK(sum("sluice:requests_total", "") == served + refused);
+  CHECK(sum("vllm:request_success_total", R"("error")") == 0);
+  CHECK(sum("vllm:request_success_total", R"("length")") == served);
+  CHECK(sum("sluice:slo_answers_total", "") == served);
 }

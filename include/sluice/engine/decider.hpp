@@ -280,7 +280,7 @@ class Decider {
         decision.empties_preempted =
             true; // the request runs, and KV that others keep on the host is recomputed: no request is lost
       } else if (required == 1) {
-        decision.refused.push_back({claims.front().slot, "it cannot be placed even alone"});
+        decision.refused.push_back({claims.front().slot, "it cannot be placed even alone", true});
         claims.clear();
         break;
       } else {

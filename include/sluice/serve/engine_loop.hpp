@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -233,10 +234,22 @@ class EngineLoop final : private EventListener {
   }
   void refuse(GenerationId id, ApiError error, double retry_after_s, bool foreseen = false) {
     figures_.refused(error.message, foreseen);
+    add(refusal(id, std::move(error), retry_after_s));
+  }
+  [[nodiscard]] static GenerationEvent refusal(GenerationId id, ApiError error, double retry_after_s) {
     GenerationEvent event = event_of(id, GenerationEvent::Kind::refused);
     event.error = std::move(error);
     event.retry_after_s = retry_after_s;
-    add(std::move(event));
+    return event;
+  }
+  /// The engine's Admission gives up a request that waits. Its client may try again, as after a full queue.
+  [[nodiscard]] static GenerationEvent given_up(GenerationId id, std::string_view why) {
+    ApiError error;
+    error.status = 429;
+    error.type = "rate_limit_error";
+    error.code = "refused_by_admission";
+    error.message = why;
+    return refusal(id, std::move(error), 1);
   }
   [[nodiscard]] static GenerationEvent failure(GenerationId id, std::string why) {
     GenerationEvent event = event_of(id, GenerationEvent::Kind::failed);
@@ -305,8 +318,9 @@ class EngineLoop final : private EventListener {
     errors_.left(event.id);
     const auto found = alive_.find(index(event.id));
     if (found == alive_.end()) return; // this is during submission: `enter` has reported the refusal
-    add(failure(found->second.id, std::string{event.reason}));
-    forget(event.id, found->second.id);
+    const GenerationId id = found->second.id;
+    add(event.chosen ? given_up(id, event.reason) : failure(id, std::string{event.reason})); // counted by `figures_`
+    forget(event.id, id);
   }
   void on(const events::Iterated& event) {
     pace_.ran(event.record);

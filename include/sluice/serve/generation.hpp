@@ -59,7 +59,8 @@ struct TokenChance {
 };
 
 /// A change in a generation's state. Each generation gets one `accepted` or `refused` event. After `accepted` it gets
-/// `tokens` events as tokens are released, and then one `ended` or `failed`, unless it is cancelled.
+/// `tokens` events as tokens are released, and then one `ended` or `failed`, unless it is cancelled. It gets `refused`
+/// instead of any `tokens` if the engine's Admission gives it up while it waits.
 struct GenerationEvent {
   enum class Kind : std::uint8_t { accepted, refused, tokens, ended, failed };
 

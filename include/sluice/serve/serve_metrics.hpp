@@ -52,11 +52,11 @@ struct ServeMetrics {
   std::int64_t requests = 0;
   std::int64_t stopped = 0, cut = 0; ///< answers that ended with a stop, or at their maximum length
   std::int64_t left = 0;             ///< requests whose client disconnected
-  std::int64_t refused = 0;          ///< requests refused by a gate or the engine
+  std::int64_t refused = 0;          ///< requests refused by a gate or the engine, also later than on arrival
   std::int64_t over_requests = 0;    ///< requests refused because of their key's requests per minute
   std::int64_t over_tokens = 0;      ///< requests refused because of their key's tokens per minute
   std::int64_t failed = 0;           ///< requests that failed after the engine had accepted them
-  std::int64_t prompt_tokens = 0;    ///< of requests that were not refused
+  std::int64_t prompt_tokens = 0;    ///< of requests that were not refused on arrival
   std::int64_t generation_tokens = 0;
 
   void ended(FinishReason reason, double seconds, const AnsweredLength& length = {}) {

@@ -102,7 +102,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
   for (const Slot slot : decision.victims) {
     if (table.is.refuses_victims)
-      refuse_request(core, slot, "no plan fits it beside those that already run", policies, now);
+      refuse_request(core, {slot, "no plan fits it beside those that already run", true}, policies, now);
     else if (core.row(slot).phase == Phase::running)
       preempt(core, slot, policies, now, state);
   }
@@ -111,7 +111,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
       if (std::none_of(decision.claims.begin(), decision.claims.end(),
                        [slot](const Claim& claim) { return claim.slot == slot; }))
         drop(core, core.row(slot));
-  for (const Refusal& refused : decision.refused) refuse_request(core, refused.slot, refused.why, policies, now);
+  for (const Refusal& refused : decision.refused) refuse_request(core, refused, policies, now);
 
   if (table.is.finds_released) // before any request takes a free block, which might be one of those found
     for (const Claim& claim : decision.claims)

@@ -133,18 +133,18 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   return slot;
 }
 
-SLUICE_INLINE void refuse_request(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
-                                  Seconds now) {
-  const RequestRow& request = core.row(slot);
-  detail::leave_list(core, slot, policies);
-  policies.table.tell(policies.policies, events::Refused{request.id, request.spec, now, why});
+SLUICE_INLINE void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now) {
+  const RequestRow& request = core.row(refusal.slot);
+  detail::leave_list(core, refusal.slot, policies);
+  policies.table.tell(policies.policies,
+                      events::Refused{request.id, request.spec, now, refusal.why, !refusal.impossible});
   detail::answer(core, request, now);
-  detail::release(core, slot);
+  detail::release(core, refusal.slot);
 }
 
 SLUICE_INLINE void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,
                                 const PolicyCalls& policies, Seconds now) {
-  refuse_request(core, slot, why, policies, now);
+  refuse_request(core, {slot, why, true}, policies, now);
   core.carry_over.request_left(draft.fetches);
 }
 

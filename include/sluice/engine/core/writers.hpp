@@ -93,9 +93,8 @@ void share_tiers(Core& core, const Tiers& of, std::uint64_t engine);
 /// Gives a request that arrives a row; it waits. The backend's host has KV of its first `on_host` tokens.
 Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
                    Tokens on_host);
-/// Ends a request unserved, and tells the observers `why`.
-[[gnu::cold]] void refuse_request(Core& core, Slot slot, std::string_view why, const PolicyCalls& policies,
-                                  Seconds now);
+/// Ends a request unserved, and tells the observers why.
+[[gnu::cold]] void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now);
 /// Refuses a request that failed in the iteration that has run.
 [[gnu::cold]] void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,
                                 const PolicyCalls& policies, Seconds now);

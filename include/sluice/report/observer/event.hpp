@@ -18,12 +18,13 @@ namespace events {
 struct Submitted {
   const RequestRow& row;
 };
-/// The engine cannot serve the request: at submission, or later.
+/// The request ends unserved: at submission, or later.
 struct Refused {
   RequestId id;
   const RequestSpec& spec;
   Seconds now;
   std::string_view reason;
+  bool chosen = false; ///< by Admission (`Proposal::refused`), while it waited; false: the engine cannot serve it
 };
 struct Preempted {
   const RequestRow& row;

@@ -386,7 +386,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     case GenerationEvent::Kind::refused:
       metrics_.refused += 1;
       for (const GenerationId id : job.ids) metrics_.slos.forget(id);
-      note_end(job, "refused", event.error.status);
+      note_end(job, "refused", job.job.begun() ? 200 : event.error.status);
       break;
     case GenerationEvent::Kind::failed:
       metrics_.failed += 1;

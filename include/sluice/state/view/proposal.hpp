@@ -39,8 +39,9 @@ struct Claim {
 
 /// A request that ends unserved.
 struct Refusal {
-  Slot slot{};          ///< which request
-  std::string_view why; ///< the reason that its user gets: text that lives as long as the program
+  Slot slot{};             ///< which request
+  std::string_view why;    ///< the reason that its user gets: text that lives as long as the program
+  bool impossible = false; ///< set by the engine only: no plan can serve it, so Admission did not choose this
 };
 
 /// The claims in order of precedence, required ones first; the requests that leave on purpose (rotation); and those
