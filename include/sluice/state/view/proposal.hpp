@@ -47,9 +47,11 @@ struct Refusal {
 /// The claims in order of precedence, required ones first; the requests that leave on purpose (rotation); and those
 /// that are given up.
 struct Proposal {
-  std::vector<Claim> claims;    ///< the proposed batch: required claims, then optional ones
-  std::vector<Slot> leaving;    ///< running requests to preempt even if memory suffices
-  std::vector<Refusal> refused; ///< requests that wait and have never run, to refuse: their SLO cannot be kept
+  std::vector<Claim> claims; ///< the proposed batch: required claims, then optional ones
+  std::vector<Slot> leaving; ///< running requests to preempt even if memory suffices
+  /// Requests to end unserved, because their SLO cannot be kept. They wait and have never run; each is named once and
+  /// has no claim. Anything else fails the run.
+  std::vector<Refusal> refused;
 
   void clear() {
     claims.clear();
