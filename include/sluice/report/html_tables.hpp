@@ -69,8 +69,8 @@ inline const std::vector<HtmlColumn>& service_columns() {
       {"TTFT, s", "P95", [](M m) { return m.p95_ttft_s; }, short_text},
       {"TTFT, s", "P99", [](M m) { return m.p99_ttft_s; }, short_text},
       {"E2E, s", "mean", [](M m) { return m.mean_e2e_s; }, short_text, true},
-      {"E2E, s", "P99", [](M m) { return m.p99_e2e_s; }, short_text},
-      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text, true}};
+      {"E2E, s", "P99", [](M m) { return m.p99_e2e_s; }, short_text, true},
+      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text}};
   return columns;
 }
 inline const std::vector<HtmlColumn>& cost_columns() {

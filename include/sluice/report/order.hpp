@@ -154,7 +154,7 @@ struct ReportBlock {
   return block.deposit ? "with token deposit" : "without deposit";
 }
 
-/// Returns the number of requests that E2E and gaps leave out: refused ones and those left when the run ended.
+/// Returns the number of requests that E2E leaves out: refused ones and those left when the run ended.
 [[nodiscard]] inline double left_out(const Metrics& m) { return static_cast<double>(m.refused + m.unfinished); }
 
 /// " (33 out)": the mark beside a figure that leaves requests out; empty if it leaves none out. A mean over seeds may
@@ -164,8 +164,8 @@ struct ReportBlock {
 }
 /// Explains the mark in a text.
 inline constexpr std::string_view left_out_note =
-    "(n out): n requests were refused or left, and this figure leaves them out; --columns e2e-all and gap-all count "
-    "them to the run's end";
+    "(n out): n requests were refused or left, and this figure leaves them out; --columns e2e-all counts them to the "
+    "run's end";
 
 /// Remarks on a block's rows, one line each; rows with the same remark share a line.
 [[nodiscard]] inline std::vector<std::string> remarks_of(const ReportBlock& block) {

@@ -36,7 +36,7 @@ inline constexpr SeededColumn seeded_service[] = {
     {"TBT, ms", "P99", [](const Metrics& m) { return m.p99_tbt_s; }, milliseconds_text},
     {"TTFT, s", "P99", [](const Metrics& m) { return m.p99_ttft_s; }, short_text},
     {"E2E, s", "mean", [](const Metrics& m) { return m.mean_e2e_s; }, short_text, true},
-    {"longest", "gap, s", [](const Metrics& m) { return m.longest_gap_s; }, short_text, true}};
+    {"longest", "gap, s", [](const Metrics& m) { return m.longest_gap_s; }, short_text}};
 inline constexpr SeededColumn seeded_costs[] = {
     {"throughput", "tok/s", [](const Metrics& m) { return m.throughput_tokens_per_s; }, short_text},
     {"device KV, %", "mean", [](const Metrics& m) { return m.device_mean_share; }, percent_text},

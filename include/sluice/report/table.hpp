@@ -44,8 +44,8 @@ inline TextTable service_table(const ReportBlock& block) {
                percent_text(m.tpot_attainment), percent_text(m.ttft_attainment), percent_text(m.slo_attainment),
                short_text(1e3 * m.p50_tbt_s), short_text(1e3 * m.p95_tbt_s), short_text(1e3 * m.p99_tbt_s),
                short_text(1e3 * m.p99_tpot_s), short_text(m.p50_ttft_s), short_text(m.p95_ttft_s),
-               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s) + out, short_text(m.p99_e2e_s),
-               short_text(m.longest_gap_s) + out});
+               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s) + out, short_text(m.p99_e2e_s) + out,
+               short_text(m.longest_gap_s)});
   }
   return table;
 }
