@@ -12,14 +12,13 @@ namespace {
 using namespace sluice;
 
 using ConfluenceDeposit = With<Confluence, TokenDeposit>;
-using RankedAlone = Engine<BasicSlackFirst<RankedLength>, AllResident, MoveToHost>;
 using SlackFirstAlone = Engine<SlackFirst, AllResident, MoveToHost>;
 using WorthJoiningAlone = Engine<WorthJoining, MoveToHost>;
 using GroupedDistanceAlone = Engine<GroupedDistance, MoveToHost>;
 
 SLUICE_CONSERVES(Confluence)
 SLUICE_CONSERVES(ConfluenceDeposit)
-SLUICE_CONSERVES(RankedAlone)
+SLUICE_CONSERVES(ConfluenceRanked)
 SLUICE_CONSERVES(SlackFirstAlone)
 SLUICE_CONSERVES(WorthJoiningAlone)
 SLUICE_CONSERVES(GroupedDistanceAlone)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation over random traces on a node with three tenants, with systems that sluice-compare runs on a node.
+#include "sluice/engine/systems/confluence.hpp"
 #include "sluice/engine/systems/one_at_a_time.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -13,6 +14,7 @@ SLUICE_NODE_CONSERVES(OneAtATime, Uncoordinated)
 SLUICE_NODE_CONSERVES(VllmRecompute, Uncoordinated)
 SLUICE_NODE_CONSERVES(VllmSwap, Uncoordinated)
 SLUICE_NODE_CONSERVES(DeepSpeedWeights, Uncoordinated)
+SLUICE_NODE_CONSERVES(Confluence, Uncoordinated)
 SLUICE_NODE_CONSERVES(FlexGenWeights, Uncoordinated)
 SLUICE_NODE_CONSERVES(SelectN, BusCoordinator)
 SLUICE_NODE_CONSERVES(Mirage, RemapController)

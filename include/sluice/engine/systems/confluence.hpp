@@ -31,8 +31,8 @@ namespace sluice {
 /// pressing claim names who pays), and expected lengths for newcomers in time.
 using Confluence = Engine<SlackFirst, WorthJoining, DeadlinePool, DecodeWindow, PreemptNewest, KeepUntilNeeded>;
 
-/// Where a learned ranker of output lengths is at hand (LTR's, RankedLength): a newcomer counts with the output that is
-/// predicted for it. A server without one cannot be this engine, so docs/leading.md compares it apart.
+/// Confluence for a server that has a learned ranker of output lengths (LTR's, RankedLength): a newcomer's size is its
+/// prompt and the predicted output. Other servers cannot be this engine, so docs/leading.md compares it apart.
 using ConfluenceRanked = With<Confluence, BasicSlackFirst<RankedLength>>;
 
 #ifdef SLUICE_COMPILED // in the library

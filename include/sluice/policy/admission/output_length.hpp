@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// Nothing is known of a request's output.
+/// A policy that does not know a request's output.
 struct NoLength {
   static constexpr bool knows_lengths = false;
   struct State {};
