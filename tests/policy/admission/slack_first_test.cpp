@@ -194,7 +194,8 @@ TEST_CASE("the smallest newcomer presses once the most urgent has waited, after 
 }
 
 TEST_CASE("a newcomer presses before a paused request only on a budget, and if its prompt can be computed in time") {
-  for (const auto& [computable, budget] : {std::pair{true, true}, std::pair{false, true}, std::pair{true, false}}) {
+  for (const auto& with : {std::pair{true, true}, std::pair{false, true}, std::pair{true, false}}) {
+    const bool computable = with.first, budget = with.second;
     CAPTURE(computable);
     CAPTURE(budget);
     HandMade made;
