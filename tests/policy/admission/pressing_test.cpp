@@ -166,7 +166,8 @@ TEST_CASE("a running request without a TTFT SLO does not keep another from payin
     };
     running(ttft, 1);
     const Slot pays = running(5, 40);
-    const auto choice = Pressing{}.choose(made.view(), {}, Pressing::Wish{waiting_one(made, ttft_s), 1}, token_s);
+    const Slot waits = waiting_one(made, ttft_s); // before the view, which its row would move
+    const auto choice = Pressing{}.choose(made.view(), {}, Pressing::Wish{waits, 1}, token_s);
     REQUIRE(choice.has_value());
     CHECK(choice->pays == pays);
   }
