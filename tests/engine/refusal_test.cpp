@@ -177,7 +177,7 @@ TEST_CASE("SCORPIO serves a prompt that it finds on the device, although its fir
   CHECK(serve(1, Seconds{10}));
   CHECK(serve(1, Seconds{0.2}));
   CHECK(serve(1, Seconds{0.2}));
-  CHECK_FALSE(serve(2, Seconds{0.2})); // another prompt, of which no block is found: it cannot be computed in time
+  CHECK_FALSE(serve(2, Seconds{0.2})); // another prompt: no block of it is cached, and it takes too long
   for (const RequestRecord& record : engine.template observed<Summary>().requests)
     if (record.started()) CHECK(record.ttft() <= record.slo_ttft);
 }

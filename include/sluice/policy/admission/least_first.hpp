@@ -6,9 +6,9 @@
 #include "sluice/core/policy_mistake.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/admission/queue_entry.hpp"
 
 #include <cmath>
-#include <compare>
 #include <set>
 #include <span>
 #include <string>
@@ -31,20 +31,14 @@ struct BasicLeastFirst {
 
   Key key{};
 
-  struct Entry {
-    double key = 0;
-    RequestId id{};
-    Slot slot{};
-    friend auto operator<=>(const Entry&, const Entry&) = default;
-  };
   struct State {
     typename Key::State keys;
-    std::set<Entry> queue;
-    std::vector<Entry> entries; ///< by slot: each key is computed once
+    std::set<QueueEntry> queue;
+    std::vector<QueueEntry> entries; ///< by slot: each key is computed once
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const {
-    const Entry entry{key(state.keys, row), row.id, slot};
+    const QueueEntry entry{key(state.keys, row), row.id, slot};
     // Its place in the queue would be undefined, and others' too: requests would get lost.
     if (std::isnan(entry.key))
       policy_mistake("the key of request " + std::to_string(index(row.id)) + " is not a number");
@@ -60,7 +54,7 @@ struct BasicLeastFirst {
     ClaimBuilder<B, Newcomers::optional> claims(view, proposal);
     for (const Slot slot : view.running) claims.keep(slot);
     claims.join_in_order([&state](auto&& visit) {
-      for (const Entry& next : state.queue)
+      for (const QueueEntry& next : state.queue)
         if (!visit(next.slot)) return;
     });
   }

@@ -54,7 +54,7 @@ struct Pressing {
 
   /// Seconds until a request's first token is late, if its prompt were next and took `token_s` per token.
   [[nodiscard]] static double first_token_slack_s(const RequestRow& row, Seconds now, double token_s) {
-    return (row.spec.arrival + row.spec.slo.ttft - now).count() - token_s * static_cast<double>(row.pending().count());
+    return (first_due(row) - now).count() - token_s * static_cast<double>(row.pending().count());
   }
   /// The request that presses and the one that pays. `newcomer`: the next one, if it would press; `token_s`: seconds
   /// for each prompt token. If the payers have just returned, or were pressed on in vain, the next request is tried;
@@ -149,7 +149,7 @@ struct Pressing {
   [[nodiscard]] static double slack_s(const RequestRow& row, Seconds now, double token_s) {
     if (std::isinf(row.spec.slo.ttft.count())) return -1;
     if (row.generated.count() == 0) return first_token_slack_s(row, now, token_s);
-    return row.first_token > row.spec.arrival + row.spec.slo.ttft ? -1 : tpot_slack_s(row, now);
+    return row.first_token > first_due(row) ? -1 : tpot_slack_s(row, now);
   }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/state/view/proposal.hpp"
+#include "sluice/state/view/slack.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ struct PromptChunk {
   }
   /// Prompt tokens per iteration with which a request's first token comes at 0.8 of the time that is left.
   static double in_time(const View& view, const State& state, const RequestRow& row) {
-    const double left = 0.8 * (row.spec.arrival + row.spec.slo.ttft - view.now).count();
+    const double left = 0.8 * (first_due(row) - view.now).count();
     if (row.generated.count() > 0 || left <= 0 || std::isinf(left)) return 0;
     return static_cast<double>(row.pending().count()) * state.step_s / left;
   }
