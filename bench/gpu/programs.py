@@ -6,11 +6,13 @@ import queue
 import re
 import signal
 import subprocess
+import tarfile
 import tempfile
 import threading
 
 from rows import StageFailed
 
+ARCHIVE = "programs.tar.xz"  # of bench/gpu/packed: its folders bin and lib, compressed to travel
 KILLED_S = 5  # a process that is stuck in the driver does not die and is abandoned
 
 
@@ -30,6 +32,17 @@ def started(arguments, stderr, environment=None, cwd=None, stdout=subprocess.PIP
         )
     except OSError as error:
         raise StageFailed(f"{arguments[0]}: {error.strerror}") from error
+
+
+def unpack(packed):
+    """Unpacks the programs that bench/gpu/pack has compressed, unless an earlier run has."""
+    archive = packed / ARCHIVE
+    folder = packed / "bin"
+    if not archive.is_file() or (folder.is_dir() and folder.stat().st_mtime >= archive.stat().st_mtime):
+        return
+    with tarfile.open(archive) as opened:
+        opened.extractall(packed)
+    os.utime(folder)
 
 
 def kill(process):

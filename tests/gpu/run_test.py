@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from programs import ARCHIVE, unpack  # noqa: E402
 from rehearsal import Rehearsal, gpu, put  # noqa: E402
 from schema import CLOCKS_DURING, FIRST, FIRST_S, GEMMS, STAGES  # noqa: E402
 
@@ -307,6 +309,21 @@ class Run(Rehearsal):
         if "git rev-parse" not in done.stderr:  # sources without history have no commit to compare
             self.assertIn("it is of commit fffffff, and the sources of", done.stderr)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
+
+    def test_programs_travel_compressed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder)
+            program = packed / "made"
+            program.write_text("#!/bin/sh\n", encoding="utf-8")
+            program.chmod(0o755)
+            with tarfile.open(packed / ARCHIVE, "w:xz") as archive:
+                archive.add(program, "bin/gpu_bench")
+            unpack(packed)
+            self.assertEqual((packed / "bin/gpu_bench").read_text(encoding="utf-8"), "#!/bin/sh\n")
+            self.assertTrue(os.access(packed / "bin/gpu_bench", os.X_OK))
+            (packed / "bin/gpu_bench").write_text("mine", encoding="utf-8")
+            unpack(packed)  # an earlier run's
+            self.assertEqual((packed / "bin/gpu_bench").read_text(encoding="utf-8"), "mine")
 
     def test_senseless_flags_are_refused(self):
         wrong = (
