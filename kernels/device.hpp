@@ -68,6 +68,10 @@ SLUICE_DEVICE float exp2_fast(float x) {
 
 SLUICE_DEVICE float larger(float a, float b) { return a > b ? a : b; }
 
+/// Index of the lowest set bit; -1 without one. Not std::countr_zero: nvcc 13.0 takes its branch for 0 in device code,
+/// whatever the argument, so it is always 32 there (found on a GPU).
+SLUICE_DEVICE int lowest_bit(std::uint32_t bits) { return static_cast<int>(std::bit_width(bits & (0U - bits))) - 1; }
+
 /// Rounds up to a whole number of pieces.
 [[nodiscard]] SLUICE_HOST_DEVICE constexpr int pieces(int all, int piece) { return (all + piece - 1) / piece; }
 

@@ -124,6 +124,7 @@ struct PrimitiveKernel {
     case Primitive::ballot:
       out[thread] = cta.ballot((in[thread] & 1U) != 0);
       if (lane >= 8 && lane < 24) out[threads + thread] = cta.ballot((in[thread] & 2U) != 0, 0x00ffff00U);
+      out[2 * threads + thread] = static_cast<std::uint32_t>(k::lowest_bit(in[thread] & in[(thread + 1) % threads]));
       break;
     case Primitive::any:
       out[thread] = cta.any(warp == 2 && lane == 19) ? 1 : 0;

@@ -4,6 +4,7 @@
 #include "primitive_kernel.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -132,8 +133,12 @@ std::vector<Slots> slots() {
        [](const Ran& ran, int t, int slot) {
          return of_lane(ran, t, t % 32 >= 1 << slot ? t % 32 - (1 << slot) : t % 32);
        }},
-      {Primitive::ballot, "ballot", 2,
-       [votes](const Ran& ran, int t, int slot) {
+      {Primitive::ballot, "ballot", 3,
+       [in, votes](const Ran& ran, int t, int slot) {
+         if (slot == 2) { // of these votes
+           const std::uint32_t bits = in(ran, t) & in(ran, (t + 1) % threads);
+           return bits == 0 ? static_cast<std::uint32_t>(-1) : static_cast<std::uint32_t>(std::countr_zero(bits));
+         }
          if (slot == 0) return votes(ran, t, 1, full_warp);
          return t % 32 >= 8 && t % 32 < 24 ? votes(ran, t, 2, 0x00ffff00U) : poison;
        }},

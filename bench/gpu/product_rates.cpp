@@ -4,6 +4,7 @@
 #include "bench.hpp"
 #include "kernels/products/product_call.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gpu_bench {
@@ -69,8 +70,9 @@ void product(Bench& bench, const std::string& name, int rows, int outputs, int i
               const Memory y = poisoned(bench.device, static_cast<std::uint64_t>(rows) *
                                                           static_cast<std::uint64_t>(outputs) * sizeof(T));
               const int sets = few ? bench.sets(static_cast<double>(weights * sizeof(T))) : 1;
+              const int all_tiles = pieces(rows, 128) * pieces(outputs, 128) * 128 * 128; // in one launch
               const ProductSegments segments{.inputs = segment_inputs(outputs, inputs, bench.size(512, 64)),
-                                             .numbers = bench.size(32 << 18, 1 << 20),
+                                             .numbers = std::max(bench.size(32 << 18, 1 << 20), all_tiles),
                                              .most_arrivals = 1024};
               const Memory partials = poisoned(bench.device, static_cast<std::uint64_t>(segments.numbers) * 4);
               const Memory arrivals =

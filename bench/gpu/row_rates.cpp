@@ -178,8 +178,8 @@ void rope_and_store(Bench& bench, const std::string& name, int rows, bool decodi
     std::vector<Memory> inputs, queries, pools, tables;
     const auto of = [&](int) {
       inputs.push_back(filled<T>(bench.device, qkv, count));
-      queries.push_back(
-          poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(heads) * dim * 2));
+      queries.push_back(poisoned(bench.device, static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(heads) *
+                                                   dim * sizeof(T)));
       pools.push_back(poisoned(bench.device, static_cast<std::uint64_t>(blocks) * block_bytes));
       std::vector<void*> table;
       for (int b = 0; b < blocks; ++b) // from the pool's end

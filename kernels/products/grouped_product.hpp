@@ -8,7 +8,6 @@
 #include "kernels/products/product_tile.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 namespace sluice::kernels {
@@ -115,7 +114,7 @@ struct GroupedProduct {
       }
       const std::uint32_t beyond = cta.ballot(before + through > tile, full_warp);
       if (beyond != 0) {
-        const int lane = std::countr_zero(beyond);
+        const int lane = lowest_bit(beyond);
         const int skipped = cta.shuffle(through - tiles, lane, full_warp);
         const int begin = cta.shuffle(first, lane, full_warp) + (tile - before - skipped) * Tile::rows;
         return {base + lane, begin, cta.shuffle(end, lane, full_warp) - begin};

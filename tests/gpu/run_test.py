@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from programs import ARCHIVE, unpack  # noqa: E402
 from rehearsal import Rehearsal, gpu, put  # noqa: E402
+from programs import ARCHIVE, unpack  # noqa: E402
 from schema import CLOCKS_DURING, FIRST, FIRST_S, GEMMS, STAGES  # noqa: E402
 
 # A gpu_bench that prints every row of its stage, and at the row that PLANT names ("fail 0": the first) does what

@@ -20,7 +20,7 @@ namespace sluice {
 /// between the rows count too. (Example: a block that is fetched, dropped as clean, and taken for the next fetch.)
 class CopyBatch {
  public:
-  static constexpr std::size_t most = 64; ///< copies: the number of comparisons grows quadratically
+  static constexpr std::size_t most = 128; ///< copies: the number of comparisons grows quadratically
 
   [[nodiscard]] std::span<const Copy> copies() const { return {copies_.data(), size_}; }
   [[nodiscard]] bool empty() const { return size_ == 0; }

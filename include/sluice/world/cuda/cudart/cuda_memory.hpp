@@ -337,7 +337,9 @@ class CudaMemory {
     std::array<Copy, CopyBatch::most> copies;
     std::size_t count = 0;
     batch.take_out(small, [&](const Copy& copy) { copies[count++] = copy; });
-    (void)succeeds(gather_kernel_.launch({copies.data(), count}, stream.handle));
+    for (std::size_t at = 0; at < count && status_; at += GatherKernel::most)
+      (void)succeeds(
+          gather_kernel_.launch({copies.data() + at, std::min(count - at, GatherKernel::most)}, stream.handle));
   }
   /// The driver reads sources in stream order. Rejected: cudaMemcpySrcAccessOrderAny, with which a source may be read
   /// before the work that the stream waited for: the layer that writes a block that is sent, or the send that brought a
@@ -377,6 +379,6 @@ class CudaMemory {
   std::array<Stream, stream_count> streams_;
 };
 
-static_assert(MemoryDevice<CudaMemory> && CopyBatch::most <= GatherKernel::most);
+static_assert(MemoryDevice<CudaMemory>);
 
 } // namespace sluice

@@ -23,8 +23,8 @@ namespace sluice {
 /// Which sizes are measured, as powers of two, and how often.
 struct GatherSweep {
   std::int64_t smallest = 4 << 10, largest = 1 << 20; ///< bytes of a copy
-  std::int64_t batch_bytes = LinkBatches::bytes;      ///< all copies of a batch, as a link gives them
-  std::size_t batch_copies = LinkBatches::copies;
+  std::int64_t batch_bytes = 4 << 20; ///< all copies of a batch: a quarter of a link's, which would take 0.4 s
+  std::size_t batch_copies = GatherKernel::most;
   std::size_t batches = 4; ///< one after another in a stream, per time
   int times = 7;           ///< of which the median counts
 };
