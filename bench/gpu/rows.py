@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of a result file, as Python's stages write it, and the exceptions of a stage without rows."""
+import re
 import statistics
 import time
 
@@ -55,6 +56,12 @@ def row(
         "repro": repro,
         "reason": "" if status == "passed" else reason,
     }
+
+
+def within_sources(reason):
+    """A message with the paths of sources as the repository has them: a failed assertion names its file where the
+    program was compiled."""
+    return re.sub(r"(?<![\w./-])/[\w./+-]*?/(?=(bench|include|kernels|tests)/[\w./-]+:\d)", "", reason)
 
 
 def skipped(stage, name, reason):

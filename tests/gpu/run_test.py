@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from rehearsal import Rehearsal, gpu, put  # noqa: E402
 from programs import ARCHIVE, unpack  # noqa: E402
+from rows import within_sources  # noqa: E402
 from schema import CLOCKS_DURING, FIRST, FIRST_S, GEMMS, STAGES  # noqa: E402
 
 # A gpu_bench that prints every row of its stage, and at the row that PLANT names ("fail 0": the first) does what
@@ -309,6 +310,12 @@ class Run(Rehearsal):
         if "git rev-parse" not in done.stderr:  # sources without history have no commit to compare
             self.assertIn("it is of commit fffffff, and the sources of", done.stderr)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
+
+    def test_messages_name_sources_as_the_repository_has_them(self):
+        said = "/sources/sluice/kernels/products/tile.hpp:49: broken: a / b <= c"
+        self.assertEqual(within_sources(said), "kernels/products/tile.hpp:49: broken: a / b <= c")
+        for other in ("", "kernels/tile.hpp:49: broken", "cuda: no /dev/nvidia0", "a/tests/x.hpp is missing"):
+            self.assertEqual(within_sources(other), other)
 
     def test_programs_travel_compressed(self):
         with tempfile.TemporaryDirectory() as folder:
