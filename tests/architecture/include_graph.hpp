@@ -296,6 +296,18 @@ inline std::vector<std::string> cuda_faults(const Header& header) {
   return faults;
 }
 
+/// What code for a device must not call: nvcc 13.0 compiles these to a constant there, whatever the argument.
+inline std::vector<std::string> device_faults(const Header& header) {
+  const std::string code = code_of(header.text);
+  if (code.find("SLUICE_DEVICE") == std::string::npos) return {};
+  std::vector<std::string> faults;
+  for (const char* const name : {"countr_zero", "countr_one"})
+    if (code.find(name) != std::string::npos)
+      faults.push_back("kernels/" + header.path + ": calls std::" + name +
+                       ", which nvcc makes a constant in device code; use lowest_bit (kernels/device.hpp)");
+  return faults;
+}
+
 /// The headers below `include`, sorted by path.
 inline std::vector<Header> read_headers(const std::filesystem::path& include, const char* extension = ".hpp") {
   std::vector<Header> headers;

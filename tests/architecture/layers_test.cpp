@@ -145,8 +145,17 @@ TEST_CASE("kernel headers have the project's form, and CUDA is only in .cuh file
   for (const Header& each : headers)
     for (const std::string& fault : cuda_faults(each)) FAIL_CHECK(fault);
   headers.insert(headers.end(), device.begin(), device.end());
-  for (const Header& each : headers)
+  for (const Header& each : headers) {
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);
+    for (const std::string& fault : device_faults(each)) FAIL_CHECK(fault);
+  }
+}
+
+TEST_CASE("device code calls no function that nvcc compiles wrongly") {
+  const std::string call = "int a(unsigned b) { return std::countr_zero(b); }";
+  CHECK(device_faults({"a.hpp", "SLUICE_DEVICE " + call}).size() == 1);
+  CHECK(device_faults({"a.hpp", call}).empty()); // the host's
+  CHECK(device_faults({"a.hpp", "SLUICE_DEVICE void a(); // not std::countr_zero"}).empty());
 }
 
 TEST_CASE("the check of kernel headers reports CUDA in code for any compiler and permits it in code for nvcc") {
