@@ -22,8 +22,8 @@ using sluice::testing::SmallCost;
 namespace {
 
 /// First come, first served; the first that waits presses, at the cost of the request that joined `nth` (of those that
-/// decode).
-template <std::size_t Nth>
+/// decode), in a full batch too or not.
+template <std::size_t Nth, bool Full = true>
 struct Presses : Fcfs {
   static constexpr bool steady = false;
 
@@ -31,8 +31,8 @@ struct Presses : Fcfs {
     ClaimBuilder<Batching::chunked, Newcomers::optional> claims(view, proposal);
     for (const Slot slot : view.running) claims.keep(slot);
     std::optional<Slot> pressing;
-    if (view.running.size() > Nth && !state.queue.empty() && view.row(view.running[Nth]).generated.count() > 0 &&
-        claims.press(state.queue.front(), view.running[Nth]))
+    if (view.running.size() > Nth && (Full || !claims.full()) && !state.queue.empty() &&
+        view.row(view.running[Nth]).generated.count() > 0 && claims.press(state.queue.front(), view.running[Nth]))
       pressing = state.queue.front();
     for (const Slot slot : view.preempted)
       if (view.row(slot).may_return) claims.join(slot, false);
@@ -49,9 +49,9 @@ struct Never : PreemptNewest {
 };
 
 template <class... Policies>
-auto small_engine(std::int64_t device_blocks) {
+auto small_engine(std::int64_t device_blocks, int batch = 8) {
   using E = Engine<Policies..., MoveToHost, EveryStep, SmallCost, BasicSimulated<SmallCost>>;
-  auto made = E::make({.limits = {.batch = 8, .batch_tokens = Tokens{512}, .block_tokens = Tokens{16}},
+  auto made = E::make({.limits = {.batch = batch, .batch_tokens = Tokens{512}, .block_tokens = Tokens{16}},
                        .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
                        .device_blocks = LayerBlocks{2 * device_blocks},
                        .host_blocks = LayerBlocks{1000},
@@ -100,6 +100,40 @@ TEST_CASE("a pressing claim joins at the cost of the request that it names") {
   CHECK(joined(small_engine<Presses<0>, Never>(10)) == std::pair{Ids{1, 2, 3}, Ids{0}});
   CHECK(joined(small_engine<Presses<1>, Never>(10)) == std::pair{Ids{0, 2, 3}, Ids{1}});
   CHECK(joined(small_engine<Presses<2>, Never>(10)) == std::pair{Ids{0, 1, 3}, Ids{2}});
+}
+
+TEST_CASE("in a full batch, a pressing claim takes the place of the request that it names") {
+  const auto joined = [](auto engine) {
+    submit(engine, {33, 33, 33});
+    engine.step();
+    REQUIRE(ids(engine, engine.view().running) == Ids{0, 1, 2});
+    submit(engine, {33});
+    CHECK(engine.step() == Stepped::ran);
+    return std::pair{ids(engine, engine.view().running), ids(engine, engine.view().preempted)};
+  };
+  constexpr std::int64_t more = 100, enough = 9; // blocks: for all, or for three
+  for (const std::int64_t blocks : {more, enough}) {
+    CAPTURE(blocks);
+    CHECK(joined(small_engine<Presses<0>, Never>(blocks, 3)) == std::pair{Ids{1, 2, 3}, Ids{0}});
+    CHECK(joined(small_engine<Presses<1>, Never>(blocks, 3)) == std::pair{Ids{0, 2, 3}, Ids{1}});
+    CHECK(joined(small_engine<Presses<2>, Never>(blocks, 3)) == std::pair{Ids{0, 1, 3}, Ids{2}});
+  }
+}
+
+TEST_CASE("in a full batch, a pressing claim without room costs nobody") {
+  auto engine = small_engine<Presses<0>, Never>(10, 2);
+  submit(engine, {33, 33}); // 3 blocks each
+  engine.step();
+  submit(engine, {120}); // 8 blocks: not even without request 0
+  for (int i = 0; i < 3; ++i) {
+    CHECK(engine.step() == Stepped::ran);
+    CHECK(ids(engine, engine.view().running) == Ids{0, 1});
+    CHECK(engine.view().preempted.empty());
+  }
+  while (engine.step() == Stepped::ran) {
+  }
+  CHECK(engine.status().ok());
+  CHECK(engine.alive() == 0);
 }
 
 TEST_CASE("a pressing claim that its request cannot pay for costs nobody, and keeps no other out") {
@@ -187,7 +221,7 @@ TEST_CASE("a placement that skips a required claim ends the run with a sentence"
 }
 
 namespace {
-using Pressing = Engine<Presses<0>, MoveToHost>;
+using Pressing = Engine<Presses<0, false>, MoveToHost>; // in a full batch nobody would ever wait
 using PressingLate = Engine<Presses<2>, EveryStep>;
 using Backfilling = Engine<Backfills, MoveToHost, EveryStep>;
 SLUICE_CONSERVES(Pressing)

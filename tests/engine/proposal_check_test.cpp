@@ -42,7 +42,13 @@ enum class Slip {
   brings_back,
   presses_for_free,
   presses_optionally,
+  presses_when_full,
+  takes_a_place,
+  takes_a_place_unpressed,
+  takes_two_places,
+  takes_a_place_for_others,
 };
+constexpr bool takes_place(Slip slip) { return slip >= Slip::presses_when_full; }
 
 /// First come, first served, with one mistake once two requests run.
 template <Slip M>
@@ -84,6 +90,16 @@ struct Hasty : Fcfs {
           claim.at_cost_of = claim.required ? claim.slot : claims.front().slot;
           break;
         }
+    if (takes_place(M) && view.running.size() == 3 && state.queue.size() > (M >= Slip::takes_two_places ? 1 : 0)) {
+      const auto press = [&](std::size_t waiting, std::size_t pays) {
+        claims.push_back({state.queue[waiting], Tokens{1}, Tokens{0}, true, claims[pays].slot, true});
+      };
+      press(0, 1);
+      if (M == Slip::presses_when_full) claims.back().instead = false;
+      if (M == Slip::takes_a_place_unpressed) claims.back().at_cost_of = nobody;
+      if (M == Slip::takes_two_places) press(1, 2);
+      if (M == Slip::takes_a_place_for_others) claims.push_back({state.queue[1], Tokens{0}, Tokens{0}, false});
+    }
     if (M == Slip::too_many_tokens) claims.front().tokens = Tokens{5};
     if (M == Slip::fewer_than_none) claims.front().tokens = Tokens{-1};
     if (M == Slip::too_large_a_batch)
@@ -171,6 +187,16 @@ TEST_CASE("a proposal stays within the requests' tokens and the limits") {
   CHECK(proposal_tells<Slip::fewer_than_none>("it claims -1 tokens of request 0"));
   CHECK(proposal_tells<Slip::too_large_a_batch>("claims; expected at most 3, the batch limit"));
   CHECK(proposal_tells<Slip::over_budget>("tokens in one iteration; expected at most 32, the token budget"));
+}
+
+TEST_CASE("in a full batch, one pressing claim may count the place of the request that pays") {
+  std::int64_t left = -1;
+  CHECK(line_of<Hasty<Slip::takes_a_place>>(&left).empty());
+  CHECK(left == 0);
+  CHECK(proposal_tells<Slip::presses_when_full>("it has 4 claims; expected at most 3, the batch limit"));
+  CHECK(proposal_tells<Slip::takes_a_place_unpressed>("takes the place of a running request without pressing"));
+  CHECK(proposal_tells<Slip::takes_two_places>("or before another required claim; expected at most one such claim"));
+  CHECK(proposal_tells<Slip::takes_a_place_for_others>("it has 4 claims; expected at most 3, the batch limit"));
 }
 
 TEST_CASE("an admission that claims nobody ends with the requests left") {

@@ -244,6 +244,10 @@ class Decider {
     while (required < claims.size() && claims[required].required) ++required;
     bool stale = asked(functions::replan_name,
                        [&] { return policies_.replan.due(view, policies_.replan_state, decision.candidates); });
+    if (required > 0 && claims[required - 1].instead) { // the limits allow no plan with both
+      settle_pressing(decision, required);
+      stale = true;
+    }
     if constexpr (streams_weights) stale = stale || !(granted() == core_.plan.weights);
     bool enforce_slo = true;
     for (;;) {

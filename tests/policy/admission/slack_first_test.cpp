@@ -227,6 +227,40 @@ TEST_CASE("a newcomer presses before a paused request only on a budget, and if i
   }
 }
 
+TEST_CASE("in a full batch a newcomer presses for the payer's place once little time is left and nobody is paused") {
+  for (const int places : {1, 2})
+    for (const double left : {0.29, 0.31})
+      for (const bool paused : {false, true}) {
+        CAPTURE(places);
+        CAPTURE(left);
+        CAPTURE(paused);
+        HandMade made;
+        made.limits = {.batch = places, .batch_tokens = Tokens{100'000}};
+        made.served.tokens = 1'000'000;
+        SlackFirst policy;
+        SlackFirst::State state;
+        const Slot runs = made.decoding(Tokens{300}, Tokens{400}, Tokens{1000}); // ahead by 100 s
+        const Slot waits = made.add(Tokens{30}, Tokens{50}, Tokens{0}, Tokens{0}, Phase::waiting);
+        if (paused)
+          made.preempted.push_back(made.add(Tokens{10}, Tokens{900}, Tokens{40}, Tokens{40}, Phase::preempted));
+        for (RequestRow& row : made.rows) {
+          row.spec.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.25}};
+          row.spec.arrival = row.first_token = made.now - Seconds{1};
+        }
+        RequestRow& row = made.rows[index(waits)];
+        row.spec.arrival = made.now - Seconds{(1 - left) * 5};
+        policy.enter(state, waits, row);
+        Proposal proposal;
+        policy.propose(made.view(), state, proposal);
+        const bool full = places == 1, presses = !full || (left < 0.3 && !paused);
+        REQUIRE(proposal.claims.size() == (presses ? 2 : 1));
+        if (!presses) continue;
+        CHECK(proposal.claims.back().slot == waits);
+        CHECK(proposal.claims.back().at_cost_of == runs);
+        CHECK(proposal.claims.back().instead == full);
+      }
+}
+
 TEST_CASE("chunks follow the SLO of those that decode, whatever a prompt token costs") {
   Random random(6);
   for (int round = 0; round < 100; ++round) {

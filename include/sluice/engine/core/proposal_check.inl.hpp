@@ -38,6 +38,7 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
   std::size_t running = proposal.leaving.size();
   std::int64_t prompts = 0, decodes = 0;
   bool optional = false, pressing = false;
+  std::int64_t batch = static_cast<std::int64_t>(proposal.claims.size());
   for (const Claim& claim : proposal.claims) {
     if (!is_live(claim.slot)) return {Kind::no_request, claim.slot, 0};
     const RequestRow& request = core.row(claim.slot);
@@ -48,6 +49,11 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     if (claim.required && optional) return {Kind::order, claim.slot, 0};
     optional = !claim.required;
     pressing = pressing || claim.presses();
+    if (claim.instead) { // it has the place of the request that pays
+      --batch;
+      const bool last = &claim == &proposal.claims.back() || !(&claim + 1)->required;
+      if (!claim.presses() || !last) return {Kind::instead, claim.slot, 0};
+    }
     if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
     const Tokens pending = request.pending();
     if (claim.tokens < Tokens{0} || claim.tokens > pending) return {Kind::tokens, claim.slot, claim.tokens.count()};
@@ -69,8 +75,7 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     }
   const std::int64_t most = std::max(prompts, decodes);
   if (most > core.limits.batch_tokens.count()) return {Kind::budget, {}, most};
-  if (proposal.claims.size() > static_cast<std::size_t>(std::max(0, core.limits.batch)))
-    return {Kind::batch, {}, static_cast<std::int64_t>(proposal.claims.size())};
+  if (batch > std::max(0, core.limits.batch)) return {Kind::batch, {}, batch};
   if (running < core.requests.running.size())
     for (const Slot slot : core.requests.running)
       if (seen[index(slot)] != leaves && seen[index(slot)] != claimed) return {Kind::left_out, slot, 0};
@@ -110,6 +115,9 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     return error(request + " presses, or is required after one that does, in a way that no request can pay for",
                  "pressing claims after the other required ones, for requests that do not run, each at the cost of a "
                  "running request that has a required claim");
+  case Kind::instead:
+    return error(request + " takes the place of a running request without pressing, or before another required claim",
+                 "at most one such claim, a pressing one, last of the required ones");
   case Kind::may_not:
     return error(request + " is preempted and may not return, but has a claim",
                  "preempted requests whose row says may_return");

@@ -51,21 +51,17 @@ class ClaimBuilder {
   bool join(Slot slot, bool required) {
     if (full()) return false;
     if (view_.row(slot).waits) return true; // for a tier's blocks: the requests behind it need not wait
-    const std::int64_t pending = view_.row(slot).pending().count();
-    if constexpr (B == Batching::prefill_first) {
-      // Only a prompt longer than any budget is split.
-      if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
-    }
-    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, required});
-    return true;
+    return add(slot, required);
   }
 
   /// A pressing claim (`Claim::at_cost_of`) for a request that does not run. Call it after every `keep`, and before
-  /// optional claims. False if the limits leave no place, or if the request waits for a tier's blocks: a place would
-  /// not help it yet.
+  /// optional claims. In a full batch it takes that request's place (`Claim::instead`), and nobody joins after it.
+  /// False if the budget leaves no token, or if the request waits for a tier's blocks: a place would not help it yet.
   bool press(Slot slot, Slot at_cost_of) {
-    if (view_.row(slot).waits || !join(slot, true)) return false;
+    const int taken = static_cast<int>(proposal_.claims.size());
+    if (view_.row(slot).waits || taken > view_.limits.batch || budget_ <= 0 || !add(slot, true)) return false;
     proposal_.claims.back().at_cost_of = at_cost_of;
+    proposal_.claims.back().instead = taken == view_.limits.batch;
     return true;
   }
 
@@ -98,6 +94,17 @@ class ClaimBuilder {
   }
 
  private:
+  /// Claims a place, unless that would split a prompt that a later iteration can compute whole.
+  bool add(Slot slot, bool required) {
+    const std::int64_t pending = view_.row(slot).pending().count();
+    if constexpr (B == Batching::prefill_first) {
+      // Only a prompt longer than any budget is split.
+      if (pending > budget_ && budget_ < view_.limits.batch_tokens.count()) return false;
+    }
+    proposal_.claims.push_back({slot, Tokens{take(pending)}, Tokens{pending}, required});
+    return true;
+  }
+
   /// Takes tokens from the budget for a request with `pending` tokens to compute. With prefill first, decodes take
   /// nothing from the prompts' budget: they never share an iteration, and a prompt that fits the budget must not wait
   /// for a batch to drain.

@@ -23,7 +23,8 @@ namespace sluice {
 ///  - *Who presses*: of the next newcomer and the paused requests that can keep their SLO, the one with the least
 ///    slack; a paused one as soon as it has no more than a TTFT SLO left. Without any, the request that has been paused
 ///    for longest, after `longest` TTFT SLOs, so that a request whose SLO is lost does not wait for the load to end.
-///    Only those for whom a running request can pay. Requests that wait for a tier's blocks do not press.
+///    Only those for whom a running request can pay. Requests that wait for a tier's blocks do not press. In a full
+///    batch the payer's place is theirs, and newcomers press later than for memory.
 ///  - *Who pays*: the running request whose pause costs least (PauseOrder) of those that have lost their SLO, or are
 ///    ahead by more than the TTFT SLO of the request that presses, and on which it has not pressed in vain
 ///    (VainPresses). One that was paused pays again only after it has run for half a TTFT SLO, the shorter of both,
@@ -57,10 +58,11 @@ struct Pressing {
     return (first_due(row) - now).count() - token_s * static_cast<double>(row.pending().count());
   }
   /// The request that presses and the one that pays. `newcomer`: the next one, if it would press; `token_s`: seconds
-  /// for each prompt token. If the payers have just returned, or were pressed on in vain, the next request is tried;
-  /// four at most, so that a decision costs O(running + paused).
-  [[nodiscard]] std::optional<Choice> choose(const View& view, const VainPresses& vain,
-                                             const std::optional<Wish>& newcomer, double token_s) const {
+  /// for each prompt token; `full`: the batch has no place but the payer's. If the payers have just returned, or
+  /// were pressed on in vain, the next request is tried; four at most, so that a decision costs O(running + paused).
+  [[nodiscard]] std::optional<Choice> choose(const View& view, const VainPresses& vain, std::optional<Wish> newcomer,
+                                             double token_s, bool full = false) const {
+    if (newcomer && full && !takes_place(view, *newcomer)) newcomer.reset();
     constexpr int tries = 4;
     const double most_s = longest_pause_s(view);
     std::optional<Wish> last; // the wish that was tried last
@@ -78,6 +80,13 @@ struct Pressing {
   }
 
  private:
+  /// Whether a newcomer presses in a full batch. A place comes free when a request ends, so it does only when little
+  /// time is left; and while nobody is paused, because that place would be the paused request's. Rejected: whenever it
+  /// would press for room. That costs TBT and TPOT where a batch of 32 is full, and keeps no more SLOs.
+  static bool takes_place(const View& view, const Wish& newcomer) {
+    constexpr double little = 0.3; // of its TTFT SLO
+    return view.preempted.empty() && newcomer.slack_s <= little * view.row(newcomer.slot).spec.slo.ttft.count();
+  }
   /// The longest pause that a running request can bear, in seconds: infinite if one has lost its SLO.
   [[nodiscard]] static double longest_pause_s(const View& view) {
     double most = -1;

@@ -95,7 +95,7 @@ struct BasicSlackFirst {
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
   Slot press(const View& view, State& state, Builder& claims) const {
     const double token_s = PromptChunk::until_done_s(state.chunk, 1);
-    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s);
+    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s, claims.full());
     if (!choice || !claims.press(choice->comes, choice->pays)) return nobody;
     state.vain.pressed(view, choice->comes, choice->pays);
     return choice->comes;

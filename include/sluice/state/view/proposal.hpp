@@ -28,6 +28,10 @@ struct Claim {
   /// plan with both. If there is none without it either, the claim does not join and the request stays. A pressing
   /// claim is required, and comes after the required claims that do not press.
   Slot at_cost_of = nobody;
+  /// A pressing claim in a full batch: it joins only *instead* of that request, and counts its place as its own. So the
+  /// batch limit holds whichever of the two runs, and no plan with both is tried. Only the last required claim may do
+  /// so, and its tokens count beside those of all others.
+  bool instead = false;
   /// Admission has counted the request with KV on the host, to be attended there; Placement decides.
   bool on_host = false;
   /// Admission has counted the request with hidden states on the device instead of K and V; Placement decides.
