@@ -39,7 +39,8 @@ figures = [
     ("longest gap of all, s (near)", "longest_gap_all_s", False, 0, 0.01, 1, 2),
 ]
 titles = {"tuned": "Workloads on which numbers were chosen", "held out": "Workloads held out at first",
-          "blind": "Workloads and seeds not run before the numbers were final"}
+          "blind": "Workloads and seeds not run before the numbers were final",
+          "unseen": "Workloads and seeds not run before the last change was final"}
 near = 10  # TBT points within which gaps are compared
 goal = 0.8  # share of cells with at least a tie
 t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # by degrees of freedom, from 1
