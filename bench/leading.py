@@ -15,6 +15,7 @@ the page would change. --no-run takes what --kept has, and the page names each l
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
+import csv
 import hashlib
 import json
 import math
@@ -41,6 +42,8 @@ figures = [
 titles = {"tuned": "Workloads on which numbers were chosen", "held out": "Workloads held out at first",
           "blind": "Workloads and seeds not run before the numbers were final",
           "unseen": "Workloads and seeds not run before the last change was final"}
+# What else a run's row needs, so that those who refuse wait to a common end.
+ends = ("requests", "served", "refused", "cancelled", "unfinished", "end_s")
 near = 10  # TBT points within which gaps are compared
 goal = 0.8  # share of cells with at least a tie
 t95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]  # by degrees of freedom, from 1
@@ -64,7 +67,44 @@ def report_of(options, build, name, systems, machine_flags, seeds, deposit):
         ran = subprocess.run([*command, *threads, "--no-traces", "--out", folder], capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"{name}: {ran.stderr.strip()}")
-    return json.loads(report.read_text())
+    return {**json.loads(report.read_text()), "folder": folder}
+
+
+def waiting_since(report):
+    """{(scale, system, seed): since when the longest waiting of its refused and unfinished requests has waited, in s}:
+    since its last token, or since it arrived. From requests.csv, which is read only if there are such requests."""
+    if not any(row["refused"] + row["unfinished"] for row in report["systems"]):
+        return {}
+    since = {}
+    with open(report["folder"] / "requests.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["outcome"] in ("refused", "unfinished") and row["delivered_tokens"] != row["output_tokens"]:
+                at = float(row["slo_scale"]), row["system"], int(row["seed"])
+                since[at] = min(since.get(at, math.inf), float(row["last_token_s"] or row["arrival_s"]))
+    return since
+
+
+def common_end(runs):
+    """The end, in s, to which the refused and unfinished requests of a cell and seed wait: the earliest end of those
+    that served the most requests. So none waits less than the system that served all needed, and how slow any other
+    system is changes nothing. Rejected: the latest end of all, which one slow system can move as far as it likes."""
+    most = max(run["served"] for run in runs)
+    return min(run["end_s"] for run in runs if run["served"] == most)
+
+
+def to_common_end(systems):
+    """Lets the refused and unfinished requests of {system: {figure: its value for each seed}} wait to the common end,
+    where their own run ended before it. No oracle and no control sets that end."""
+    for seed in range(len(next(iter(systems.values()))["end_s"])):
+        runs = {name: {key: row[key][seed] for key in row} for name, row in systems.items()}
+        end = common_end([run for name, run in runs.items() if name not in oracles | controls] or list(runs.values()))
+        for name, run in runs.items():
+            left = run["refused"] + run["unfinished"]
+            if left == 0 or run["end_s"] >= end:
+                continue
+            systems[name]["mean_e2e_all_s"][seed] += \
+                (end - run["end_s"]) * left / (run["requests"] - run["cancelled"])
+            systems[name]["longest_gap_all_s"][seed] = max(run["longest_gap_all_s"], end - run["waiting_since_s"])
 
 
 def words(options, cells, machine, flags):
@@ -85,8 +125,8 @@ def build_for(options, systems):
 
 
 def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
-    """The rows of a cell: {(scale, system): {figure: its value for each seed}}. Adds the commits of the two builds, and
-    the cell to the lists of systems that it lacks."""
+    """The rows of a cell, waits counted to a common end: {(scale, system): {figure: its value for each seed}}. Adds the
+    commits of the two builds, and the cell to the lists of systems that it lacks."""
     published = quick_runs(cells, machine) if options.quick else ["all"]
     rows = {}
     for build, systems in [(options.bin, ours), *((build_for(options, group), group) for group in published)]:
@@ -97,11 +137,16 @@ def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
             lacking.setdefault(systems, {}).setdefault(deposit, []).append(name)
             continue
         builds[systems == ours].add(report["made_by"]["commit"])
+        since = waiting_since(report)
         for row in report["systems"]:
             if "/" in row["name"]:  # one tenant of a system
                 continue
             at = row["slo_scale"], row["name"]
-            rows.setdefault(at, row.get("per_seed") or {key: [row[key]] for _, key, *_ in figures})
+            each = row.get("per_seed") or {key: [row[key]] for key in (*(figure[1] for figure in figures), *ends)}
+            each["waiting_since_s"] = [since.get((*at, seed), math.inf) for seed in report["workload"]["seeds"]]
+            rows.setdefault(at, each)
+    for scale in {scale for scale, _ in rows}:
+        to_common_end({name: row for (at, name), row in rows.items() if at == scale})
     return rows
 
 
