@@ -55,7 +55,7 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
         }
         for (std::size_t i = 0; i < judged_count; ++i) {
           judgements.push_back({row_of(row), i, judged(*row, *rival, judged_figures[i]),
-                                detail::judged_scale(judged_figures[i], *rival)});
+                                detail::judged_scale(judged_figures[i], *row, *rival)});
           chances.push_back(judgements.back().of.p);
         }
       }

@@ -146,12 +146,10 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
   json.key("pairs").begin_object().field("against", reference->name);
   for (const JudgedFigure& by : judged_figures) {
     const Paired of = judged(row, *reference, by);
-    const double scale = judged_scale(by, *reference);
+    const double scale = judged_scale(by, row, *reference);
     json.key(by.key).begin_object().key("mean").rounded(scale * of.difference.mean, plot_digits);
     numbers("interval", {scale * of.difference.least, scale * of.difference.most});
-    const std::vector<double> own = seed_values(row, [&](const Metrics& metrics) { return metrics.*by.figure; });
-    const std::vector<double> other =
-        seed_values(*reference, [&](const Metrics& metrics) { return metrics.*by.figure; });
+    const auto [own, other] = judged_values(row, *reference, by);
     std::vector<double> differences;
     for (std::size_t i = 0; i < own.size(); ++i) differences.push_back(scale * (own[i] - other[i]));
     numbers("each", differences);

@@ -218,7 +218,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
            escaped(label_of(*row)) + "</th>";
     for (const JudgedFigure& figure : judged_figures) {
       const Paired of = judged(*row, *rival, figure);
-      const double scale = judged_scale(figure, *rival);
+      const double scale = judged_scale(figure, *row, *rival);
       const bool there = of.pairs() > 0;
       Interval scaled; // for saved tables; the page shows it in the next column
       if (there) scaled.mean = scale * of.difference.mean;

@@ -96,9 +96,10 @@ template <std::size_t N>
 [[nodiscard]] inline std::string signed_text(double value) { return (value < 0 ? "" : "+") + short_text(value); }
 
 /// Returns the scale in which people read a difference: points for a share, otherwise per cent of the reference's
-/// value.
-[[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& reference) {
-  return 100 / (figure.share ? 1.0 : std::abs(reference.metrics.*figure.figure));
+/// mean in this comparison.
+[[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& row,
+                                         const SystemReport& reference) {
+  return 100 / (figure.share ? 1.0 : std::abs(mean_interval(judged_values(row, reference, figure).reference).mean));
 }
 
 /// Returns whether each verdict of a block's table, row by row and figure by figure, holds with all of them considered
@@ -134,7 +135,7 @@ template <std::size_t N>
     std::vector<std::string> cells{label_of(*row)};
     for (const JudgedFigure& figure : judged_figures) {
       const Paired of = judged(*row, *rival, figure);
-      const double scale = judged_scale(figure, *rival);
+      const double scale = judged_scale(figure, *row, *rival);
       cells.push_back(of.pairs() > 0 ? signed_text(scale * of.difference.mean) : "-");
       cells.push_back(of.judged()
                           ? signed_text(scale * of.difference.least) + " .. " + signed_text(scale * of.difference.most)

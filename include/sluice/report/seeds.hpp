@@ -2,12 +2,15 @@
 // Rows of several seeds: one row for many runs, its intervals, and paired comparisons.
 #pragma once
 
+#include "sluice/report/common_end.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/statistics/paired.hpp"
 #include "sluice/workload/seeds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -117,19 +120,41 @@ template <class Figure>
 struct JudgedFigure {
   std::string_view key, name; ///< the key in report.json; the name for people
   double Metrics::*figure;
-  bool share;        ///< reported in points, otherwise in per cent of the reference's mean
-  bool less = false; ///< smaller is better
+  bool share;         ///< reported in points, otherwise in per cent of the reference's mean
+  bool less = false;  ///< smaller is better
+  bool waits = false; ///< refused requests wait in it: counted until the common end of both runs
 };
 inline constexpr JudgedFigure judged_figures[] = {
     {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
     {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true},
-    {"mean_e2e_all_s", "mean E2E of all", &Metrics::mean_e2e_all_s, false, true}, // no system gains by refusing
+    {"mean_e2e_all_s", "mean E2E of all", &Metrics::mean_e2e_all_s, false, true, true}, // no system gains by refusing
 };
+
+/// The values of a row and of its reference that are compared, seed by seed.
+struct JudgedValues {
+  std::vector<double> row, reference;
+};
+[[nodiscard]] inline JudgedValues judged_values(const SystemReport& row, const SystemReport& reference,
+                                                const JudgedFigure& by) {
+  const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
+  JudgedValues values{seed_values(row, figure), seed_values(reference, figure)};
+  if (!by.waits) return values;
+  const auto runs_of = [](const SystemReport& of) {
+    return of.per_seed.empty() ? std::span{&of.metrics, 1} : std::span<const Metrics>{of.per_seed};
+  };
+  const std::span<const Metrics> own = runs_of(row), other = runs_of(reference);
+  for (std::size_t i = 0; i < std::min(own.size(), other.size()); ++i) {
+    const double end = common_end(own[i], other[i]);
+    values.row[i] = mean_e2e_all_until(own[i], end);
+    values.reference[i] = mean_e2e_all_until(other[i], end);
+  }
+  return values;
+}
 
 /// Returns a row's comparison with the reference, seed by seed: the row's figure minus the reference's.
 [[nodiscard]] inline Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
-  const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
-  return paired(seed_values(row, figure), seed_values(reference, figure));
+  const JudgedValues values = judged_values(row, reference, by);
+  return paired(values.row, values.reference);
 }
 
 /// "tie, wins 4 of 8": the verdict, and how many seeds agree with it. A seed without a difference is no win for either.
