@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// Returns the end, in s, of the run that served more requests, or the earlier one of both if they served as many. The
-/// runs are of one workload and seed. A request that one run refused thus waits at least until the other has served it.
+/// runs are of one workload and seed. If one has served all, a request that the other refused waits until it is served.
 /// Rejected: the later end, since a run that starves one request for hours would lengthen the other's waits
 /// (docs/metrics.md).
 [[nodiscard]] inline double common_end(const Metrics& a, const Metrics& b) {

@@ -127,7 +127,7 @@ struct JudgedFigure {
 inline constexpr JudgedFigure judged_figures[] = {
     {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
     {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true},
-    {"mean_e2e_all_s", "mean E2E of all", &Metrics::mean_e2e_all_s, false, true, true}, // no system gains by refusing
+    {"mean_e2e_all_s", "mean E2E of all", &Metrics::mean_e2e_all_s, false, true, true}, // not shorter by refusing
 };
 
 /// The values of a row and of its reference that are compared, seed by seed.

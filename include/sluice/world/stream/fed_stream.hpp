@@ -19,13 +19,14 @@ namespace sluice {
 
 /// A lane of a link has at most `most` batches under way: one that the stream works on and those behind it. So the
 /// stream stays busy while the host does something else, and the transfer rule still chooses late: at 55 GB/s three
-/// batches are 0.9 ms.
+/// batches are about 1 ms.
 ///
 /// A batch is large because the copy engine is idle for about 8 us between two of them, for their tickets and calls:
 /// with batches of 4 MiB and 64 copies, an H200 moved 50.1 GB/s of the 55.4 that one large copy gets.
 struct LinkBatches {
   static constexpr std::size_t most = 3;
   static constexpr std::int64_t bytes = 16 << 20; ///< a batch that has this many takes no more copies
+  static constexpr std::int64_t copy = 4 << 20;   ///< of one copy, at most
   static constexpr int copies = 256;
 };
 

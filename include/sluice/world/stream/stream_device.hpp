@@ -39,7 +39,7 @@ template <MemoryDevice Memory, class Waits = EveryWait>
 class StreamDevice {
  public:
   static constexpr bool computes_at_once = false;
-  static constexpr std::int64_t copy_bytes = LinkBatches::bytes;
+  static constexpr std::int64_t copy_bytes = LinkBatches::copy;
 
   /// The compute lane.
   class Lane {
