@@ -88,29 +88,24 @@ TEST_CASE("a pressing claim joins without cost if there is room") {
   CHECK(ids(engine, engine.view().running) == Ids{0, 1, 2});
 }
 
+/// The requests that run and the paused ones after a fourth has joined three that run.
+template <class E>
+auto joined(E engine) {
+  submit(engine, {33, 33, 33});
+  engine.step();
+  REQUIRE(ids(engine, engine.view().running) == Ids{0, 1, 2});
+  submit(engine, {33});
+  CHECK(engine.step() == Stepped::ran);
+  return std::pair{ids(engine, engine.view().running), ids(engine, engine.view().preempted)};
+}
+
 TEST_CASE("a pressing claim joins at the cost of the request that it names") {
-  const auto joined = [](auto engine) {
-    submit(engine, {33, 33, 33});
-    engine.step();
-    REQUIRE(ids(engine, engine.view().running) == Ids{0, 1, 2});
-    submit(engine, {33});
-    engine.step();
-    return std::pair{ids(engine, engine.view().running), ids(engine, engine.view().preempted)};
-  };
   CHECK(joined(small_engine<Presses<0>, Never>(10)) == std::pair{Ids{1, 2, 3}, Ids{0}});
   CHECK(joined(small_engine<Presses<1>, Never>(10)) == std::pair{Ids{0, 2, 3}, Ids{1}});
   CHECK(joined(small_engine<Presses<2>, Never>(10)) == std::pair{Ids{0, 1, 3}, Ids{2}});
 }
 
 TEST_CASE("in a full batch, a pressing claim takes the place of the request that it names") {
-  const auto joined = [](auto engine) {
-    submit(engine, {33, 33, 33});
-    engine.step();
-    REQUIRE(ids(engine, engine.view().running) == Ids{0, 1, 2});
-    submit(engine, {33});
-    CHECK(engine.step() == Stepped::ran);
-    return std::pair{ids(engine, engine.view().running), ids(engine, engine.view().preempted)};
-  };
   constexpr std::int64_t more = 100, enough = 9; // blocks: for all, or for three
   for (const std::int64_t blocks : {more, enough}) {
     CAPTURE(blocks);
