@@ -47,8 +47,9 @@ enum class Slip {
   takes_a_place_unpressed,
   takes_two_places,
   takes_a_place_for_others,
+  takes_a_place_early,
 };
-constexpr bool takes_place(Slip slip) { return slip >= Slip::presses_when_full; }
+constexpr bool takes_place(Slip slip) { return slip >= Slip::presses_when_full && slip < Slip::takes_a_place_early; }
 
 /// First come, first served, with one mistake once two requests run.
 template <Slip M>
@@ -90,6 +91,10 @@ struct Hasty : Fcfs {
           claim.at_cost_of = claim.required ? claim.slot : claims.front().slot;
           break;
         }
+    if (M == Slip::takes_a_place_early && view.running.size() == 2 && !state.queue.empty()) {
+      std::erase_if(claims, [](const Claim& claim) { return !claim.required; });
+      claims.push_back({state.queue.front(), Tokens{1}, Tokens{0}, true, claims.front().slot, true});
+    }
     if (takes_place(M) && view.running.size() == 3 && state.queue.size() > (M >= Slip::takes_two_places ? 1 : 0)) {
       const auto press = [&](std::size_t waiting, std::size_t pays) {
         claims.push_back({state.queue[waiting], Tokens{1}, Tokens{0}, true, claims[pays].slot, true});
@@ -195,8 +200,9 @@ TEST_CASE("in a full batch, one pressing claim may count the place of the reques
   CHECK(left == 0);
   CHECK(proposal_tells<Slip::presses_when_full>("it has 4 claims; expected at most 3, the batch limit"));
   CHECK(proposal_tells<Slip::takes_a_place_unpressed>("takes the place of a running request without pressing"));
-  CHECK(proposal_tells<Slip::takes_two_places>("or before another required claim; expected at most one such claim"));
+  CHECK(proposal_tells<Slip::takes_two_places>("before another required claim, or in a batch"));
   CHECK(proposal_tells<Slip::takes_a_place_for_others>("it has 4 claims; expected at most 3, the batch limit"));
+  CHECK(proposal_tells<Slip::takes_a_place_early>("or in a batch that has a place; expected at most one such claim"));
 }
 
 TEST_CASE("an admission that claims nobody ends with the requests left") {

@@ -79,6 +79,7 @@ class Decider {
     decision.valid = !decision.claims.empty() || !decision.refused.empty();
     if (decision.claims.empty()) return true;
     for (const Claim& claim : decision.claims) decision.candidates += candidate_key(core_.row(claim.slot).id);
+    take_place(decision); // the limits allow no plan, and no weights' offer, with both requests
     offer_weights(view, decision);
     [[maybe_unused]] const LayerBlocks wanted = draft_.offer.needs.demand;
     if (!place(view, decision)) return false;
@@ -240,14 +241,10 @@ class Decider {
   /// requests until there is a plan. False if a pin is in the way.
   bool place(const View& view, Decision& decision) {
     auto& claims = decision.claims;
-    std::size_t required = 0;
-    while (required < claims.size() && claims[required].required) ++required;
+    std::size_t required = required_of(claims);
     bool stale = asked(functions::replan_name,
                        [&] { return policies_.replan.due(view, policies_.replan_state, decision.candidates); });
-    if (required > 0 && claims[required - 1].instead) { // the limits allow no plan with both
-      settle_pressing(decision, required);
-      stale = true;
-    }
+    stale = stale || !decision.victims.empty(); // one has lost its place
     if constexpr (streams_weights) stale = stale || !(granted() == core_.plan.weights);
     bool enforce_slo = true;
     for (;;) {
@@ -267,6 +264,7 @@ class Decider {
       stale = true;
       if (!verdict.feasible && required > 0 && claims[required - 1].presses()) {
         settle_pressing(decision, required);
+        offer_weights(view, decision); // for the claims that are left
       } else if (verdict.feasible || required == 0) {
         // Only optional claims were proposed and none found a place: the first one runs alone, without regard to its
         // SLO.
@@ -313,6 +311,18 @@ class Decider {
     for (std::size_t i = verdict.skipped.size(); i > 0; --i)
       claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(verdict.skipped[i - 1]));
     return true;
+  }
+
+  [[nodiscard]] static std::size_t required_of(std::span<const Claim> claims) {
+    return static_cast<std::size_t>(
+        std::find_if(claims.begin(), claims.end(), [](const Claim& claim) { return !claim.required; }) -
+        claims.begin());
+  }
+
+  /// Preempts the request whose place a pressing claim takes in a full batch.
+  void take_place(Decision& decision) {
+    std::size_t required = required_of(decision.claims);
+    if (required > 0 && decision.claims[required - 1].instead) settle_pressing(decision, required);
   }
 
   /// There is no plan with the last pressing claim. The request that it names is preempted for it; if that has not

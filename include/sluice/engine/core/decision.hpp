@@ -46,7 +46,7 @@ struct ProposalMistake {
     left_out,    ///< a running request has no claim and does not leave
     order,       ///< a required claim after an optional one
     cost,        ///< it presses at the cost of no running request with a required claim of its own
-    instead,     ///< it joins instead of a request and does not press, or is not the last required claim
+    instead,     ///< it joins instead of a request and does not press, is not the last required claim, or need not
     may_not,     ///< a preempted request that Relief does not let return
     tokens,      ///< more tokens than the request has to compute, or fewer than 0
     batch,       ///< more claims than a batch has requests

@@ -52,7 +52,8 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     if (claim.instead) { // it has the place of the request that pays
       --batch;
       const bool last = &claim == &proposal.claims.back() || !(&claim + 1)->required;
-      if (!claim.presses() || !last) return {Kind::instead, claim.slot, 0};
+      const bool full = &claim - proposal.claims.data() >= core.limits.batch;
+      if (!claim.presses() || !last || !full) return {Kind::instead, claim.slot, 0};
     }
     if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
     const Tokens pending = request.pending();
@@ -116,8 +117,10 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
                  "pressing claims after the other required ones, for requests that do not run, each at the cost of a "
                  "running request that has a required claim");
   case Kind::instead:
-    return error(request + " takes the place of a running request without pressing, or before another required claim",
-                 "at most one such claim, a pressing one, last of the required ones");
+    return error(request +
+                     " takes the place of a running request without pressing, before another required claim, or in a "
+                     "batch that has a place",
+                 "at most one such claim, a pressing one, last of the required ones, in a full batch");
   case Kind::may_not:
     return error(request + " is preempted and may not return, but has a claim",
                  "preempted requests whose row says may_return");
