@@ -167,12 +167,12 @@ leaves it out now).
   compiles `std::countr_zero` in device code to the constant 32. `lowest_bit` ([device.hpp](../kernels/device.hpp))
   does the same by `std::bit_width`, and a row of `primitives` checks it.
 - Two rows of `rates` had too little memory: queries in f32, and the sums of a product of 4,096 rows.
-- A link's batches had 4 MiB and 64 copies. The copy engine is idle for microseconds between two batches, so an
-  iteration took 1.12 (KV) and 1.09 (weights) times the larger of compute and copies. With 16 MiB and 256 copies it
-  takes 1.08 and 1.06. Blocks of 64 KiB still cross at 90 % of the link to the device, perhaps because the host needs
-  about 1.3 us to give the driver a copy of 1.2 us; in one call of the driver they cross at 100 %. Blocks of 4 KiB
-  cross at 25 %, since a launch of the gathering kernel copies 64 of them: with all of them in one launch,
-  `CopySegments` reaches 92 %.
+- A link's batches had 4 MiB and 64 copies, and an iteration took 1.12 (KV) and 1.09 (weights) times the larger of
+  compute and copies. With 16 MiB and 256 copies it takes 1.08 and 1.06. The reason is not known: an idle copy engine
+  between two batches would have slowed scattered blocks of 64 KiB as well, and these did not become faster. They cross
+  at 90 % of the link to the device, perhaps because the host needs about 1.3 us to give the driver a copy of 1.2 us;
+  in one call of the driver they cross at 100 %. Blocks of 4 KiB cross at 25 %, since a launch of the gathering kernel
+  copies 64 of them: with all of them in one launch, `CopySegments` reaches 92 %.
 
 **Attention** (Nsight Compute, clocks as they were). A kernel for prompts has 8 warps on an SM, since a thread takes
 224 registers: a scheduler finds no warp that can go on in 67 % of its clocks, and the tensor cores wait. That is 31 %
