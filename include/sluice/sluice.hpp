@@ -136,6 +136,7 @@
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/first_token_queues.hpp"
 #include "sluice/policy/admission/future_memory.hpp"
+#include "sluice/policy/admission/large_yields.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/admission/least_first.hpp"
 #include "sluice/policy/admission/narrowed.hpp"

@@ -60,16 +60,26 @@ TEST_CASE("first-token queues name the oldest, the last due, and everybody by la
       CHECK(queues.last_due() == last);
       const Slot first = random.below(2) == 0 ? oldest : nobody;
       turns += first != nobody;
+      // Those in time come first, up to some size; at `nobody` they have been visited. The larger ones come last.
+      const std::int64_t large = random.below(2) == 0 ? 1000 : between(random, 1, 20);
       std::vector<Slot> visited, by_hand;
       if (first != nobody) by_hand.push_back(first);
-      for (const auto& one : expected)
-        if (Slot{std::get<2>(one)} != first) by_hand.push_back(Slot{std::get<2>(one)});
+      const auto add = [&](bool is_late, bool is_large) {
+        for (const auto& [late, size, slot] : expected)
+          if (Slot{slot} != first && late == is_late && (!late && size > large) == is_large)
+            by_hand.push_back(Slot{slot});
+      };
+      add(false, false);
+      by_hand.push_back(nobody);
+      add(true, false);
+      add(false, true);
       const std::size_t most = random.below(2) == 0 ? 3 : 1000;
       by_hand.resize(std::min(most, by_hand.size()));
-      queues.visit_by_size(first, [&](Slot slot) {
+      const auto visit = [&](Slot slot) {
         visited.push_back(slot);
         return visited.size() < most;
-      });
+      };
+      queues.visit_by_size(first, static_cast<double>(large), visit, [&] { return visit(nobody); });
       CHECK(visited == by_hand);
     }
   }

@@ -11,6 +11,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -66,7 +67,7 @@ double due(const RequestRow& row) {
 /// token's place in the whole schedule; of those that have lost their SLO, or bear a pause as long as the TTFT SLO of
 /// the one that comes. One that was paused and came back has half a TTFT SLO of time, unless a deposit covers its
 /// pause.
-const RequestRow* payer(const HandMade& made, const RequestRow& comes) {
+const RequestRow* payer(const HandMade& made, const RequestRow& comes, Slot spared = nobody) {
   const auto costs_less = [&](const RequestRow& a, const RequestRow& b) {
     const bool lost = due(a) < 100, other = due(b) < 100;
     if (lost != other) return lost;
@@ -76,6 +77,7 @@ const RequestRow* payer(const HandMade& made, const RequestRow& comes) {
   const double ttft = comes.spec.slo.ttft.count();
   const RequestRow* pays = nullptr;
   for (const Slot slot : made.running) {
+    if (slot == spared) continue;
     const RequestRow& row = made.rows[index(slot)];
     const bool rests = row.times_preempted > 0 && row.generated == row.delivered &&
                        100 - row.running_since.count() < 0.5 * std::min(ttft, row.spec.slo.ttft.count());
@@ -149,6 +151,30 @@ TEST_CASE("of those for whom somebody can pay, the one with the least slack pres
   CHECK(new_one > 100);
   CHECK(none > 100);
   CHECK(passed_over > 100);
+}
+
+TEST_CASE("if only one may press, nobody else does, and those that are spared do not pay") {
+  Random random(12);
+  int pressed = 0, none = 0, another = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    HandMade made = any_requests(random);
+    if (made.preempted.empty() || made.running.empty()) continue;
+    const Slot only = made.preempted[random.below(made.preempted.size())];
+    const std::vector<Slot> spared{made.running[random.below(made.running.size())]};
+    const Pressing::Wish urgent{waiting_one(made, 2), 0};
+    const RequestRow* pays = payer(made, made.rows[index(only)], spared.front());
+    const auto choice = Pressing{}.choose(made.view(), {}, urgent, token_s, false, only, spared);
+    REQUIRE(choice.has_value() == (pays != nullptr));
+    ++(choice ? pressed : none);
+    if (!choice) continue;
+    CHECK(choice->comes == only);
+    CHECK(made.rows[index(choice->pays)].id == pays->id);
+    another += payer(made, made.rows[index(only)]) != pays;
+  }
+  CHECK(pressed > 100);
+  CHECK(none > 100);
+  CHECK(another > 100);
 }
 
 TEST_CASE("a running request without a TTFT SLO does not keep another from paying") {

@@ -4,9 +4,11 @@
 
 #include "sluice/policy/admission/queue_entry.hpp"
 #include "sluice/state/view/proposal.hpp"
+#include "sluice/state/view/slack.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -50,14 +52,16 @@ class FirstTokenQueues {
       waits.insert(QueueEntry::by_arrival(row, slot));
     }
   }
-  /// Visits `first`, unless it is nobody, then those in time and then the late ones, the smallest first, until `visit`
-  /// returns false.
-  template <class Visit>
-  void visit_by_size(Slot first, Visit&& visit) const {
+  /// Visits `first`, unless it is nobody, then those in time of at most `most` tokens, the late ones, and the others in
+  /// time, each the smallest first, until `visit` returns false. `between()` is called before the late ones; false ends
+  /// the visit, too.
+  template <class Visit, class Between>
+  void visit_by_size(Slot first, double most, Visit&& visit, Between&& between) const {
     if (first != nobody && !visit(first)) return;
-    for (const std::set<QueueEntry>* queue : {&fresh, &late})
-      for (const QueueEntry& next : *queue)
-        if (next.slot != first && !visit(next.slot)) return;
+    const auto visited = [&](const QueueEntry& next) { return next.slot == first || visit(next.slot); };
+    const auto behind = fresh.upper_bound({most, RequestId{0xffffffffu}, nobody});
+    if (std::all_of(fresh.begin(), behind, visited) && between() && std::all_of(late.begin(), late.end(), visited))
+      std::all_of(behind, fresh.end(), visited);
   }
   struct Next {
     Slot urgent = nobody, smallest = nobody;
@@ -70,6 +74,15 @@ class FirstTokenQueues {
       return at == queue.end() ? nobody : at->slot;
     };
     return {first(due), first(fresh)};
+  }
+  /// The same of those of at most `most` tokens, if a prompt token takes `token_s`. Not a request that waits for a
+  /// tier's blocks, has no TTFT SLO, or whose prompt takes longer than the time it has left.
+  [[nodiscard]] Next next_in_time(const View& view, double token_s,
+                                  double most = std::numeric_limits<double>::infinity()) const {
+    return next([&](Slot slot) {
+      const double slack = first_token_slack_s(view.row(slot), view.now, token_s);
+      return tokens_[index(slot)] <= most && !view.row(slot).waits && slack >= 0 && !std::isinf(slack);
+    });
   }
   /// The late request that has waited for longest, or nobody.
   [[nodiscard]] Slot oldest() const { return waits.empty() ? nobody : waits.begin()->slot; }

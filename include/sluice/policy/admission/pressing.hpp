@@ -12,6 +12,7 @@
 #include <compare>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace sluice {
@@ -53,15 +54,18 @@ struct Pressing {
     Slot comes{}, pays{};
   };
 
-  /// Seconds until a request's first token is late, if its prompt were next and took `token_s` per token.
-  [[nodiscard]] static double first_token_slack_s(const RequestRow& row, Seconds now, double token_s) {
-    return (first_due(row) - now).count() - token_s * static_cast<double>(row.pending().count());
-  }
   /// The request that presses and the one that pays. `newcomer`: the next one, if it would press; `token_s`: seconds
   /// for each prompt token; `full`: the batch has no place but the payer's. If the payers have just returned, or
   /// were pressed on in vain, the next request is tried; four at most, so that a decision costs O(running + paused).
+  /// If `only` is not nobody, no other presses. None of `spared` pays.
   [[nodiscard]] std::optional<Choice> choose(const View& view, const VainPresses& vain, std::optional<Wish> newcomer,
-                                             double token_s, bool full = false) const {
+                                             double token_s, bool full = false, Slot only = nobody,
+                                             std::span<const Slot> spared = {}) const {
+    const auto pressed_by = [&](Slot comes) {
+      const Slot pays = payer(view, vain, comes, spared);
+      return pays == nobody ? std::nullopt : std::optional(Choice{comes, pays});
+    };
+    if (only != nobody) return pressed_by(only);
     if (newcomer && full && !takes_place(view, *newcomer)) newcomer.reset();
     constexpr int tries = 4;
     const double most_s = longest_pause_s(view);
@@ -72,7 +76,7 @@ struct Pressing {
         const std::optional<Wish> wish =
             in_time ? urgent(view, newcomer, token_s, most_s, last) : paused_longest(view, most_s, last);
         if (!wish) break;
-        if (const Slot pays = payer(view, vain, wish->slot); pays != nobody) return Choice{wish->slot, pays};
+        if (const auto choice = pressed_by(wish->slot)) return choice;
         last = wish;
       }
     }
@@ -132,7 +136,7 @@ struct Pressing {
     return least;
   }
   /// The running request that pays for this one, or nobody.
-  [[nodiscard]] static Slot payer(const View& view, const VainPresses& vain, Slot comes) {
+  [[nodiscard]] static Slot payer(const View& view, const VainPresses& vain, Slot comes, std::span<const Slot> spared) {
     const RequestRow& presser = view.row(comes);
     const Seconds ttft = presser.spec.slo.ttft;
     Slot pays = nobody;
@@ -141,6 +145,7 @@ struct Pressing {
       const RequestRow& row = view.row(slot);
       const PauseOrder one = PauseOrder::of(row, view.now);
       if (!one.started || (pays != nobody && one < most) || vain.in_vain(presser, row)) continue;
+      if (std::find(spared.begin(), spared.end(), slot) != spared.end()) continue;
       if (!one.behind && (tpot_slack_s(row, view.now) <= ttft.count() || has_just_returned(row, ttft, view.now)))
         continue;
       pays = slot;

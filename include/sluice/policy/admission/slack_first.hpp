@@ -6,17 +6,15 @@
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 #include "sluice/policy/admission/first_token_queues.hpp"
+#include "sluice/policy/admission/large_yields.hpp"
 #include "sluice/policy/admission/output_length.hpp"
 #include "sluice/policy/admission/pause_budget.hpp"
 #include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"
 #include "sluice/policy/admission/vain_presses.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace sluice {
 
@@ -27,6 +25,7 @@ namespace sluice {
 ///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
 ///  2. *Pressing*: once the most urgent newcomer has waited for `patience`, the next one joins at the cost of a running
 ///     request, within PauseBudget. Paused requests press without one. Prompts are cut as PromptChunk says.
+///  3. *Requests larger than the device* let newcomers in, and have turns of their own (LargeYields).
 template <class Length = NoLength>
 struct BasicSlackFirst {
   using role = roles::Admission;
@@ -38,16 +37,17 @@ struct BasicSlackFirst {
   PromptChunk chunk{};
   Pressing pressing{};
   PauseBudget budget{};
+  LargeYields large{};
   double patience = 0.3; ///< share of the most urgent newcomer's TTFT SLO after which newcomers press
   int turn = 128;        ///< once in so many joins the oldest late request is next
   using Self = BasicSlackFirst;
+  static constexpr auto parts = NumberedParts{&Self::large};
   static constexpr auto numbers = Numbers{
       "SlackFirst",
       Number{"share", member_of(&Self::chunk, &PromptChunk::share), 0, 1, "of the tightest SLO for a prompt's step"},
       Number{"least_chunk", member_of(&Self::chunk, &PromptChunk::least), 1, 1e9, "prompt tokens in a step, at least"},
       Number{"misses", member_of(&Self::budget, &PauseBudget::misses), 0, 1e9, "deadlines missed by pauses, per token"},
-      Number{"window", member_of(&Self::budget, &PauseBudget::window), 1e-3, 1e9,
-             "half-life of the budget, in seconds"},
+      Number{"window", member_of(&Self::budget, &PauseBudget::window), 1e-3, 1e9, "half-life of the budget, in s"},
       Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9, "TTFT SLOs until a pause must end"},
       Number{"patience", &Self::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
       Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
@@ -55,10 +55,10 @@ struct BasicSlackFirst {
   struct State {
     typename Length::State lengths;
     FirstTokenQueues waiting;
-    std::vector<Slot> back; ///< scratch: preempted requests by size
     PromptChunk::State chunk;
     PauseBudget::State budget;
     VainPresses vain;
+    LargeYields::State large;
   };
 
   void enter(State& state, Slot slot, const RequestRow& row) const {
@@ -68,34 +68,35 @@ struct BasicSlackFirst {
   void propose(const View& view, State& state, Proposal& proposal) const {
     budget.look_back(view, state.budget);
     state.vain.look_back(view);
+    large.look_back(view, state.large);
     state.waiting.find_late(view);
     const Slot last = state.waiting.last_due();
     Builder claims(view, proposal, chunk.budget(view, state.chunk, last == nobody ? nullptr : &view.row(last)));
+    const double most = large.newcomer_limit(view, knows_lengths);
+    const double token_s = PromptChunk::until_done_s(state.chunk, 1);
+    const Slot left = large.leave(view, state.large, proposal,
+                                  [&] { return state.waiting.next_in_time(view, token_s, most).smallest != nobody; });
     for (const bool decoding : {true, false})
       for (const Slot slot : view.running)
-        if ((view.row(slot).pending().count() <= 1) == decoding) claims.keep(slot);
-    join(view, state, claims);
+        if (slot != left && (view.row(slot).pending().count() <= 1) == decoding) claims.keep(slot);
+    join(view, state, claims, left == nobody ? press(view, state, claims, token_s) : nobody, most);
     chunk.proposed(view, state.chunk, proposal);
   }
   void settle(const View& /*view*/, std::span<Claim> /*accepted*/) const {}
 
  private:
   using Builder = ClaimBuilder<Batching::chunked, Newcomers::optional>;
-  void join(const View& view, State& state, Builder& claims) const {
-    const Slot pressed = press(view, state, claims);
+  void join(const View& view, State& state, Builder& claims, Slot pressed, double most) const {
     if (pressed != nobody && claims.full()) return;
     const auto joins = [&](Slot slot) { return slot == pressed || claims.join(slot, false); };
-    state.back.assign(view.preempted.begin(), view.preempted.end());
-    std::stable_sort(state.back.begin(), state.back.end(),
-                     [&](Slot a, Slot b) { return view.row(a).context() < view.row(b).context(); });
-    for (const Slot slot : state.back)
-      if (view.row(slot).may_return && !joins(slot)) return;
-    state.waiting.visit_by_size(state.waiting.passed >= turn ? state.waiting.oldest() : nobody, joins);
+    if (!LargeYields::visit_first(view, state.large, joins)) return;
+    state.waiting.visit_by_size(state.waiting.passed >= turn ? state.waiting.oldest() : nobody, most, joins,
+                                [&] { return LargeYields::visit_later(state.large, joins); });
   }
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
-  Slot press(const View& view, State& state, Builder& claims) const {
-    const double token_s = PromptChunk::until_done_s(state.chunk, 1);
-    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s, claims.full());
+  Slot press(const View& view, State& state, Builder& claims, double token_s) const {
+    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s, claims.full(),
+                                        state.large.overdue, state.large.turns);
     if (!choice || !claims.press(choice->comes, choice->pays)) return nobody;
     state.vain.pressed(view, choice->comes, choice->pays);
     return choice->comes;
@@ -104,10 +105,8 @@ struct BasicSlackFirst {
   /// fewer requests where more come than prompts can be computed.
   std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
     if (!budget.allows(view, state.budget)) return {};
-    const auto slack_s = [&](Slot slot) { return Pressing::first_token_slack_s(view.row(slot), view.now, token_s); };
-    // Not one that waits for a tier's blocks, has no TTFT SLO, or whose prompt takes longer than the time it has left.
-    const auto [urgent, smallest] = state.waiting.next(
-        [&](Slot slot) { return !view.row(slot).waits && slack_s(slot) >= 0 && !std::isinf(slack_s(slot)); });
+    const auto [urgent, smallest] = state.waiting.next_in_time(view, token_s);
+    const auto slack_s = [&](Slot slot) { return first_token_slack_s(view.row(slot), view.now, token_s); };
     if (urgent == nobody || slack_s(urgent) >= (1 - patience) * view.row(urgent).spec.slo.ttft.count()) return {};
     return Pressing::Wish{smallest, slack_s(smallest)};
   }

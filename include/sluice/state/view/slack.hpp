@@ -11,6 +11,11 @@ namespace sluice {
 /// When the first token is due.
 [[nodiscard]] inline Seconds first_due(const RequestRow& row) { return row.spec.arrival + row.spec.slo.ttft; }
 
+/// Seconds until the first token is late, if the request's prompt were next and took `token_s` per token.
+[[nodiscard]] inline double first_token_slack_s(const RequestRow& row, Seconds now, double token_s) {
+  return (first_due(row) - now).count() - token_s * static_cast<double>(row.pending().count());
+}
+
 /// Seconds until the request is late if it got nothing more: its first token is due at arrival + TTFT SLO, and each
 /// further token one TBT SLO later. Below 0: its next token is behind that schedule. Infinite without an SLO.
 [[nodiscard]] inline double ahead_s(const RequestRow& row, Seconds now) {
