@@ -158,6 +158,7 @@
 #include "sluice/policy/retention/drop.hpp"
 #include "sluice/policy/retention/eager_copy.hpp"
 #include "sluice/policy/retention/hidden_states.hpp"
+#include "sluice/policy/retention/keep_copied.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"

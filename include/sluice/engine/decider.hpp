@@ -75,6 +75,7 @@ class Decider {
     }
     decision.claims.swap(draft_.proposal.claims);
     decision.refused.swap(draft_.proposal.refused);
+    decision.next.swap(draft_.proposal.next);
     let_leave(view, decision);
     decision.valid = !decision.claims.empty() || !decision.refused.empty();
     if (decision.claims.empty()) return true;
@@ -167,6 +168,14 @@ class Decider {
   /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress.
   void let_leave(const View& view, Decision& decision) {
     LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
+    const auto goes_to_host = [&](const RequestRow& request) { // once its room is needed
+      return functions::on_reclaim(&policies_, view, request) == Kept::host;
+    };
+    if (!draft_.proposal.leaving.empty())
+      for (const Slot slot : view.preempted)
+        if (const LayerBlocks here = core_.footprint(core_.row(slot)).device;
+            here.count() > 0 && goes_to_host(core_.row(slot)))
+          host_left -= here;
     for (const Slot slot : draft_.proposal.leaving) {
       const RequestRow& request = core_.row(slot);
       const Kept kept = functions::on_preempt(&policies_, view, request);
@@ -177,7 +186,8 @@ class Decider {
           room = core_.footprint(moved_to_host(core_, request, kept), request.blocks).host -
                  core_.footprint(Holding{held.head, held.host, held.nowhere}, request.blocks).host;
         }
-      if ((kept == Kept::host || kept == Kept::hidden) && room > host_left) {
+      const bool to_host = kept == Kept::device ? goes_to_host(request) : kept != Kept::nothing;
+      if (to_host && room > host_left) {
         detail::keep_after_all(core_, slot,
                                decision.claims); // its progress would be lost for another request
         continue;

@@ -90,6 +90,7 @@ class DecidesAhead {
     std::erase_if(pending_.claims, [slot](const Claim& claim) { return claim.slot == slot; });
     std::erase(pending_.leaving, slot);
     std::erase(pending_.victims, slot);
+    std::erase(pending_.next, slot);
     std::erase_if(pending_.refused, [slot](const Refusal& refused) { return refused.slot == slot; });
   }
 
@@ -214,7 +215,7 @@ class DecidesAsync {
     };
     Decision& decision = engine.decision;
     std::erase_if(decision.claims, [&gone](const Claim& claim) { return gone(claim.slot); });
-    for (std::vector<Slot>* list : {&decision.leaving, &decision.victims}) std::erase_if(*list, gone);
+    for (std::vector<Slot>* list : {&decision.leaving, &decision.victims, &decision.next}) std::erase_if(*list, gone);
     std::erase_if(decision.refused, [&gone](const Refusal& refused) { return gone(refused.slot); });
     std::erase_if(engine.draft.plan.requests, [&gone](const RequestPlan& planned) { return gone(planned.slot); });
     // An admission that learns from its proposals (FutureMemory) learns here, on the core: its queue has changed since,

@@ -73,7 +73,8 @@ Begun BasicEngine<C>::decide_and_commit() {
       return Begun::idle;
   prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
   if constexpr (has_tiers<C>) launch_writes(core_, commit_.moves, prepared_, now());
-  if constexpr (CopiesAhead<typename C::retention_type>) copy_ahead(core_, calls(), now(), commit_.moves, prepared_);
+  if constexpr (CopiesAhead<typename C::retention_type>)
+    copy_ahead(core_, decision_.next, calls(), now(), commit_.moves, prepared_);
   transfer_.background_blocks = 0;
   prepared_.planning = planning;
   prepared_.repeated = repeated;

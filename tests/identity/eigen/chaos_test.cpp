@@ -2,8 +2,10 @@
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/admission/skip_join_mlfq.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/policy/retention/keep_copied.hpp"
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
@@ -25,6 +27,14 @@ class LateByChance final : public WorldOf<RealBackend> {
 
  private:
   Random random_;
+};
+
+/// Quanta shorter than an iteration, so that requests change levels all the time.
+struct BriefQuanta : SkipJoinMlfq {
+  BriefQuanta() {
+    queue.quantum = Seconds{1e-5};
+    queue.starvation = Seconds{1e-3};
+  }
 };
 
 } // namespace
@@ -64,6 +74,12 @@ TEST_CASE("a late decision has room for what its requests have grown to meanwhil
 
 TEST_CASE("rotations with copies ahead change no token and no logit") {
   check_chaos<CpuTrials, With<Chaos, LargestVirtualLagFirst, EagerCopy>>(7, 8, 1.1);
+}
+
+TEST_CASE("KV that stays after a preemption, is copied and leaves in the order of the next runs changes no token") {
+  check_chaos<CpuTrials, With<Chaos, BriefQuanta, KeepCopied>>(19, 8, 1.1);
+  check_chaos<CpuTrials, With<Chaos, LargestVirtualLagFirst, KeepCopied>>(20, 8, 1.1);
+  check_chaos<CpuTrials, With<Chaos, BriefQuanta, KeepCopied>>(21, 8, 1.1, 25);
 }
 
 TEST_CASE("cancellations in any state of a request change no token and no logit") {

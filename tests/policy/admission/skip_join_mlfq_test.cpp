@@ -24,6 +24,7 @@ struct FeedbackScene {
   SkipJoinMlfq::State state;
   PlainEstimate costs;
   std::vector<Slot> waiting;
+  std::vector<Slot> expected; ///< of the last proposal
 
   FeedbackScene() { made.limits = {.batch = 1, .batch_tokens = Tokens{1000}}; }
   Slot arrive(std::int64_t prompt) {
@@ -37,6 +38,7 @@ struct FeedbackScene {
   std::vector<Slot> iterate(double seconds) {
     Proposal proposal;
     policy.propose(made.view(), state, proposal, costs.estimate());
+    expected = proposal.next;
     for (const Slot slot : proposal.leaving) {
       std::erase(made.running, slot);
       RequestRow& row = made.rows[index(slot)];
@@ -134,4 +136,30 @@ TEST_CASE("those run that batch and device hold together, the first always, and 
     }
   }
   CHECK(full > 1000);
+}
+
+TEST_CASE("exactly those that have run and do not run now are named, by when NextScheduled expects them") {
+  Random random(8);
+  int several = 0;
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    FeedbackScene scene;
+    scene.policy.queue.starvation = Seconds{0.02};
+    scene.made.limits.batch = static_cast<int>(between(random, 1, 4));
+    for (int i = 0; i < 40; ++i) {
+      if (random.below(3) == 0) scene.arrive(between(random, 1, 40));
+      const Seconds now = scene.made.now;
+      const std::vector<Slot> ran = scene.iterate(0.001 * static_cast<double>(between(random, 1, 6)));
+      CHECK(std::is_permutation(scene.expected.begin(), scene.expected.end(), scene.made.preempted.begin(),
+                                scene.made.preempted.end()));
+      for (const Slot slot : scene.expected) CHECK(std::find(ran.begin(), ran.end(), slot) == ran.end());
+      // Starved ones have been promoted: nobody has to wait for longer than the bound from here on.
+      for (const Slot slot : scene.expected) {
+        const FeedbackQueue::Account& account = scene.state.queue.accounts[index(slot)];
+        CHECK((account.at.level == 0 || now - account.idle <= scene.policy.queue.starvation || account.runs));
+      }
+      several += scene.expected.size() > 2;
+    }
+  }
+  CHECK(several > 300);
 }

@@ -60,7 +60,10 @@ void move_claim(Core& core, const Claim& claim, const Holding& target, const Lay
 // preemption.inl.hpp ------------------------------------------------------------------------------------------------
 
 void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now, CommitState& state);
-/// Makes preempted requests give up at least `needed` blocks of what they keep on the device: the youngest first, layer
+/// The preempted requests in the order in which they give up memory: those that `next` (`Proposal::next`) does not
+/// name, the youngest first, then those that it names, the last first.
+[[nodiscard]] std::vector<Slot> giving_order(const Core& core, std::span<const Slot> next);
+/// Makes preempted requests give up at least `needed` blocks of what they keep on the device: in `giving_order`, layer
 /// by layer from the last. A request whose layer finds no room on the host is dropped whole.
 void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies, Seconds now,
              CommitState& state);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies ahead: clean copies of full blocks on the host, made while the link is idle and given up before anything else.
+// Copies ahead: clean copies of full blocks on the host, made while the link is idle and given up before anything else;
+// and KV of preempted requests that returns before they run.
 #pragma once
 
 #include "sluice/engine/core/commit_steps.hpp"
@@ -8,6 +9,8 @@
 #include "sluice/policy/transfer/block_link.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 
 namespace sluice {
 
@@ -46,46 +49,121 @@ SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
 SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
   LayerBlocks copied{0};
   if (!core.policies->is.copies_ahead) return copied;
-  for (const Slot slot : core.requests.running) {
-    const RequestRow& request = core.row(slot);
-    Holding plain = request.holding;
-    plain.copied = Tokens{0};
-    copied += core.footprint(request).host - core.footprint(plain, request.blocks).host;
-  }
+  for (const auto* list : {&core.requests.running, &core.requests.preempted})
+    for (const Slot slot : *list) {
+      const RequestRow& request = core.row(slot);
+      if (request.holding.copied.count() == 0) continue;
+      Holding plain = request.holding;
+      plain.copied = Tokens{0};
+      copied += core.footprint(request).host - core.footprint(plain, request.blocks).host;
+    }
   return copied;
 }
 
-SLUICE_INLINE void copy_ahead(Core& core, const PolicyCalls& policies, Seconds now, Moves& moves, Prepared& prepared) {
+namespace detail {
+
+/// What the iteration leaves of the link in one direction, in layer blocks.
+struct IdleLink {
+  LayerBlocks out{0}, in{0};
+};
+
+SLUICE_INLINE IdleLink idle_link(const Core& core, const PolicyCalls& policies, const Moves& moves,
+                                 const Prepared& prepared) {
   double in_blocks = moves.urgent_blocks;
   for (const LayerStream& stream : moves.streams) in_blocks += stream.blocks * stream.layers.count();
   const double out_blocks =
-      prepared.urgent_out + prepared.background + moves.written_blocks + detail::written_back_blocks(moves.streams);
+      prepared.urgent_out + prepared.background + moves.written_blocks + written_back_blocks(moves.streams);
   const double compute_s = policies.table.compute_s(policies.policies, prepared.work, core.geometry.layers);
   const BlockLink link = block_link(policies.table.link(policies.policies), core.geometry);
-  const double possible = link.each_way() ? compute_s * link.out_blocks_per_s * (1 - link.mix_loss) - out_blocks
-                                          : compute_s * link.blocks_per_s - out_blocks - in_blocks;
-  const LayerBlocks idle{static_cast<std::int64_t>(std::max(0.0, possible))};
-  LayerBlocks left =
-      std::min(policies.table.copy_ahead(policies.policies, core.view(now), idle), core.ledger.host().free());
+  const bool each_way = link.each_way();
+  const double out = each_way ? compute_s * link.out_blocks_per_s * (1 - link.mix_loss) - out_blocks
+                              : compute_s * link.blocks_per_s - out_blocks - in_blocks;
+  const double in = each_way ? compute_s * link.blocks_per_s * (1 - link.mix_loss) - in_blocks : out;
+  const auto whole = [](double blocks) { return LayerBlocks{static_cast<std::int64_t>(std::max(0.0, blocks))}; };
+  return {whole(out), whole(in)};
+}
+
+/// Copies as many full blocks of one request's resident layers as `left` has room for, and takes them from it.
+SLUICE_INLINE LayerBlocks copy_request(Core& core, RequestRow& request, LayerBlocks& left) {
+  if (request.resident_layers == 0) return LayerBlocks{0};
   const Tokens block_tokens = core.limits.block_tokens;
-  LayerBlocks copied{0};
-  for (auto at = core.requests.running.begin(); at != core.requests.running.end() && left.count() > 0; ++at) {
-    RequestRow& request = core.row(*at);
-    if (request.resident_layers == 0) continue;
-    const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
-    const std::int64_t clean = request.holding.copied_blocks(request.blocks, block_tokens).count();
-    const std::int64_t more = std::min(request.computed.count() / block_tokens.count() - clean, left.count() / each);
-    if (more <= 0) continue;
+  const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
+  const std::int64_t clean = request.holding.copied_blocks(request.blocks, block_tokens).count();
+  const std::int64_t more = std::min(request.computed.count() / block_tokens.count() - clean, left.count() / each);
+  if (more <= 0) return LayerBlocks{0};
+  const Holding from = request.holding;
+  request.holding.copied = Tokens{(clean + more) * block_tokens.count()};
+  const Footprint before = core.footprint(from, request.blocks);
+  const Footprint after = core.footprint(request);
+  core.ledger.replace(before, after);
+  left -= after.host - before.host;
+  return movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers).to_host;
+}
+
+/// The residency of a preempted request once `layers` more of its layers have come back, the first ones first.
+SLUICE_INLINE Holding with_layers_back(const Core& core, const RequestRow& request, std::int64_t layers) {
+  Holding target = request.holding;
+  for (std::int64_t i = 0; i < layers; ++i) target.host.erase(target.host.lowest());
+  return with_copies(core, request, target);
+}
+
+/// Fetches layers of preempted requests in the order of `next`, as many as the link has time for and memory is free. A
+/// block for each request of a batch stays free, so that the next tokens, and newcomers, evict nothing for it
+/// (FastServe reserves as much). Nothing returns while anything leaves, nor beside other fetches, which must arrive in
+/// time.
+SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBlocks idle, Moves& moves,
+                               Prepared& prepared) {
+  if (next.empty() || moves.leaving.count() > 0 || prepared.urgent_out > 0 || !moves.streams.empty() ||
+      moves.urgent_blocks > 0 || core.policies->is.real_time) // a real backend fetches when the request joins
+    return;
+  const int layers = core.geometry.layers;
+  const LayerBlocks kept = across_layers(TokenBlocks{core.limits.batch}, layers);
+  LayerBlocks room = LayerBlocks{static_cast<std::int64_t>(prepared.room)} - kept;
+  for (const Slot slot : next) {
+    if (room.count() <= 0 || idle.count() <= 0) return;
+    if (index(slot) >= core.requests.rows.size()) continue;
+    RequestRow& request = core.row(slot);
     const Holding from = request.holding;
-    request.holding.copied = Tokens{(clean + more) * block_tokens.count()};
-    const Footprint before = core.footprint(from, request.blocks);
-    const Footprint after = core.footprint(request);
+    if (request.phase != Phase::preempted || request.waits || request.blocks.count() == 0 || from.host.empty() ||
+        !from.nowhere.empty() || !from.saved.empty() || from.head != all_tokens)
+      continue;
+    const std::int64_t possible = std::min(room.count(), idle.count()) / request.blocks.count();
+    const std::int64_t missing = from.host.count();
+    const std::int64_t back = core.layout.layerwise() ? std::min(possible, missing) : possible >= missing ? missing : 0;
+    if (back == 0) return;
+    const Holding target = with_layers_back(core, request, back);
+    const Footprint before = core.footprint(request);
+    const Footprint after = core.footprint(target, request.blocks);
+    const Movement moved = movement(from, target, request.blocks, core.limits.block_tokens, layers);
+    if (moved.to_host.count() > 0 || after.device - before.device > core.ledger.device().free()) return;
     core.ledger.replace(before, after);
-    left -= after.host - before.host;
-    copied += movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers).to_host;
+    request.holding = target;
+    request.resident_layers = layers - target.away().count();
+    room -= after.device - before.device;
+    idle -= moved.to_device;
+    moves.to_device += moved.to_device;
+    moves.urgent_blocks += static_cast<double>(moved.to_device.count());
+    prepared.room -= static_cast<double>((after.device - before.device).count());
+    if (back < missing) return; // a later request does not overtake it
   }
+}
+
+} // namespace detail
+
+SLUICE_INLINE void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& policies, Seconds now,
+                              Moves& moves, Prepared& prepared) {
+  const detail::IdleLink idle = detail::idle_link(core, policies, moves, prepared);
+  LayerBlocks left =
+      std::min(policies.table.copy_ahead(policies.policies, core.view(now), idle.out), core.ledger.host().free());
+  LayerBlocks copied{0};
+  if (!next.empty())
+    for (const Slot slot : detail::giving_order(core, next)) copied += detail::copy_request(core, core.row(slot), left);
+  for (auto at = core.requests.running.begin(); at != core.requests.running.end() && left.count() > 0; ++at)
+    copied += detail::copy_request(core, core.row(*at), left);
   moves.to_host += copied;
   prepared.background += static_cast<double>(copied.count());
+  const bool shared = !block_link(policies.table.link(policies.policies), core.geometry).each_way();
+  detail::fetch_ahead(core, next, shared ? idle.in - copied : idle.in, moves, prepared);
 }
 
 } // namespace sluice

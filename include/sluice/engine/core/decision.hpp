@@ -72,6 +72,7 @@ struct Decision {
   std::vector<Slot> leaving;      ///< preempted on purpose
   std::vector<Slot> victims;      ///< preempted or refused by Relief's choice
   std::vector<Refusal> refused;   ///< given up by Admission, or cannot run even alone
+  std::vector<Slot> next;         ///< `Proposal::next`: who of those that do not run is expected to run again first
   bool empties_preempted = false; ///< preempted requests lose the KV that they keep: one request fits no other way
   LayerBlocks in_flight{0};       ///< the least device room for the plan's transfers
   Seconds planning{0};            ///< the search's time on the engine's clock
@@ -85,6 +86,7 @@ struct Decision {
     leaving.clear();
     victims.clear();
     refused.clear();
+    next.clear();
     empties_preempted = false;
     in_flight = LayerBlocks{0};
     planning = ready = Seconds{0};

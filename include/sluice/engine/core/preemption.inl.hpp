@@ -91,15 +91,26 @@ SLUICE_INLINE void drop(Core& core, RequestRow& request) {
   request.resident_layers = core.geometry.layers;
 }
 
+SLUICE_INLINE std::vector<Slot> giving_order(const Core& core, std::span<const Slot> next) {
+  const auto& preempted = core.requests.preempted; // by arrival
+  std::vector<Slot> order;
+  order.reserve(preempted.size());
+  for (auto at = preempted.rbegin(); at != preempted.rend(); ++at)
+    if (std::find(next.begin(), next.end(), *at) == next.end()) order.push_back(*at);
+  for (auto at = next.rbegin(); at != next.rend(); ++at) // a policy's list: checked, as the rest of a proposal is
+    if (index(*at) < core.requests.rows.size() && core.row(*at).phase == Phase::preempted) order.push_back(*at);
+  return order;
+}
+
 SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies,
                            Seconds now, CommitState& state) {
   const View view = core.view(now);
   const LayerSet every = LayerSet::all(core.geometry.layers);
-  const auto& preempted = core.requests.preempted;
-  for (auto at = preempted.rbegin(); at != preempted.rend() && needed.count() > 0; ++at) {
-    if (std::any_of(decision.claims.begin(), decision.claims.end(), [at](const Claim& c) { return c.slot == *at; }))
+  for (const Slot slot : giving_order(core, decision.next)) {
+    if (needed.count() <= 0) break;
+    if (std::any_of(decision.claims.begin(), decision.claims.end(), [slot](const Claim& c) { return c.slot == slot; }))
       continue; // this decision lets the request return
-    RequestRow& request = core.row(*at);
+    RequestRow& request = core.row(slot);
     while (needed.count() > 0 && request.blocks.count() > 0) {
       const Footprint before = core.footprint(request);
       if (before.device.count() == 0) break;
@@ -112,6 +123,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
         less.host.insert(last);
       else
         less.host = every;
+      if (less.away() == every) less.copied = Tokens{0}; // what was copied is now the only place
       less.saved = less.saved - less.away();
       const Footprint after = core.footprint(less, request.blocks);
       const LayerBlocks missing = after.host - before.host - host_free(core, state);

@@ -91,12 +91,13 @@ struct FeedbackQueue {
     }
   }
 
- private:
   [[nodiscard]] Seconds quantum_of(int level) const {
     Seconds all = quantum;
     for (int i = 0; i < level; ++i) all = all * ratio;
     return all;
   }
+
+ private:
   static void move_to(State& state, Slot slot, int level) {
     Account& account = state.accounts[index(slot)];
     account.at = {level, state.came++, slot};

@@ -6,6 +6,7 @@
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 #include "sluice/policy/admission/feedback_queue.hpp"
+#include "sluice/policy/admission/next_scheduled.hpp"
 #include "sluice/policy/admission/prompt_time.hpp"
 #include "sluice/policy/admission/resident_room.hpp"
 
@@ -25,6 +26,8 @@ namespace sluice {
 ///    feedback queue a long prompt would be demoted before its first token.
 ///  - Requests run in the queue's order, as many as batch and device memory hold. Running requests that are not among
 ///    them leave.
+///  - Of those that have run and are not among them, the ones that NextScheduled expects first are swapped in first and
+///    out last (section 4.2).
 struct SkipJoinMlfq {
   using role = roles::Admission;
   static constexpr bool steady = false; // quanta end with time
@@ -75,6 +78,7 @@ struct SkipJoinMlfq {
     }
     for (const FeedbackQueue::Entry& next : state.order)
       if (view.row(next.slot).phase != Phase::running && !claims.join(next.slot, false)) break;
+    expect_next(queue, state.queue, view, proposal);
   }
   void settle(const View& /*view*/, std::span<Claim> /*accepted*/) const {}
 

@@ -102,7 +102,7 @@ concept RetentionAsSaid = StatesHiding<P> &&
 ///     `hidden_layers(view, row, cost)` then says for which layers the iterations that compute hidden states also write
 ///     them to the host. The engine saves them while the host has room, gives them up before KV and after copies, and
 ///     treats `Kept::hidden` as `Kept::host` if a request has none.
-///  7. `P::copies_ahead`: whether KV is copied to the host while its request runs. `copy_ahead(view, idle)` then says
+///  7. `P::copies_ahead`: whether KV is copied to the host before it must leave. `copy_ahead(view, idle)` then says
 ///     how many layer blocks of full blocks to copy during this iteration, out of the `idle` that the outbound lane has
 ///     time for. The engine chooses which, keeps the copies while the host has room for them, and gives them up before
 ///     anything else.

@@ -48,19 +48,25 @@ struct Refusal {
   bool impossible = false; ///< set by the engine only: no plan can serve it, so Admission did not choose this
 };
 
-/// The claims in order of precedence, required ones first; the requests that leave on purpose (rotation); and those
-/// that are given up.
+/// The claims in order of precedence, required ones first; the requests that leave on purpose (rotation); those that
+/// are given up; and the order in which those that do not run are expected to run again.
 struct Proposal {
   std::vector<Claim> claims; ///< the proposed batch: required claims, then optional ones
   std::vector<Slot> leaving; ///< running requests to preempt even if memory suffices
   /// Requests to end unserved, because their SLO cannot be kept. They wait and have never run; each is named once and
   /// has no claim. Anything else fails the run.
   std::vector<Refusal> refused;
+  /// Preempted and leaving requests by when they are expected to run again, the soonest first. The engine takes device
+  /// memory from the last one first. If Retention copies ahead, it also copies the last one's KV to the host first, and
+  /// fetches the first one's KV while the link is idle. Requests that are not named count as last, the youngest of them
+  /// first; a name of a request that is not preempted has no effect.
+  std::vector<Slot> next;
 
   void clear() {
     claims.clear();
     leaving.clear();
     refused.clear();
+    next.clear();
   }
 };
 
