@@ -288,7 +288,7 @@ class Decider {
         claims.resize(1);
         enforce_slo = false;
         offer_weights(view, decision); // the weights' last offer was for claims that are gone
-      } else if (required == 1 && !core_.requests.preempted.empty() && !decision.empties_preempted) {
+      } else if (required == 1 && others_keep_memory(decision) && !decision.empties_preempted) {
         decision.empties_preempted =
             true; // the request runs, and KV that others keep on the host is recomputed: no request is lost
       } else if (required == 1) {
@@ -305,6 +305,11 @@ class Decider {
     }
     asked(functions::admission_name, [&] { policies_.admission.settle(view, claims); });
     return true;
+  }
+
+  /// Whether there are preempted requests once the decision is committed.
+  [[nodiscard]] bool others_keep_memory(const Decision& decision) const {
+    return !core_.requests.preempted.empty() || !decision.leaving.empty() || !decision.victims.empty();
   }
 
   /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request that fits both memories alone is served, whatever KV others keep on the host.
+#include "sluice/core/random.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/policy/relief/preempt_where_short.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/report/observer/summary.hpp"
+
+#include "engine/trials.hpp"
+#include "support/all_on_host.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// All KV on the host, and preempted requests keep it there.
+using Crowded = Engine<AllOnHost, EveryStep, PreemptWhereShort, MoveToHost>;
+
+/// A few short requests, a host for the longest of them and at most one block more, and a device for all of its KV.
+Trial crowded_trial(Random& random) {
+  const auto draw = [&random](std::uint64_t below) { return static_cast<std::int64_t>(random.below(below)); };
+  Trial trial{.layers = 3 + static_cast<int>(draw(4)),
+              .batch = 1 + static_cast<int>(draw(5)),
+              .device = {},
+              .host = {},
+              .requests = {}};
+  double now = 0;
+  std::int64_t longest = 0;
+  for (std::int64_t i = 2 + draw(5); i > 0; --i) {
+    now += random.below(2) == 0 ? 0 : 0.05 * random.uniform();
+    RequestSpec spec;
+    spec.arrival = Seconds{now};
+    spec.prompt = Tokens{1 + draw(30)};
+    spec.output = Tokens{1 + draw(14)};
+    longest = std::max(longest, blocks_for(spec.prompt + spec.output - Tokens{1}, Tokens{4}).count());
+    trial.requests.push_back(spec);
+  }
+  trial.host = LayerBlocks{(longest + draw(2)) * trial.layers};
+  trial.device = LayerBlocks{(longest + 4) * trial.layers};
+  return trial;
+}
+
+} // namespace
+
+TEST_CASE("a request that fits alone is never refused for what others keep on the host") {
+  using E = With<Crowded, SmallCost, BasicSimulated<SmallCost>, Summary>;
+  Random random(1);
+  std::int64_t preempted = 0;
+  for (int round = 0; round < (all_rounds ? 500 : 50); ++round) {
+    CAPTURE(round);
+    const Trial trial = crowded_trial(random);
+    SmallCost world;
+    world.rate = BytesPerSecond{5e5 * std::pow(1000, random.uniform())};
+    typename E::Config config = trial_config<E>(trial, world);
+    config.limits.block_tokens = Tokens{4};
+    config.limits.batch_tokens = Tokens{8 + static_cast<std::int64_t>(random.below(40))};
+    auto made = E::make(std::move(config));
+    REQUIRE(made);
+    E& engine = *made;
+    std::size_t next = 0;
+    for (Stepped stepped = Stepped::ran; stepped != Stepped::idle || next < trial.requests.size();) {
+      if (stepped == Stepped::idle) engine.idle_until(trial.requests[next].arrival);
+      while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
+        (void)engine.submit(trial.requests[next++]);
+      stepped = engine.step();
+      REQUIRE(stepped != Stepped::failed);
+      check_ledger(engine);
+    }
+    const auto& records = engine.template observed<Summary>().requests;
+    CHECK(records.size() == trial.requests.size());
+    for (const RequestRecord& record : records) {
+      CHECK(record.outcome == Outcome::served);
+      preempted += record.times_preempted;
+    }
+  }
+  CHECK(preempted > 0);
+}
