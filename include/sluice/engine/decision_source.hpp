@@ -36,6 +36,13 @@ Seconds decide_now(const EngineParts<C>& engine) {
   return planning;
 }
 
+/// Whether the decision that was made ahead can be committed now.
+template <class C>
+bool still_fits(const EngineParts<C>& engine) {
+  return sluice::still_fits(engine.core, engine.draft, engine.decision, {policy_table<C>, &engine.policies},
+                            engine.backend.now());
+}
+
 } // namespace detail
 
 /// `InStep`: the engine decides between two iterations.
@@ -73,7 +80,7 @@ class DecidesAhead {
       }
       std::swap(engine.decision, pending_);
       pending_.valid = false;
-      if (still_fits(engine.core, engine.draft, engine.decision)) return waited;
+      if (detail::still_fits(engine)) return waited;
     }
     return detail::decide_now(engine);
   }
@@ -136,8 +143,7 @@ class DecidesAsync {
       const Seconds asked = engine.backend.now();
       collect(engine); // if no iteration can run without the decision, the engine waits
       // A refusal is final, and users may have left since this decision: decide again on the present state.
-      if (engine.decision.valid && engine.decision.refused.empty() &&
-          still_fits(engine.core, engine.draft, engine.decision))
+      if (engine.decision.valid && engine.decision.refused.empty() && detail::still_fits(engine))
         return engine.backend.now() - asked;
     }
     return detail::decide_now(engine);

@@ -158,7 +158,7 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
   }
   CHECK(hosted > 0);
   CHECK(others > 0);
-  if (tight) CHECK(preempted > 0);
+  if (tight && !E::composition::lookahead_type::ahead) CHECK(preempted > 0); // beside an iteration, a clock decides
 }
 
 /// All KV on the host, and decodes that both memories have no room for are dropped, the newest first.

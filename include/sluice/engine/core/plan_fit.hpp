@@ -34,8 +34,9 @@ struct Budget {
 
 /// Whether a decision made ahead still fits both memories, after requests that have ended since were removed from it.
 /// If not, the engine discards it and decides again. Raises the room in flight to what the requests need now: they have
-/// grown if an iteration was repeated meanwhile.
-[[nodiscard]] bool still_fits(const Core& core, const Draft& draft, Decision& decision);
+/// grown if an iteration was repeated meanwhile, and a Retention may keep more than it would have a step before.
+[[nodiscard]] bool still_fits(const Core& core, const Draft& draft, Decision& decision, const PolicyCalls& policies,
+                              Seconds now);
 
 /// Repeats the last batch under the last plan, one token on, without asking a policy. False, with `decision` not valid,
 /// if a request's next block has no room or a request has not run yet.

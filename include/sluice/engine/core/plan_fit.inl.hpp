@@ -112,7 +112,7 @@ SLUICE_INLINE void GrownRoom::add(const Holding& holding, TokenBlocks blocks) {
 
 SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
   decision.clear();
-  LayerBlocks growth{0};
+  Footprint growth;
   detail::GrownRoom in_flight{&core};
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
@@ -120,16 +120,18 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
       return false; // not part of an iteration yet
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
-    growth += (core.footprint(request.holding, blocks) - core.footprint(request)).device;
+    growth = growth + (core.footprint(request.holding, blocks) - core.footprint(request));
     if (core.policies->is.real_time) in_flight.add(request.holding, blocks);
   }
-  if (core.policies->is.real_time) growth += in_flight.blocks(); // for more tokens than the plan was made for
-  if (decision.claims.empty() || growth > core.ledger.device().free()) return false;
+  if (core.policies->is.real_time) growth.device += in_flight.blocks(); // for more tokens than the plan was made for
+  if (decision.claims.empty() || growth.device > core.ledger.device().free() || growth.host > core.ledger.host().free())
+    return false;
   decision.valid = true;
   return true;
 }
 
-SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& decision) {
+SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& decision, const PolicyCalls& policies,
+                              Seconds now) {
   if (decision.claims.empty()) return false;
   Footprint all;
   detail::GrownRoom in_flight{&core};
@@ -166,9 +168,9 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& de
                                        [slot](const Refusal& one) { return one.slot == slot; });
       if (!claims && !refused && !among(decision.leaving) && !among(decision.victims)) return false;
     }
-  LayerBlocks device = core.ledger.device().capacity() - core.prefix.pinned();
-  if (decision.new_plan) device += core.capacity_with(draft.plan.weights) - core.kv_capacity;
-  return all.device + decision.in_flight <= device && all.host <= core.ledger.host().capacity();
+  const WeightsPlan& weights = decision.new_plan ? draft.plan.weights : core.plan.weights;
+  const Budget budget = budget_of(core, policies, decision, decision.claims.size(), weights, now); // all claims join
+  return all.device + decision.in_flight <= budget.device && all.host <= budget.host;
 }
 
 SLUICE_INLINE void detail::keep_after_all(const Core& core, Slot slot, std::vector<Claim>& claims) {
