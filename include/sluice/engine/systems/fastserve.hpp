@@ -17,8 +17,9 @@ namespace sluice {
 ///   section 4.2   both in the order of the estimated next runs          NextScheduled, as Proposal::next
 ///
 /// Read differently: the paper offloads whole requests once few blocks are free; here their full blocks are copied
-/// while the link is idle, and what has a copy leaves the device when its room is needed. Prompts are computed in
-/// chunks, as in every chunked engine here.
+/// while the link is idle, and what has a copy leaves the device when its room is needed. On a real backend KV returns
+/// with its request and not before, and no reserve grows with past bursts. Prompts are computed in chunks, as in every
+/// chunked engine here.
 using FastServe = Engine<SkipJoinMlfq, KeepCopied, OneStepAhead>;
 
 #ifdef SLUICE_COMPILED // in the library

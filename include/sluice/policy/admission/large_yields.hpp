@@ -25,7 +25,7 @@ namespace sluice {
 ///
 /// So if nobody else is as large, a pause lasts at most `wait` units and D, the time until those that run then have
 /// ended. A request that runs for T units in all takes at most T + (T / run + 1) (wait + D) units from when it yields:
-/// by default nine times T, and D for each turn. Several share these turns, the longest paused first.
+/// by default nine times T, and D for each turn. (The host must have room for its KV.) Several share these turns.
 ///
 /// Rejected, on demo with 150 to 350 token blocks: turns of a quarter unit (up to 3 points more SLOs, for a bound of 33
 /// T), of two units (up to 5 fewer), and large newcomers in the order of the others (up to 2 points of TBT attainment).
@@ -78,7 +78,7 @@ struct LargeYields {
     std::erase_if(state.paused, [&](Slot slot) { return !view.row(slot).may_return; });
     std::stable_sort(state.paused.begin(), state.paused.end(),
                      [&](Slot a, Slot b) { return view.row(a).preempted_since < view.row(b).preempted_since; });
-    const Slot first = state.paused.empty() ? nobody : state.paused.front();
+    const Slot first = state.paused.empty() || !state.turns.empty() ? nobody : state.paused.front();
     state.overdue = first != nobody && view.now - state.served >= wait * unit(view.row(first)) ? first : nobody;
   }
   /// Lets the running request leave that yields to a newcomer; returns it, or nobody. `comes()`: whether there is one.

@@ -8,9 +8,9 @@ namespace sluice {
 
 /// FastServe's proactive swapping (Wu et al., section 4.2). A preempted request's KV stays on the device as long as
 /// nothing else needs the room, and full blocks are copied to the host while the link is idle. A block with a clean
-/// copy is free at once, so nobody waits for an eviction. If Admission names the requests that will run next
-/// (`Proposal::next`), the last of them is copied first and gives up its memory first, and the first returns before it
-/// runs.
+/// copy is free at once, so nobody waits for an eviction. Admission names the requests that will run next
+/// (`Proposal::next`): the last of them is copied first and gives up its memory first, and the first returns before it
+/// runs, on a simulated backend. Of preempted requests it names none, nothing is copied.
 struct KeepCopied {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
