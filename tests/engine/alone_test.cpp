@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -67,15 +66,7 @@ std::int64_t serve_crowded(int rounds) {
     auto made = E::make(std::move(config));
     REQUIRE(made);
     E& engine = *made;
-    std::size_t next = 0;
-    for (Stepped stepped = Stepped::ran; stepped != Stepped::idle || next < trial.requests.size();) {
-      if (stepped == Stepped::idle) engine.idle_until(trial.requests[next].arrival);
-      while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-        (void)engine.submit(trial.requests[next++]);
-      stepped = engine.step();
-      REQUIRE(stepped != Stepped::failed);
-      check_ledger(engine);
-    }
+    serve_arrivals(engine, trial, [] {});
     const auto& records = engine.template observed<Summary>().requests;
     CHECK(records.size() == trial.requests.size());
     for (const RequestRecord& record : records) {

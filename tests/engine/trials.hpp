@@ -92,6 +92,26 @@ Seconds next_event(const E& engine, const Trial& trial, std::size_t next) {
   return std::min(arrival, engine.next_load());
 }
 
+/// Submits a trial's requests as they arrive and serves them. `ran()` is called after every iteration.
+template <class E, class Ran>
+void serve_arrivals(E& engine, const Trial& trial, Ran&& ran) {
+  std::size_t next = 0;
+  for (int guard = 0; guard < 200000; ++guard) {
+    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
+      (void)engine.submit(trial.requests[next++]);
+    const Stepped stepped = engine.step();
+    REQUIRE(stepped != Stepped::failed);
+    check_ledger(engine);
+    if (stepped == Stepped::ran) {
+      ran();
+    } else {
+      if (next == trial.requests.size()) break;
+      engine.idle_until(trial.requests[next].arrival);
+    }
+  }
+  CHECK(engine.alive() == 0);
+}
+
 /// The engine of a trial. `layer_weights`: bytes of a layer's weights.
 template <class E>
 typename E::Config trial_config(const Trial& trial, const SmallCost& world, Bytes layer_weights = Bytes{1 << 20},

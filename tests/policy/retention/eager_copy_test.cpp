@@ -90,17 +90,7 @@ Reckon::State run(const Trial& trial, Lanes lanes) {
                        .backend = BasicSimulated<SmallCost>{world},
                        .observers = {Reckon{trial.layers}}});
   REQUIRE(made.has_value());
-  std::size_t next = 0;
-  for (int guard = 0; guard < 100000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= made->now())
-      (void)made->submit(trial.requests[next++]);
-    if (made->step() == Stepped::idle) {
-      if (next == trial.requests.size()) break;
-      made->idle_until(trial.requests[next].arrival);
-    }
-    check_ledger(*made);
-  }
-  CHECK(made->alive() == 0);
+  serve_arrivals(*made, trial, [] {});
   CHECK(made->ledger().host().used().count() == 0);
   return made->template observed<Reckon>();
 }

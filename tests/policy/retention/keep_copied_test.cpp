@@ -64,16 +64,7 @@ void check_orders(const Trial& trial, Lanes lanes, Orders& orders) {
                        .admission = admission});
   REQUIRE(made.has_value());
   std::map<RequestId, AsideState> before;
-  std::size_t arrival = 0;
-  for (int guard = 0; guard < 100000; ++guard) {
-    while (arrival < trial.requests.size() && trial.requests[arrival].arrival <= made->now())
-      (void)made->submit(trial.requests[arrival++]);
-    if (made->step() == Stepped::idle) {
-      if (arrival == trial.requests.size()) break;
-      made->idle_until(trial.requests[arrival].arrival);
-      continue;
-    }
-    check_ledger(*made);
+  serve_arrivals(*made, trial, [&] {
     const View view = made->view();
     std::map<RequestId, AsideState> after;
     std::vector<RequestId> order; // the preempted ones, by when they run next
@@ -111,8 +102,7 @@ void check_orders(const Trial& trial, Lanes lanes, Orders& orders) {
     before = after;
     for (const Slot slot : view.running)
       before[view.row(slot).id] = {view.row(slot).resident_layers, false, view.row(slot).holding.copied};
-  }
-  CHECK(made->alive() == 0);
+  });
   CHECK(made->ledger().host().used().count() == 0);
   CHECK(made->ledger().device().used().count() == 0);
 }
