@@ -30,6 +30,7 @@ struct Recorded final : sluice::EventListener {
   sluice::DecisionLog::State decisions;
   bool keeps_summary = true, keeps_timeline = false, keeps_decisions = false;
   sluice::EventListener* feed = nullptr; ///< of a server, or writes tables; may be null
+  std::function<void()> decided = [] {}; ///< `decisions` has new lines; called before `feed` hears of them
   std::function<void(sluice::RequestId)> ended = [](sluice::RequestId) {};
   std::function<void(sluice::RequestId, sluice::Tokens first, sluice::Tokens count)> released =
       [](sluice::RequestId, sluice::Tokens, sluice::Tokens) {};

@@ -7,7 +7,6 @@
 #include "run/options.hpp"
 
 #include <cerrno>
-#include <string_view>
 #include <system_error>
 
 namespace serving {
@@ -21,14 +20,11 @@ Status DecisionsFile::open(const std::string& path, running::Recorded& recorded)
                                "the name of a file to be written");
   recorded_ = &recorded;
   recorded.keeps_decisions = true;
-  recorded.released = [this](RequestId, Tokens, Tokens) { write(); };
-  recorded.ended = recorded.cancelled = [this](RequestId) { write(); };
-  recorded.refused = [this](RequestId, std::string_view) { write(); };
+  recorded.decided = [this] { write(); };
   return {};
 }
 
 void DecisionsFile::write() {
-  if (recorded_->decisions.lines.empty()) return;
   for (const std::string& line : recorded_->decisions.lines)
     failed_ |= std::fputs((line + '\n').c_str(), file_.get()) < 0;
   failed_ |= std::fflush(file_.get()) != 0;
