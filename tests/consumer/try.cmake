@@ -26,7 +26,7 @@ if(WAY STREQUAL "find_package")
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
-  list(APPEND arguments -DSLUICE_SOURCE=${SOURCE})
+  list(APPEND arguments -DSLUICE_SOURCE=${SOURCE} -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8) # half the time
 endif()
 step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build ${arguments})
 step(${CMAKE_COMMAND} --build ${WORK}/build)

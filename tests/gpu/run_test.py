@@ -20,7 +20,7 @@ from schema import CLOCKS_DURING, FIRST, FIRST_S, GEMMS, STAGES  # noqa: E402
 
 # A gpu_bench that prints every row of its stage, and at the row that PLANT names ("fail 0": the first) does what
 # PLANT says: "fail", "die", "hang" or "lose" the device's context.
-PROGRAM = f"""#!{sys.executable}
+PROGRAM = f"""#!{sys.executable} -IS
 import json, os, signal, sys, time
 sys.path.insert(0, {str(gpu)!r})
 sys.dont_write_bytecode = True

@@ -29,7 +29,7 @@ from schema import HOST_BATCHES, OFFLOADS, STAGES, SYSTEMS  # noqa: E402
 from workload import BLOCK_TOKENS, LLAMA3_8B, PEERS, TINY, kv_bytes, layer_block_bytes, prompts  # noqa: E402
 
 # sluice-run, as far as the stages use it. PLANT names a system's misbehaviour: "other" tokens, "fewer", "die", "hang".
-RUN = f"""#!{sys.executable}
+RUN = f"""#!{sys.executable} -IS
 import json, os, struct, sys, time
 flags, plant = sys.argv[1:], json.loads(os.environ["PLANT"])
 of = lambda flag, other=None: flags[flags.index(flag) + 1] if flag in flags else other
@@ -54,7 +54,7 @@ if "--runs" in flags:  # each run is a process of its own, whose end is this one
     with open(os.path.dirname(__file__) + "/loads", "a") as loads:
         loads.write("x")
     for line in sys.stdin:
-        done = subprocess.run([sys.executable, __file__, *json.loads(line), "--json"], stdout=-1, stderr=-1, text=True)
+        done = subprocess.run([sys.executable, "-IS", __file__, *json.loads(line), "--json"], stdout=-1, stderr=-1, text=True)
         if "crash" in done.stderr:
             sys.exit("sluice-run: crashed as planted")
         print(json.dumps(dict(error=done.stderr.strip())) if done.returncode else done.stdout.strip(), flush=True)
@@ -104,7 +104,7 @@ graphs = plant.get("graphs") and dict(graphs=dict(made=0, replayed=0, launched=9
 print(json.dumps(dict(requests=requests, bytes_moved=moved, preemptions=0, **(graphs or dict()),
                       metrics=dict(bytes_to_device=moved, tbt_attainment=0.9, iterations=most))))
 """
-PROFILE = f"""#!{sys.executable}
+PROFILE = f"""#!{sys.executable} -IS
 import json, os, sys
 flags, plant = sys.argv[1:], json.loads(os.environ["PLANT"])
 if "--help" in flags:
@@ -121,7 +121,7 @@ os.mkdir(out)
 json.dump(dict(name="a machine", host_to_device_bytes_per_s=5e8), open(out + "/device.json", "w"))
 open(out + "/dense.csv", "w").write("rows,time_us\\n1,2.5\\n2," + plant.get("number", "3") + "\\n")
 """
-COMPARE = f"""#!{sys.executable}
+COMPARE = f"""#!{sys.executable} -IS
 import os, sys
 if "--version" in sys.argv:
     print("sluice 0.1.0 (commit 0123456, release build)")
@@ -135,7 +135,7 @@ os.mkdir(out)
 with open(out + "/iterations.csv", "w") as file:
     file.write("system,duration_s,decodes\\n" + f"{{system}},1,0\\n" + f"{{system}},{{1.02 * step}},2\\n" * 3)
 """
-BENCH = f"""#!{sys.executable}
+BENCH = f"""#!{sys.executable} -IS
 import json
 print(json.dumps(dict(stage="environment", name="multiprocessors", config="", n=1, value=1.0, unit="", min=1.0,
                       median=1.0, max=1.0, reps=1, refcheck=None, seconds=0, repro="gpu_bench", against="",
@@ -473,7 +473,7 @@ class Parts(unittest.TestCase):
         self.assertEqual(clocks.summary("clocks during rates", ["no"], fields)["status"], "skipped")
 
     def test_clocks_written_while_the_reader_ends_are_kept(self):
-        smi = f"""#!{sys.executable}
+        smi = f"""#!{sys.executable} -IS
 import signal, sys
 ended = lambda *_: (print("1980, 99, 2600, 650.5, 60, 0x0", flush=True), sys.exit(0))
 signal.signal(signal.SIGTERM, ended)

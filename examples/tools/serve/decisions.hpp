@@ -13,8 +13,8 @@
 namespace serving {
 
 /// A run ends and then writes its log, but a server may run for a year. Each line is therefore written to the file
-/// at once, before the live page can show its decision, and no lines stay in memory. (A file that appears only when it is complete, as
-/// sluice-run writes it, could not be read in the meantime.)
+/// at once, before the live page can show its decision, and no lines stay in memory. (A file that appears only when it
+/// is complete, as sluice-run writes it, could not be read in the meantime.)
 class DecisionsFile {
  public:
   /// Starts the file, and writes the events that `recorded` receives. This object must outlive the engine. Errors: the

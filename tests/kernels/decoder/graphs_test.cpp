@@ -15,8 +15,6 @@ using namespace sluice::kernels::test;
 
 namespace {
 
-constexpr ElementType f32 = ElementType::f32;
-
 /// Moves a sequence: its K and V go to other blocks, and the old ones become NaN.
 void move_blocks(SequenceKv& kv, Random& random) {
   const auto bytes = kv.memory.front().size();

@@ -19,8 +19,6 @@ using namespace sluice::kernels::test;
 namespace kept_tables {
 namespace {
 
-constexpr ElementType f32 = ElementType::f32;
-
 /// The samples that a runner expects: none, others than those that follow, or these.
 enum class Told : std::uint8_t { nothing, others, samples };
 

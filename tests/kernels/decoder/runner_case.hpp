@@ -39,6 +39,8 @@ extern template class KernelRunner<emulate::KernelQueue,
 
 namespace test {
 
+inline constexpr ElementType f32 = ElementType::f32;
+
 /// There every CUDA thread is a thread, which takes longer, so tests do less.
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 inline constexpr bool few = true;

@@ -10,8 +10,6 @@ using namespace sluice::kernels::test;
 
 namespace {
 
-constexpr ElementType f32 = ElementType::f32;
-
 /// A model with contexts of several segments of attention.
 ModelWeights with_long_contexts() {
   DecoderConfig config = testing::small_config(SmallModel::llama);
