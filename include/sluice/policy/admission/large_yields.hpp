@@ -83,11 +83,11 @@ struct LargeYields {
   }
   /// Lets the running request leave that yields to a newcomer; returns it, or nobody. `comes()`: whether there is one.
   template <class Comes>
-  [[nodiscard]] Slot leave(const View& view, const State& state, Proposal& proposal, Comes&& comes) const {
-    if (!state.paused.empty()) return nobody;
-    const auto at = std::find_if(view.running.begin(), view.running.end(), [&](Slot slot) {
-      return view.now >= turn_end(view.row(slot)) && yields(view, view.row(slot));
-    });
+  [[nodiscard]] Slot leave(const View& view, Proposal& proposal, Comes&& comes) const {
+    const auto yielding = [&](Slot slot) { return yields(view, view.row(slot)); };
+    if (std::any_of(view.preempted.begin(), view.preempted.end(), yielding)) return nobody; // it may return or not
+    const auto leaves = [&](Slot slot) { return view.now >= turn_end(view.row(slot)) && yielding(slot); };
+    const auto at = std::find_if(view.running.begin(), view.running.end(), leaves);
     if (at == view.running.end() || !comes()) return nobody;
     proposal.leaving.push_back(*at);
     return *at;

@@ -74,8 +74,8 @@ struct BasicSlackFirst {
     Builder claims(view, proposal, chunk.budget(view, state.chunk, last == nobody ? nullptr : &view.row(last)));
     const double most = large.newcomer_limit(view, knows_lengths);
     const double token_s = PromptChunk::until_done_s(state.chunk, 1);
-    const Slot left = large.leave(view, state.large, proposal,
-                                  [&] { return state.waiting.next_in_time(view, token_s, most).smallest != nobody; });
+    const Slot left =
+        large.leave(view, proposal, [&] { return state.waiting.next_in_time(view, token_s, most).smallest != nobody; });
     for (const bool decoding : {true, false})
       for (const Slot slot : view.running)
         if (slot != left && (view.row(slot).pending().count() <= 1) == decoding) claims.keep(slot);
