@@ -307,9 +307,15 @@ class Decider {
     return true;
   }
 
-  /// Whether there are preempted requests once the decision is committed.
+  /// Whether there are preempted requests once the decision is committed. A victim that Relief refuses is none of them.
   [[nodiscard]] bool others_keep_memory(const Decision& decision) const {
-    return !core_.requests.preempted.empty() || !decision.leaving.empty() || !decision.victims.empty();
+    if constexpr (C::relief_type::parting == Parting::refuse)
+      return !decision.leaving.empty() ||
+             std::any_of(core_.requests.preempted.begin(), core_.requests.preempted.end(), [&](Slot slot) {
+               return std::find(decision.victims.begin(), decision.victims.end(), slot) == decision.victims.end();
+             });
+    else
+      return !core_.requests.preempted.empty() || !decision.leaving.empty() || !decision.victims.empty();
   }
 
   /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.

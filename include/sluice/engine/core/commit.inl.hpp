@@ -99,13 +99,13 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
           request.phase != Phase::running && request.loading.count() > 0)
         table.tiers->use(core, claim.slot, now);
 
-  for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
-  for (const Slot slot : decision.victims) {
-    if (table.is.refuses_victims)
+  if (table.is.refuses_victims) // first, because requests that leave may move to where they were
+    for (const Slot slot : decision.victims)
       refuse_request(core, {slot, "no plan fits it beside those that already run", true}, policies, now);
-    else if (core.row(slot).phase == Phase::running)
-      preempt(core, slot, policies, now, state);
-  }
+  for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
+  if (!table.is.refuses_victims)
+    for (const Slot slot : decision.victims)
+      if (core.row(slot).phase == Phase::running) preempt(core, slot, policies, now, state);
   if (decision.empties_preempted)
     for (const Slot slot : core.requests.preempted)
       if (std::none_of(decision.claims.begin(), decision.claims.end(),

@@ -16,9 +16,14 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
                                std::size_t required, const WeightsPlan& weights, Seconds now) {
   LayerBlocks preempted_host{0};
   Budget budget;
+  const bool refuses = core.policies->is.refuses_victims && !decision.victims.empty();
+  const auto is_refused = [&](Slot slot) { // it leaves both memories before any claim takes its place
+    return refuses && std::find(decision.victims.begin(), decision.victims.end(), slot) != decision.victims.end();
+  };
   for (const Slot slot : core.requests.preempted) {
     const RequestRow& request = core.row(slot);
-    if (!decision.empties_preempted) preempted_host += core.footprint_without_saved(request, request.blocks).host;
+    if (!decision.empties_preempted && !is_refused(slot))
+      preempted_host += core.footprint_without_saved(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
   // A required claim certainly returns, and its footprint includes its host memory. An optional claim may not return.
@@ -35,7 +40,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     for (const auto* aside : {&decision.leaving, &decision.victims})
       for (const Slot slot : *aside) {
         const RequestRow& request = core.row(slot);
-        if (request.phase != Phase::running) continue;
+        if (request.phase != Phase::running || is_refused(slot)) continue;
         const Kept kept = policies.table.on_preempt(policies.policies, view, request);
         if (kept != Kept::nothing && (kept == Kept::device || !request.holding.attended_on_host))
           preempted_host += core.footprint_without_saved(request, request.blocks).host;
