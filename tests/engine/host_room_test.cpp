@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -21,11 +22,22 @@ namespace {
 
 constexpr int layers = 4;
 
+/// Who was preempted, and what was said to remain.
+struct Asides {
+  using role = roles::Observer;
+  using hears = Events<events::Preempted>;
+  static constexpr bool wants_timeline = false;
+  struct State {
+    std::vector<std::pair<RequestId, Kept>> all;
+  };
+  void on(State& state, const events::Preempted& event) const { state.all.emplace_back(event.row.id, event.kept); }
+};
+
 /// An engine with batches of at most `batch`, blocks of four tokens, and memory for so many token blocks.
 template <class System>
 auto engine_with(int batch, std::int64_t device, std::int64_t host, typename System::admission_type admission = {},
                  BytesPerSecond rate = BytesPerSecond{1e6}) {
-  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Summary>;
+  using E = With<System, SmallCost, BasicSimulated<SmallCost>, Summary, Asides>;
   SmallCost world;
   world.rate = rate;
   auto made = E::make(
@@ -81,7 +93,43 @@ struct FetchedAll {
   }
 };
 
+/// All KV on the device. Once the oldest request is large, it runs only if nobody has KV on the host, or never.
+template <bool Never>
+struct WantsEmptyHost : AllResident {
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    const RequestRow& first = task.view.row(task.claims.front().slot);
+    if (first.id == RequestId{0} && first.context() >= Tokens{32} &&
+        (Never || task.host_budget < task.view.ledger->host().capacity())) {
+      plan.in_flight = LayerBlocks{0};
+      return Verdict::infeasible(Binding::host_memory);
+    }
+    return AllResident::solve(task, state, plan);
+  }
+};
+
 } // namespace
+
+TEST_CASE("a preempted request of which nothing will be left moves nothing, and says so") {
+  auto engine = engine_with<Engine<WantsEmptyHost<false>, EveryStep, MoveToHost>>(3, 20, 100);
+  for (int i = 0; i < 3; ++i) submit(engine, 4, 40);
+  int moved = 0, dropped = 0;
+  std::size_t seen = 0;
+  run(engine, [&] {
+    const auto& all = engine.observed<Asides>().all;
+    for (; seen < all.size(); ++seen) {
+      const RequestId id = all[seen].first;
+      const Kept kept = all[seen].second;
+      CAPTURE(index(id));
+      for (const RequestRow& row : engine.view().rows)
+        if (row.id == id && row.phase == Phase::preempted) CHECK((row.blocks.count() > 0) == (kept == Kept::host));
+      ++(kept == Kept::host ? moved : dropped);
+    }
+  });
+  CHECK(moved > 0);
+  CHECK(dropped > 0);
+  for (const RequestRecord& record : engine.observed<Summary>().requests) CHECK(record.outcome == Outcome::served);
+}
 
 TEST_CASE("a request that Relief refuses leaves its host memory to the others at once") {
   // Three blocks each in the end, so two requests fit the host, and three do not.

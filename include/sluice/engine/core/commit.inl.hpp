@@ -102,10 +102,10 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   if (table.is.refuses_victims) // first, because requests that leave may move to where they were
     for (const Slot slot : decision.victims)
       refuse_request(core, {slot, "no plan fits it beside those that already run", true}, policies, now);
-  for (const Slot slot : decision.leaving) preempt(core, slot, policies, now, state);
+  for (const Slot slot : decision.leaving) preempt(core, slot, decision, policies, now, state);
   if (!table.is.refuses_victims)
     for (const Slot slot : decision.victims)
-      if (core.row(slot).phase == Phase::running) preempt(core, slot, policies, now, state);
+      if (core.row(slot).phase == Phase::running) preempt(core, slot, decision, policies, now, state);
   if (decision.empties_preempted)
     for (const Slot slot : core.requests.preempted)
       if (std::none_of(decision.claims.begin(), decision.claims.end(),

@@ -59,7 +59,9 @@ void move_claim(Core& core, const Claim& claim, const Holding& target, const Lay
 
 // preemption.inl.hpp ------------------------------------------------------------------------------------------------
 
-void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now, CommitState& state);
+/// Preempts a running request. Retention says what remains of its KV, unless `decision` drops what others keep.
+void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
+             CommitState& state);
 /// The preempted requests in the order in which they give up memory: those that `next` (`Proposal::next`) does not
 /// name, the youngest first, then those that it names, the last first.
 [[nodiscard]] std::vector<Slot> giving_order(const Core& core, std::span<const Slot> next);

@@ -38,7 +38,8 @@ SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target,
   request.resident_layers = core.geometry.layers - target.away().count();
 }
 
-SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, Seconds now, CommitState& state) {
+SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
+                           CommitState& state) {
   const PolicyTable& table = policies.table;
   RequestRow& request = core.row(slot);
   std::erase(core.requests.running, slot);
@@ -47,9 +48,10 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const PolicyCalls& policies, S
   request.preempted_at_step = core.step;
   ++request.times_preempted;
   const View view = core.view(now);
-  // A load that has not ended would end for a request that does not run, and leave blocks without their KV.
-  Kept kept = request.computed.count() == 0 || request.waits ? Kept::nothing
-                                                             : table.on_preempt(policies.policies, view, request);
+  // A load that has not ended would end for a request that does not run, and leave blocks without their KV. And what
+  // the decision drops would cross the link for nothing.
+  const bool drops = request.computed.count() == 0 || request.waits || decision.empties_preempted;
+  Kept kept = drops ? Kept::nothing : table.on_preempt(policies.policies, view, request);
   SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");
   if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
   // Layers held nowhere would lose their newer tokens too: nothing complete can move.
