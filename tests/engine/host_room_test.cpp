@@ -131,6 +131,18 @@ TEST_CASE("a preempted request of which nothing will be left moves nothing, and 
   for (const RequestRecord& record : engine.observed<Summary>().requests) CHECK(record.outcome == Outcome::served);
 }
 
+TEST_CASE("nobody is preempted for a request that is refused in the end") {
+  auto engine = engine_with<Engine<WantsEmptyHost<true>, EveryStep, MoveToHost>>(3, 40, 100);
+  for (int i = 0; i < 3; ++i) submit(engine, 4, 40);
+  run(engine, [] {});
+  const auto& records = engine.observed<Summary>().requests;
+  REQUIRE(records.size() == 3);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    CHECK((records[i].outcome == Outcome::refused) == (i == 0));
+    CHECK(records[i].times_preempted == 0);
+  }
+}
+
 TEST_CASE("a request that Relief refuses leaves its host memory to the others at once") {
   // Three blocks each in the end, so two requests fit the host, and three do not.
   auto engine = engine_with<Engine<FetchedAll, EveryStep, Refuse, MoveToHost>>(3, 20, 7);

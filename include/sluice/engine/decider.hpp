@@ -294,6 +294,10 @@ class Decider {
       } else if (required == 1) {
         decision.refused.push_back({claims.front().slot, "it cannot be placed even alone", true});
         claims.clear();
+        decision.leaving.clear(); // nobody pays for it: the next decision is made without it
+        decision.victims.clear();
+        decision.empties_preempted = false;
+        decision.in_flight = LayerBlocks{0};
         break;
       } else {
         const bool with_optional = claims.size() > required;
