@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's room: whose KV counts while a decision is made, who must give room up, and what a preemption moves.
+#include "sluice/core/random.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/relief/refuse.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/eager_copy.hpp"
+#include "sluice/policy/retention/keep_copied.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
+#include "identity/eigen/chaos.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -73,15 +79,16 @@ void run(E& engine, Ran&& ran) {
   CHECK(engine.alive() == 0);
 }
 
-/// All KV on the host, fetched in each iteration.
-struct FetchedAll {
+/// Each request's first `Count` layers on the host, fetched in each iteration.
+template <int Count>
+struct Fetched {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
   template <class Transfer>
   struct State {
     PlanTrial<Transfer> trial;
   };
-  [[nodiscard]] constexpr Holding least(int count) const { return {all_tokens, LayerSet::all(count)}; }
+  [[nodiscard]] constexpr Holding least(int /*count*/) const { return {all_tokens, LayerSet::all(Count)}; }
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.covers_unseen = false;
@@ -90,6 +97,20 @@ struct FetchedAll {
       for (const Claim& claim : task.claims.first(count)) plan.requests.push_back({claim.slot, least(task.layers())});
       return state.trial.fits(task, plan);
     });
+  }
+};
+
+/// First come, first served, but the oldest request leaves for the next one when it has 20 tokens.
+struct LeavesOnce : Fcfs {
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    Fcfs::propose(view, state, proposal);
+    if (view.running.empty() || state.queue.empty()) return;
+    const RequestRow& row = view.row(view.running.front());
+    if (row.id != RequestId{0} || row.times_preempted > 0 || row.generated < Tokens{20}) return;
+    proposal.clear();
+    proposal.leaving.push_back(view.running.front());
+    const Slot next = state.queue.front();
+    proposal.claims.push_back({next, view.row(next).pending(), Tokens{0}, true});
   }
 };
 
@@ -145,7 +166,7 @@ TEST_CASE("nobody is preempted for a request that is refused in the end") {
 
 TEST_CASE("a request that Relief refuses leaves its host memory to the others at once") {
   // Three blocks each in the end, so two requests fit the host, and three do not.
-  auto engine = engine_with<Engine<FetchedAll, EveryStep, Refuse, MoveToHost>>(3, 20, 7);
+  auto engine = engine_with<Engine<Fetched<layers>, EveryStep, Refuse, MoveToHost>>(3, 20, 7);
   for (int i = 0; i < 3; ++i) submit(engine, 4, 9);
   run(engine, [] {});
   const auto& records = engine.observed<Summary>().requests;
@@ -153,4 +174,83 @@ TEST_CASE("a request that Relief refuses leaves its host memory to the others at
   CHECK(std::count_if(records.begin(), records.end(),
                       [](const RequestRecord& one) { return one.outcome == Outcome::served; }) == 2);
   CHECK(records.back().outcome == Outcome::refused);
+}
+
+TEST_CASE("copies of a preempted request give way on the host, and its KV stays") {
+  // The first request leaves with six blocks: two layers of them on the host, and copies of the two others. The second
+  // one has seven in the end. The host has room for both without the copies.
+  auto engine = engine_with<Engine<Fetched<2>, EveryStep, KeepCopied, LeavesOnce>>(1, 20, 7, {}, BytesPerSecond{1e9});
+  submit(engine, 4, 40);
+  submit(engine, 24, 4);
+  Tokens most{0}, least{1000};
+  run(engine, [&] {
+    for (const RequestRow& row : engine.view().rows) {
+      if (row.id != RequestId{0}) continue;
+      if (row.times_preempted == 0) most = row.holding.copied;
+      if (row.phase != Phase::preempted) continue;
+      CHECK(row.computed >= Tokens{20});
+      least = std::min(least, row.holding.copied);
+    }
+  });
+  CHECK(most.count() == 20);
+  CHECK(least.count() < 20);
+  for (const RequestRecord& record : engine.observed<Summary>().requests) CHECK(record.outcome == Outcome::served);
+}
+
+namespace {
+
+/// Each plan takes longer than all iterations, so they are repeated meanwhile.
+struct SlowPlans : OneStepAhead {
+  [[nodiscard]] Seconds planning_time(std::int64_t /*effort*/) const { return Seconds{1e9}; }
+};
+
+/// A few short requests, a host for the longest of them and a few blocks more, and any device that has room for it.
+template <class System>
+std::int64_t serve_narrow(int rounds) {
+  Random random(1);
+  std::int64_t preempted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    const auto draw = [&random](std::uint64_t below) { return static_cast<std::int64_t>(random.below(below)); };
+    std::vector<RequestSpec> requests;
+    std::int64_t longest = 0;
+    for (std::int64_t i = 2 + draw(5); i > 0; --i) {
+      RequestSpec spec;
+      spec.prompt = Tokens{1 + draw(30)};
+      spec.output = Tokens{1 + draw(20)};
+      longest = std::max(longest, blocks_for(spec.prompt + spec.output - Tokens{1}, Tokens{4}).count());
+      requests.push_back(spec);
+    }
+    auto engine = engine_with<System>(static_cast<int>(1 + draw(5)), longest + 4 + draw(8), longest + draw(6), {},
+                                      BytesPerSecond{1e6 * std::pow(1000, random.uniform())});
+    for (const RequestSpec& spec : requests) REQUIRE(engine.submit(spec));
+    run(engine, [] {});
+    for (const RequestRecord& record : engine.template observed<Summary>().requests) {
+      CHECK(record.outcome == Outcome::served);
+      preempted += record.times_preempted;
+    }
+  }
+  return preempted;
+}
+
+} // namespace
+
+TEST_CASE("an iteration is repeated though copies fill the host") {
+  auto engine = engine_with<Engine<Fetched<2>, EveryStep, EagerCopy, SlowPlans>>(1, 20, 7, {}, BytesPerSecond{1e9});
+  submit(engine, 4, 40);
+  bool full = false;
+  Seconds planned{0}; // the first plan's time
+  run(engine, [&] {
+    if (planned == Seconds{0}) planned = engine.now();
+    full = full || engine.ledger().host().free().count() < 2;
+  });
+  CHECK(full);
+  CHECK(planned > Seconds{1000});
+  CHECK(engine.now() < 1.5 * planned); // nothing has waited for a second plan
+}
+
+TEST_CASE("copies leave room for what the host must have, whatever requests are preempted") {
+  const int rounds = all_rounds ? 300 : 30;
+  CHECK(serve_narrow<Engine<ChaosPlacement, EveryStep, ChaosRelief, EagerCopy>>(rounds) > 0);
+  CHECK(serve_narrow<Engine<ChaosPlacement, EveryStep, ChaosRelief, KeepCopied>>(rounds) > 0);
 }

@@ -30,12 +30,13 @@ SLUICE_INLINE void adopt_plan(Core& core, Draft& draft, const PolicyCalls& polic
   for (const RequestPlan& planned : core.plan.requests) core.row(planned.slot).plan_serial = core.plan_serial;
 }
 
-SLUICE_INLINE Change change_of(const Core& core, const Decision& decision, const Plan& planned, States states,
-                               std::span<const LayerSet> saved) {
+SLUICE_INLINE Change change_of(const Core& core, const Decision& decision, const Plan& planned, Spare spare,
+                               const CommitState& state) {
   const PolicyFacts& is = core.policies->is;
-  const bool leaves_out = is.keeps_hidden && states == States::left_out;
+  const bool has_spare = is.copies_ahead || is.keeps_hidden;
+  const bool leaves_out = has_spare && spare == Spare::left_out;
   const auto held = [&](const RequestRow& request, TokenBlocks blocks) {
-    return leaves_out ? core.footprint_without_saved(request, blocks) : core.footprint(request.holding, blocks);
+    return leaves_out ? core.footprint_without_spare(request, blocks) : core.footprint(request.holding, blocks);
   };
   Change change;
   for (std::size_t i = 0; i < decision.claims.size(); ++i) {
@@ -49,12 +50,12 @@ SLUICE_INLINE Change change_of(const Core& core, const Decision& decision, const
     }
     change.before = change.before + held(request, request.blocks);
     const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
-    if (!is.copies_ahead && !is.keeps_hidden) {
+    if (!has_spare || leaves_out) {
       change.after = change.after + core.footprint(target, blocks);
       continue;
     }
-    Holding coming = with_copies(core, request, target);
-    coming.saved = leaves_out ? LayerSet{} : states_of(request, i, saved) - target.away();
+    Holding coming = state.keeps_copies ? with_copies(core, request, target) : target;
+    coming.saved = states_of(request, i, state.saved) - target.away();
     change.after = change.after + core.footprint(coming, blocks);
   }
   return change;
@@ -78,7 +79,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   const PolicyTable& table = policies.table;
   Moves& moves = state.moves;
   const Plan& planned = decision.new_plan ? draft.plan : core.plan;
-  Change change = change_of(core, decision, planned, States::left_out, state.saved);
+  Change change = change_of(core, decision, planned, Spare::left_out, state);
   if ((decision.new_plan || decision.mistake != Decision::Mistake::none) &&
       !is_possible(core, decision, draft, change, policies, now, state))
     return false;
@@ -91,7 +92,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   LayerBlocks taken_back{0}; // memory that weights take back, once all requests have moved out
   if (decision.new_plan) adopt_plan(core, draft, policies, taken_back);
   // Host memory for the claims is reserved before any request is preempted to the host, because the plan relies on it.
-  // What the claims give back is free only afterwards. Their saved hidden states are not part of it.
+  // What the claims give back is free only afterwards. Copies and saved hidden states are not part of it: if they were
+  // on the side of what the claims have, and others then took their room, the claims would lack it.
   state.host_reserved = std::max(LayerBlocks{0}, change.after.host - change.before.host);
   if (core.shares_host()) // before any request takes room on the host from the tier
     for (const Claim& claim : decision.claims)
@@ -129,7 +131,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   if (needed > core.ledger.device().free())
     reclaim(core, needed - core.ledger.device().free(), decision, policies, now, state);
   if (table.is.keeps_hidden) ask_for_states(core, decision, policies, now, state.saved);
-  if (table.is.copies_ahead || table.is.keeps_hidden) fit_host(core, decision, change, state.saved);
+  state.keeps_copies = true;
+  if (table.is.copies_ahead || table.is.keeps_hidden) fit_host(core, decision, change, state);
 
   // All claims at once: their sum fits, but one claim after the other might not.
   take_host(core, change.after.host - change.before.host, now);
@@ -144,9 +147,9 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
       continue;
     }
     if (decision.new_plan)
-      move_claim(core, claim, target_of(core.plan, i, claim), saved, policies, now, moves);
+      move_claim(core, claim, target_of(core.plan, i, claim), saved, policies, now, state);
     else // copied, because it may be the row's own
-      move_claim(core, claim, Holding{core.holding_by_plan(request)}, saved, policies, now, moves);
+      move_claim(core, claim, Holding{core.holding_by_plan(request)}, saved, policies, now, state);
     if (keeps_slots) moves.stream_slots.resize(moves.streams.size(), claim.slot);
   }
   // Only now, since blocks that a claim has attached but not yet taken are neither free nor in use.

@@ -26,11 +26,11 @@ namespace sluice::detail {
 struct Change {
   Footprint before, after;
 };
-/// Whether a `Change` counts saved hidden states.
-enum class States : bool { left_out, counted };
-/// `saved`: as in `CommitState`.
-[[nodiscard]] Change change_of(const Core& core, const Decision& decision, const Plan& planned, States states,
-                               std::span<const LayerSet> saved);
+/// Whether a `Change` counts copies and saved hidden states, which are given up for KV that needs the room.
+enum class Spare : bool { left_out, counted };
+/// `state`: for what is saved and whether copies are kept.
+[[nodiscard]] Change change_of(const Core& core, const Decision& decision, const Plan& planned, Spare spare,
+                               const CommitState& state);
 /// The residency that a plan gives to the claim at position `i`.
 [[nodiscard]] const Holding& target_of(const Plan& plan, std::size_t i, const Claim& claim);
 
@@ -55,7 +55,7 @@ inline void take_host(Core& core, LayerBlocks more, Seconds now) {
 /// the plan wants on the host and is not there; lets the request join if it did not run. For the resident layers in
 /// `saved` the host also has, or gets, hidden states.
 void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
-                const PolicyCalls& policies, Seconds now, Moves& moves);
+                const PolicyCalls& policies, Seconds now, CommitState& state);
 
 // preemption.inl.hpp ------------------------------------------------------------------------------------------------
 
@@ -95,8 +95,9 @@ void ask_for_states(const Core& core, const Decision& decision, const PolicyCall
 /// The layers whose hidden states the host has once the decision is fact, if they are resident.
 [[nodiscard]] LayerSet states_of(const RequestRow& request, std::size_t claim, std::span<const LayerSet> saved);
 /// Gives up what the claims would like to have on the host besides the KV that must be there, as far as room is
-/// missing: copies, then what the last joining claims would save, then what the newest running requests have saved.
-void fit_host(Core& core, const Decision& decision, Change& change, std::vector<LayerSet>& saved);
+/// missing: copies, those that returning KV would leave, then what the last joining claims would save, then what the
+/// newest running requests have saved.
+void fit_host(Core& core, const Decision& decision, Change& change, CommitState& state);
 /// Gives up saved hidden states, a request's all at once, in the order of `give_up_copies`.
 void give_up_states(Core& core, LayerBlocks needed);
 /// Gives up copies, then saved states. Returns whether there was anything to give up.

@@ -62,10 +62,11 @@ struct Core {
   [[nodiscard]] Footprint footprint(const RequestRow& request) const {
     return footprint(request.holding, request.blocks);
   }
-  /// The same without saved hidden states, which are given up for anything else that needs the room.
-  [[nodiscard]] Footprint footprint_without_saved(const RequestRow& request, TokenBlocks blocks) const {
-    return request.holding.saved.empty() ? footprint(request.holding, blocks)
-                                         : footprint(request.holding.without_saved(), blocks);
+  /// The same without copies and saved hidden states, which are given up for anything else that needs the room.
+  [[nodiscard]] Footprint footprint_without_spare(const RequestRow& request, TokenBlocks blocks) const {
+    const Holding& holding = request.holding;
+    return holding.saved.empty() && holding.copied.count() == 0 ? footprint(holding, blocks)
+                                                                : footprint(holding.without_spare(), blocks);
   }
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
 

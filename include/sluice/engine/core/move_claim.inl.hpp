@@ -49,7 +49,8 @@ SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& 
 }
 
 SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
-                              const PolicyCalls& policies, Seconds now, Moves& moves) {
+                              const PolicyCalls& policies, Seconds now, CommitState& state) {
+  Moves& moves = state.moves;
   RequestRow& request = core.row(claim.slot);
   if (request.phase == Phase::running && request.holding.all_resident() && target.all_resident() && saved.empty() &&
       !policies.table.is.copies_ahead) { // the request's KV stays in place, and nothing is written
@@ -64,7 +65,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   const HiddenSize hidden = core.geometry.hidden_size();
   if (request.phase != Phase::running) join(core, claim.slot, policies, now);
   grow(core, claim.slot, claim.tokens);
-  request.holding = policies.table.is.copies_ahead ? with_copies(core, request, target) : target;
+  request.holding = state.keeps_copies ? with_copies(core, request, target) : target;
   request.holding.saved = saved - target.away();
   request.resident_layers = core.geometry.layers - target.away().count();
   const int with_states = request.holding.saved.count();

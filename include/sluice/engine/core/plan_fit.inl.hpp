@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -23,7 +24,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
   for (const Slot slot : core.requests.preempted) {
     const RequestRow& request = core.row(slot);
     if (!decision.empties_preempted && !is_refused(slot))
-      preempted_host += core.footprint_without_saved(request, request.blocks).host;
+      preempted_host += core.footprint_without_spare(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
   // A required claim certainly returns, and its footprint includes its host memory. An optional claim may not return.
@@ -31,7 +32,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     for (std::size_t i = 0; i < required; ++i) {
       const RequestRow& request = core.row(decision.claims[i].slot);
       if (request.phase == Phase::preempted)
-        preempted_host -= core.footprint_without_saved(request, request.blocks).host;
+        preempted_host -= core.footprint_without_spare(request, request.blocks).host;
     }
   // The host memory of requests that this decision preempts counts too, unless they are dropped: with the others, or
   // instead of moving to the host, which attends them already (`detail::preempt`).
@@ -43,7 +44,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
         if (request.phase != Phase::running || is_refused(slot)) continue;
         const Kept kept = policies.table.on_preempt(policies.policies, view, request);
         if (kept != Kept::nothing && (kept == Kept::device || !request.holding.attended_on_host))
-          preempted_host += core.footprint_without_saved(request, request.blocks).host;
+          preempted_host += core.footprint_without_spare(request, request.blocks).host;
       }
   }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
@@ -74,8 +75,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
     if (planned.all_resident()) {
       used.device += core.layout.room(blocks); // copies and saved states that are in the way are given up
     } else {
-      Holding holding = planned.without_saved();
-      holding.copied = Tokens{0};
+      const Holding holding = planned.without_spare();
       used = used + core.footprint_away(holding, blocks);
       away = true;
       Moves::stream(draft.streams, holding, static_cast<double>(holding.head_blocks(blocks, block_tokens).count()),
@@ -125,11 +125,13 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
       return false; // not part of an iteration yet
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
-    growth = growth + (core.footprint(request.holding, blocks) - core.footprint(request));
+    growth = growth + (core.footprint_without_spare(request, blocks) -
+                       core.footprint_without_spare(request, request.blocks)); // the rest is given up for it
     if (core.policies->is.real_time) in_flight.add(request.holding, blocks);
   }
   if (core.policies->is.real_time) growth.device += in_flight.blocks(); // for more tokens than the plan was made for
-  if (decision.claims.empty() || growth.device > core.ledger.device().free() || growth.host > core.ledger.host().free())
+  if (decision.claims.empty() || growth.device > core.ledger.device().free() ||
+      growth.host > core.ledger.host().free() + copied_blocks(core) + saved_blocks(core))
     return false;
   decision.valid = true;
   return true;
@@ -143,8 +145,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& de
   for (const Claim& claim : decision.claims) {
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens > request.pending()) return false;
-    Holding holding = request.holding.without_saved();
-    holding.copied = Tokens{0}; // copies and saved states are given up for it
+    Holding holding = request.holding.without_spare(); // which is given up for it
     if (decision.new_plan) {
       holding = draft.plan.unseen;
       for (const RequestPlan& planned : draft.plan.requests)

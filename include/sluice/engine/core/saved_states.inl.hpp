@@ -34,14 +34,19 @@ SLUICE_INLINE LayerSet states_of(const RequestRow& request, std::size_t claim, s
   return request.phase == Phase::running || saved.empty() ? request.holding.saved : saved[claim];
 }
 
-SLUICE_INLINE void fit_host(Core& core, const Decision& decision, Change& change, std::vector<LayerSet>& saved) {
+SLUICE_INLINE void fit_host(Core& core, const Decision& decision, Change& change, CommitState& state) {
+  std::vector<LayerSet>& saved = state.saved;
   for (;;) { // the copies and states given up, here or during preemption, may be the claims' own
-    change = change_of(core, decision, core.plan, States::counted, saved);
+    change = change_of(core, decision, core.plan, Spare::counted, state);
     const LayerBlocks missing = change.after.host - change.before.host - core.ledger.host().free();
     if (missing <= LayerBlocks{0}) return;
     const LayerBlocks used = core.ledger.host().used();
     give_up_copies(core, missing);
     if (core.ledger.host().used() != used) continue;
+    if (core.policies->is.copies_ahead && state.keeps_copies) { // what is left of them is still counted as KV there
+      state.keeps_copies = false;
+      continue;
+    }
     const auto last = std::find_if(saved.rbegin(), saved.rend(), [](LayerSet layers) { return !layers.empty(); });
     if (last != saved.rend()) {
       *last = LayerSet{};
@@ -80,7 +85,7 @@ SLUICE_INLINE LayerBlocks saved_blocks(const Core& core) {
   if (!core.policies->is.keeps_hidden) return saved;
   for (const Slot slot : core.requests.running) {
     const RequestRow& request = core.row(slot);
-    saved += core.footprint(request).host - core.footprint_without_saved(request, request.blocks).host;
+    saved += core.footprint(request).host - core.footprint(request.holding.without_saved(), request.blocks).host;
   }
   return saved;
 }

@@ -22,6 +22,7 @@ struct Prepared;
 struct CommitState {
   Moves moves;                      ///< what the last commit moves
   LayerBlocks host_reserved{0};     ///< host memory that the decision's claims must take beyond what they have
+  bool keeps_copies = true;         ///< KV that returns to the device stays on the host too, as copies
   std::vector<LayerSet> saved;      ///< scratch: per joining claim, the layers whose hidden states must be saved
   std::vector<LayerStream> fetched; ///< scratch: the streams of a plan under check
   Error error;                      ///< why the last commit failed

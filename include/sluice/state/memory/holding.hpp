@@ -54,6 +54,12 @@ struct Holding {
     plain.saved = {};
     return plain;
   }
+  /// The same without copies and saved hidden states of resident layers: what a request cannot give up and still run.
+  [[nodiscard]] constexpr Holding without_spare() const {
+    Holding plain = without_saved();
+    plain.copied = Tokens{0};
+    return plain;
+  }
   /// How many of a request's `blocks` the sets refer to: the head's whole blocks.
   [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
