@@ -8,6 +8,7 @@
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/eager_copy.hpp"
 #include "sluice/policy/retention/keep_copied.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
@@ -100,6 +101,41 @@ struct Fetched {
   }
 };
 
+/// One request runs, until it has eight tokens more than the other one; that one then takes its place.
+struct Swaps : Fcfs {
+  static constexpr bool steady = false;
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    Fcfs::propose(view, state, proposal);
+    if (view.running.empty() || (state.queue.empty() && view.preempted.empty())) return;
+    const RequestRow& row = view.row(view.running.front());
+    const Slot other = state.queue.empty() ? view.preempted.front() : state.queue.front();
+    if (row.generated < view.row(other).generated + Tokens{8}) return;
+    proposal.clear();
+    proposal.leaving.push_back(view.running.front());
+    proposal.claims.push_back({other, view.row(other).pending(), Tokens{0}, true});
+  }
+};
+
+/// KV stays on the device, and what leaves it then goes where `To` says.
+template <Kept To>
+struct Stays : KeepUntilNeeded {
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return To; }
+};
+
+/// How often requests are preempted that take turns and have seven blocks at most when they stop.
+template <Kept To>
+std::int64_t turns(std::int64_t host) {
+  auto engine = engine_with<Engine<EveryStep, Swaps, Stays<To>>>(1, 20, host);
+  for (int i = 0; i < 2; ++i) submit(engine, 4, 30);
+  run(engine, [] {});
+  std::int64_t count = 0;
+  for (const RequestRecord& record : engine.template observed<Summary>().requests) {
+    CHECK(record.outcome == Outcome::served);
+    count += record.times_preempted;
+  }
+  return count;
+}
+
 /// First come, first served, but the oldest request leaves for the next one when it has 20 tokens.
 struct LeavesOnce : Fcfs {
   void propose(const View& view, State& state, Proposal& proposal) const {
@@ -174,6 +210,19 @@ TEST_CASE("a request that Relief refuses leaves its host memory to the others at
   CHECK(std::count_if(records.begin(), records.end(),
                       [](const RequestRecord& one) { return one.outcome == Outcome::served; }) == 2);
   CHECK(records.back().outcome == Outcome::refused);
+}
+
+TEST_CASE("a request leaves if the host has room for it, where another one returns from the device") {
+  const std::int64_t often = turns<Kept::host>(100);
+  CHECK(often > 1);
+  CHECK(turns<Kept::host>(7) == often);
+  CHECK(turns<Kept::nothing>(0) == often); // it takes no room on the host
+}
+
+TEST_CASE(
+    "a request does not leave if its KV would find no room on the host, however Retention says that it goes there") {
+  CHECK(turns<Kept::host>(1) == 0);
+  CHECK(turns<Kept::hidden>(1) == 0); // of which `reclaim` makes the same
 }
 
 TEST_CASE("copies of a preempted request give way on the host, and its KV stays") {

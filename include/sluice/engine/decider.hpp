@@ -167,38 +167,57 @@ class Decider {
 
   /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress.
   void let_leave(const View& view, Decision& decision) {
-    LayerBlocks host_left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
-    const auto goes_to_host = [&](const RequestRow& request) { // once its room is needed
-      return functions::on_reclaim(&policies_, view, request) == Kept::host;
-    };
-    if (!draft_.proposal.leaving.empty())
-      for (const Slot slot : view.preempted)
-        if (const LayerBlocks here = core_.footprint(core_.row(slot)).device;
-            here.count() > 0 && goes_to_host(core_.row(slot)))
-          host_left -= here;
-    for (const Slot slot : draft_.proposal.leaving) {
+    std::vector<Slot>& leaving = draft_.proposal.leaving;
+    LayerBlocks left = leaving.empty() ? LayerBlocks{0} : host_left(view, decision);
+    for (std::size_t i = 0; i < leaving.size();) {
+      const Slot slot = leaving[i];
       const RequestRow& request = core_.row(slot);
       const Kept kept = functions::on_preempt(&policies_, view, request);
       LayerBlocks room = core_.footprint(request).device;
       if constexpr (KeepsHidden<typename C::retention_type>)
-        if (kept == Kept::hidden) { // its states, which `host_left` counts as free, and K and V of the other layers
+        if (kept == Kept::hidden) { // its states, which `left` counts as free, and K and V of the other layers
           const Holding& held = request.holding;
           room = core_.footprint(moved_to_host(core_, request, kept), request.blocks).host -
                  core_.footprint(Holding{held.head, held.host, held.nowhere}, request.blocks).host;
         }
-      const bool to_host = kept == Kept::device ? goes_to_host(request) : kept != Kept::nothing;
-      if (to_host && room > host_left) {
-        detail::keep_after_all(core_, slot,
-                               decision.claims); // its progress would be lost for another request
+      const bool to_host = kept == Kept::device ? goes_to_host(view, request) : kept != Kept::nothing;
+      if (to_host && room > left) {
+        detail::keep_after_all(core_, slot, decision.claims); // its progress would be lost for another request
+        leaving.erase(leaving.begin() + static_cast<std::ptrdiff_t>(i));
+        decision.leaving.clear(); // fewer may return now, so the host may have less room for those before it
+        left = host_left(view, decision);
+        i = 0;
         continue;
       }
-      host_left -= room;
+      if (to_host) left -= room;
       decision.leaving.push_back(slot);
+      ++i;
     }
     if (decision.claims.empty()) { // no request needs the room: a batch is not emptied by choice
       for (const Slot slot : decision.leaving) detail::keep_after_all(core_, slot, decision.claims);
       decision.leaving.clear();
     }
+  }
+
+  /// Whether a layer that a preempted request keeps on the device moves to the host once its room is needed.
+  [[nodiscard]] bool goes_to_host(const View& view, const RequestRow& request) {
+    return functions::on_reclaim(&policies_, view, request) != Kept::nothing; // as `detail::reclaim` asks
+  }
+  /// The host memory for requests that leave, if those that stay preempted must give up the device. A required claim
+  /// that does not press returns, and gives up nothing. An optional one may find no place, and then gives way to
+  /// others.
+  [[nodiscard]] LayerBlocks host_left(const View& view, const Decision& decision) {
+    LayerBlocks left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
+    for (const Slot slot : view.preempted) {
+      const LayerBlocks here = core_.footprint(core_.row(slot)).device;
+      const auto returns = [slot](const Claim& claim) {
+        return claim.slot == slot && claim.required && !claim.presses();
+      };
+      if (here.count() > 0 && std::none_of(decision.claims.begin(), decision.claims.end(), returns) &&
+          goes_to_host(view, core_.row(slot)))
+        left -= here;
+    }
+    return left;
   }
 
   /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.
