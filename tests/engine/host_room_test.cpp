@@ -253,6 +253,46 @@ struct SlowPlans : OneStepAhead {
   [[nodiscard]] Seconds planning_time(std::int64_t /*effort*/) const { return Seconds{1e9}; }
 };
 
+/// The same as LeavesOnce, and the request that has left is expected to run next.
+struct NamesNext : LeavesOnce {
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    LeavesOnce::propose(view, state, proposal);
+    proposal.next = proposal.leaving;
+    proposal.next.insert(proposal.next.end(), view.preempted.begin(), view.preempted.end());
+  }
+};
+
+/// All KV on the device. While a request is preempted, a plan made ahead is too late for every iteration.
+struct SlowAside : AllResident {
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    const Verdict verdict = AllResident::solve(task, state, plan);
+    plan.effort = task.view.preempted.empty() ? 0 : 1'000'000'000;
+    return verdict;
+  }
+};
+
+/// Copies while a request is preempted, and not before.
+struct CopiesAside : KeepCopied {
+  LayerBlocks copy_ahead(const View& view, LayerBlocks idle) const {
+    return view.preempted.empty() ? LayerBlocks{0} : idle;
+  }
+};
+
+/// How much of a preempted request is copied that has five full blocks, over a link with time for one in an iteration.
+template <class Admission, class Lookahead>
+Tokens copied_aside() {
+  auto engine =
+      engine_with<Engine<Admission, SlowAside, EveryStep, CopiesAside, Lookahead>>(1, 40, 40, {}, BytesPerSecond{3e6});
+  submit(engine, 4, 40);
+  submit(engine, 4, 40);
+  Tokens most{0};
+  run(engine, [&] {
+    for (const Slot slot : engine.view().preempted) most = std::max(most, engine.view().row(slot).holding.copied);
+  });
+  return most;
+}
+
 /// A few short requests, a host for the longest of them and a few blocks more, and any device that has room for it.
 template <class System>
 std::int64_t serve_narrow(int rounds) {
@@ -283,6 +323,13 @@ std::int64_t serve_narrow(int rounds) {
 }
 
 } // namespace
+
+TEST_CASE("KV of a preempted request is copied, named by Admission or not, in repeated iterations too") {
+  CHECK(copied_aside<LeavesOnce, InStep>() == Tokens{20});
+  CHECK(copied_aside<NamesNext, InStep>() == Tokens{20});
+  CHECK(copied_aside<LeavesOnce, OneStepAhead>() == Tokens{20});
+  CHECK(copied_aside<NamesNext, OneStepAhead>() == Tokens{20});
+}
 
 TEST_CASE("an iteration is repeated though copies fill the host") {
   auto engine = engine_with<Engine<Fetched<2>, EveryStep, EagerCopy, SlowPlans>>(1, 20, 7, {}, BytesPerSecond{1e9});

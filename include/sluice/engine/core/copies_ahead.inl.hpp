@@ -156,7 +156,7 @@ SLUICE_INLINE void copy_ahead(Core& core, std::span<const Slot> next, const Poli
   LayerBlocks left =
       std::min(policies.table.copy_ahead(policies.policies, core.view(now), idle.out), core.ledger.host().free());
   LayerBlocks copied{0};
-  if (!next.empty())
+  if (left.count() > 0 && !core.requests.preempted.empty())
     for (const Slot slot : detail::giving_order(core, next)) copied += detail::copy_request(core, core.row(slot), left);
   for (auto at = core.requests.running.begin(); at != core.requests.running.end() && left.count() > 0; ++at)
     copied += detail::copy_request(core, core.row(*at), left);

@@ -116,7 +116,10 @@ SLUICE_INLINE void GrownRoom::add(const Holding& holding, TokenBlocks blocks) {
 } // namespace detail
 
 SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
+  std::vector<Slot> next;
+  next.swap(decision.next); // copies go on in the same order
   decision.clear();
+  next.swap(decision.next);
   Footprint growth;
   detail::GrownRoom in_flight{&core};
   for (const Slot slot : core.requests.running) {

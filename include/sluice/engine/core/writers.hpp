@@ -42,8 +42,8 @@ struct CommitState {
 /// with nothing done, if a block is missing. `opening` requests of the batch open a block with that token.
 [[nodiscard]] bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening, Moves& moves);
 /// Copies full blocks to the host, as many as the link has time for during the prepared iteration and the host has room
-/// for: those of preempted requests if `next` (`Proposal::next`) names any, the last one's first, then those of running
-/// requests, the longest running first. Then KV of the first requests of `next` returns, if the link has time left.
+/// for: those of preempted requests in the order in which they give up memory, then those of running requests, the
+/// longest running first. Then KV of the first requests of `next` (`Proposal::next`) returns, if the link has time left.
 void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& policies, Seconds now, Moves& moves,
                 Prepared& prepared);
 

@@ -10,7 +10,7 @@ namespace sluice {
 /// nothing else needs the room, and full blocks are copied to the host while the link is idle. A block with a clean
 /// copy is free at once, so nobody waits for an eviction. Admission names the requests that will run next
 /// (`Proposal::next`): the last of them is copied first and gives up its memory first, and the first returns before it
-/// runs, on a simulated backend. Of preempted requests it names none, nothing is copied.
+/// runs, on a simulated backend. Preempted requests that it does not name count as last, the newest first.
 struct KeepCopied {
   using role = roles::Retention;
   static constexpr bool returns_layerwise = true;
