@@ -29,7 +29,7 @@ namespace {
 
 constexpr int layers = 4;
 
-/// Who was preempted, and what was said to remain.
+/// The preempted requests, and what the event says of their KV.
 struct Asides {
   using role = roles::Observer;
   using hears = Events<events::Preempted>;
@@ -225,7 +225,7 @@ TEST_CASE(
   CHECK(turns<Kept::hidden>(1) == 0); // of which `reclaim` makes the same
 }
 
-TEST_CASE("copies of a preempted request give way on the host, and its KV stays") {
+TEST_CASE("copies of a preempted request are given up on the host, and its KV stays") {
   // The first request leaves with six blocks: two layers of them on the host, and copies of the two others. The second
   // one has seven in the end. The host has room for both without the copies.
   auto engine = engine_with<Engine<Fetched<2>, EveryStep, KeepCopied, LeavesOnce>>(1, 20, 7, {}, BytesPerSecond{1e9});

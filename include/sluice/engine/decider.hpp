@@ -204,8 +204,7 @@ class Decider {
     return functions::on_reclaim(&policies_, view, request) != Kept::nothing; // as `detail::reclaim` asks
   }
   /// The host memory for requests that leave, if those that stay preempted must give up the device. A required claim
-  /// that does not press returns, and gives up nothing. An optional one may find no place, and then gives way to
-  /// others.
+  /// that does not press returns, and gives up nothing. An optional one may not join, and then others take its memory.
   [[nodiscard]] LayerBlocks host_left(const View& view, const Decision& decision) {
     LayerBlocks left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
     for (const Slot slot : view.preempted) {

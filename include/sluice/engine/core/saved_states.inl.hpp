@@ -43,7 +43,7 @@ SLUICE_INLINE void fit_host(Core& core, const Decision& decision, Change& change
     const LayerBlocks used = core.ledger.host().used();
     give_up_copies(core, missing);
     if (core.ledger.host().used() != used) continue;
-    if (core.policies->is.copies_ahead && state.keeps_copies) { // what is left of them is still counted as KV there
+    if (core.policies->is.copies_ahead && state.keeps_copies) { // KV that returns: it is no copy yet
       state.keeps_copies = false;
       continue;
     }

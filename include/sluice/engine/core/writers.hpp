@@ -43,7 +43,7 @@ struct CommitState {
 [[nodiscard]] bool grow_steadily(Core& core, std::span<const Claim> claims, std::int64_t opening, Moves& moves);
 /// Copies full blocks to the host, as many as the link has time for during the prepared iteration and the host has room
 /// for: those of preempted requests in the order in which they give up memory, then those of running requests, the
-/// longest running first. Then KV of the first requests of `next` (`Proposal::next`) returns, if the link has time left.
+/// longest running first. If the link has time left, KV of the first requests of `next` (`Proposal::next`) returns.
 void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& policies, Seconds now, Moves& moves,
                 Prepared& prepared);
 
