@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteppedClock: a real machine on a clock that its speed does not move.
+// SteppedClock: a real machine with a deterministic clock.
 #pragma once
 
 #include "sluice/world/real/real_backend.hpp"
@@ -9,9 +9,9 @@
 
 namespace sluice::testing {
 
-/// Runs iterations for real, on a clock that each of them advances by the same time. So an engine that decides between
-/// two iterations makes the same decisions on any machine, whatever else it runs. (A thread that plans beside the
-/// iteration still ends when it ends.)
+/// Runs iterations for real, on a clock that each of them advances by the same time. An engine that decides between two
+/// iterations then lets the same requests run on any machine. (How much is copied ahead still depends on the blocks
+/// that are leaving, and a thread that plans beside the iteration on when it ends.)
 class SteppedClock final : public WorldOf<RealBackend> {
  public:
   SteppedClock(const RealBackend& machine, Seconds step) : WorldOf(machine), step_(step) {}

@@ -165,7 +165,8 @@ class Decider {
     }
   }
 
-  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress.
+  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress. (Where the plan
+  /// moves claims to the host as well, these come first, and `preempt` may then drop a request that leaves.)
   void let_leave(const View& view, Decision& decision) {
     std::vector<Slot>& leaving = draft_.proposal.leaving;
     LayerBlocks left = leaving.empty() ? LayerBlocks{0} : host_left(view, decision);
@@ -206,7 +207,7 @@ class Decider {
   /// The host memory for requests that leave, if those that stay preempted must give up the device. A required claim
   /// that does not press returns, and gives up nothing. An optional one may not join, and then others take its memory.
   [[nodiscard]] LayerBlocks host_left(const View& view, const Decision& decision) {
-    LayerBlocks left = core_.ledger.host().free() + copied_blocks(core_) + saved_blocks(core_);
+    LayerBlocks left = core_.ledger.host().free() + core_.spare_blocks();
     for (const Slot slot : view.preempted) {
       const LayerBlocks here = core_.footprint(core_.row(slot)).device;
       const auto returns = [slot](const Claim& claim) {
@@ -312,7 +313,7 @@ class Decider {
       } else if (required == 1) {
         decision.refused.push_back({claims.front().slot, "it cannot be placed even alone", true});
         claims.clear();
-        decision.leaving.clear(); // nobody pays for it: the next decision is made without it
+        decision.leaving.clear(); // no request is preempted for it: the next decision is made without it
         decision.victims.clear();
         decision.empties_preempted = false;
         decision.in_flight = LayerBlocks{0};
@@ -329,7 +330,7 @@ class Decider {
     return true;
   }
 
-  /// Whether there are preempted requests once the decision is committed. A victim that Relief refuses is none of them.
+  /// Whether there are preempted requests once the decision is committed. A victim that Relief refuses does not count.
   [[nodiscard]] bool others_keep_memory(const Decision& decision) const {
     if constexpr (C::relief_type::parting == Parting::refuse)
       return !decision.leaving.empty() ||

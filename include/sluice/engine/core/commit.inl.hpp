@@ -51,7 +51,7 @@ SLUICE_INLINE Change change_of(const Core& core, const Decision& decision, const
     change.before = change.before + held(request, request.blocks);
     const Holding& target = decision.new_plan ? target_of(planned, i, claim) : core.holding_by_plan(request);
     if (!has_spare || leaves_out) {
-      change.after = change.after + core.footprint(target, blocks);
+      change.after = change.after + core.footprint(leaves_out ? target.without_spare() : target, blocks);
       continue;
     }
     Holding coming = state.keeps_copies ? with_copies(core, request, target) : target;
@@ -92,8 +92,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   LayerBlocks taken_back{0}; // memory that weights take back, once all requests have moved out
   if (decision.new_plan) adopt_plan(core, draft, policies, taken_back);
   // Host memory for the claims is reserved before any request is preempted to the host, because the plan relies on it.
-  // What the claims give back is free only afterwards. Copies and saved hidden states are not part of it: if they were
-  // on the side of what the claims have, and others then took their room, the claims would lack it.
+  // What the claims give back is free only afterwards. Other requests may take the room of
+  // copies and saved hidden states before the claims do, so they do not count as memory that claims have.
   state.host_reserved = std::max(LayerBlocks{0}, change.after.host - change.before.host);
   if (core.shares_host()) // before any request takes room on the host from the tier
     for (const Claim& claim : decision.claims)

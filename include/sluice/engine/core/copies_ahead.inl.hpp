@@ -44,24 +44,6 @@ SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
     }
 }
 
-} // namespace detail
-
-SLUICE_INLINE LayerBlocks copied_blocks(const Core& core) {
-  LayerBlocks copied{0};
-  if (!core.policies->is.copies_ahead) return copied;
-  for (const auto* list : {&core.requests.running, &core.requests.preempted})
-    for (const Slot slot : *list) {
-      const RequestRow& request = core.row(slot);
-      if (request.holding.copied.count() == 0) continue;
-      Holding plain = request.holding;
-      plain.copied = Tokens{0};
-      copied += core.footprint(request).host - core.footprint(plain, request.blocks).host;
-    }
-  return copied;
-}
-
-namespace detail {
-
 /// What the iteration leaves of the link in one direction, in layer blocks.
 struct IdleLink {
   LayerBlocks out{0}, in{0};

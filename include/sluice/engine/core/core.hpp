@@ -68,6 +68,8 @@ struct Core {
     return holding.saved.empty() && holding.copied.count() == 0 ? footprint(holding, blocks)
                                                                 : footprint(holding.without_spare(), blocks);
   }
+  /// Host memory that holds copies and saved hidden states.
+  [[nodiscard]] LayerBlocks spare_blocks() const;
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
 
   /// Whether the plan in force determines this request's residency; `holding_by_plan` returns it.

@@ -67,6 +67,17 @@ SLUICE_INLINE Footprint Core::footprint_away(const Holding& holding, TokenBlocks
                       limits.block_tokens, geometry.layers, geometry.hidden_size());
 }
 
+SLUICE_INLINE LayerBlocks Core::spare_blocks() const {
+  LayerBlocks spare{0};
+  if (!policies->is.copies_ahead && !policies->is.keeps_hidden) return spare;
+  for (const auto* list : {&requests.running, &requests.preempted})
+    for (const Slot slot : *list) {
+      const RequestRow& request = row(slot);
+      spare += footprint(request).host - footprint_without_spare(request, request.blocks).host;
+    }
+  return spare;
+}
+
 SLUICE_INLINE double Core::in_flight_blocks(std::span<const LayerStream> streams) const {
   LayerArray loads; // only the model's layers are set, by `layer_loads`
   Pipeline pipeline;

@@ -38,7 +38,7 @@ struct Budget {
 [[nodiscard]] bool still_fits(const Core& core, const Draft& draft, Decision& decision, const PolicyCalls& policies,
                               Seconds now);
 
-/// Repeats the last batch under the last plan, one token on, without asking a policy. Who runs next stays the same.
+/// Repeats the last batch under the last plan, one token on, without asking a policy. Keeps `decision.next`.
 /// False, with `decision` not valid, if a request's next block has no room or a request has not run yet.
 [[nodiscard]] bool repeat_last(const Core& core, Decision& decision);
 

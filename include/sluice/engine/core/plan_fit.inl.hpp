@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/engine/core/plan_fit.hpp"
-#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -22,9 +21,9 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     return refuses && std::find(decision.victims.begin(), decision.victims.end(), slot) != decision.victims.end();
   };
   for (const Slot slot : core.requests.preempted) {
+    if (is_refused(slot)) continue;
     const RequestRow& request = core.row(slot);
-    if (!decision.empties_preempted && !is_refused(slot))
-      preempted_host += core.footprint_without_spare(request, request.blocks).host;
+    if (!decision.empties_preempted) preempted_host += core.footprint_without_spare(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
   }
   // A required claim certainly returns, and its footprint includes its host memory. An optional claim may not return.
@@ -129,12 +128,12 @@ SLUICE_INLINE bool repeat_last(const Core& core, Decision& decision) {
     decision.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
     const TokenBlocks blocks = request.blocks_after(Tokens{1}, core.limits.block_tokens);
     growth = growth + (core.footprint_without_spare(request, blocks) -
-                       core.footprint_without_spare(request, request.blocks)); // the rest is given up for it
+                       core.footprint_without_spare(request, request.blocks)); // copies and saved states are given up
     if (core.policies->is.real_time) in_flight.add(request.holding, blocks);
   }
   if (core.policies->is.real_time) growth.device += in_flight.blocks(); // for more tokens than the plan was made for
   if (decision.claims.empty() || growth.device > core.ledger.device().free() ||
-      growth.host > core.ledger.host().free() + copied_blocks(core) + saved_blocks(core))
+      growth.host > core.ledger.host().free() + core.spare_blocks())
     return false;
   decision.valid = true;
   return true;
@@ -148,7 +147,7 @@ SLUICE_INLINE bool still_fits(const Core& core, const Draft& draft, Decision& de
   for (const Claim& claim : decision.claims) {
     const RequestRow& request = core.row(claim.slot);
     if (claim.tokens > request.pending()) return false;
-    Holding holding = request.holding.without_spare(); // which is given up for it
+    Holding holding = request.holding.without_spare();
     if (decision.new_plan) {
       holding = draft.plan.unseen;
       for (const RequestPlan& planned : draft.plan.requests)

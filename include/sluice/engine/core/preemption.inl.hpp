@@ -48,8 +48,8 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, cons
   request.preempted_at_step = core.step;
   ++request.times_preempted;
   const View view = core.view(now);
-  // A load that has not ended would end for a request that does not run, and leave blocks without their KV. And what
-  // the decision drops would cross the link for nothing.
+  // A load that has not ended would end for a request that does not run, and leave blocks without their KV. And KV
+  // that the decision drops need not cross the link.
   const bool drops = request.computed.count() == 0 || request.waits || decision.empties_preempted;
   Kept kept = drops ? Kept::nothing : table.on_preempt(policies.policies, view, request);
   SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");

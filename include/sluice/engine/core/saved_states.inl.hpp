@@ -80,14 +80,4 @@ SLUICE_INLINE bool give_up_on_host(Core& core, LayerBlocks needed) {
 
 } // namespace detail
 
-SLUICE_INLINE LayerBlocks saved_blocks(const Core& core) {
-  LayerBlocks saved{0};
-  if (!core.policies->is.keeps_hidden) return saved;
-  for (const Slot slot : core.requests.running) {
-    const RequestRow& request = core.row(slot);
-    saved += core.footprint(request).host - core.footprint(request.holding.without_saved(), request.blocks).host;
-  }
-  return saved;
-}
-
 } // namespace sluice

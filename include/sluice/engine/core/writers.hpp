@@ -118,10 +118,6 @@ void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
 
 // Read only ---------------------------------------------------------------------------------------------------------
 
-/// Host memory that holds clean copies of KV that the device also has. Anything else that needs the room takes it.
-[[nodiscard]] LayerBlocks copied_blocks(const Core& core);
-/// Host memory that holds hidden states of running requests. KV that needs the room takes it.
-[[nodiscard]] LayerBlocks saved_blocks(const Core& core);
 /// The residency of a request after it was preempted and `kept` (`Kept::host` or `Kept::hidden`) remains of it.
 [[nodiscard]] Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept);
 

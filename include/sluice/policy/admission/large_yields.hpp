@@ -85,7 +85,8 @@ struct LargeYields {
   template <class Comes>
   [[nodiscard]] Slot leave(const View& view, Proposal& proposal, Comes&& comes) const {
     const auto yielding = [&](Slot slot) { return yields(view, view.row(slot)); };
-    if (std::any_of(view.preempted.begin(), view.preempted.end(), yielding)) return nobody; // it may return or not
+    if (std::any_of(view.preempted.begin(), view.preempted.end(), yielding))
+      return nobody; // even if Relief holds it back
     const auto leaves = [&](Slot slot) { return view.now >= turn_end(view.row(slot)) && yielding(slot); };
     const auto at = std::find_if(view.running.begin(), view.running.end(), leaves);
     if (at == view.running.end() || !comes()) return nobody;
