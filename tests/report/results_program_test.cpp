@@ -217,8 +217,8 @@ TEST_CASE("the trace of each stalling system of the demo has its longest stall a
     for (const Slice& stall : stalls)
       if (stall.from >= from - 1 && stall.to <= end + 1) in_trace += stall.to - stall.from;
     CHECK(in_trace == Approx(1e6 * longest).epsilon(1e-3));
-    // During each stall, the blocks that it waited for were on the link: of the transfers that began before its end, the
-    // one that ended last ended after its start.
+    // During each stall, the blocks that it waited for were on the link: of the transfers that began before its end,
+    // the one that ended last ended after its start.
     std::sort(stalls.begin(), stalls.end(), [](const Slice& a, const Slice& b) { return a.to < b.to; });
     std::sort(transfers.begin(), transfers.end(), [](const Slice& a, const Slice& b) { return a.from < b.from; });
     auto next = transfers.begin();
