@@ -9,6 +9,7 @@
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/moves.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -62,11 +63,19 @@ void move_claim(Core& core, const Claim& claim, const Holding& target, const Lay
 /// Preempts a running request. Retention says what remains of its KV, unless `decision` drops what others keep.
 void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
              CommitState& state);
-/// The preempted requests in the order in which they give up memory: those that `next` (`Proposal::next`) does not
-/// name, the youngest first, then those that it names, the last first.
-[[nodiscard]] std::vector<Slot> giving_order(const Core& core, std::span<const Slot> next);
-/// Makes preempted requests give up at least `needed` blocks of what they keep on the device: in `giving_order`, layer
-/// by layer from the last. A request whose layer finds no room on the host is dropped whole.
+/// Visits the preempted requests in the order in which they give up memory, until a visit returns false: those that
+/// `next` (`Proposal::next`) does not name, the youngest first, then those that it names, the last first. It allocates
+/// nothing, because a steady step copies ahead.
+template <class Visit>
+void in_giving_order(const Core& core, std::span<const Slot> next, Visit&& visit) {
+  const auto& preempted = core.requests.preempted; // by arrival
+  for (auto at = preempted.rbegin(); at != preempted.rend(); ++at)
+    if (std::find(next.begin(), next.end(), *at) == next.end() && !visit(*at)) return;
+  for (auto at = next.rbegin(); at != next.rend(); ++at) // a policy's list: checked, as the rest of a proposal is
+    if (index(*at) < core.requests.rows.size() && core.row(*at).phase == Phase::preempted && !visit(*at)) return;
+}
+/// Makes preempted requests give up at least `needed` blocks of what they keep on the device: by `in_giving_order`,
+/// layer by layer from the last. A request whose layer finds no room on the host is dropped whole.
 void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies, Seconds now,
              CommitState& state);
 /// Drops the request's KV from both memories: everything is computed again.

@@ -138,8 +138,10 @@ SLUICE_INLINE void copy_ahead(Core& core, std::span<const Slot> next, const Poli
   LayerBlocks left =
       std::min(policies.table.copy_ahead(policies.policies, core.view(now), idle.out), core.ledger.host().free());
   LayerBlocks copied{0};
-  if (left.count() > 0 && !core.requests.preempted.empty())
-    for (const Slot slot : detail::giving_order(core, next)) copied += detail::copy_request(core, core.row(slot), left);
+  detail::in_giving_order(core, next, [&](Slot slot) {
+    copied += detail::copy_request(core, core.row(slot), left);
+    return left.count() > 0;
+  });
   for (auto at = core.requests.running.begin(); at != core.requests.running.end() && left.count() > 0; ++at)
     copied += detail::copy_request(core, core.row(*at), left);
   moves.to_host += copied;

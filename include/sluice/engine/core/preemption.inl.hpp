@@ -93,25 +93,14 @@ SLUICE_INLINE void drop(Core& core, RequestRow& request) {
   request.resident_layers = core.geometry.layers;
 }
 
-SLUICE_INLINE std::vector<Slot> giving_order(const Core& core, std::span<const Slot> next) {
-  const auto& preempted = core.requests.preempted; // by arrival
-  std::vector<Slot> order;
-  order.reserve(preempted.size());
-  for (auto at = preempted.rbegin(); at != preempted.rend(); ++at)
-    if (std::find(next.begin(), next.end(), *at) == next.end()) order.push_back(*at);
-  for (auto at = next.rbegin(); at != next.rend(); ++at) // a policy's list: checked, as the rest of a proposal is
-    if (index(*at) < core.requests.rows.size() && core.row(*at).phase == Phase::preempted) order.push_back(*at);
-  return order;
-}
-
 SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies,
                            Seconds now, CommitState& state) {
   const View view = core.view(now);
   const LayerSet every = LayerSet::all(core.geometry.layers);
-  for (const Slot slot : giving_order(core, decision.next)) {
-    if (needed.count() <= 0) break;
+  in_giving_order(core, decision.next, [&](Slot slot) {
+    if (needed.count() <= 0) return false;
     if (std::any_of(decision.claims.begin(), decision.claims.end(), [slot](const Claim& c) { return c.slot == slot; }))
-      continue; // this decision lets the request return
+      return true; // this decision lets the request return
     RequestRow& request = core.row(slot);
     while (needed.count() > 0 && request.blocks.count() > 0) {
       const Footprint before = core.footprint(request);
@@ -142,7 +131,8 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
       evict(core, request, less, {}, state.moves);
       needed -= before.device - after.device;
     }
-  }
+    return true;
+  });
 }
 
 } // namespace detail
