@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/recorded.hpp"
 
+#include <cstddef>
+
 namespace running {
 
 using namespace sluice;

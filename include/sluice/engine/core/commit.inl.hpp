@@ -92,8 +92,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
   LayerBlocks taken_back{0}; // memory that weights take back, once all requests have moved out
   if (decision.new_plan) adopt_plan(core, draft, policies, taken_back);
   // Host memory for the claims is reserved before any request is preempted to the host, because the plan relies on it.
-  // What the claims give back is free only afterwards. Other requests may take the room of
-  // copies and saved hidden states before the claims do, so they do not count as memory that claims have.
+  // What the claims give back is free only afterwards. Other requests may take the room of copies and saved hidden
+  // states before the claims do, so these do not count as memory that the claims have.
   state.host_reserved = std::max(LayerBlocks{0}, change.after.host - change.before.host);
   if (core.shares_host()) // before any request takes room on the host from the tier
     for (const Claim& claim : decision.claims)
