@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales and axes.
-import {digits, tidy, time} from './numbers.js';
+import {tidy, time} from './numbers.js';
 import {rule, text, textWidth} from './svg.js';
 
 /// Maps the numbers d0 to d1 onto the places r0 to r1.
@@ -22,13 +22,19 @@ export function linearTicks(max, wanted = 4) {
   const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= raw * 0.999);
   return multiples(step, 0, max * 1.0001);
 }
+const timeUnit = max => max >= 7200 ? {s: 3600, name: ' h'} : max >= 600 ? {s: 60, name: ' min'} : {s: 1};
 /// Returns ticks at whole minutes or hours if times are that long.
 export function timeTicks(max, wanted) {
-  const unit = max >= 7200 ? 3600 : max >= 600 ? 60 : 1;
+  const unit = timeUnit(max).s;
   return linearTicks(max / unit, wanted).map(t => t * unit);
 }
-/// Always seconds, since powers of ten seconds are not round in minutes.
-export const logTime = v => v < 1 ? tidy(time)(v) : tidy(digits)(v) + ' s';
+/// Labels a tick in seconds, or less. So are logarithmic axes: powers of ten seconds are not round in minutes.
+export const seconds = v => v < 1 ? tidy(time)(v) : Number(v.toPrecision(8)) + ' s';
+/// Labels ticks over such a stretch in one unit: 5 min and 10 min, not 300 s and 10 min.
+export function timeLabel(stretch) {
+  const {s, name} = timeUnit(stretch);
+  return name ? v => v === 0 ? '0' : Number((v / s).toPrecision(8)) + name : seconds;
+}
 
 const labelRoom = 46; // width of a logarithmic axis's label
 /// Powers of ten, with 2 and 5 or 3 between them if their labels do not touch.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latencies as distribution functions: the highlighted systems in colour, the others in grey behind them.
-import {axisName, axisX, axisY, linear, logarithmic, logTicks, logTime, timeTicks} from './axes.js';
+import {axisName, axisX, axisY, linear, logarithmic, logTicks, seconds, timeLabel, timeTicks} from './axes.js';
 import {grey} from './controls.js';
 import {at, node} from './dom.js';
 import {tidy, time} from './numbers.js';
@@ -36,7 +36,7 @@ function cdfChart(host, {key, name}, slo) {
                       rows.map(s => `${s.name}: median ${quantile(s, 50)}, P99 ${quantile(s, 99)}`).join('; '));
   axisY(svg, [0, 0.25, 0.5, 0.75, 1], y, v => 100 * v + '%', left, right);
   const ticks = wide ? logTicks(least, most, right - left) : timeTicks(most, 4);
-  axisX(svg, ticks, x, wide ? logTime : tidy(time), top, bottom);
+  axisX(svg, ticks, x, wide ? seconds : timeLabel(most), top, bottom);
   svg.append(axisName(wide ? 'logarithmic, to P99.9' : 'to P99.9', right, height - 6));
 
   const line = (s, paint, strokeWidth, more = {}) => { // steps: no value lies between two

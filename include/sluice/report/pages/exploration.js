@@ -2,7 +2,7 @@
 // The page of an exploration: a ranking as a picture, and the gain of each choice of a model. A model's colour, marker
 // and position follow from its position in its role's list.
 import {addressed, choiceOf} from './address.js';
-import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, logTime, multiples} from './axes.js';
+import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, multiples, seconds} from './axes.js';
 import {controlRow} from './controls.js';
 import {el, emptied} from './dom.js';
 import {absent, digits, percent, plain, tidy, time} from './numbers.js';
@@ -96,7 +96,7 @@ function scatterAxes(svg, drawn, {left, right, top, bottom}) {
   const step = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2].find(s => (head - foot) / s <= 8) || 0.25;
   axisY(svg, multiples(step, foot, Math.min(1, high + room)), y, percentTick, left, right);
   const ticks = wide ? logTicks(least, most, right - left) : multiples(linearTicks(most - from, 6)[1] ?? 1, from, most);
-  axisX(svg, ticks, x, wide ? logTime : tidy(show), top, bottom);
+  axisX(svg, ticks, x, wide ? seconds : tidy(show), top, bottom);
   svg.append(axisName(label + (wide ? ', logarithmic' : ''), right, bottom + 38),
              text(left, 10, 'TBT attainment', 'm s'));
   return r => [x(of(r)), y(attained(r)), y];

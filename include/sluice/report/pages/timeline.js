@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory and queue over time: one card for each highlighted system. All cards have the same axes, except a control that
 // takes much longer, which has its own time axis.
-import {axisX, axisY, linear, linearTicks, multiples, timeTicks} from './axes.js';
+import {axisX, axisY, linear, linearTicks, multiples, timeLabel, timeTicks} from './axes.js';
 import {at, el, node} from './dom.js';
 import {bytes, count, percent, plain, tidy, time} from './numbers.js';
 import {paper, redraw, widthOf} from './page.js';
@@ -147,7 +147,7 @@ function timeCard(s, width, {from, end, shared, memory, queue}) {
   const x = v => Math.min(right, Math.max(left, place(v))), pen = seriesPen(t, x);
   const high = linear(0, memory, memoryBottom, memoryTop), queued = linear(0, queue, queueBottom, queueTop);
   axisY(svg, linearTicks(memory, 3), high, tidy(unit), left, right);
-  axisX(svg, multiples(timeTicks(end - from, 6)[1] || 1, from, end * 1.0001), x, tidy(time), top, bottom);
+  axisX(svg, multiples(timeTicks(end - from, 6)[1] || 1, from, end * 1.0001), x, timeLabel(end - from), top, bottom);
   axisY(svg, linearTicks(queue, 2).filter(Number.isInteger), queued, count, left, right);
   svg.append(text(left - 7, 9, 'KV', 'm s', 'end'), text(left - 7, 135, 'requests', 'm s', 'end'),
              pen.area(t.device, high, paint, 0.28), pen.line(t.device_max, high, paint, 1.4),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests' time: bars by cause, and a time line for each request.
-import {axisX, linear, timeTicks} from './axes.js';
+import {axisX, linear, timeLabel, timeTicks} from './axes.js';
 import {at, el, emptied, node} from './dom.js';
-import {count, percent, tidy, time} from './numbers.js';
+import {count, percent, time} from './numbers.js';
 import {finish, paper, widthOf} from './page.js';
 import {firstSeed, runHead, runOf, seedHead} from './save.js';
 import {
@@ -114,7 +114,7 @@ function requestLines(host, s) {
   const first = Math.min(...begins), last = Math.max(...ends), x = linear(first, last, label, width - 64);
   const height = top + rows.length * rowHeight + 22;
   const svg = picture(width, height, `Requests of ${s.name} over time`, rows.map(q => q.why).join(' '));
-  axisX(svg, timeTicks(last, 8).filter(v => v >= first), x, tidy(time), top, height - 22);
+  axisX(svg, timeTicks(last, 8).filter(v => v >= first), x, timeLabel(last), top, height - 22);
   svg.append(text(label - 8, 11, 'request', 'm s', 'end'), text(width, 11, 'missed', 'm s', 'end'));
   rows.forEach((q, r) => {
     const y = top + r * rowHeight, base = y + rowHeight / 2 + 4, isPicked = q.id === (picked.request ?? s.time.asked);
