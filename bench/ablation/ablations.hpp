@@ -15,7 +15,6 @@ using WithDistances = With<Confluence, GroupedDistance>;
 using WithSwappedLayers = With<Confluence, BasicSwappedLayers<SwappedOut::fresh>>;
 using AllOnDevice = With<Confluence, AllResident>;
 using Moving = With<Confluence, MoveToHost>;
-using PlanningOnChange = With<Confluence, OnBatchChange>;
 using LendingWeights = With<Confluence, ParameterRemap>;
 using ByRankedSize = ConfluenceRanked;
 
