@@ -142,6 +142,7 @@
 #include "sluice/policy/admission/narrowed.hpp"
 #include "sluice/policy/admission/output_length.hpp"
 #include "sluice/policy/admission/pause_budget.hpp"
+#include "sluice/policy/admission/payer.hpp"
 #include "sluice/policy/admission/pressing.hpp"
 #include "sluice/policy/admission/priority_first.hpp"
 #include "sluice/policy/admission/prompt_chunk.hpp"

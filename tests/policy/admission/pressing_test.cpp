@@ -133,7 +133,7 @@ TEST_CASE("of those for whom somebody can pay, the one with the least slack pres
         expected = slot;
       }
     }
-    const auto choice = Pressing{}.choose(made.view(), {}, wish, token_s);
+    const auto choice = Pressing{}.choose(made.view(), {}, {.newcomer = wish, .token_s = token_s});
     REQUIRE(choice.has_value() == expected.has_value());
     none += !choice;
     if (!choice) continue;
@@ -164,7 +164,8 @@ TEST_CASE("if only one may press, nobody else does, and those that are spared do
     const std::vector<Slot> spared{made.running[random.below(made.running.size())]};
     const Pressing::Wish urgent{waiting_one(made, 2), 0};
     const RequestRow* pays = payer(made, made.rows[index(only)], spared.front());
-    const auto choice = Pressing{}.choose(made.view(), {}, urgent, token_s, false, only, spared);
+    const auto choice =
+        Pressing{}.choose(made.view(), {}, {.newcomer = urgent, .token_s = token_s, .only = only, .spared = spared});
     REQUIRE(choice.has_value() == (pays != nullptr));
     ++(choice ? pressed : none);
     if (!choice) continue;
@@ -193,7 +194,7 @@ TEST_CASE("a running request without a TTFT SLO does not keep another from payin
     running(ttft, 1);
     const Slot pays = running(5, 40);
     const Slot waits = waiting_one(made, ttft_s); // before the view, which its row would move
-    const auto choice = Pressing{}.choose(made.view(), {}, Pressing::Wish{waits, 1}, token_s);
+    const auto choice = Pressing{}.choose(made.view(), {}, {.newcomer = Pressing::Wish{waits, 1}, .token_s = token_s});
     REQUIRE(choice.has_value());
     CHECK(choice->pays == pays);
   }
@@ -214,7 +215,7 @@ TEST_CASE("a short TTFT SLO does not let requests that have lost theirs press ea
   made.preempted.push_back(rests);
   const auto presses_after = [&](double since) {
     made.rows[index(rests)].preempted_since = made.now - Seconds{since};
-    return Pressing{}.choose(made.view(), {}, std::nullopt, token_s).has_value();
+    return Pressing{}.choose(made.view(), {}, {.token_s = token_s}).has_value();
   };
   CHECK_FALSE(presses_after(39 * tbt_s));
   CHECK(presses_after(41 * tbt_s));
@@ -236,7 +237,8 @@ TEST_CASE("a request that has pressed in vain leaves its turn to the next") {
   VainPresses vain;
   const auto presses = [&] {
     vain.look_back(made.view());
-    const auto choice = Pressing{}.choose(made.view(), vain, Pressing::Wish{waits, 1}, token_s);
+    const auto choice =
+        Pressing{}.choose(made.view(), vain, {.newcomer = Pressing::Wish{waits, 1}, .token_s = token_s});
     if (choice) vain.pressed(made.view(), choice->comes, choice->pays);
     ++made.step;
     return choice ? choice->comes : nobody;
@@ -274,7 +276,7 @@ TEST_CASE("two requests that share a place do not press each other by turns") {
     const Seconds step{tbt_s * (0.3 + 0.3 * random.uniform())};
     double pressed_at = -1e9;
     for (int iteration = 0; iteration < 400; ++iteration) {
-      const auto choice = Pressing{}.choose(made.view(), {}, std::nullopt, token_s);
+      const auto choice = Pressing{}.choose(made.view(), {}, {.token_s = token_s});
       if (choice) {
         RequestRow &comes = made.rows[index(rests)], &pays = made.rows[index(runs)];
         if (ahead_s(pays, made.now) >= 0) { // it has lost nothing yet: it was not pressed off moments after its return
@@ -308,9 +310,9 @@ TEST_CASE("a request without a TTFT SLO does not press, and pays as before after
   made.rows[index(rests)].first_token = made.now;
   for (RequestRow& row : made.rows)
     row.spec.slo = {.ttft = Seconds{std::numeric_limits<double>::infinity()}, .tbt = Seconds{tbt_s}};
-  CHECK_FALSE(Pressing{}.choose(made.view(), {}, std::nullopt, token_s).has_value());
+  CHECK_FALSE(Pressing{}.choose(made.view(), {}, {.token_s = token_s}).has_value());
   made.rows[index(runs)].times_preempted = 1;
   made.rows[index(runs)].running_since = made.now;
   const Slot waits = waiting_one(made, ttft_s);
-  CHECK(Pressing{}.choose(made.view(), {}, Pressing::Wish{waits, 1}, token_s).has_value());
+  CHECK(Pressing{}.choose(made.view(), {}, {.newcomer = Pressing::Wish{waits, 1}, .token_s = token_s}).has_value());
 }

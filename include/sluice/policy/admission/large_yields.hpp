@@ -14,7 +14,8 @@ namespace sluice {
 
 /// A part of admission policies. A request whose KV is larger than the device is fetched in part in every step, so it
 /// runs nearly alone, beyond its TBT SLO, and newcomers wait until it ends. Once it is behind its whole schedule
-/// (PauseOrder), it has no SLO to lose, and yields. Times are in *units*: its TTFT SLO, or ten TBT SLOs if longer.
+/// (PauseOrder), it has no SLO to lose, and yields. Times are in *units* (pause_unit): its TTFT SLO, or ten TBT SLOs if
+/// longer.
 ///
 ///  - *It leaves* for a newcomer whose prompt can be computed in time, and which is expected to fit the device: after a
 ///    turn of `run` units, and not while another such request is paused.
@@ -79,7 +80,7 @@ struct LargeYields {
     std::stable_sort(state.paused.begin(), state.paused.end(),
                      [&](Slot a, Slot b) { return view.row(a).preempted_since < view.row(b).preempted_since; });
     const Slot first = state.paused.empty() || !state.turns.empty() ? nobody : state.paused.front();
-    state.overdue = first != nobody && view.now - state.served >= wait * unit(view.row(first)) ? first : nobody;
+    state.overdue = first != nobody && view.now - state.served >= wait * pause_unit(view.row(first)) ? first : nobody;
   }
   /// Lets the running request leave that yields to a newcomer; returns it, or nobody. `comes()`: whether there is one.
   template <class Comes>
@@ -114,8 +115,7 @@ struct LargeYields {
   }
 
  private:
-  static Seconds unit(const RequestRow& row) { return std::max(row.spec.slo.ttft, 10 * row.spec.slo.tbt); }
-  [[nodiscard]] Seconds turn_end(const RequestRow& row) const { return row.running_since + run * unit(row); }
+  [[nodiscard]] Seconds turn_end(const RequestRow& row) const { return row.running_since + run * pause_unit(row); }
 };
 
 } // namespace sluice

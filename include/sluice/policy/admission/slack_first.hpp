@@ -48,7 +48,8 @@ struct BasicSlackFirst {
       Number{"least_chunk", member_of(&Self::chunk, &PromptChunk::least), 1, 1e9, "prompt tokens in a step, at least"},
       Number{"misses", member_of(&Self::budget, &PauseBudget::misses), 0, 1e9, "deadlines missed by pauses, per token"},
       Number{"window", member_of(&Self::budget, &PauseBudget::window), 1e-3, 1e9, "half-life of the budget, in s"},
-      Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9, "TTFT SLOs until a pause must end"},
+      Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9,
+             "TTFT SLOs after which a paused request presses"},
       Number{"patience", &Self::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
       Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
 
@@ -87,16 +88,16 @@ struct BasicSlackFirst {
  private:
   using Builder = ClaimBuilder<Batching::chunked, Newcomers::optional>;
   void join(const View& view, State& state, Builder& claims, Slot pressed, double most) const {
-    if (pressed != nobody && claims.full()) return;
     const auto joins = [&](Slot slot) { return slot == pressed || claims.join(slot, false); };
-    if (!LargeYields::visit_first(view, state.large, joins)) return;
+    if ((pressed != nobody && claims.full()) || !LargeYields::visit_first(view, state.large, joins)) return;
     state.waiting.visit_by_size(state.waiting.passed >= turn ? state.waiting.oldest() : nobody, most, joins,
                                 [&] { return LargeYields::visit_later(state.large, joins); });
   }
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
   Slot press(const View& view, State& state, Builder& claims, double token_s) const {
-    const auto choice = pressing.choose(view, state.vain, newcomer(view, state, token_s), token_s, claims.full(),
-                                        state.large.overdue, state.large.turns);
+    const auto choice = pressing.choose(
+        view, state.vain,
+        {newcomer(view, state, token_s), token_s, claims.full(), state.large.overdue, state.large.turns});
     if (!choice || !claims.press(choice->comes, choice->pays)) return nobody;
     state.vain.pressed(view, choice->comes, choice->pays);
     return choice->comes;

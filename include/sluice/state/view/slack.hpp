@@ -4,6 +4,7 @@
 
 #include "sluice/state/view/request_row.hpp"
 
+#include <algorithm>
 #include <compare>
 
 namespace sluice {
@@ -26,6 +27,12 @@ namespace sluice {
 /// a mean, so a request that was served faster than the SLO can wait. Below 0: its TPOT misses the SLO now.
 [[nodiscard]] inline double tpot_slack_s(const RequestRow& row, Seconds now) {
   return static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count() - (now - row.first_token).count();
+}
+
+/// The unit in which pauses count as long or short: the TTFT SLO, or ten TBT SLOs if longer. A short TTFT SLO alone
+/// would let requests take each other's place in every iteration.
+[[nodiscard]] inline Seconds pause_unit(const RequestRow& row) {
+  return std::max(row.spec.slo.ttft, 10 * row.spec.slo.tbt);
 }
 
 /// How little a pause of a request costs: the greatest pauses first. A request before its first token never pauses by
