@@ -9,10 +9,12 @@ The cells, and which of them the engine's numbers were chosen on, are in leading
 sluice-compare: Confluence, and the published systems. The results stay in --kept (out/leading), so that an interrupted
 run goes on where it was. --theirs names an older build for the published systems: after a change of Confluence they
 need not run again. Lists with a system that differs between the two builds in a small run do run again, and the page
-names both builds. --seeds replaces the list of leading.json, and --quick leaves out systems that seldom lead. Those
-kept are in leading.json, as lists that run apart, so that one more list repeats no other run. The page says both.
+names both builds. --seeds replaces the list of leading.json for cells without seeds of their own; "1" serves a recorded
+trace as it was recorded. --quick leaves out systems that seldom lead. Those kept are in leading.json, as lists that run
+apart, so that one more list repeats no other run. The page says both.
 --cells prints the tables of these cells alone, and writes nothing. --check writes nothing and fails if the page would
-change. --no-run takes what --kept has, and the page names each list of systems that a cell lacks.
+change. --no-run takes what --kept has, and the page names each list of systems that a cell lacks. --data is the folder
+of public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
 """
 import argparse
@@ -22,6 +24,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -55,7 +58,8 @@ def report_of(options, build, name, systems, machine_flags, seeds, deposit):
     --no-run, None if it has not."""
     command = [build / "sluice-compare", "--systems", systems, "--deposit", deposit, "--quiet", *machine_flags,
                *options.more]
-    command += ["--seeds", seeds] if ".." in seeds or "," in seeds else []
+    # Seed 1 is the default of a generated workload, and with any seed a recorded trace is resampled.
+    command += ["--seeds", seeds] if seeds != "1" else []
     program = hashlib.sha256((build / "sluice-compare").read_bytes()).hexdigest()  # another build, other results
     key = hashlib.sha256(" ".join([program, *map(str, command[1:])]).encode()).hexdigest()[:16]
     folder = options.kept / key
@@ -181,7 +185,8 @@ def values(row, key, factor):
 
 def judge(mine, theirs, more, absolute, relative):
     """-1, 0 or +1: worse, tie or better, seed by seed. A tie: the 95 % interval of the paired differences has 0, or
-    the mean difference is below the threshold."""
+    the mean difference is below the threshold. One seed has no interval: ahead is a tie then, and behind is worse, so
+    that neither a cell is better nor a loss is hidden without evidence."""
     differences = [(a - b if more else b - a) for a, b in zip(mine, theirs)]
     if any(map(math.isnan, differences)):
         return 0, math.nan
@@ -193,11 +198,14 @@ def judge(mine, theirs, more, absolute, relative):
         half = t95[min(n - 1, len(t95)) - 1] * statistics.stdev(differences) / math.sqrt(n)
         if abs(mean) <= half:
             return 0, mean
-    return (1 if mean > 0 else -1), mean
+    if mean < 0:
+        return -1, mean
+    return (1 if n > 1 else 0), mean
 
 
 def judged(rows, scale):
-    """For each figure ours, the best published system with its mean, and the verdict; and the systems ahead in three."""
+    """For each figure ours, the best published system with its mean, and the verdict; the systems ahead in three; and
+    the number of seeds."""
     systems = {name: seeds for (at, name), seeds in rows.items() if at == scale}
     mean = lambda name, key, factor: statistics.fmean(values(systems[name], key, factor))
     published = [name for name in systems if name not in oracles | controls | {ours}]
@@ -215,7 +223,8 @@ def judged(rows, scale):
         for name in published:
             ahead[name] += judge(mine, values(systems[name], key, factor), more, absolute, relative)[0] < 0
         found.append((statistics.fmean(mine), best, mean(best, key, factor), verdict, digits))
-    return found, [name for name, count in ahead.items() if count >= 3]
+    seeds = len(values(systems[ours], figures[0][1], 1))
+    return found, [name for name, count in ahead.items() if count >= 3], seeds
 
 
 def text(value, digits):
@@ -226,48 +235,99 @@ def table(judged_cells):
     head = "| cell | " + " | ".join(figure[0] for figure in figures) + " | ahead in three |\n"
     lines = [head, "|---|" + "---:|" * len(figures) + "---|\n"]
     mark = {1: "**", 0: "", -1: ""}
-    for name, (found, ahead) in judged_cells.items():
+    for name, (found, ahead, _) in judged_cells.items():
         cells = [f"{mark[v]}{text(a, d)}{mark[v]}{' <' if v < 0 else ''} ({text(b, d)} {best})" for a, best, b, v, d in found]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {', '.join(ahead)} |\n")
     return "".join(lines)
 
 
 def counts(judged_cells):
+    """The sentences above a table: how many of these cells are at least a tie, and where that is short of the goal."""
     total = len(judged_cells)
-    met = [sum(found[i][3] >= 0 for found, _ in judged_cells.values()) for i in range(len(figures))]
-    led = [sum(found[i][3] > 0 for found, _ in judged_cells.values()) for i in range(len(figures))]
-    behind = sum(bool(ahead) for _, ahead in judged_cells.values())
+    cells = [found for found, _, _ in judged_cells.values()]
+    met = [sum(found[i][3] >= 0 for found in cells) for i in range(len(figures))]
+    led = [sum(found[i][3] > 0 for found in cells) for i in range(len(figures))]
+    behind = sum(bool(ahead) for _, ahead, _ in judged_cells.values())
     by_mean = [0] * len(figures)
-    for found, _ in judged_cells.values():
+    for found in cells:
         for i, (_, _, more, absolute, relative, *_) in enumerate(figures):
             mine, _, theirs, *_ = found[i]
             by_mean[i] += (mine - theirs if more else theirs - mine) >= -max(absolute, relative * abs(theirs))
     said = ", ".join(f"{name} {m} ({l} better)" for name, m, l in zip(goals, met, led))
     alone = ", ".join(f"{name} {m}" for name, m in zip(goals, by_mean))
-    missed = [f"{name} {m / total:.2f} (goal {goal})"
-              for (name, goal), m in zip(goals.items(), met) if m < goal * total]
-    return total, behind, said, alone, " and ".join(missed)
+    missed = " and ".join(f"{name} {m / total:.2f} (goal {goal})"
+                          for (name, goal), m in zip(goals.items(), met) if m < goal * total)
+    return f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
+        (f"**Short of the goal: {missed} of the cells.** " if missed else "") + \
+        f"By the means alone, whatever their intervals: {alone}. A published system is ahead in three of four " \
+        f"figures in {behind} cells."
+
+
+def counts_of_both(judged_cells):
+    """The sentences for all cells and, if some ran only once, again without those."""
+    several = {name: cell for name, cell in judged_cells.items() if cell[2] > 1}
+    if len(several) in (0, len(judged_cells)):
+        return [counts(judged_cells)]
+    once = len(judged_cells) - len(several)
+    return [counts(judged_cells), f"Without the {once} cells of one run: {counts(several).replace('Of', 'of', 1)}"]
+
+
+def choices(*known):
+    """Reads names with commas, each of them one of these."""
+    def read(text):
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"there is no '{name}'; expected names with commas between them, of: {', '.join(known)}")
+        return text.split(",")
+    return read
+
+
+def seed_list(text):
+    """Reads seeds as sluice-compare does, which refuses what only it knows, such as too many."""
+    parts = [re.fullmatch(r"([0-9]+)(?:\.\.([0-9]+))?", part) for part in text.split(",")]
+    if not all(parts):
+        raise argparse.ArgumentTypeError(
+            f"it is '{text}'; expected whole numbers such as 1,2,5 or a range such as 1..8")
+    return text
+
+
+def program_folder(text):
+    folder = pathlib.Path(text)
+    if not (folder / "sluice-compare").is_file():
+        raise argparse.ArgumentTypeError(f"{folder} has no sluice-compare; expected the folder of a build's programs")
+    return folder
+
+
+def shared_data():
+    """The folder of public traces, wherever the script is started: data in $SLUICE_SHARED, or in shared/ beside the
+    checkout."""
+    if os.environ.get("SLUICE_SHARED"):
+        return f"{os.environ['SLUICE_SHARED']}/data"
+    return str(root.parent / "shared/data")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
-    parser.add_argument("--theirs", type=pathlib.Path)
-    parser.add_argument("--data", default=os.environ.get("SLUICE_SHARED", "shared") + "/data")
+    cells = json.loads((root / "bench/leading.json").read_text())
+    # A mistake is one line, without the usage before it, and --seed is no --seeds but a FLAG of sluice-compare.
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS, allow_abbrev=False)
+    parser.add_argument("--bin", type=program_folder, default=str(root / "build/release/bin"))
+    parser.add_argument("--theirs", type=program_folder)
+    parser.add_argument("--data", default=shared_data())
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/leading")
-    parser.add_argument("--seeds")
-    parser.add_argument("--groups", default="tuned,held out,blind")
-    parser.add_argument("--deposits", default="off,on")
+    parser.add_argument("--seeds", type=seed_list)
+    parser.add_argument("--groups", type=choices(*cells["cells"]), default="tuned,held out,blind")
+    parser.add_argument("--deposits", type=choices("off", "on"), default="off,on")
     parser.add_argument("--cells", nargs="+")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads")
     parser.add_argument("--no-run", action="store_true")
     parser.add_argument("--check", action="store_true")
     options, options.more = parser.parse_known_args()
-    cells = json.loads((root / "bench/leading.json").read_text())
     seeds = options.seeds or cells["seeds"]
     wanted = options.cells
-    known = [cell[0] for group in options.groups.split(",") for cell in cells["cells"][group]]
+    known = [cell[0] for group in options.groups for cell in cells["cells"][group]]
     for name in wanted or []:
         if name not in known:
             sys.exit(f"--cells: there is no cell '{name}'; expected some of: {'; '.join(known)}")
@@ -275,8 +335,8 @@ def main():
     builds = {True: set(), False: set()}  # the commits of Confluence's build, and of the published systems'
     lacking = {}
     parts = []
-    for group in options.groups.split(","):
-        for deposit in options.deposits.split(","):
+    for group in options.groups:
+        for deposit in options.deposits:
             judged_cells = {}
             for name, machine, flags, *own in cells["cells"][group]:
                 if wanted is not None and name not in wanted:
@@ -288,14 +348,9 @@ def main():
                     judged_cells[name + (f", SLO x{scale:g}" if len(scales) > 1 else "")] = judged(rows, scale)
             if not judged_cells:
                 continue
-            total, behind, said, alone, missed = counts(judged_cells)
             title = titles.get(group, group) + (", without deposit" if deposit == "off" else ", with deposit")
-            line = f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
-                   (f"**Short of the goal: {missed} of the cells.** " if missed else "") + \
-                   f"By the means alone, whatever their intervals: {alone}. A published system is ahead in three of " + \
-                   f"four figures in {behind} cells."
-            parts.append(f"### {title}\n\n" + textwrap.fill(line, 120, break_on_hyphens=False) + "\n\n" +
-                         table(judged_cells))
+            said = [textwrap.fill(line, 120, break_on_hyphens=False) for line in counts_of_both(judged_cells)]
+            parts.append("\n\n".join([f"### {title}", *said, table(judged_cells)]))
     body = "\n".join(parts)
     shown = sorted({name for runs in cells["quick_systems"].values() for run_ in runs for name in run_.split(",")})
     note = f"Seeds {seeds} where arrivals can be redrawn"

@@ -13,13 +13,13 @@ PROGRAM is sluice-compare with the types of ablations.hpp, built on an installed
 A row is one of those types, or Confluence with one number set to its end; rows.json has them, and the workloads. Each
 figure is the mean over the seeds of the difference to Confluence as it is, with its 95 % interval. The results stay in
 --kept (out/ablation-runs), so that an interrupted run goes on where it was. --rows prints the rows whose label has one
-of these texts, and writes nothing. --check writes nothing and fails if the page would change.
+of these texts, and writes nothing. --check writes nothing and fails if the page would change. --data is the folder of
+public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout.
 """
 import argparse
 import hashlib
 import json
 import math
-import os
 import pathlib
 import re
 import statistics
@@ -82,16 +82,19 @@ def text(line, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)  # so that a mistake is one line
     parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("--data", default=os.environ.get("SLUICE_SHARED", "shared") + "/data")
+    parser.add_argument("--data", default=leading.shared_data())
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/ablation-runs")
-    parser.add_argument("--seeds", default="1..8")
+    parser.add_argument("--seeds", type=leading.seed_list, default="1..8")
     parser.add_argument("--threads")
     parser.add_argument("--rows", nargs="+")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     options.commits = set()
+    if options.seeds.isdigit():
+        parser.error("argument --seeds: there is one; expected several, such as 1..8")
     if not options.program.is_file():
         sys.exit(f"{options.program}: there is no such program; expected the one that bench/ablation builds (--help)")
     plan = json.loads((here / "rows.json").read_text())

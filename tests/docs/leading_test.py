@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """leading.py counts the waits of refused and unfinished requests to one end per cell and seed. The reference counts
-them request by request; leading.py moves the sums that a report has."""
+them request by request; leading.py moves the sums that a report has. Also the verdicts of cells that ran once, and the
+command lines of leading.py and ablation.py."""
 import argparse
 import csv
 import math
+import os
 import random
+import statistics
+import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
+root = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(root / "bench"))
 import leading  # noqa: E402
 
 columns = ["system", "tenant", "slo_scale", "seed", "arrival_s", "output_tokens", "delivered_tokens", "outcome",
@@ -190,6 +195,132 @@ class CommonEnd(unittest.TestCase):
         self.assertEqual(rows["Refuses"]["longest_gap_all_s"], [12.0])
         self.assertEqual(rows["A"]["mean_e2e_all_s"], [(10.0 + 8.0) / 2])
         self.assertEqual(rows[leading.ours]["mean_e2e_all_s"], [(30.0 + 26.0) / 2])
+
+
+def cell_of(verdicts, seeds, ahead=()):
+    """A judged cell with this verdict for each figure, its means as the verdict says."""
+    found = []
+    for (_, _, more, *_), verdict in zip(leading.figures, verdicts, strict=True):
+        found.append((100.0 + 10 * verdict * (1 if more else -1), "A", 100.0, verdict, 1))
+    return found, list(ahead), seeds
+
+
+class OneRun(unittest.TestCase):
+    def test_a_cell_of_one_run_is_never_better_and_worse_where_its_mean_is(self):
+        draw = random.Random(4)
+        seen = set()
+        for _ in range(500):
+            mine, theirs = [draw.uniform(90, 100)], [draw.uniform(90, 100)]
+            for more, absolute, relative in ((True, 0.5, 0), (False, 0, 0.01)):
+                gain = (mine[0] - theirs[0]) * (1 if more else -1)
+                verdict, mean = leading.judge(mine, theirs, more, absolute, relative)
+                self.assertEqual(mean, gain)
+                self.assertEqual(verdict, -1 if gain < -max(absolute, relative * theirs[0]) else 0)
+                seen.add((verdict, gain > 1))
+        self.assertEqual(seen, {(-1, False), (0, False), (0, True)})
+
+    def test_with_several_runs_the_interval_of_the_differences_decides_in_both_directions(self):
+        draw = random.Random(5)
+        seen = set()
+        for _ in range(500):
+            theirs = [draw.uniform(90, 100) for _ in range(draw.choice([2, 4, 8]))]
+            mine = [one + draw.gauss(draw.uniform(-2, 2), 1) for one in theirs]
+            gains = [a - b for a, b in zip(mine, theirs)]
+            t = {2: 12.706, 4: 3.1824, 8: 2.3646}[len(gains)]  # Student's t, 97.5 %, n - 1 degrees of freedom
+            least = statistics.fmean(gains) - t * statistics.stdev(gains) / math.sqrt(len(gains))
+            if abs(least) < 0.01:  # where the digits of t decide
+                continue
+            verdict, _ = leading.judge(mine, theirs, True, 0.5, 0)
+            self.assertEqual(verdict > 0, least > 0 and statistics.fmean(gains) > 0.5)
+            self.assertEqual(leading.judge(theirs, mine, True, 0.5, 0)[0], -verdict)
+            seen.add(verdict)
+        self.assertEqual(seen, {-1, 0, 1})
+
+    def test_counts_come_again_without_the_cells_of_one_run(self):
+        several = {"a": cell_of([1, 0, 0, -1], 8, ["A"]), "b": cell_of([0, 0, 1, 1], 8)}
+        one = {"c": cell_of([0, -1, 0, 0], 1, ["A"])}
+        self.assertEqual(leading.counts_of_both(several), [leading.counts(several)])
+        self.assertEqual(leading.counts_of_both(one), [leading.counts(one)])
+        all_cells, without = leading.counts_of_both({**several, **one})
+        self.assertIn("Of 3 cells, at least a tie with the best published system of the column: TBT 3 (1 better), "
+                      "SLO 2 (0 better), mean E2E 3 (1 better), gap 2 (1 better). **Short of the goal: SLO 0.67 (goal "
+                      "0.8) and gap 0.67 (goal 0.7) of the cells.**", all_cells)
+        self.assertTrue(all_cells.endswith("in 2 cells."))
+        self.assertIn("Without the 1 cells of one run: of 2 cells, at least a tie with the best published system of "
+                      "the column: TBT 2 (1 better), SLO 2 (0 better), mean E2E 2 (1 better), gap 1 (1 better).", without)
+        self.assertTrue(without.endswith("in 1 cells."))
+
+    def test_one_run_is_never_bold(self):
+        row = lambda tbt: {key: [value] for key, value in
+                           (("tbt_attainment", tbt), ("slo_attainment", tbt), ("mean_e2e_all_s", 1 / tbt),
+                            ("longest_gap_all_s", 1 / tbt))}
+        for ours, theirs in ((0.9, 0.8), (0.8, 0.9)):
+            for seeds in (1, 2):
+                rows = {(1, leading.ours): row(ours), (1, "A"): row(theirs)}
+                rows = {at: {key: values * seeds for key, values in one.items()} for at, one in rows.items()}
+                cell = leading.judged(rows, 1)
+                self.assertEqual(cell[2], seeds)
+                shown = leading.table({"cell": cell})
+                self.assertEqual(shown.count("**"), 8 if ours > theirs and seeds > 1 else 0)
+                self.assertEqual(shown.count(" <"), 4 if ours < theirs else 0)
+
+
+class CommandLines(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.at = Path(kept.name)
+        # It fails with its flags, which is what the scripts print then.
+        self.fake = self.at / "sluice-compare"
+        self.fake.write_text("#!/bin/sh\necho \"$@\" >&2\nexit 2\n")
+        self.fake.chmod(0o755)
+
+    def run_script(self, script, *flags, shared=None):
+        """stderr of a run that fails, started in a folder that is no checkout."""
+        env = {key: value for key, value in os.environ.items() if key != "SLUICE_SHARED"}
+        env |= {"SLUICE_SHARED": shared} if shared else {}
+        ran = subprocess.run([sys.executable, "-B", root / "bench" / script, *flags], cwd=self.at, env=env,
+                             capture_output=True, text=True)
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertEqual(ran.stdout, "")
+        return ran.stderr
+
+    def leading(self, *flags, shared=None):
+        return self.run_script("leading.py", "--bin", self.at, "--kept", self.at / "kept", *flags, shared=shared)
+
+    def ablation(self, *flags, shared=None):
+        return self.run_script("ablation/ablation.py", self.fake, "--kept", self.at / "kept", *flags, shared=shared)
+
+    def test_a_mistake_is_one_line(self):
+        for flags, says in ((("--seeds", "x"), "--seeds: it is 'x'; expected whole"),
+                            (("--seeds", "1..x"), "--seeds: it is '1..x'; expected whole"),
+                            (("--groups", "tuend"), "--groups: there is no 'tuend'; expected names"),
+                            (("--deposits", "on,both"), "--deposits: there is no 'both'; expected names"),
+                            (("--cells", "demmo"), "--cells: there is no cell 'demmo'; expected some of"),
+                            (("--bin", "/nowhere"), "--bin: /nowhere has no sluice-compare; expected the folder"),
+                            (("--theirs", "/nowhere"), "--theirs: /nowhere has no sluice-compare; expected")):
+            said = self.leading(*flags)
+            self.assertIn(says, said)
+            self.assertEqual(said.count("\n"), 1, said)
+        for flags, says in ((("--seeds", "x"), "--seeds: it is 'x'; expected whole"),
+                            (("--seeds", "5"), "--seeds: there is one; expected several"),
+                            (("--rows", "nothing"), "--rows: no label has any of these texts; expected some of")):
+            said = self.ablation(*flags)
+            self.assertIn(says, said)
+            self.assertEqual(said.count("\n"), 1, said)
+
+    def test_the_seeds_reach_the_program_but_1_which_is_a_trace_as_recorded(self):
+        for seeds in ("5", "0", "3,5", "1..4"):
+            said = self.leading("--cells", "Azure conversations", "--seeds", seeds)
+            self.assertIn(f" --seeds {seeds} --no-traces", said)
+        self.assertNotIn("--seeds", self.leading("--cells", "Azure conversations", "--seeds", "1").split("\n")[1])
+        self.assertIn(" --seed 5 ", self.leading("--cells", "demo", "--seed", "5"))  # sluice-compare's own flag
+
+    def test_the_traces_are_beside_the_checkout_or_in_sluice_shared(self):
+        beside, named = f" {root.parent}/shared/data/traces/", f" {self.at}/data/traces/"
+        self.assertIn(beside, self.leading("--cells", "Azure conversations"))
+        self.assertIn(named, self.leading("--cells", "Azure conversations", shared=str(self.at)))
+        self.assertIn(" mine/traces/", self.leading("--cells", "Azure conversations", "--data", "mine"))
 
 
 if __name__ == "__main__":
