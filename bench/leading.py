@@ -43,9 +43,8 @@ figures = [
     ("mean E2E of all, s", "mean_e2e_all_s", False, 0, 0.01, 1, 1),
     ("longest gap of all, s (near)", "longest_gap_all_s", False, 0, 0.01, 1, 2),
 ]
-titles = {"tuned": "Workloads on which numbers were chosen", "held out": "Workloads held out at first",
-          "blind": "Workloads and seeds not run before the numbers were final",
-          "unseen": "Workloads and seeds not run before the last change was final"}
+titles = {"tuned": "Workloads on which numbers were chosen", "seen": "Other workloads, seen before the last changes",
+          "blind": "Workloads and seeds run once, after the last change"}
 # What else a run's row needs, so that those who refuse wait to a common end.
 ends = ("requests", "served", "refused", "cancelled", "unfinished", "end_s")
 near = 10  # TBT points within which gaps are compared
@@ -317,7 +316,7 @@ def main():
     parser.add_argument("--data", default=shared_data())
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/leading")
     parser.add_argument("--seeds", type=seed_list)
-    parser.add_argument("--groups", type=choices(*cells["cells"]), default="tuned,held out,blind")
+    parser.add_argument("--groups", type=choices(*cells["cells"]), default="tuned,seen,blind")
     parser.add_argument("--deposits", type=choices("off", "on"), default="off,on")
     parser.add_argument("--cells", nargs="+")
     parser.add_argument("--quick", action="store_true")
