@@ -20,9 +20,9 @@ namespace sluice {
 ///
 /// A group's blocks are those of its members `growth` tokens later, so its plan lasts as long. The search is anytime:
 /// it starts from the plan in force (the set of each group's largest member) and ends after `node_limit` placements. A
-/// batch that fits is not searched. A search that ends at the limit without a plan proves nothing, and a running
-/// request would pause for it: for the required claims it starts again and may evaluate `patience` times as many
-/// placements.
+/// batch that fits is not searched.
+///
+/// Rejected: a search eight times as long for running requests, if the first ended without a plan (seeds show no gain).
 template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
           template <class, class> class Solver = ExactSearch>
 struct BasicGroupedDistance {
@@ -38,18 +38,14 @@ struct BasicGroupedDistance {
 
   PlanningOptions options{.node_limit = 48};
   std::int64_t groups = 6;
-  std::int64_t growth = 16;  ///< tokens of each request that a plan lasts
-  std::int64_t patience = 8; ///< times `node_limit`, for required claims without a plan
-  static constexpr auto numbers =
-      Numbers{"GroupedDistance",
-              Number{"groups", &BasicGroupedDistance::groups, 1, 64, "groups whose distances are searched"},
-              Number{"growth", &BasicGroupedDistance::growth, 1, 1e6, "tokens that a plan lasts"},
-              Number{"patience", &BasicGroupedDistance::patience, 0, 1e6,
-                     "longer search, in node limits, for required claims without a plan"},
-              Number{"alpha", member_of(&BasicGroupedDistance::options, &PlanningOptions::alpha), 0, 1e9,
-                     "misses per step that a plan may accept"},
-              Number{"node_limit", member_of(&BasicGroupedDistance::options, &PlanningOptions::node_limit), 1, 1e9,
-                     "placements that the search evaluates at most"}};
+  std::int64_t growth = 16; ///< tokens of each request that a plan lasts
+  static constexpr auto numbers = Numbers{
+      "GroupedDistance", Number{"groups", &BasicGroupedDistance::groups, 1, 64, "groups whose distances are searched"},
+      Number{"growth", &BasicGroupedDistance::growth, 1, 1e6, "tokens that a plan lasts"},
+      Number{"alpha", member_of(&BasicGroupedDistance::options, &PlanningOptions::alpha), 0, 1e9,
+             "misses per step that a plan may accept"},
+      Number{"node_limit", member_of(&BasicGroupedDistance::options, &PlanningOptions::node_limit), 1, 1e9,
+             "placements that the search evaluates at most"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
 
@@ -69,13 +65,7 @@ struct BasicGroupedDistance {
     state.hint.clear();
     for (const std::uint32_t i : state.groups.largest())
       state.hint.push_back(task.view.row(task.claims[i].slot).holding.host);
-    const Solution* found = &state.solver.solve(state.instance, Hint{state.hint});
-    if (!found->feasible && !found->proven_optimal && count == task.required && patience > 0) {
-      plan.effort += found->nodes;
-      state.instance.node_limit *= patience;
-      found = &state.solver.solve(state.instance, Hint{state.hint});
-    }
-    const Solution& solution = *found;
+    const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
     const auto set_of = [&](std::size_t i) { return solution.offloaded[state.groups.of(i)]; };
     if (!take_solution(task, count, solution, set_of, plan, binding)) return false;
     plan.proven_optimal = solution.proven_optimal && count <= static_cast<std::size_t>(groups);
