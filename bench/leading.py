@@ -241,34 +241,38 @@ def table(judged_cells):
 
 
 def counts(judged_cells):
-    """The sentences above a table: how many of these cells are at least a tie, and where that is short of the goal."""
-    total = len(judged_cells)
+    """The summary's columns for these cells. Bold: short of the goal."""
     cells = [found for found, _, _ in judged_cells.values()]
-    met = [sum(found[i][3] >= 0 for found in cells) for i in range(len(figures))]
-    led = [sum(found[i][3] > 0 for found in cells) for i in range(len(figures))]
-    behind = sum(bool(ahead) for _, ahead, _ in judged_cells.values())
+    columns = [str(len(cells))]
+    for i, (figure, goal) in enumerate(goals.items()):
+        met, led = sum(found[i][3] >= 0 for found in cells), sum(found[i][3] > 0 for found in cells)
+        mark = "**" if met < goal * len(cells) else ""
+        columns.append(f"{mark}{met}{mark} ({led})")
     by_mean = [0] * len(figures)
     for found in cells:
         for i, (_, _, more, absolute, relative, *_) in enumerate(figures):
             mine, _, theirs, *_ = found[i]
             by_mean[i] += (mine - theirs if more else theirs - mine) >= -max(absolute, relative * abs(theirs))
-    said = ", ".join(f"{name} {m} ({l} better)" for name, m, l in zip(goals, met, led))
-    alone = ", ".join(f"{name} {m}" for name, m in zip(goals, by_mean))
-    missed = " and ".join(f"{name} {m / total:.2f} (goal {goal})"
-                          for (name, goal), m in zip(goals.items(), met) if m < goal * total)
-    return f"Of {total} cells, at least a tie with the best published system of the column: {said}. " + \
-        (f"**Short of the goal: {missed} of the cells.** " if missed else "") + \
-        f"By the means alone, whatever their intervals: {alone}. A published system is ahead in three of four " \
-        f"figures in {behind} cells."
+    behind = sum(bool(ahead) for _, ahead, _ in judged_cells.values())
+    return [*columns, ", ".join(map(str, by_mean)), str(behind)]
 
 
-def counts_of_both(judged_cells):
-    """The sentences for all cells and, if some ran only once, again without those."""
-    several = {name: cell for name, cell in judged_cells.items() if cell[2] > 1}
-    if len(several) in (0, len(judged_cells)):
-        return [counts(judged_cells)]
-    once = len(judged_cells) - len(several)
-    return [counts(judged_cells), f"Without the {once} cells of one run: {counts(several).replace('Of', 'of', 1)}"]
+def summary(groups):
+    """How many cells are at least a tie: a line for each of {(title, deposit): judged cells} and, where some cells ran
+    only once, one more without those."""
+    said = "Cells in which Confluence at least ties with the best published system of the column; in brackets those " \
+           "in which it is better. **Bold**: short of the goal, which is " + \
+           ", ".join(f"{goal} of the cells ({figure})" for figure, goal in goals.items()) + ". *By the means*: the " \
+           "same four counts by the means alone, whatever their intervals. *Ahead in three*: cells with such a system."
+    lines = ["| cells | deposit | number | " + " | ".join(goals) + " | by the means | ahead in three |",
+             "|---|---|---:|" + "---:|" * (len(goals) + 2)]
+    for (title, deposit), cells in groups.items():
+        several = {name: cell for name, cell in cells.items() if cell[2] > 1}
+        rows = [(title, cells)]
+        if len(several) not in (0, len(cells)):
+            rows.append((f"... without the {len(cells) - len(several)} of a single run", several))
+        lines += ["| " + " | ".join([name, deposit, *counts(some)]) + " |" for name, some in rows]
+    return "\n".join(["### How many cells", "", textwrap.fill(said, 120, break_on_hyphens=False), "", *lines, ""])
 
 
 def choices(*known):
@@ -333,7 +337,7 @@ def main():
     options.changed = changed_systems(options, cells) if options.theirs else set()
     builds = {True: set(), False: set()}  # the commits of Confluence's build, and of the published systems'
     lacking = {}
-    parts = []
+    parts, groups = [], {}
     for group in options.groups:
         for deposit in options.deposits:
             judged_cells = {}
@@ -347,9 +351,11 @@ def main():
                     judged_cells[name + (f", SLO x{scale:g}" if len(scales) > 1 else "")] = judged(rows, scale)
             if not judged_cells:
                 continue
-            title = titles.get(group, group) + (", without deposit" if deposit == "off" else ", with deposit")
-            said = [textwrap.fill(line, 120, break_on_hyphens=False) for line in counts_of_both(judged_cells)]
-            parts.append("\n\n".join([f"### {title}", *said, table(judged_cells)]))
+            title = titles.get(group, group)
+            deposit = "without" if deposit == "off" else "with"
+            groups[title, deposit] = judged_cells
+            parts.append(f"### {title}, {deposit} deposit\n\n{table(judged_cells)}")
+    parts.insert(0, summary(groups))
     body = "\n".join(parts)
     shown = sorted({name for runs in cells["quick_systems"].values() for run_ in runs for name in run_.split(",")})
     note = f"Seeds {seeds} where arrivals can be redrawn"
@@ -378,7 +384,7 @@ def main():
     if options.check:
         sys.exit(0 if made == before else f"{page} would change: run bench/leading.py")
     page.write_text(made)
-    print(note, *(part.split("|", 1)[0] for part in parts), sep="\n")
+    print(note, parts[0], sep="\n\n")
 
 
 if __name__ == "__main__":
