@@ -60,8 +60,10 @@ double quantile_us(std::vector<double> seconds, double q) { // nearest rank
 template <class E>
 class Crowd {
  public:
-  Crowd(std::int64_t running, std::int64_t waiting, std::int64_t blocks)
-      : engine_(std::move(*E::make(configure<E>(server(running, blocks))))), live_(running + waiting) {
+  Crowd(std::int64_t running, std::int64_t waiting, std::int64_t blocks, bool pauses)
+      : engine_(std::move(*E::make(configuration(running, blocks, pauses)))),
+        live_(running + waiting),
+        ttft_s_(pauses ? 10 : 1) {
     for (int i = 0; i < 1'000; ++i) {
       refill();
       if (engine_.step() != Stepped::ran) std::abort();
@@ -96,23 +98,27 @@ class Crowd {
   }
 
  private:
-  static Server server(std::int64_t running, std::int64_t blocks) {
-    return {.model = opt_13b(),
-            .device = gh200_96(),
-            .kv_blocks = TokenBlocks{running * blocks},
-            .limits = {.batch = static_cast<int>(running), .batch_tokens = Tokens{2048}}};
+  static typename E::Config configuration(std::int64_t running, std::int64_t blocks, bool pauses) {
+    auto config = configure<E>({.model = opt_13b(),
+                                .device = gh200_96(),
+                                .kv_blocks = TokenBlocks{running * blocks},
+                                .limits = {.batch = static_cast<int>(running), .batch_tokens = Tokens{2048}}});
+    if constexpr (requires { config.admission.budget.misses; })
+      if (pauses) config.admission.budget.misses = 1e9;
+    return config;
   }
   void refill() {
     while (engine_.alive() < live_) {
       RequestSpec request = **requests_.next();
       request.arrival = engine_.now();
-      request.slo = {.ttft = Seconds{late_.below(2) == 0 ? 1.0 : 1e4}, .tbt = Seconds{0.1}};
+      request.slo = {.ttft = Seconds{late_.below(2) == 0 ? ttft_s_ : 1e4}, .tbt = Seconds{0.1}};
       if (!engine_.submit(request)) std::abort();
     }
   }
 
   E engine_;
   std::int64_t live_;
+  double ttft_s_;
   Generator requests_{{.name = "crowd", // whose arrivals are ignored
                        .arrivals = {},
                        .prompt = LognormalLength{161, 1},
@@ -127,7 +133,7 @@ class Crowd {
 
 template <class E>
 void decision(benchmark::State& state) {
-  Crowd<E> crowd(state.range(0), state.range(1), state.range(2));
+  Crowd<E> crowd(state.range(0), state.range(1), state.range(2), state.range(3) != 0);
   std::vector<double> all, changed;
   double running = 0, paused = 0, offloaded = 0;
   for (auto _ : state) {
@@ -155,11 +161,12 @@ using ExactAlone = With<Confluence, DistancePlacement>;
 using OrbitFlowInStep = With<OrbitFlow, InStep>;
 
 #define CROWDS                                                                                                         \
-  ArgNames({"running", "waiting", "blocks"})                                                                           \
-      ->Args({8, 100, 22})                                                                                             \
-      ->Args({64, 300, 22})                                                                                            \
-      ->Args({256, 1'000, 22})                                                                                         \
-      ->Args({256, 1'000, 16})                                                                                         \
+  ArgNames({"running", "waiting", "blocks", "pauses"})                                                                 \
+      ->Args({8, 100, 22, 0})                                                                                          \
+      ->Args({64, 300, 22, 0})                                                                                         \
+      ->Args({256, 1'000, 22, 0})                                                                                      \
+      ->Args({256, 1'000, 16, 0})                                                                                      \
+      ->Args({256, 1'000, 16, 1})                                                                                      \
       ->Iterations(2'000)                                                                                              \
       ->UseManualTime()                                                                                                \
       ->Unit(benchmark::kMicrosecond)
