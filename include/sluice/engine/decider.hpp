@@ -330,15 +330,12 @@ class Decider {
     return true;
   }
 
-  /// Whether there are preempted requests once the decision is committed. A victim that Relief refuses does not count.
+  /// Whether there are preempted requests once the decision is committed.
   [[nodiscard]] bool others_keep_memory(const Decision& decision) const {
-    if constexpr (C::relief_type::parting == Parting::refuse)
-      return !decision.leaving.empty() ||
-             std::any_of(core_.requests.preempted.begin(), core_.requests.preempted.end(), [&](Slot slot) {
-               return std::find(decision.victims.begin(), decision.victims.end(), slot) == decision.victims.end();
-             });
-    else
-      return !core_.requests.preempted.empty() || !decision.leaving.empty() || !decision.victims.empty();
+    const auto any_stays = [&](const std::vector<Slot>& slots) {
+      return std::any_of(slots.begin(), slots.end(), [&](Slot slot) { return !refuses(core_, decision, slot); });
+    };
+    return !decision.leaving.empty() || any_stays(core_.requests.preempted) || any_stays(decision.victims);
   }
 
   /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.

@@ -22,6 +22,9 @@ struct Budget {
   std::int64_t depleted = 0; ///< preempted requests with an empty deposit, which miss their SLO now
 };
 
+/// Whether the request is a victim that Relief refuses: it leaves both memories before any claim takes its place.
+[[nodiscard]] bool refuses(const Core& core, const Decision& decision, Slot slot);
+
 /// The memory for the claims, of which the first `required` are required, with the plan `weights` of the weights.
 /// Preempted requests give up their device memory for running ones, so only their host memory counts.
 [[nodiscard]] Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,

@@ -12,16 +12,17 @@
 
 namespace sluice {
 
+SLUICE_INLINE bool refuses(const Core& core, const Decision& decision, Slot slot) {
+  const std::vector<Slot>& victims = decision.victims;
+  return core.policies->is.refuses_victims && std::find(victims.begin(), victims.end(), slot) != victims.end();
+}
+
 SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,
                                std::size_t required, const WeightsPlan& weights, Seconds now) {
   LayerBlocks preempted_host{0};
   Budget budget;
-  const bool refuses = core.policies->is.refuses_victims && !decision.victims.empty();
-  const auto is_refused = [&](Slot slot) { // it leaves both memories before any claim takes its place
-    return refuses && std::find(decision.victims.begin(), decision.victims.end(), slot) != decision.victims.end();
-  };
   for (const Slot slot : core.requests.preempted) {
-    if (is_refused(slot)) continue;
+    if (refuses(core, decision, slot)) continue;
     const RequestRow& request = core.row(slot);
     if (!decision.empties_preempted) preempted_host += core.footprint_without_spare(request, request.blocks).host;
     if (request.deposit().count() == 0) ++budget.depleted;
@@ -40,7 +41,7 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
     for (const auto* aside : {&decision.leaving, &decision.victims})
       for (const Slot slot : *aside) {
         const RequestRow& request = core.row(slot);
-        if (request.phase != Phase::running || is_refused(slot)) continue;
+        if (request.phase != Phase::running || refuses(core, decision, slot)) continue;
         const Kept kept = policies.table.on_preempt(policies.policies, view, request);
         if (kept != Kept::nothing && (kept == Kept::device || !request.holding.attended_on_host))
           preempted_host += core.footprint_without_spare(request, request.blocks).host;
