@@ -12,7 +12,7 @@
 #include "sluice/policy/retention/move_to_host.hpp"
 
 #include "engine/trials.hpp"
-#include "identity/eigen/chaos.hpp"
+#include "support/chaos.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>

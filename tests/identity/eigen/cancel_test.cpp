@@ -6,8 +6,8 @@
 #include "sluice/policy/retention/eager_copy.hpp"
 #include "sluice/report/observer/releases.hpp"
 
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "support/chaos.hpp"
 
 #include <chrono>
 #include <cstdint>

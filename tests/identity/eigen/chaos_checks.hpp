@@ -2,8 +2,8 @@
 // check_chaos, check_faults: trials under senseless policies, on any device.
 #pragma once
 
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "support/chaos.hpp"
 #include "support/stepped_clock.hpp"
 
 #include <cstdint>

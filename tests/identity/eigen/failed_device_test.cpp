@@ -3,8 +3,8 @@
 // token computed after the failure is delivered.
 #include "sluice/model/decoder/forwarding_runner.hpp"
 
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "support/chaos.hpp"
 
 #include <cstdint>
 #include <memory>

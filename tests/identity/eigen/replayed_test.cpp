@@ -9,8 +9,8 @@
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/replayed.hpp"
 
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "support/chaos.hpp"
 
 #include <sstream>
 #include <string>

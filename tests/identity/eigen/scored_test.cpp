@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prompts whose tokens are scored, and logits with rules, on a real machine whose memory is short.
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
+#include "support/chaos.hpp"
 
 #include <algorithm>
 #include <cstdint>

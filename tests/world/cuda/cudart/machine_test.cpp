@@ -8,10 +8,10 @@
 #include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulate/streams.hpp"
-#include "identity/eigen/chaos.hpp"
 #include "identity/eigen/real_run.hpp"
 #include "kernels/machine/cuda_gather.hpp"
 #include "kernels/machine/cuda_runner.cuh"
+#include "support/chaos.hpp"
 #include "support/looked_at_world.hpp"
 #include "support/small_models.hpp"
 #include "world/cuda/cudart/runtime.hpp"

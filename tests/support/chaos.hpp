@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chaos: policies that decide senselessly in every step, because identity must not depend on sensible policies.
+// Chaos: policies that decide senselessly in every step, because no guarantee may depend on sensible policies.
 #pragma once
 
 #include "sluice/core/random.hpp"
