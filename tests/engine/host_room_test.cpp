@@ -136,17 +136,68 @@ std::int64_t turns(std::int64_t host) {
   return count;
 }
 
-/// First come, first served, but the oldest request leaves for the next one when it has 20 tokens.
+/// First come, first served, but the oldest request leaves once, when it has 20 tokens. Others run on, and the next one
+/// may join.
 struct LeavesOnce : Fcfs {
   void propose(const View& view, State& state, Proposal& proposal) const {
     Fcfs::propose(view, state, proposal);
-    if (view.running.empty() || state.queue.empty()) return;
+    if (view.running.empty()) return;
     const RequestRow& row = view.row(view.running.front());
     if (row.id != RequestId{0} || row.times_preempted > 0 || row.generated < Tokens{20}) return;
     proposal.clear();
     proposal.leaving.push_back(view.running.front());
+    for (const Slot slot : view.running.subspan(1)) proposal.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
+    if (state.queue.empty()) return;
     const Slot next = state.queue.front();
-    proposal.claims.push_back({next, view.row(next).pending(), Tokens{0}, true});
+    proposal.claims.push_back({next, view.row(next).pending(), Tokens{0}, false});
+  }
+};
+
+/// First come, first served, but all running requests leave for all others, once, when the first has `At` tokens.
+template <int At>
+struct AllLeave : Fcfs {
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    Fcfs::propose(view, state, proposal);
+    if (view.running.empty() || (state.queue.empty() && view.preempted.empty())) return;
+    const RequestRow& row = view.row(view.running.front());
+    if (row.times_preempted > 0 || row.generated < Tokens{At}) return;
+    proposal.clear();
+    proposal.leaving.assign(view.running.begin(), view.running.end());
+    const auto returns = [&](Slot slot) {
+      proposal.claims.push_back({slot, view.row(slot).pending(), Tokens{0}, true});
+    };
+    std::for_each(view.preempted.begin(), view.preempted.end(), returns);
+    std::for_each(state.queue.begin(), state.queue.end(), returns);
+  }
+};
+
+/// Nothing remains of every second request, and of the others all KV moves to the host.
+struct DropsOdd : MoveToHost {
+  Kept on_preempt(const View& /*view*/, const RequestRow& row) const {
+    return index(row.id) % 2 == 1 ? Kept::nothing : Kept::host;
+  }
+};
+
+/// The same as MoveToHost, and counts the questions.
+struct CountsQuestions : MoveToHost {
+  inline static std::size_t asked = 0;
+  Kept on_preempt(const View& view, const RequestRow& row) const {
+    ++asked;
+    return MoveToHost::on_preempt(view, row);
+  }
+};
+
+/// Two layers of each request on the host. The second request goes there whole in the iteration for its 24th token, for
+/// which the third has to go.
+struct SecondInsteadOfThird : Fetched<2> {
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    const RequestRow& first = task.view.row(task.claims.front().slot);
+    const bool whole = first.id == RequestId{1} && first.context() == Tokens{24};
+    if (whole && task.claims.size() > 1) return Verdict::infeasible(Binding::host_memory);
+    const Verdict verdict = Fetched<2>::solve(task, state, plan);
+    if (whole && verdict.feasible) plan.requests.front().holding.host = LayerSet::all(task.layers());
+    return verdict;
   }
 };
 
@@ -223,6 +274,70 @@ TEST_CASE(
     "a request does not leave if its KV would find no room on the host, however Retention says that it goes there") {
   CHECK(turns<Kept::host>(1) == 0);
   CHECK(turns<Kept::hidden>(1) == 0); // of which `reclaim` makes the same
+}
+
+TEST_CASE("a request that frees room on the host leaves before one that needs the room") {
+  // Each has six blocks, and two of four layers on the host: the first one finds room for the others in the second's.
+  auto engine = engine_with<Engine<Fetched<2>, EveryStep, DropsOdd, AllLeave<20>>>(2, 20, 7);
+  for (int i = 0; i < 2; ++i) submit(engine, 4, 22);
+  submit(engine, 2, 2);
+  run(engine, [] {});
+  using Aside = std::pair<RequestId, Kept>;
+  CHECK(engine.observed<Asides>().all == std::vector<Aside>{{RequestId{1}, Kept::nothing}, {RequestId{0}, Kept::host}});
+  for (const RequestRecord& record : engine.observed<Summary>().requests) CHECK(record.outcome == Outcome::served);
+}
+
+TEST_CASE("a request stays if one that stays takes the place of a request that would have made room for it") {
+  // Two requests of four and eight blocks leave for two others, and stay on the device. When those have six and eight
+  // blocks, the host has room for the six, until the request of eight blocks stays and that of eight does not return.
+  auto engine = engine_with<Engine<EveryStep, AllLeave<12>, KeepUntilNeeded>>(2, 40, 12);
+  for (const std::int64_t prompt : {4, 20, 12, 20}) submit(engine, prompt, 14);
+  run(engine, [] {});
+  const auto& records = engine.observed<Summary>().requests;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    CAPTURE(i);
+    CHECK(records[i].outcome == Outcome::served);
+    CHECK(records[i].times_preempted == (i < 2 ? 1 : 0));
+  }
+}
+
+TEST_CASE("what it takes to let requests leave grows with their number, not with its square") {
+  constexpr std::size_t many = 64;
+  auto engine = engine_with<Engine<EveryStep, CountsQuestions, AllLeave<3>>>(many, 1000, many / 2);
+  for (std::size_t i = 0; i <= many; ++i) submit(engine, 1, 5); // a block each when they leave: half of them find room
+  CountsQuestions::asked = 0;
+  std::size_t asked = 0, left = 0; // in the first step in which any of them leaves
+  run(engine, [&] {
+    if (left == 0) left = engine.observed<Asides>().all.size(), asked = CountsQuestions::asked;
+  });
+  CHECK(left == many / 2);
+  CHECK(asked < 6 * many);
+}
+
+TEST_CASE("claims leave the host's room to a request that leaves, whose KV has found room there") {
+  // The first request takes 24 layer blocks of 40 when it leaves, and the second has twelve. The third would take more.
+  auto engine = engine_with<Engine<Fetched<2>, EveryStep, MoveToHost, LeavesOnce>>(2, 20, 10);
+  submit(engine, 4, 30);
+  submit(engine, 4, 24);
+  submit(engine, 24, 4);
+  run(engine, [&] {
+    for (const RequestRow& row : engine.view().rows)
+      if (row.id == RequestId{0} && row.phase == Phase::preempted) CHECK(row.computed >= Tokens{20});
+  });
+  CHECK(!engine.observed<Asides>().all.empty());
+  for (const RequestRecord& record : engine.observed<Summary>().requests) CHECK(record.outcome == Outcome::served);
+}
+
+TEST_CASE("a request leaves into the room of one that Relief refuses for another") {
+  // Each has six blocks, and twelve of 48 layer blocks on the host. The first and the second want twelve more each.
+  auto engine = engine_with<Engine<SecondInsteadOfThird, EveryStep, Refuse, MoveToHost, LeavesOnce>>(3, 30, 12);
+  for (int i = 0; i < 3; ++i) submit(engine, 4, 24);
+  run(engine, [] {});
+  using Aside = std::pair<RequestId, Kept>;
+  CHECK(engine.observed<Asides>().all == std::vector<Aside>{{RequestId{0}, Kept::host}});
+  const auto& records = engine.observed<Summary>().requests;
+  REQUIRE(records.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(records[i].outcome == (i == 2 ? Outcome::refused : Outcome::served));
 }
 
 TEST_CASE("copies of a preempted request are given up on the host, and its KV stays") {

@@ -165,59 +165,56 @@ class Decider {
     }
   }
 
-  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress. (Where the plan
-  /// moves claims to the host as well, these come first, and `preempt` may then drop a request that leaves.)
+  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress. Those that take
+  /// no more of the host leave first: what they have there may be the room for the others.
   void let_leave(const View& view, Decision& decision) {
-    std::vector<Slot>& leaving = draft_.proposal.leaving;
-    LayerBlocks left = leaving.empty() ? LayerBlocks{0} : host_left(view, decision);
-    for (std::size_t i = 0; i < leaving.size();) {
-      const Slot slot = leaving[i];
-      const RequestRow& request = core_.row(slot);
-      const Kept kept = functions::on_preempt(&policies_, view, request);
-      LayerBlocks room = core_.footprint(request).device;
-      if constexpr (KeepsHidden<typename C::retention_type>)
-        if (kept == Kept::hidden) { // its states, which `left` counts as free, and K and V of the other layers
-          const Holding& held = request.holding;
-          room = core_.footprint(moved_to_host(core_, request, kept), request.blocks).host -
-                 core_.footprint(Holding{held.head, held.host, held.nowhere}, request.blocks).host;
+    std::vector<Slot>& leaving = decision.leaving;
+    if (draft_.proposal.leaving.empty()) return;
+    const auto keep_last = [&] {
+      detail::keep_after_all(core_, leaving.back(), decision.claims);
+      leaving.pop_back();
+    };
+    LayerBlocks left = core_.ledger.host().free() + core_.spare_blocks();
+    for (const Slot slot : view.preempted) left -= given_to_host(view, slot);
+    for (const bool takes : {false, true})
+      for (const Slot slot : draft_.proposal.leaving) {
+        LayerBlocks taken = taken_by_leaving(view, slot);
+        if ((taken.count() > 0) != takes) continue;
+        leaving.push_back(slot);
+        left -= taken;
+        // A request that stays may keep others from returning, and then one that left before it has no room either.
+        while (taken.count() > 0 && left + returned(view, decision) < LayerBlocks{0}) {
+          left += taken;
+          keep_last();
+          taken = leaving.empty() ? LayerBlocks{0} : taken_by_leaving(view, leaving.back());
         }
-      const bool to_host = kept == Kept::device ? goes_to_host(view, request) : kept != Kept::nothing;
-      if (to_host && room > left) {
-        detail::keep_after_all(core_, slot, decision.claims); // its progress would be lost for another request
-        leaving.erase(leaving.begin() + static_cast<std::ptrdiff_t>(i));
-        decision.leaving.clear(); // fewer may return now, so the host may have less room for those before it
-        left = host_left(view, decision);
-        i = 0;
-        continue;
       }
-      if (to_host) left -= room;
-      decision.leaving.push_back(slot);
-      ++i;
-    }
-    if (decision.claims.empty()) { // no request needs the room: a batch is not emptied by choice
-      for (const Slot slot : decision.leaving) detail::keep_after_all(core_, slot, decision.claims);
-      decision.leaving.clear();
-    }
+    if (decision.claims.empty()) // no request needs the room: a batch is not emptied by choice
+      while (!leaving.empty()) keep_last();
   }
 
-  /// Whether a layer that a preempted request keeps on the device moves to the host once its room is needed.
-  [[nodiscard]] bool goes_to_host(const View& view, const RequestRow& request) {
-    return functions::on_reclaim(&policies_, view, request) != Kept::nothing; // as `detail::reclaim` asks
+  /// Host memory that a request takes beyond what it has there if it leaves, now or once its room on the device is
+  /// needed. Negative: it leaves so much to others.
+  [[nodiscard]] LayerBlocks taken_by_leaving(const View& view, Slot slot) {
+    const RequestRow& request = core_.row(slot);
+    const Kept kept = kept_of(calls(), view, request);
+    if (kept == Kept::device) return given_to_host(view, slot);
+    return host_of(core_, request, kept) - host_of(core_, request, Kept::device);
   }
-  /// The host memory for requests that leave, if those that stay preempted must give up the device. A required claim
-  /// that does not press returns, and gives up nothing. An optional one may not join, and then others take its memory.
-  [[nodiscard]] LayerBlocks host_left(const View& view, const Decision& decision) {
-    LayerBlocks left = core_.ledger.host().free() + core_.spare_blocks();
-    for (const Slot slot : view.preempted) {
-      const LayerBlocks here = core_.footprint(core_.row(slot)).device;
-      const auto returns = [slot](const Claim& claim) {
-        return claim.slot == slot && claim.required && !claim.presses();
-      };
-      if (here.count() > 0 && std::none_of(decision.claims.begin(), decision.claims.end(), returns) &&
-          goes_to_host(view, core_.row(slot)))
-        left -= here;
-    }
-    return left;
+  /// Host memory for what a preempted request keeps on the device, once its room there is needed.
+  [[nodiscard]] LayerBlocks given_to_host(const View& view, Slot slot) {
+    const RequestRow& request = core_.row(slot);
+    const LayerBlocks here = core_.footprint(request).device;
+    return here.count() > 0 && moves_once_needed(calls(), view, request) ? here : LayerBlocks{0};
+  }
+  /// The same of the requests that certainly return. An optional claim may not join, and a pressing one neither; then
+  /// others take their memory.
+  [[nodiscard]] LayerBlocks returned(const View& view, const Decision& decision) {
+    LayerBlocks all{0};
+    for (const Claim& claim : decision.claims)
+      if (claim.required && !claim.presses() && core_.row(claim.slot).phase == Phase::preempted)
+        all += given_to_host(view, claim.slot);
+    return all;
   }
 
   /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/core/plan_fit.hpp"
+#include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -34,17 +35,18 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
       if (request.phase == Phase::preempted)
         preempted_host -= core.footprint_without_spare(request, request.blocks).host;
     }
-  // The host memory of requests that this decision preempts counts too, unless they are dropped: with the others, or
-  // instead of moving to the host, which attends them already (`detail::preempt`).
+  // So does the host memory of requests that this decision preempts. Of those that leave, it is what they will have
+  // there: they left only because the host has room (`Decider::let_leave`), and the claims must not take it. A victim
+  // has no such right: no plan fits beside it.
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
     const View view = core.view(now);
     for (const auto* aside : {&decision.leaving, &decision.victims})
       for (const Slot slot : *aside) {
         const RequestRow& request = core.row(slot);
         if (request.phase != Phase::running || refuses(core, decision, slot)) continue;
-        const Kept kept = policies.table.on_preempt(policies.policies, view, request);
-        if (kept != Kept::nothing && (kept == Kept::device || !request.holding.attended_on_host))
-          preempted_host += core.footprint_without_spare(request, request.blocks).host;
+        const Kept kept = kept_of(policies, view, request);
+        const bool stays = aside == &decision.victims && kept != Kept::nothing;
+        preempted_host += host_of(core, request, stays ? Kept::device : kept);
       }
   }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);

@@ -10,6 +10,9 @@
 
 namespace sluice {
 
+namespace detail {
+
+/// The residency of a request after it was preempted and `kept` (`Kept::host` or `Kept::hidden`) remains of it.
 SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept) {
   Holding moved = request.holding;
   moved.head = all_tokens;
@@ -19,6 +22,32 @@ SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request,
   if (kept == Kept::hidden) moved.nowhere = moved.hidden = request.holding.saved;
   moved.host = LayerSet::all(core.geometry.layers) - moved.hidden;
   return moved;
+}
+
+} // namespace detail
+
+SLUICE_INLINE Kept kept_of(const PolicyCalls& policies, const View& view, const RequestRow& request) {
+  // A load that has not ended would end for a request that does not run, and leave blocks without their KV.
+  if (request.computed.count() == 0 || request.waits) return Kept::nothing;
+  Kept kept = policies.table.on_preempt(policies.policies, view, request);
+  SLUICE_ASSERT(kept != Kept::hidden || policies.table.is.keeps_hidden,
+                "a Retention that answers Kept::hidden keeps_hidden");
+  if (kept == Kept::device) return kept;
+  // Layers held nowhere would lose their newer tokens too: nothing complete can move. Nor would KV that the host
+  // attends: it takes the same room there, and none is freed in either memory.
+  if (!request.holding.nowhere.empty() || request.holding.attended_on_host) return Kept::nothing;
+  return kept == Kept::hidden && request.holding.saved.empty() ? Kept::host : kept;
+}
+
+SLUICE_INLINE LayerBlocks host_of(const Core& core, const RequestRow& request, Kept kept) {
+  if (kept == Kept::nothing) return LayerBlocks{0};
+  if (kept == Kept::device) return core.footprint_without_spare(request, request.blocks).host;
+  return core.footprint(detail::moved_to_host(core, request, kept), request.blocks).host;
+}
+
+SLUICE_INLINE bool moves_once_needed(const PolicyCalls& policies, const View& view, const RequestRow& request) {
+  return policies.table.on_reclaim(policies.policies, view, request) != Kept::nothing &&
+         request.holding.nowhere.empty();
 }
 
 namespace detail {
@@ -48,17 +77,8 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, cons
   request.preempted_at_step = core.step;
   ++request.times_preempted;
   const View view = core.view(now);
-  // A load that has not ended would end for a request that does not run, and leave blocks without their KV. And KV
-  // that the decision drops need not cross the link.
-  const bool drops = request.computed.count() == 0 || request.waits || decision.empties_preempted;
-  Kept kept = drops ? Kept::nothing : table.on_preempt(policies.policies, view, request);
-  SLUICE_ASSERT(kept != Kept::hidden || table.is.keeps_hidden, "a Retention that answers Kept::hidden keeps_hidden");
-  if (kept == Kept::hidden && request.holding.saved.empty()) kept = Kept::host;
-  // Layers held nowhere would lose their newer tokens too: nothing complete can move.
-  const bool moves = kept == Kept::host || kept == Kept::hidden;
-  // Nor would KV that the host attends: it takes the same room there, and none is freed in either memory.
-  if (moves && (!request.holding.nowhere.empty() || request.holding.attended_on_host)) kept = Kept::nothing;
-  if (moves && kept != Kept::nothing) {
+  Kept kept = decision.empties_preempted ? Kept::nothing : kept_of(policies, view, request);
+  if (kept == Kept::host || kept == Kept::hidden) {
     const Holding moved = moved_to_host(core, request, kept);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(moved, request.blocks);
@@ -118,8 +138,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
       less.saved = less.saved - less.away();
       const Footprint after = core.footprint(less, request.blocks);
       const LayerBlocks missing = after.host - before.host - host_free(core, state);
-      const bool moves = policies.table.on_reclaim(policies.policies, view, request) != Kept::nothing &&
-                         request.holding.nowhere.empty();
+      const bool moves = moves_once_needed(policies, view, request);
       if (moves && missing.count() > 0 && give_up_on_host(core, missing)) continue; // perhaps this request's own
       if (!moves || missing.count() > 0) {
         drop(core, request);

@@ -118,8 +118,14 @@ void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks borrowed);
 
 // Read only ---------------------------------------------------------------------------------------------------------
 
-/// The residency of a request after it was preempted and `kept` (`Kept::host` or `Kept::hidden`) remains of it.
-[[nodiscard]] Holding moved_to_host(const Core& core, const RequestRow& request, Kept kept);
+/// What remains of a running request's KV if it is preempted now and the host has room for it.
+[[nodiscard]] Kept kept_of(const PolicyCalls& policies, const View& view, const RequestRow& request);
+/// The host memory of a request after it was preempted and `kept` remains of it, without copies and saved hidden
+/// states.
+[[nodiscard]] LayerBlocks host_of(const Core& core, const RequestRow& request, Kept kept);
+/// Whether a layer that a preempted request keeps on the device moves to the host once its room is needed, if the host
+/// has room for it.
+[[nodiscard]] bool moves_once_needed(const PolicyCalls& policies, const View& view, const RequestRow& request);
 
 } // namespace sluice
 
