@@ -5,7 +5,7 @@
 //
 // Measured: `begin()` of a simulated engine, which is all that a device would wait for between two iterations.
 // Admission, relief, placement and its verdicts decide, and the decision takes effect (`Decider`, `commit`, `prepare`).
-// OrbitFlow decides in step here: as published it does so while the last iteration runs.
+// OrbitFlow and FastServe decide in step here: as published they do so while the last iteration runs.
 //
 // The engine is in the middle of a run. A generator's request takes the place of each that ends, so that as many run
 // and wait all along, half of them with a TTFT SLO that they have missed. The device has room for `blocks` token blocks
@@ -17,6 +17,7 @@
 // of all decisions; `p99_changed_us`: of those whose batch differs from the last one.
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/confluence.hpp"
+#include "sluice/engine/systems/fastserve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/pie.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -159,6 +160,7 @@ using ExactForAll = With<Confluence, bench::DistancesForAll<DistancePlacement>>;
 using GroupedAlone = With<Confluence, GroupedDistance>;
 using ExactAlone = With<Confluence, DistancePlacement>;
 using OrbitFlowInStep = With<OrbitFlow, InStep>;
+using FastServeInStep = With<FastServe, InStep>;
 
 #define CROWDS                                                                                                         \
   ArgNames({"running", "waiting", "blocks", "pauses"})                                                                 \
@@ -178,6 +180,7 @@ BENCHMARK_TEMPLATE(decision, ExactAlone)->CROWDS;
 BENCHMARK_TEMPLATE(decision, Pie)->CROWDS;
 BENCHMARK_TEMPLATE(decision, VllmSwap)->CROWDS;
 BENCHMARK_TEMPLATE(decision, OrbitFlowInStep)->CROWDS;
+BENCHMARK_TEMPLATE(decision, FastServeInStep)->CROWDS;
 
 } // namespace
 

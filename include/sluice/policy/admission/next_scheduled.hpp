@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -52,10 +52,11 @@ struct NextScheduled {
 
   /// Writes the slots of `those` to `order`, the soonest first.
   void sort(std::span<const FeedbackQueue::Entry> those, Seconds now, std::vector<Slot>& order) const {
+    std::vector<std::pair<Seconds, FeedbackQueue::Entry>> keys;
+    for (const FeedbackQueue::Entry& entry : those) keys.emplace_back((*this)(entry.slot, now), entry);
+    std::sort(keys.begin(), keys.end());
     order.clear();
-    for (const FeedbackQueue::Entry& entry : those) order.push_back(entry.slot);
-    const auto key = [this, now](Slot slot) { return std::tuple{(*this)(slot, now), state_.at(slot)}; };
-    std::sort(order.begin(), order.end(), [&key](Slot a, Slot b) { return key(a) < key(b); });
+    for (const auto& [until, entry] : keys) order.push_back(entry.slot);
   }
 
  private:
@@ -72,9 +73,11 @@ inline void expect_next(const FeedbackQueue& queue, const FeedbackQueue::State& 
   for (const auto& list : {view.running, view.preempted})
     for (const Slot slot : list) begun.push_back(state.at(slot));
   const NextScheduled next(queue, state, begun, view.limits.batch);
-  std::erase_if(begun, [&proposal](const FeedbackQueue::Entry& one) {
-    return std::any_of(proposal.claims.begin(), proposal.claims.end(),
-                       [&one](const Claim& claim) { return claim.slot == one.slot; });
+  std::vector<Slot> claimed;
+  for (const Claim& claim : proposal.claims) claimed.push_back(claim.slot);
+  std::sort(claimed.begin(), claimed.end());
+  std::erase_if(begun, [&claimed](const FeedbackQueue::Entry& one) {
+    return std::binary_search(claimed.begin(), claimed.end(), one.slot);
   });
   next.sort(begun, view.now, proposal.next);
 }
