@@ -9,8 +9,8 @@
 #include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/moves.hpp"
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,15 +64,19 @@ void move_claim(Core& core, const Claim& claim, const Holding& target, const Lay
 void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
              CommitState& state);
 /// Visits the preempted requests in the order in which they give up memory, until a visit returns false: those that
-/// `next` (`Proposal::next`) does not name, the youngest first, then those that it names, the last first. It allocates
-/// nothing, because a steady step copies ahead.
+/// `next` (`Proposal::next`) does not name, the youngest first, then those that it names, the last first. It makes no
+/// list, because a steady step copies ahead and allocates nothing, and searches none, because hundreds may be named.
 template <class Visit>
-void in_giving_order(const Core& core, std::span<const Slot> next, Visit&& visit) {
-  const auto& preempted = core.requests.preempted; // by arrival
-  for (auto at = preempted.rbegin(); at != preempted.rend(); ++at)
-    if (std::find(next.begin(), next.end(), *at) == next.end() && !visit(*at)) return;
-  for (auto at = next.rbegin(); at != next.rend(); ++at) // a policy's list: checked, as the rest of a proposal is
-    if (index(*at) < core.requests.rows.size() && core.row(*at).phase == Phase::preempted && !visit(*at)) return;
+void in_giving_order(Core& core, std::span<const Slot> next, Visit&& visit) {
+  RequestTable& requests = core.requests;
+  if (requests.named.size() < requests.rows.size()) requests.named.resize(requests.rows.size());
+  const std::uint64_t call = ++requests.namings;
+  for (const Slot slot : next) // a policy's list: checked, as the rest of a proposal is
+    if (index(slot) < requests.rows.size()) requests.named[index(slot)] = call;
+  for (auto at = requests.preempted.rbegin(); at != requests.preempted.rend(); ++at) // by arrival
+    if (requests.named[index(*at)] != call && !visit(*at)) return;
+  for (auto at = next.rbegin(); at != next.rend(); ++at)
+    if (index(*at) < requests.rows.size() && core.row(*at).phase == Phase::preempted && !visit(*at)) return;
 }
 /// Makes preempted requests give up at least `needed` blocks of what they keep on the device: by `in_giving_order`,
 /// layer by layer from the last. A request whose layer finds no room on the host is dropped whole.

@@ -32,8 +32,10 @@ struct RequestTable {
   std::int64_t waiting = 0;     ///< how many requests wait; Admission keeps their order
   std::int64_t alive = 0;
   std::uint32_t next_id = 0;
-  std::vector<Answered> answers; ///< of requests of sessions, until `take_answers`
-  bool keeps_answers = false;    ///< since the first `take_answers`: without it the list would only grow
+  std::vector<Answered> answers;    ///< of requests of sessions, until `take_answers`
+  bool keeps_answers = false;       ///< since the first `take_answers`: without it the list would only grow
+  std::vector<std::uint64_t> named; ///< scratch of `detail::in_giving_order`, by slot: its last call that named it
+  std::uint64_t namings = 0;        ///< its calls
 
   RequestRow& row(Slot slot) { return rows[index(slot)]; }
   [[nodiscard]] const RequestRow& row(Slot slot) const { return rows[index(slot)]; }
