@@ -6,12 +6,13 @@
 #include "sluice/world/real/world_of.hpp"
 
 #include <algorithm>
+#include <memory>
 
 namespace sluice::testing {
 
-/// Runs iterations for real, on a clock that each of them advances by the same time. An engine that decides between two
-/// iterations then lets the same requests run on any machine. (How much is copied ahead still depends on the blocks
-/// that are leaving, and a thread that plans beside the iteration on when it ends.)
+/// Runs iterations for real, on a clock that each of them advances by the same time. A plan made beside an iteration is
+/// ready after it, but every third time an iteration later. The same requests then run on any machine. (How much is
+/// copied ahead still depends on the blocks that are leaving.)
 class SteppedClock final : public WorldOf<RealBackend> {
  public:
   SteppedClock(const RealBackend& machine, Seconds step) : WorldOf(machine), step_(step) {}
@@ -24,10 +25,21 @@ class SteppedClock final : public WorldOf<RealBackend> {
     now_ += step_;
     return {step_, Seconds{0}};
   }
+  [[nodiscard]] bool async_done() override {
+    if (++asked_ % 3 == 0) return false;
+    join_async();
+    return true;
+  }
 
  private:
   Seconds step_;
   Seconds now_{0};
+  int asked_ = 0;
 };
+
+/// Lets the engine of `config` run on a SteppedClock around its backend.
+void run_stepped(auto& config, Seconds step) {
+  config.backend = Cpu{std::make_shared<SteppedClock>(config.backend, step)};
+}
 
 } // namespace sluice::testing

@@ -7,7 +7,6 @@
 #include "support/stepped_clock.hpp"
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,17 +20,14 @@ struct CpuTrials {
   static OnCpu where(Random& /*random*/) { return {}; }
 };
 
-/// `Trials` draws a trial, and says where it runs. Engines that decide between two iterations do so on a SteppedClock:
-/// the seed alone decides which requests are preempted. On a real clock the machine's speed decided whether any was.
+/// `Trials` draws a trial, and says where it runs: on a SteppedClock, so that the seed alone decides which requests are
+/// preempted. On a real clock the machine's speed decided whether any was.
 template <class Trials, class E>
 void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0) {
   Random random(seed);
   RealExercise exercise;
   std::int64_t cancelled = 0;
-  // A plan made beside the iteration is late on some machines: more rounds if no request was preempted.
-  constexpr bool stepped = !E::lookahead_type::ahead;
-  const int most = stepped || leaving > 0 ? rounds : 6 * rounds;
-  for (int round = 0; round < rounds || (exercise.preempted == 0 && round < most); ++round) {
+  for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
     RealTrial trial = Trials::draw(random);
@@ -39,10 +35,8 @@ void check_chaos(std::uint64_t seed, int rounds, double share, std::uint64_t lea
     const std::vector<RealOutput> expected = alone(trial);
     trial.leaving = leaving;
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
-    const auto change = [](auto& config) {
-      if constexpr (stepped) config.backend = Cpu{std::make_shared<SteppedClock>(config.backend, Seconds{3e-4})};
-    };
-    const RealResult result = run_real<E>(trial, kv, change, {}, Trials::where(random));
+    const RealResult result = run_real<E>(
+        trial, kv, [](auto& config) { run_stepped(config, Seconds{3e-4}); }, {}, Trials::where(random));
     CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
     check_identity(result, expected);
     exercise.add(result);
