@@ -66,7 +66,7 @@ std::int64_t serve_crowded(int rounds) {
     auto made = E::make(std::move(config));
     REQUIRE(made);
     E& engine = *made;
-    serve_arrivals(engine, trial, [] {});
+    serve_to_end(engine, trial);
     const auto& records = engine.template observed<Summary>().requests;
     CHECK(records.size() == trial.requests.size());
     for (const RequestRecord& record : records) {

@@ -119,9 +119,9 @@ TEST_CASE_TEMPLATE("a fork of an erased engine repeats its future", System, Orbi
     forked += engine->alive() > 0;
     Any fork = engine->fork(twin->backend(), std::tuple{Notes{&forks}});
     const std::size_t before = own.size();
-    finish_trial(fork, trial, next);
+    serve_to_end(fork, trial, next);
     CHECK(own.size() == before); // the fork has an observer of its own
-    finish_trial(*engine, trial, next);
+    serve_to_end(*engine, trial, next);
     own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(before));
     CHECK(forks == own);
   }

@@ -47,7 +47,7 @@ void check_forks(int rounds) {
     auto engine = E::make(config(noted));
     REQUIRE(unforked.has_value());
     REQUIRE(engine.has_value());
-    finish_trial(*unforked, trial, 0);
+    serve_to_end(*unforked, trial);
 
     const std::int64_t every = static_cast<std::int64_t>(5 + random.below(60));
     std::size_t next = 0;
@@ -68,9 +68,7 @@ void check_forks(int rounds) {
             if (fork.step() == Stepped::idle) break;
           }
         E last = fork.fork(fork.backend(), std::tuple{Notes{&ahead}});
-        finish_trial(last, trial, then);
-        check_ledger(last);
-        CHECK(last.alive() == 0);
+        serve_to_end(last, trial, then);
         REQUIRE(noted.size() == static_cast<std::size_t>(before)); // the engine's observers saw nothing
         const bool same = alone.size() == ahead.size() + noted.size() &&
                           std::equal(ahead.begin(), ahead.end(), alone.begin() + before);

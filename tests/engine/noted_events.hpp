@@ -55,19 +55,4 @@ struct Notes {
   }
 };
 
-/// Runs until all requests have ended; `next`: the first request that has not arrived.
-template <class E>
-void finish_trial(E& engine, const Trial& trial, std::size_t next) {
-  for (int guard = 0; guard < 200000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-      (void)engine.submit(trial.requests[next++]);
-    const Stepped stepped = engine.step();
-    REQUIRE(stepped != Stepped::failed);
-    if (stepped == Stepped::ran) continue;
-    const Seconds until = next_event(engine, trial, next);
-    if (until == never_due) return;
-    engine.idle_until(until);
-  }
-}
-
 } // namespace sluice::testing

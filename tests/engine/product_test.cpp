@@ -169,16 +169,7 @@ std::vector<double> diary(const Trial& trial, const SmallCost& world) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Diary>;
   auto engine = E::make(trial_config<E>(trial, world));
   REQUIRE(engine.has_value());
-  std::size_t next = 0;
-  for (int guard = 0; guard < 200000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine->now())
-      (void)engine->submit(trial.requests[next++]);
-    const Stepped stepped = engine->step();
-    if (stepped == Stepped::failed) FAIL(engine->status().error().line());
-    if (stepped == Stepped::ran) continue;
-    if (next == trial.requests.size()) break;
-    engine->idle_until(trial.requests[next].arrival);
-  }
+  serve_to_end(*engine, trial);
   return engine->template observed<Diary>().lines;
 }
 

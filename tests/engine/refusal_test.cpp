@@ -63,18 +63,7 @@ using Logged = With<System, SmallCost, BasicSimulated<SmallCost>, Audit, Summary
 /// Serves a trial to its end.
 template <class E>
 void serve_trial(E& engine, const Trial& trial) {
-  std::size_t next = 0;
-  for (int guard = 0; guard < 200'000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-      (void)engine.submit(trial.requests[next++]);
-    const Stepped stepped = engine.step();
-    if (stepped == Stepped::failed) FAIL(engine.status().error().line());
-    if (stepped == Stepped::idle) {
-      if (next == trial.requests.size()) break;
-      engine.idle_until(trial.requests[next].arrival);
-    }
-    check_ledger(engine);
-  }
+  serve_to_end(engine, trial);
   check_all_served(engine, trial.requests.size());
 }
 

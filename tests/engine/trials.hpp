@@ -92,24 +92,33 @@ Seconds next_event(const E& engine, const Trial& trial, std::size_t next) {
   return std::min(arrival, engine.next_load());
 }
 
-/// Submits a trial's requests as they arrive and serves them. `ran()` is called after every iteration.
-template <class E, class Ran>
-void serve_arrivals(E& engine, const Trial& trial, Ran&& ran) {
-  std::size_t next = 0;
-  for (int guard = 0; guard < 200000; ++guard) {
+/// Submits a trial's requests from number `next` on as they arrive, and serves them. `after()` is called after every
+/// step. Rows of requests that have ended are used again.
+template <class E, class After>
+void serve_arrivals(E& engine, const Trial& trial, After&& after, std::size_t next = 0) {
+  std::size_t most_alive = engine.view().rows.size();
+  for (int guard = 0; guard < 200'000; ++guard) {
     while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
       (void)engine.submit(trial.requests[next++]);
+    most_alive = std::max(most_alive, static_cast<std::size_t>(engine.alive()));
     const Stepped stepped = engine.step();
-    REQUIRE(stepped != Stepped::failed);
-    check_ledger(engine);
-    if (stepped == Stepped::ran) {
-      ran();
-    } else {
-      if (next == trial.requests.size()) break;
-      engine.idle_until(trial.requests[next].arrival);
+    if (stepped == Stepped::failed) FAIL(engine.status().error().line());
+    if (stepped == Stepped::idle) {
+      const Seconds until = next_event(engine, trial, next);
+      if (until == never_due) break;
+      engine.idle_until(until);
     }
+    after();
   }
   CHECK(engine.alive() == 0);
+  CHECK(engine.view().rows.size() <= most_alive);
+}
+template <class E>
+void serve_to_end(E& engine, const Trial& trial, std::size_t next = 0) {
+  const auto after = [&] {
+    if constexpr (requires { engine.ledger(); }) check_ledger(engine);
+  };
+  serve_arrivals(engine, trial, after, next);
 }
 
 /// The engine of a trial. `layer_weights`: bytes of a layer's weights.
@@ -277,31 +286,16 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     auto made = E::make(trial_config<E>(trial, world, layer_weights, believed));
     REQUIRE(made.has_value());
     E& engine = *made;
-    std::size_t next = 0;
-    std::size_t slots = 0;
     const std::uint64_t each = 20 + users.below(100);
-    std::int64_t most_alive = 0;
-    for (int guard = 0; guard < 200000; ++guard) {
-      while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-        (void)engine.submit(trial.requests[next++]);
-      most_alive = std::max(most_alive, engine.alive());
-      const Stepped stepped = engine.step();
-      if (stepped == Stepped::failed) FAIL(engine.status().error().line());
-      if (stepped == Stepped::idle) {
-        const Seconds until = next_event(engine, trial, next);
-        if (until == never_due) break;
-        engine.idle_until(until);
-      }
+    serve_arrivals(engine, trial, [&] {
       check_ledger(engine);
       if (engine.steps() % 16 == 0) check_sums(engine);
       if (cancels != nullptr) cancel_some(engine, users, each, *cancels);
       CHECK(engine.view().running.size() <= static_cast<std::size_t>(trial.batch));
-      slots = engine.view().rows.size();
-    }
+    });
     // Submission checks the least residency; a placement that chooses more on a small host is responsible for that.
     if (E::relief_type::parting == Parting::preempt && trial.host.count() >= 100000)
       CHECK_MESSAGE(engine.template observed<Audit>().broken_promises == 0, "an accepted request is served");
-    CHECK(slots <= static_cast<std::size_t>(most_alive));
     check_all_served(engine, trial.requests.size());
     check_times(engine);
     check_sums(engine);

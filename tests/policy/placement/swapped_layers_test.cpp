@@ -126,19 +126,7 @@ E serve_all(const Trial& trial, double rate, Lanes lanes) {
                        .host_blocks = trial.host,
                        .cost = cost,
                        .backend = BasicSimulated<typename E::cost_type>{cost}});
-  std::size_t next = 0;
-  for (int guard = 0; guard < 200'000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-      (void)engine.submit(trial.requests[next++]);
-    const Stepped stepped = engine.step();
-    if (stepped == Stepped::failed) FAIL(engine.status().error().line());
-    if (stepped == Stepped::idle) {
-      if (next == trial.requests.size()) break;
-      engine.idle_until(trial.requests[next].arrival);
-    }
-    check_ledger(engine);
-  }
-  CHECK(engine.alive() == 0);
+  serve_to_end(engine, trial);
   return engine;
 }
 

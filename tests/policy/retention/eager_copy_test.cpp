@@ -90,7 +90,7 @@ Reckon::State run(const Trial& trial, Lanes lanes) {
                        .backend = BasicSimulated<SmallCost>{world},
                        .observers = {Reckon{trial.layers}}});
   REQUIRE(made.has_value());
-  serve_arrivals(*made, trial, [] {});
+  serve_to_end(*made, trial);
   CHECK(made->ledger().host().used().count() == 0);
   return made->template observed<Reckon>();
 }

@@ -99,18 +99,10 @@ ReckonStates::State run(const Trial& trial, Bytes states, const SmallCost& world
   config.observers = {ReckonStates{trial.layers, config.geometry.hidden_size()}};
   auto made = E::make(config);
   REQUIRE(made.has_value());
-  std::size_t next = 0;
-  for (int guard = 0; guard < 100000; ++guard) {
-    while (next < trial.requests.size() && trial.requests[next].arrival <= made->now())
-      (void)made->submit(trial.requests[next++]);
-    if (made->step() == Stepped::idle) {
-      if (next == trial.requests.size()) break;
-      made->idle_until(trial.requests[next].arrival);
-    }
+  serve_arrivals(*made, trial, [&] {
     check_ledger(*made);
     CHECK(made->ledger().host().used() <= trial.host);
-  }
-  CHECK(made->alive() == 0);
+  });
   CHECK(made->ledger().host().used().count() == 0);
   return made->template observed<ReckonStates>();
 }

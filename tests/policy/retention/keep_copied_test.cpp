@@ -65,6 +65,7 @@ void check_orders(const Trial& trial, Lanes lanes, Orders& orders) {
   REQUIRE(made.has_value());
   std::map<RequestId, AsideState> before;
   serve_arrivals(*made, trial, [&] {
+    check_ledger(*made);
     const View view = made->view();
     std::map<RequestId, AsideState> after;
     std::vector<RequestId> order; // the preempted ones, by when they run next

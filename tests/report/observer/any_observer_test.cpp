@@ -68,15 +68,7 @@ TEST_CASE_TEMPLATE("a listener receives the events of an observer of the same en
     std::get<AnyObserver<true>>(config.observers).listener = &heard;
     auto engine = E::make(std::move(config));
     REQUIRE(engine.has_value());
-    std::size_t next = 0;
-    for (int guard = 0; guard < 200'000; ++guard) {
-      while (next < trial.requests.size() && trial.requests[next].arrival <= engine->now())
-        (void)engine->submit(trial.requests[next++]);
-      if (engine->step() != Stepped::idle) continue;
-      if (next == trial.requests.size()) break;
-      engine->idle_until(trial.requests[next].arrival);
-    }
-    REQUIRE(engine->alive() == 0);
+    serve_to_end(*engine, trial);
 
     const Metrics own = measure(engine->template observed<Summary>(), engine->now());
     const Metrics told = measure(heard.summary.state, engine->now());

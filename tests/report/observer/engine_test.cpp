@@ -40,15 +40,7 @@ TEST_CASE_TEMPLATE("observers agree with the trace, the engine and each other", 
                          .backend = BasicSimulated<SmallCost>{world}});
     REQUIRE(made.has_value());
     E& engine = *made;
-    std::size_t next = 0;
-    for (int guard = 0; guard < 200'000; ++guard) {
-      while (next < trial.requests.size() && trial.requests[next].arrival <= engine.now())
-        (void)engine.submit(trial.requests[next++]);
-      if (engine.step() != Stepped::idle) continue;
-      if (next == trial.requests.size()) break;
-      engine.idle_until(trial.requests[next].arrival);
-    }
-    REQUIRE(engine.alive() == 0);
+    serve_to_end(engine, trial);
 
     const auto& summary = engine.template observed<Summary>();
     const Metrics m = measure(summary, engine.now());
