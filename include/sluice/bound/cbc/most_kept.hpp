@@ -10,7 +10,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
