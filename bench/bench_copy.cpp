@@ -4,11 +4,13 @@
 #include "sluice/world/cpu/copy_engine.hpp"
 #include "sluice/world/cpu/virtual_memory.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -185,7 +187,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Compares the copy engine's rate with its configured rate."};
   double seconds = 1;
   app.add_option("--seconds", seconds, "duration of each row")->check(CLI::Range(0.1, 60.0));
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   Tiers tiers;
   constexpr std::array<std::int64_t, 3> blocks{16 << 10, 64 << 10, 1 << 20};
   constexpr std::array rates{0.25e9, 0.5e9, 1e9, 2e9, 4e9};

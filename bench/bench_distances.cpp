@@ -18,6 +18,7 @@
 #include "sluice/workload/resampled.hpp"
 
 #include "distances_for_all.hpp"
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -123,7 +124,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", seeds, "one workload each")->capture_default_str();
   app.add_option("--data", data, "folder of the public traces")->capture_default_str();
   app.add_option("--threads", threads, "runs at once (default: one per processor)");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   const std::vector<std::uint64_t> all = or_exit(parse_seeds(seeds));
   const std::array cells{Cell{"mirage 10/s", mirage, opt_13b(), gh200_96(), 0.35},
                          Cell{"superinfer 22/s", superinfer, qwen2_5_32b(), gh200_144(), 0.9}};

@@ -6,10 +6,12 @@
 #include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/simulation.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace {
@@ -159,7 +161,7 @@ int main(int argc, char** argv) {
   CLI::App app{"eLLM's comparison: Llama2-13B on an A100, ShareGPT's lengths, 50 requests a second, 50 ms a token"};
   app.add_option("--requests", requests, "how many");
   app.add_option("--seed", seed, "of the workload");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
 
   const std::string spec = fmt::format("sharegpt:rate=50,requests={},cv=1.69,longest=3600", requests);
   const Expected<GeneratorSpec> generator = parse_generator(spec);

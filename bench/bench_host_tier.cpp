@@ -23,6 +23,7 @@
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -230,7 +231,7 @@ int main(int argc, char** argv) {
   std::string only;
   app.add_option("--only", only, "ttft, waiters or write-through")
       ->check(CLI::IsMember({"ttft", "waiters", "write-through"}));
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   const auto wanted = [&only](const char* part) { return only.empty() || only == part; };
   DecoderConfig config;
   config.shape.layers = bench.layers;

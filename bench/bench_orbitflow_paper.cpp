@@ -10,6 +10,7 @@
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -151,7 +153,7 @@ int main(int argc, char** argv) {
   app.add_option("--every", sample.every, "solve every N-th input again");
   app.add_option("--most", sample.most, "at most N inputs of each trace");
   app.add_option("--nodes", sample.nodes, "end each search after N nodes");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
 
   const ModelShape model = llama3_8b();
   const Device device = a5000();

@@ -21,6 +21,7 @@
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -291,7 +292,7 @@ int main(int argc, char** argv) {
   double only_link = 0;
   app.add_option("--system", only, "only this system");
   app.add_option("--gb-per-s", only_link, "only a link of this rate")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   DecoderConfig config;
   config.shape.layers = bench.layers;
   config.shape.hidden = bench.hidden / 64 * 64;

@@ -8,12 +8,14 @@
 #include "sluice/engine/systems/vllm.hpp"
 
 #include "serve/honesty.hpp"
+#include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -86,7 +88,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", wanted.seed, "of the workload")->capture_default_str();
   app.add_option("--load", wanted.load, "times the capacity")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   fmt::print("| system | the truth | gate | admitted of {} | SLO kept | kept per second | times none's | mean TTFT | "
              "forecasts took | refusals provably wrong |\n|---|---|---|---|---|---|---|---|---|---|\n",
              wanted.clients);

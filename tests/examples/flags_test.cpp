@@ -99,6 +99,22 @@ TEST_CASE("every program suggests the flag for a misspelt one" * needs_program("
   check_refused("sluice-compare", "OrbitFlow", "command line: there is a word too many, 'OrbitFlow'");
 }
 
+TEST_CASE("every program says in one line what CLI11 refuses" * needs_program("sluice-compare")) {
+  const std::string wrong = "--version: it is 'x'; expected no value, or true or false";
+  for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-load", "sluice-plan", "sluice-profile",
+                                    "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train", "sluice-validate"})
+    if (built(program)) check_refused(program, "--version=x", wrong);
+  if (built("bench_distances")) { // it has types and lists of CLI11's
+    check_refused(
+        "bench_distances", "--thread 3",
+        "bench_distances: --thread: there is no such flag (did you mean --threads?); expected the flags that");
+    check_refused("bench_distances", "--threads x", "bench_distances: --threads: it is 'x'; expected a whole number");
+    check_refused("bench_distances", "--batches 1,x",
+                  "--batches: it is '1,x'; expected a whole number, or several with commas");
+    check_refused("bench_distances", "--seeds", "--seeds: it has no value; expected --seeds TEXT");
+  }
+}
+
 TEST_CASE("programs suggest the name for a misspelt one" * needs_program("sluice-compare")) {
   for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-profile"}) {
     if (!built(program)) continue;

@@ -20,6 +20,10 @@ class CommandLine {
 
   /// Parses the words. Returns nothing to continue with `options`; otherwise the program's exit status.
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& words);
+  /// The same without output. Returns what --help or --version asks to print; empty: continue with `options`.
+  [[nodiscard]] sluice::Expected<std::string> read(const std::vector<std::string>& words) {
+    return flags_.read_words(words);
+  }
 
   /// Returns whether such a flag exists, and whether the words contain it.
   [[nodiscard]] bool knows(const std::string& flag) const { return flags_.app().get_option_no_throw(flag) != nullptr; }

@@ -2,8 +2,10 @@
 // Implements --why of sluice-compare.
 #include "compare/why.hpp"
 
+#include "sluice/core/text.hpp"
 #include "sluice/report/why_text.hpp"
 
+#include "shared/flag_errors.hpp"
 #include <fmt/format.h>
 
 #include <charconv>
@@ -19,7 +21,8 @@ void add_why_flag(CLI::App& app, std::optional<WhyAsked>& why) {
            const char* end = text.data() + text.size();
            const auto [read, error] = std::from_chars(text.data(), end, why->id);
            if (error != std::errc{} || read != end || why->id < 0)
-             throw CLI::ValidationError("--why", "it is '" + text + "'; expected a request's number, or all");
+             throw RefusedFlag(
+                 wrong_flag("--why", "it is '" + sluice::excerpt(text) + "'", "a request's number, or all"));
          },
          "explain where requests' time went, from arrival to last token: for one by its number (from 0, in arrival "
          "order), or for all together")

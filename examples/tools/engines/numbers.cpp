@@ -7,6 +7,7 @@
 #include "engines/system.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -67,6 +68,12 @@ Expected<std::vector<NumberSetting>> read_settings(std::span<const std::string> 
   for (const std::string& text : texts) {
     Expected<NumberSetting> setting = read_setting(text, systems);
     if (!setting) return setting.error();
+    const auto same = [&setting](const NumberSetting& one) {
+      return one.policy == setting->policy && one.name == setting->name;
+    };
+    if (std::any_of(settings.begin(), settings.end(), same))
+      return Error{ErrorCode::bad_input, "--set", setting->policy + "." + setting->name + " is set twice",
+                   "each number once"};
     settings.push_back(*std::move(setting));
   }
   return settings;

@@ -71,7 +71,7 @@ std::vector<NumberRow> all_numbers(std::span<const System> systems);
 /// value that is no number or out of bounds.
 sluice::Expected<NumberSetting> read_setting(const std::string& text, std::span<const System> systems);
 
-/// The same for several.
+/// The same for several. Error: a number is set twice.
 sluice::Expected<std::vector<NumberSetting>> read_settings(std::span<const std::string> texts,
                                                            std::span<const System> systems);
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
+#include "shared/flag_errors.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <CLI/CLI.hpp>
@@ -26,10 +26,10 @@
 #include <vector>
 
 /// CLI11 finds and describes the flags. Numbers are parsed here, because CLI11 reads only a prefix of
-/// "99999999999999999999" and prints two lines. `what` begins every error's line: the program's name.
+/// "99999999999999999999". A command line's error begins with the program's name (flag_errors.hpp).
 class Flags {
  public:
-  Flags(std::string program, std::string purpose) : program_(std::move(program)), app_(std::move(purpose), program_) {
+  Flags(std::string program, std::string purpose) : app_(std::move(purpose), std::move(program)) {
     app_.set_version_flag("--version", made_by().line(), "print version, commit and build, and stop");
   }
 
@@ -169,8 +169,7 @@ class Flags {
         flag,
         [flag, take](const std::string& text) {
           if (const std::string expected = take(text); !expected.empty())
-            throw CLI::ParseError(flag + ": it is '" + sluice::excerpt(text) + "'; expected " + expected,
-                                  CLI::ExitCodes::ValidationError);
+            throw RefusedFlag(wrong_flag(flag, "it is '" + sluice::excerpt(text) + "'", expected));
         },
         help);
     return option->type_name(kind);
@@ -199,59 +198,13 @@ class Flags {
   }
 
   /// Reads the command line. Empty: continue; otherwise the program's exit status, with all output already printed.
-  [[nodiscard]] std::optional<int> parse(int argc, char** argv) {
-    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-    std::reverse(words.begin(), words.end()); // CLI11 expects a reversed vector
-    try {
-      app_.parse(std::move(words));
-    } catch (const CLI::ConfigError& error) {
-      std::fprintf(stderr, "%s: --config: %s; expected flags that --help lists, as 'port = 8080'\n", program_.c_str(),
-                   sluice::excerpt(error.what(), 160).c_str());
-      return 2;
-    } catch (const CLI::FileError& error) {
-      std::fprintf(stderr, "%s: --config: %s; expected a file of flags, as 'port = 8080'\n", program_.c_str(),
-                   sluice::excerpt(error.what(), 160).c_str());
-      return 2;
-    } catch (const CLI::ExtrasError&) {
-      for (int i = 1; i < argc; ++i)
-        if (const std::string_view flag = flag_of(argv[i]); !flag.empty() && !knows(std::string{flag})) {
-          std::fprintf(stderr, "%s: %s: there is no such flag%s; expected the flags that --help lists\n",
-                       program_.c_str(), sluice::excerpt(flag).c_str(), sluice::did_you_mean(flag, names()).c_str());
-          return 2;
-        }
-      std::fprintf(stderr, "%s: command line: there is a word too many%s; expected flags and their values\n",
-                   program_.c_str(), last_remaining().c_str());
-      return 2;
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return app_.exit(error);
-      const std::string text = error.what();
-      const bool ours = text.find("; expected ") != std::string::npos;
-      std::fprintf(stderr, "%s: %s%s\n", program_.c_str(), text.substr(0, text.find('\n')).c_str(),
-                   ours ? "" : "; expected the flags that --help lists");
-      return 2;
-    }
-    return std::nullopt;
+  [[nodiscard]] std::optional<int> parse(int argc, char** argv) { return parse_or_say(app_, argc, argv); }
+  /// Reads words. Returns what --help or --version asks to print; empty: continue.
+  [[nodiscard]] sluice::Expected<std::string> read_words(const std::vector<std::string>& words) {
+    return read_flags(app_, words);
   }
 
  private:
-  /// Returns the flag's name, from "--flag" and from "--flag=value"; empty for a word that is not a flag, such as a
-  /// negative number.
-  static std::string_view flag_of(std::string_view word) {
-    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9') || word[1] == '.') return {};
-    return word.substr(0, word.find('='));
-  }
-  [[nodiscard]] bool knows(const std::string& flag) const { return app_.get_option_no_throw(flag) != nullptr; }
-  [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const CLI::Option* option : app_.get_options())
-      for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
-    return all;
-  }
-  [[nodiscard]] std::string last_remaining() const {
-    const std::vector<std::string> rest = app_.remaining();
-    return rest.empty() ? "" : ", '" + sluice::excerpt(rest.front()) + "'";
-  }
-
   template <class Place>
   struct Unwrap {
     using type = Place;
@@ -284,17 +237,16 @@ class Flags {
         const std::size_t end = std::min(text.find(',', begin), text.size());
         const std::string value{text.substr(begin, end - begin)};
         listed.values.push_back(value);
-        const std::string where = flag + ": value " + std::to_string(listed.values.size()) + " of '" +
-                                  sluice::excerpt(text) + "' is '" + sluice::excerpt(value) + "'";
+        const std::string what = "value " + std::to_string(listed.values.size()) + " of '" + sluice::excerpt(text) +
+                                 "' is '" + sluice::excerpt(value) + "'";
         if (const std::string expected = take(value); !expected.empty())
-          throw CLI::ParseError(where + "; expected " + expected, CLI::ExitCodes::ValidationError);
+          throw RefusedFlag(wrong_flag(flag, what, expected));
         const std::optional<double> number = read_quantity(value);
         if (!number)
-          throw CLI::ParseError(where + ", which is not a number; expected only numbers in a list, and " + flag + " " +
-                                    value + " by itself",
-                                CLI::ExitCodes::ValidationError);
+          throw RefusedFlag(wrong_flag(flag, what + ", which is not a number",
+                                       "only numbers in a list, and " + flag + " " + value + " by itself"));
         if (std::find(known.begin(), known.end(), *number) != known.end())
-          throw CLI::ParseError(where + " once more; expected each number once", CLI::ExitCodes::ValidationError);
+          throw RefusedFlag(wrong_flag(flag, what + " once more", "each number once"));
         known.push_back(*number);
         begin = end + 1;
       }
@@ -304,7 +256,6 @@ class Flags {
     };
   }
 
-  std::string program_;
   CLI::App app_;
   std::vector<Listed>* lists_ = nullptr;
 };

@@ -16,7 +16,7 @@ inline void add_slo_classes(Flags& flags, std::vector<sluice::SloClass>& classes
               "or chat=0.5:2s/50ms,...; every request is in one at random",
               [&classes](const std::string& text) -> std::string {
                 sluice::Expected<std::vector<sluice::SloClass>> read = sluice::parse_slo_classes(text);
-                if (!read) throw CLI::ParseError(read.error().line(), CLI::ExitCodes::ValidationError);
+                if (!read) throw RefusedFlag(read.error());
                 classes = *std::move(read);
                 return {};
               });
