@@ -217,6 +217,28 @@ TEST_CASE("rows reported to beat every published system do" * needs_program()) {
   if (!said.empty()) CHECK(explored.printed.find(explored.report.at("beats_published")[0]) != std::string::npos);
 }
 
+TEST_CASE("Confluence is ranked, as this project's own and no published system" * needs_program()) {
+  std::string flags = workload;
+  flags.replace(flags.find("OrbitFlow"), std::string{"OrbitFlow"}.size(), "Confluence");
+  const sluice_test::Results explored("sluice-explore", flags + " --seeds 1..2");
+  const json report = explored.parsed("explore.json");
+  std::size_t own = 0;
+  for (const json& row : report.at("rows")) {
+    const bool is_it = row.at("name") == "Confluence";
+    own += row.at("own").get<bool>() ? 1U : 0U;
+    CHECK(row.at("own").get<bool>() == is_it);
+    CHECK((row.at("published").get<bool>() || row.contains("models")) == !is_it);
+    CHECK(row.at("against").at("name") != "Confluence");
+  }
+  CHECK(own == 1);
+  const std::size_t published = explored.printed.find("Published systems, ranked among all"),
+                    owns = explored.printed.find("Own systems, of this project or program, ranked among all");
+  REQUIRE(published != std::string::npos);
+  REQUIRE(owns != std::string::npos);
+  CHECK(explored.printed.substr(published, owns - published).find("Confluence") == std::string::npos);
+  CHECK(explored.printed.find("Confluence", owns) != std::string::npos);
+}
+
 TEST_CASE("tables: a row for each composition and seed has the figures that explore.json has" * needs_program()) {
   for (const std::string seeds : {"", "--seeds 4..5"}) {
     CAPTURE(seeds);
@@ -236,7 +258,7 @@ TEST_CASE("tables: a row for each composition and seed has the figures that expl
         CHECK(same(cells.at("rank"), row.at("rank")));
         CHECK(same(cells.at("slo_tbt_s"), report.at("slo_tbt_s")));
         CHECK(cells.at("same_as") == (row.at("same_as").is_null() ? "" : row.at("same_as").get<std::string>()));
-        for (const char* name : {"published", "control", "pareto"})
+        for (const char* name : {"published", "own", "control", "pareto"})
           CHECK(cells.at(name) == (row.at(name).get<bool>() ? "true" : "false"));
         for (const json& role : report.at("product").at("roles")) {
           const std::string of = role.at("role");
@@ -301,7 +323,7 @@ TEST_CASE("tables: datapackage.json and docs/results.md have the tables' columns
     for (const json& role : explored.report.at("product").at("roles"))
       said.push_back({{"name", lower(role.at("role")) + "_policy"},
                       {"type", "string"},
-                      {"description", "the composition's policy for that role; empty: of a published system"}});
+                      {"description", "the composition's policy for that role; empty: of a system"}});
     for (const json& field : documented("systems.csv")) said.push_back(field);
     REQUIRE(fields.size() > said.size());
     CHECK(json(std::vector<json>(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(said.size()))) == said);

@@ -35,6 +35,11 @@ std::span<const System> published() {
   return table;
 }
 
+bool is_own(const System& system) {
+  const auto is_it = [&system](const System& known) { return known.name == system.name; };
+  return system.name == "Confluence" || std::none_of(published().begin(), published().end(), is_it);
+}
+
 std::span<const System> simulated_systems() {
   static const std::vector<System> table =
       those(systems(), [](const System& system) { return system.simulate != nullptr; });

@@ -11,8 +11,12 @@
 
 namespace engines {
 
-/// In the order of the programs' tables: some descriptions refer to the previous row.
+/// In the order of the programs' tables: some descriptions refer to the previous row. This project's own system is
+/// among them (is_own).
 std::span<const System> published();
+
+/// Whether the system is of this project or of the program (`sluice_add_programs`), and so no published one.
+bool is_own(const System& system);
 
 /// The program's systems (program.hpp) that can be simulated, and those that can run for real.
 std::span<const System> simulated_systems();

@@ -36,7 +36,7 @@ auto figures(const Row& row) {
 }
 
 /// Orders by attainment, then by the mean E2E of all requests, so that refusing gains nothing; if both are equal,
-/// published systems first, then by number; the control last.
+/// systems first, then by number; the control last.
 bool ranks_before(const Row& a, const Row& b) {
   const auto key = [](const Row& row) {
     return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_all_s),
@@ -44,7 +44,7 @@ bool ranks_before(const Row& a, const Row& b) {
   };
   if (key(a) != key(b)) return key(a) < key(b);
   if (figures(a) != figures(b)) return figures(a) < figures(b);
-  return std::tuple{!a.published, a.number} < std::tuple{!b.published, b.number};
+  return std::tuple{!a.listed, a.number} < std::tuple{!b.listed, b.number};
 }
 
 /// Marks the Pareto front of tokens per second and tokens in time. A control is not on it.
@@ -66,7 +66,7 @@ std::vector<double> attainments(const Exploration& found, std::optional<std::siz
   const double absent = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> of_engine(found.space.combinations.size(), absent);
   for (const Row& row : found.rows)
-    if (!row.published)
+    if (!row.listed)
       of_engine[row.number] = seed && row.livelock.empty() ? row.per_seed[*seed].tbt_attainment : attained_by(row);
   std::vector<double> all;
   for (const Combination& combination : found.space.combinations)
@@ -162,7 +162,7 @@ void analyse(Exploration& found) {
 
 const Row* Exploration::best(bool published) const {
   for (const Row& row : rows)
-    if (row.published == published && !row.own && !row.control) return &row;
+    if (row.listed == published && !row.own && !row.control) return &row;
   return nullptr;
 }
 
@@ -171,7 +171,7 @@ std::vector<const Row*> Exploration::beats_published() const {
   const Row* best_published = best(true);
   for (const Row& row : rows) {
     if (best_published == nullptr || !(attainment(row) > attainment(*best_published))) break;
-    if (!row.published && !row.same_as) found.push_back(&row);
+    if (!row.listed && !row.same_as) found.push_back(&row);
   }
   return found;
 }

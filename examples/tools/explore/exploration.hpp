@@ -19,12 +19,12 @@
 
 namespace explored {
 
-/// One row of the ranking: an engine of the space, or a published system.
+/// One row of the ranking: an engine of the space, or a system of the list.
 struct Row {
   std::string name;       ///< `Engine<…>`, or the system's name
   std::string engine;     ///< `Engine<…>` in both cases
-  bool published = false; ///< a system of the list
-  bool own = false;       ///< of these, one of the program's own (sluice_add_programs)
+  bool listed = false;    ///< a system of the list
+  bool own = false;       ///< of these, this project's or one of the program's own (sluice_add_programs)
   bool control = false;   ///< never ranked
   std::size_t number = 0; ///< the combination's; for a system its index in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
@@ -38,6 +38,8 @@ struct Row {
   std::size_t rank = 0;               ///< from 1, over all rows except the control; equal figures have equal ranks
   std::optional<std::size_t> same_as; ///< index in `Exploration::rows` of a row with the same figures
   bool pareto = false;                ///< no other row has both more tokens per second and more of them in time
+
+  [[nodiscard]] bool published() const { return listed && !own; }
 };
 
 /// The effect of one policy of a role, over all combinations that work. A combination that repeats an engine counts

@@ -174,9 +174,8 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
     Row row = row_of(std::move(report));
     row.name = systems[i]->name;
     row.engine = std::move(engine);
-    row.published = true;
-    const auto is_it = [&](const engines::System& known) { return known.name == systems[i]->name; };
-    row.own = std::none_of(engines::published().begin(), engines::published().end(), is_it);
+    row.listed = true;
+    row.own = engines::is_own(*systems[i]);
     row.control = systems[i]->control;
     row.number = i;
     found.rows.push_back(std::move(row));

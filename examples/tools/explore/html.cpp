@@ -35,7 +35,7 @@ std::string page_data(const Exploration& found) {
   json.key("systems").begin_array();
   for (const Row& row : found.rows) {
     detail::begin_page_row(json, row.name, found.deposit, row.control, found.slo_scale);
-    json.field("published", row.published).field("rank", row.rank);
+    json.field("published", row.published()).field("own", row.own).field("rank", row.rank);
     json.field("livelocked", !row.livelock.empty());
     if (found.of_seeds()) {
       const Interval of = spread_of(row, [](const Metrics& m) { return m.tbt_attainment; });
@@ -44,7 +44,7 @@ std::string page_data(const Exploration& found) {
                  found.reference.empty() || row.name == found.reference ? std::string{} : judgement(found, row));
     }
     json.field("pareto", row.pareto).field("same", row.same_as ? found.rows[*row.same_as].name : std::string{});
-    if (!row.published) {
+    if (!row.listed) {
       json.field("number", row.number).key("models").begin_array();
       for (std::size_t r = 0; r < found.space.roles.size(); ++r) json.value(found.space.model_of(row.number, r));
       json.end_array();
@@ -120,11 +120,11 @@ std::string row_table(const Exploration& found) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
     out += "<td class=\"code\" data-text=\"" + escaped(row.name) + "\">";
-    if (row.published) out += "<b>" + escaped(row.name) + (row.control ? " (control)" : "") + "</b> ";
+    if (row.listed) out += "<b>" + escaped(row.name) + (row.control ? " (control)" : "") + "</b> ";
     out += "<code>" + escaped(row.engine) + "</code>";
     if (row.same_as)
       out += " <small class=\"sub\">same figures as " +
-             escaped(found.rows[*row.same_as].published ? found.rows[*row.same_as].name : "the row above") + "</small>";
+             escaped(found.rows[*row.same_as].listed ? found.rows[*row.same_as].name : "the row above") + "</small>";
     if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
     for (const Column& column : columns) out += detail::html_mean_cell(spread_of(row, column.number), column.text);
@@ -140,7 +140,7 @@ std::string row_table(const Exploration& found) {
     }
     out += "</tr>\n";
   }
-  return detail::html_plain_table("<b>Every engine and published system</b>", heads, out);
+  return detail::html_plain_table("<b>Every engine and system</b>", heads, out);
 }
 
 std::string finding(const Exploration& found) {

@@ -42,7 +42,8 @@ void write_space(JsonWriter& json, const Space& space) {
 }
 
 void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
-  json.begin_object().field("name", row.name).field("engine", row.engine).field("published", row.published);
+  json.begin_object().field("name", row.name).field("engine", row.engine).field("published", row.published());
+  json.field("own", row.own);
   json.field("control", row.control).key("rank");
   if (row.control)
     json.null();
@@ -54,7 +55,7 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
   else
     json.null();
   json.field("pareto", row.pareto).field("livelock", row.livelock);
-  if (!row.published) {
+  if (!row.listed) {
     json.field("number", row.number).key("models").begin_object();
     for (std::size_t r = 0; r < found.space.roles.size(); ++r)
       json.field(found.space.roles[r].role, found.space.roles[r].models[found.space.model_of(row.number, r)]);

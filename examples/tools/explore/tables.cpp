@@ -30,7 +30,9 @@ struct Ranked {
 };
 constexpr CsvColumnOf<Ranked> row_cells[] = {
     {"engine", "", "the composition, as one would type it", [](auto& of) { return std::string_view{of.row.engine}; }},
-    {"published", "", "whether it is a published system", [](auto& of) { return of.row.published; }},
+    {"published", "", "whether it is a published system", [](auto& of) { return of.row.published(); }},
+    {"own", "", "whether it is a system of this project or of the program, and no published one",
+     [](auto& of) { return of.row.own; }},
     {"control", "", "whether it is the control, which is not ranked", [](auto& of) { return of.row.control; }},
     {"rank", "", "from 1, by the means over the seeds; empty: the control's",
      [](auto& of) { return of.row.control ? std::nullopt : std::optional{of.row.rank}; }},
@@ -90,7 +92,7 @@ void append_rows(std::string& text, const Exploration& found) {
       append_cells(cells, csv_run_cells, run);
       append_cells(cells, row_cells, {found, row});
       for (std::size_t r = 0; r < found.space.roles.size(); ++r)
-        if (row.published)
+        if (row.listed)
           cells.cell("");
         else
           cells.cell(found.space.roles[r].models[found.space.model_of(row.number, r)]);
@@ -116,10 +118,10 @@ std::vector<std::pair<std::string_view, std::string>> exploration_tables(const E
   std::vector<CsvColumn> columns(std::begin(row_cells), std::end(row_cells));
   const std::vector<std::string> policies = policy_names(found.space);
   for (const std::string& name : policies)
-    columns.push_back({name, "string", "", "the composition's policy for that role; empty: of a published system"});
+    columns.push_back({name, "string", "", "the composition's policy for that role; empty: of a system"});
   for (const CsvColumn& column : csv_figure_columns()) columns.push_back(column);
   const std::array<CsvFile, 2> files{
-      {{"compositions", "a row for each run of a composition or a published system, by rank", csv_run_columns, columns},
+      {{"compositions", "a row for each run of a composition or a system, by rank", csv_run_columns, columns},
        {"choices", "a row for each policy of each role: what it is worth, all else equal", {}, choice_columns}}};
   std::string compositions = csv_head(csv_run_columns, columns), choices = csv_head({}, choice_columns);
   append_rows(compositions, found);

@@ -93,19 +93,19 @@ class Ranking {
   std::vector<std::vector<std::string>> lines_;
 };
 
-/// Appends the first `most` published rows, or others; rows with equal figures count once.
-void append_rows(std::string& out, const Exploration& found, bool published, std::size_t most) {
+/// Appends the first `most` rows of a group; rows with equal figures count once.
+template <class Group>
+void append_rows(std::string& out, const Exploration& found, Group in_group, std::size_t most) {
   Ranking ranking(found);
   std::size_t shown = 0;
   for (std::size_t i = 0; i < found.rows.size() && shown < most; ++i) {
     const Row& row = found.rows[i];
-    if (row.published != published) continue;
+    if (!in_group(row)) continue;
     const auto group = [](const Row& of, std::size_t at) { return of.same_as.value_or(at); };
     std::size_t alike = 0, before = 0;
     if (!row.control)
       for (std::size_t j = 0; j < found.rows.size(); ++j)
-        if (j != i && found.rows[j].published == published && !found.rows[j].control &&
-            group(found.rows[j], j) == group(row, i))
+        if (j != i && in_group(found.rows[j]) && !found.rows[j].control && group(found.rows[j], j) == group(row, i))
           ++(j < i ? before : alike);
     if (before > 0) continue;
     ranking.add(row, alike);
@@ -218,12 +218,19 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
                                             : fmt::format("; compared seed by seed with {}, the best published; of a "
                                                           "hundred equal systems about five differ by chance",
                                                           found.reference));
-  const auto ran = std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return !row.published; });
+  const auto is_composition = [](const Row& row) { return !row.listed; };
+  const auto ran = std::count_if(found.rows.begin(), found.rows.end(), is_composition);
   out += fmt::format("The best compositions of {}{}\n\n", ran,
                      found.runs.whole() ? "" : fmt::format(" that have run, of {}", engines));
-  append_rows(out, found, false, top);
+  append_rows(out, found, is_composition, top);
   out += "\nPublished systems, ranked among all\n\n";
-  append_rows(out, found, true, found.rows.size());
+  append_rows(
+      out, found, [](const Row& row) { return row.published(); }, found.rows.size());
+  const auto is_own = [](const Row& row) { return row.own; };
+  if (std::any_of(found.rows.begin(), found.rows.end(), is_own)) {
+    out += "\nOwn systems, of this project or program, ranked among all\n\n";
+    append_rows(out, found, is_own, found.rows.size());
+  }
   out += '\n';
   append_livelocked(out, found);
   append_marginals(out, found);

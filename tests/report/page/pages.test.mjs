@@ -232,7 +232,7 @@ test('an exploration is saved as in its report: the ranking, the effect of each 
       checkNumber(row[key], system[key], drawn, `${row.system}: ${key}`);
     ['least', 'most'].forEach((end, e) => checkNumber(row[`tbt_attainment_${end}`], system.interval.tbt_attainment[e], drawn, row.system));
     checkNumber(row.rank, system.rank, 0, row.system);
-    for (const key of ['published', 'control', 'pareto']) assert.equal(flag(row[key]), system[key], `${row.system}: ${key}`);
+    for (const key of ['published', 'own', 'control', 'pareto']) assert.equal(flag(row[key]), system[key], `${row.system}: ${key}`);
     for (const { role } of product.roles) assert.equal(row[role], system.models?.[role] ?? '', `${row.system}: ${role}`);
   }
   for (const row of marginals) {

@@ -23,7 +23,7 @@ trap 'rm -rf "$folder"' EXIT
 "$1" --quiet --generate demo:requests=12 --kv-blocks 400,800 --capacity 0.5 --seeds 1..3 --systems OneAtATime,VllmSwap,OrbitFlow \
   --out "$folder/capacity" > /dev/null || exit 1
 "$2" --quiet --generate 'poisson:rate=2,requests=6,prompt=uniform(100,400),output=uniform(20,60)' --kv-blocks 60 --batch 4 --slo-tbt 0.02 --seeds 1..3 \
-  --systems OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow --out "$folder/explore" > /dev/null || exit 1
+  --systems OneAtATime,VllmRecompute,VllmSwap,DynamicHeuristic,OrbitFlow,Confluence --out "$folder/explore" > /dev/null || exit 1
 "$1" --quiet --generate demo:rate=0.3,requests=12 --systems OneAtATime,VllmSwap,OrbitFlow --deposit off --out "$folder/slow" > /dev/null || exit 1
 "$1" --quiet --generate demo:requests=4 --device a5000,a10 --seeds 1..3 --systems VllmSwap,OrbitFlow --deposit off --out "$folder/names" > /dev/null ||
   exit 1

@@ -26,10 +26,11 @@ import {
 import {data, isKnown, labelOf, systems} from './systems.js';
 
 const roles = data.roles;
-const isEngine = r => !r.published; // part of the product, not a published system or the control
+const isEngine = r => !r.published && !r.own; // part of the product, not a system or the control
 const rowOf = new Map(systems.filter(isEngine).map(r => [r.number, r]));
-/// The published systems in their order, then the control.
-const landmarks = [...systems.filter(r => r.published && !r.control), ...systems.filter(r => r.control).slice(0, 1)];
+/// The systems in their order, then the control.
+const landmarks = [...systems.filter(r => !isEngine(r) && !r.control), ...systems.filter(r => r.control).slice(0, 1)];
+const ownNames = systems.filter(r => r.own).map(r => r.name);
 const attained = r => r.m.tbt_attainment;
 const measures = {
   throughput: {label: 'throughput, tokens/s', of: r => r.m.throughput_tokens_per_s, show: plain, more: true},
@@ -154,7 +155,7 @@ function scatter(host) {
 }
 const scatterLegend = () => legendOf([
   ...roles[view.role].models.map((name, model) => [swatch(mark(model, 11, 6, 4)), name]),
-  [swatch(cross(11, 6, 6, 1.6)), 'published system'],
+  [swatch(cross(11, 6, 6, 1.6)), ['published system', ...ownNames].join(' or ')],
   [swatch(stroke('M0 6h22', 'var(--mute)', 1.2, {'stroke-dasharray': '5 3'})), 'nobody is better in both'],
 ]);
 
@@ -229,12 +230,12 @@ function draw() {
 function rankingCsv() {
   const figures = Object.keys(systems[0].m).filter(key => key !== 'tbt_attainment');
   const modelsOf = r => roles.map((role, i) => r.models ? role.models[r.models[i]] : null);
-  const cellsOf = r => [r.control ? null : r.rank, r.published, r.control, r.pareto, ...modelsOf(r), attained(r),
+  const cellsOf = r => [r.control ? null : r.rank, r.published, r.own, r.control, r.pareto, ...modelsOf(r), attained(r),
                         ...endsOf(r.interval), ...figures.map(key => r.m[key])];
   return [
     [
-      ...runHead, ...meansHead, 'rank', 'published', 'control', 'pareto', ...roles.map(r => r.role), 'tbt_attainment',
-      ...ends('tbt_attainment'), ...figures
+      ...runHead, ...meansHead, 'rank', 'published', 'own', 'control', 'pareto', ...roles.map(r => r.role),
+      'tbt_attainment', ...ends('tbt_attainment'), ...figures
     ],
     ...drawnRows().map(r => [...runOf(r), ...means, ...cellsOf(r)])
   ];
