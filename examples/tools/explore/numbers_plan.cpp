@@ -3,6 +3,7 @@
 #include "explore/numbers_plan.hpp"
 
 #include "sluice/core/fnv.hpp"
+#include "sluice/core/nearest.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/workload/seeds.hpp"
@@ -20,8 +21,11 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace explored {
 
@@ -41,9 +45,12 @@ Expected<SearchedNumber> read_number(const std::string& path, const std::string&
   const auto row = std::find_if(all.begin(), all.end(), [&](const engines::NumberRow& one) {
     return std::string{one.policy} + "." + std::string{one.name} == name;
   });
-  if (row == all.end())
-    return wrong(path, fmt::format("{} has no number '{}'", system.name, excerpt(name)),
+  if (row == all.end()) {
+    std::vector<std::string> names;
+    for (const engines::NumberRow& one : all) names.push_back(fmt::format("{}.{}", one.policy, one.name));
+    return wrong(path, fmt::format("{} has no number '{}'{}", system.name, excerpt(name), did_you_mean(name, names)),
                  "one of those that sluice-compare --list numbers has for its policies");
+  }
   const bool two = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number();
   const double least = two ? range[0].get<double>() : 1, most = two ? range[1].get<double>() : 0;
   if (!(least < most) || least < row->least || most > row->most)
@@ -78,19 +85,43 @@ std::string digest_of_files(const std::vector<std::string>& words) {
   return files.empty() ? "" : digest.text();
 }
 
+/// Flags of sluice-compare that are the search's own, or ask for output that it does not have.
+bool of_no_workload(const std::string& flag) {
+  constexpr std::array<std::string_view, 26> flags{
+      "--baseline", "--bound",     "--capacity",       "--cells", "--columns",   "--data",    "--deposit",
+      "--devices",  "--dry-run",   "--help",           "--list",  "--mpi",       "--out",     "--plot",
+      "--preset",   "--seed",      "--seeds",          "--table", "--systems",   "--threads", "--tokens",
+      "--trace-at", "--no-traces", "--iteration-rows", "--why",   "--wall-times"};
+  return flag == "--version" || std::find(flags.begin(), flags.end(), flag) != flags.end();
+}
+
+/// Whether the workload's flags set this number: by --set, or to another value by a flag of its own such as
+/// --max-pause.
+bool sets(const engines::NumberRow& number, const std::vector<std::string>& by_set,
+          const std::vector<engines::NumberSetting>& all) {
+  const std::string begin = fmt::format("{}.{}=", number.policy, number.name);
+  return std::any_of(by_set.begin(), by_set.end(), [&](const std::string& one) { return one.starts_with(begin); }) ||
+         std::any_of(all.begin(), all.end(), [&](const engines::NumberSetting& one) {
+           return one.policy == number.policy && one.name == number.name && one.value != number.value;
+         });
+}
+
 Expected<SearchedWorkload> read_workload(const NumbersPlan& plan, const std::string& name, const std::string& flags,
                                          const std::vector<std::uint64_t>& seeds) {
   std::vector<std::string> words{"--systems", plan.system_name, "--deposit", plan.deposit ? "on" : "off"};
-  std::istringstream in(flags);
-  for (std::string word; in >> word;) words.push_back(word);
   const std::string where = plan.path + ": " + name;
+  std::istringstream in(flags);
+  for (std::string word; in >> word; words.push_back(word))
+    if (const std::string flag = word.substr(0, word.find('=')); of_no_workload(flag))
+      return wrong(where, "it has " + flag, "flags of the workload and the machine alone");
   compared::CommandLine line;
-  if (line.parse(words)) return wrong(where, "its flags cannot be read (above)", "flags of sluice-compare");
+  if (const Expected<std::string> read = line.read(words); !read) {
+    Error error = read.error();
+    error.where = where + ": " + error.where;
+    return error;
+  }
   if (!line.listed.empty())
     return wrong(where, line.listed.front().flag + " has several values", "one value for each flag");
-  for (const char* flag : {"--seed", "--seeds", "--out", "--preset", "--capacity", "--mpi", "--systems", "--deposit"})
-    if (line.given(flag) && flags.find(flag) != std::string::npos)
-      return wrong(where, std::string{"it has "} + flag, "flags of the workload and the machine alone");
   compared::Options options = line.options;
   if (seeds.size() > 1) {
     options.workload.seeds = seeds;
@@ -104,6 +135,10 @@ Expected<SearchedWorkload> read_workload(const NumbersPlan& plan, const std::str
     error.where = where + ": " + error.where;
     return error;
   }
+  for (const SearchedNumber& number : plan.numbers)
+    if (sets(number.of, line.options.tuning.set, comparison->setup.numbers))
+      return wrong(where, fmt::format("it sets {}.{}, which is searched", number.of.policy, number.of.name),
+                   "only numbers that the search does not draw");
   if (comparison->scales.size() != 1) return wrong(where, "it has several SLO scales", "one --slo-scale");
   return SearchedWorkload{name, flags, digest_of_files(words), std::move(options), *std::move(comparison)};
 }
@@ -124,13 +159,28 @@ Expected<SearchedSet> read_set(const NumbersPlan& plan, const json& file, const 
   for (const json& one : names) {
     const std::string of = one.is_string() ? one.get<std::string>() : one.dump();
     const json& flags = file["workloads"].contains(of) ? file["workloads"][of] : json();
-    if (!flags.is_string())
-      return wrong(fields.where(), "there is no workload '" + excerpt(of) + "'", "a name from \"workloads\"");
+    if (!flags.is_string()) {
+      std::vector<std::string> known;
+      for (const auto& item : file["workloads"].items()) known.push_back(item.key());
+      return wrong(fields.where(), "there is no workload '" + excerpt(of) + "'" + did_you_mean(of, known),
+                   "a name from \"workloads\", whose value is a text of flags");
+    }
     Expected<SearchedWorkload> workload = read_workload(plan, of, flags.get<std::string>(), set.seeds);
     if (!workload) return workload.error();
     set.workloads.push_back(*std::move(workload));
   }
   return set;
+}
+
+/// A workload in no set would be read by nobody, and a mistake in it stay.
+Status check_used(const NumbersPlan& plan, const json& workloads) {
+  for (const auto& item : workloads.items()) {
+    const auto is_it = [&](const SearchedWorkload& one) { return one.name == item.key(); };
+    if (std::none_of(plan.train.workloads.begin(), plan.train.workloads.end(), is_it) &&
+        std::none_of(plan.test.workloads.begin(), plan.test.workloads.end(), is_it))
+      return wrong(plan.path, "the workload '" + excerpt(item.key()) + "' is in no set", "each in train or in test");
+  }
+  return {};
 }
 
 /// A setting that was chosen on a run is not tested by the same run.
@@ -160,8 +210,12 @@ Expected<NumbersPlan> read_numbers_plan(const std::string& path) {
   const Expected<std::string> system = fields.text("system", "a system's name");
   if (!system) return system.error();
   const Expected<std::vector<const compared::System*>> found = compared::chosen_systems(*system);
-  if (!found || found->size() != 1 || found->front()->numbers == nullptr)
-    return wrong(path, "system is '" + excerpt(*system) + "'", "one simulated system");
+  if (!found || found->size() != 1 || found->front()->numbers == nullptr) {
+    std::vector<std::string_view> known;
+    for (const compared::System& one : engines::simulated_systems()) known.push_back(one.name);
+    return wrong(path, "system is '" + excerpt(*system) + "'" + (found ? "" : did_you_mean(*system, known)),
+                 "one simulated system");
+  }
   plan.system_name = *system;
   plan.system = found->front();
   if (fields.has("deposit")) {
@@ -191,6 +245,7 @@ Expected<NumbersPlan> read_numbers_plan(const std::string& path) {
     if (!read) return read.error();
     *set = *std::move(read);
   }
+  if (Status used = check_used(plan, (*file)["workloads"]); !used) return used.error();
   if (Status apart = check_apart(plan); !apart) return apart.error();
   return plan;
 }

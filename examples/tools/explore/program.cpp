@@ -19,6 +19,7 @@
 #include "shared/trace_flags.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -58,6 +59,17 @@ Status check(const Options& options) {
   if (options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "on or off");
   if (options.slo_scales.size() > 1) return flag_error("--slo-scale", "there are several", "one scale");
+  return {};
+}
+
+/// --numbers: what to run is in its file, so the flags that say so for compositions would be ignored.
+Status check_alone(const CLI::App& app, const std::string& file) {
+  const std::vector<std::string> also{"--numbers", "--out", "--threads", "--quiet", "--mpi"};
+  for (const CLI::Option* option : app.get_options())
+    if (const std::string name = option->get_name();
+        option->count() > 0 && std::find(also.begin(), also.end(), name) == also.end())
+      return flag_error(name, "not with --numbers",
+                        "only --out, --threads, --quiet and --mpi, and all else in " + excerpt(file, 160));
   return {};
 }
 
@@ -181,10 +193,13 @@ int explored::program(int argc, char** argv) {
       "--rotation-blocks", options.tuning.rotation_blocks, 0, many,
       "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
   add_set_flag(app, options.tuning.set);
-  app.add_option(
-      "--numbers", options.numbers,
-      "search the numbers of one system's policies instead: a JSON file of the numbers, and of the workloads "
-      "and seeds to choose and to test on (docs/explore.md)");
+  flags.other("--numbers",
+              "search the numbers of one system's policies instead: a JSON file of the numbers, and of the workloads "
+              "and seeds to choose and to test on (docs/explore.md)",
+              [&options](const std::string& text) -> std::string {
+                options.numbers = text;
+                return text.empty() ? "a JSON file" : "";
+              });
   flags.whole("--top", options.top, 1, many, "compositions to print (default: 15)");
   flags.whole("--threads", options.threads, 1, 1024, "runs at once (default: one per processor)");
   flags.folder("--out", options.out, "folder for explore.html, explore.json and tables as CSV");
@@ -193,6 +208,8 @@ int explored::program(int argc, char** argv) {
   app.add_flag("--quiet", options.quiet, "show no progress");
   app.add_flag("--mpi", options.mpi, compared::mpi_help);
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
+  if (Status alone = options.numbers.empty() ? Status{} : check_alone(app, options.numbers); !alone)
+    return fail(alone.error());
   if (options.list) {
     list_space();
     return 0;
