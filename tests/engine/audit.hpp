@@ -7,6 +7,7 @@
 #include "sluice/report/observer/observer.hpp"
 
 #include "engine/reckoning.hpp"
+#include "support/stored_states.hpp"
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -177,14 +178,17 @@ void check_ledger(const E& engine, bool between_iterations = true) {
         CHECK(row.slack.count() == row.blocks.count() * view.limits.block_tokens.count() - held.count());
       }
       CHECK(row.resident_layers == view.geometry.layers - row.holding.away().count());
-      for (int layer = 0; layer < view.geometry.layers; ++layer)
+      for (int layer = 0; layer < view.geometry.layers; ++layer) {
+        std::int64_t here = 0;
         for (std::int64_t block = 0; block < row.blocks.count(); ++block) {
           const Place place = place_of(row.holding, layer, block, view.limits.block_tokens.count());
           on_device += place.device ? 1 : 0;
           on_host += place.host ? 1 : 0;
           states += place.states ? 1 : 0;
-          states_here += place.states_here ? 1 : 0;
+          here += place.states_here ? 1 : 0;
         }
+        states_here += stored_states(here, view.geometry.hidden_size(), view.limits.block_tokens);
+      }
       rounded_up += (row.holding.hidden | row.holding.saved).empty() ? 0 : 1;
       CHECK_MESSAGE((row.holding.saved & row.holding.away()).empty(), "saved states are those of resident layers");
       if (!E::composition::retention_type::keeps_hidden) CHECK(row.holding.saved.empty());
@@ -193,14 +197,12 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   CHECK(counted.host == engine.ledger().host().used());
   const double states_blocks = view.geometry.hidden_size().blocks(static_cast<double>(states));
   const double with_states = static_cast<double>(on_host) + states_blocks;
-  const double with_states_here =
-      static_cast<double>(on_device) + view.geometry.hidden_size().blocks(static_cast<double>(states_here));
+  const std::int64_t with_states_here = on_device + states_here;
   if constexpr (std::is_same_v<typename E::layout_type, PerLayer>) {
-    CHECK(std::abs(static_cast<double>(counted.device.count()) - with_states_here) <=
-          (states_here == 0 ? 0.0 : static_cast<double>(rounded_up)));
+    CHECK(counted.device.count() == with_states_here);
     CHECK(std::abs(static_cast<double>(counted.host.count()) - with_states) <= static_cast<double>(rounded_up));
   } else { // in whole units: at least as much
-    CHECK(with_states_here <= static_cast<double>(counted.device.count()));
+    CHECK(with_states_here <= counted.device.count());
     CHECK(with_states <= static_cast<double>(counted.host.count()));
   }
   CHECK(counted.device <= engine.ledger().device().capacity());

@@ -187,7 +187,7 @@ TEST_CASE(
   Proposal proposal = scene.propose();
   CHECK(pending::joined(proposal).size() == 12); // 2,048 / 161
   CHECK(std::none_of(proposal.claims.begin(), proposal.claims.end(), has_states));
-  scene.memory(8 * 11); // of 12 x 11 blocks: K and V of a few, hidden states of the others
+  scene.memory(8 * 12); // of 12 x 11 blocks: K and V of a few, hidden states of the others
   proposal = scene.propose();
   CHECK(pending::joined(proposal).size() == 12);
   CHECK(std::any_of(proposal.claims.begin(), proposal.claims.end(), has_states));

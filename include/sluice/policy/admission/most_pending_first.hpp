@@ -146,9 +146,12 @@ struct MostPendingFirst {
     Tokens chunk{0};                     ///< what prompts that are in chunks have left to compute
   };
 
+  static std::int64_t layer_states_room(const View& view, TokenBlocks blocks) {
+    return view.geometry.hidden_size().layer_room(blocks, view.limits.block_tokens).count();
+  }
   /// Layer blocks for `blocks` of hidden states, and for one layer's K and V.
   static std::int64_t states_room(const View& view, TokenBlocks blocks) {
-    return view.geometry.hidden_size().room(blocks.count() * view.geometry.layers).count() + blocks.count();
+    return layer_states_room(view, blocks) * view.geometry.layers + blocks.count();
   }
   static std::int64_t room_of(const View& view, const RequestRow& row, bool states) {
     return states ? states_room(view, blocks_after_pending(view, row)) : resident_room(view, row);
@@ -234,8 +237,7 @@ struct MostPendingFirst {
       if (!row.holding.states_on_device) continue;
       // K and V instead of hidden states need a block to grow by, or the batch would soon be short of one, and room for
       // the last layer's hidden states, from which K and V are projected beside them (HybridCache).
-      state.list.back().kv +=
-          view.geometry.layers + view.geometry.hidden_size().room(blocks_after_pending(view, row).count()).count();
+      state.list.back().kv += view.geometry.layers + layer_states_room(view, blocks_after_pending(view, row));
     }
   }
 };

@@ -87,9 +87,18 @@ struct HiddenSize {
   [[nodiscard]] constexpr double blocks(double blocks) const {
     return blocks * static_cast<double>(hidden.count()) / static_cast<double>(kv.count());
   }
-  /// The same as room: whole blocks; one request's layers are stored one after the other.
+  /// The same as room on the host: whole blocks; one request's layers are stored one after the other.
   [[nodiscard]] constexpr LayerBlocks room(std::int64_t blocks) const {
     return LayerBlocks{(blocks * hidden.count() + kv.count() - 1) / kv.count()};
+  }
+  /// One layer's hidden states of `blocks` token blocks as room on the device: whole blocks of as many whole states as
+  /// fit, as a machine stores them (`KvBlockShape::hidden_tokens`). A layer has blocks of its own because it may give
+  /// them up before the layers above it. If not even one state fits into a block, a machine keeps none; here a state
+  /// then takes several blocks.
+  [[nodiscard]] constexpr LayerBlocks layer_room(TokenBlocks blocks, Tokens block_tokens) const {
+    const std::int64_t each = hidden.count() == 0 ? 0 : kv.count() * block_tokens.count() / hidden.count();
+    if (each == 0) return room(blocks.count());
+    return LayerBlocks{(blocks.count() * block_tokens.count() + each - 1) / each};
   }
 };
 
@@ -119,22 +128,31 @@ template <class Room>
   const int resident = layers - holding.away().count();
   // One sum: a request's states are stored one after the other, whether or not K and V are resident too.
   const std::int64_t states = head.count() * holding.hidden_on_host().count() + blocks.count() * holding.saved.count();
-  const std::int64_t here = holding.states_on_device ? head.count() * holding.hidden.count() : 0;
-  return {room(head, resident) + room(blocks - head, layers) + hidden.room(here),
+  const LayerBlocks here =
+      holding.states_on_device ? hidden.layer_room(head, block_tokens) * holding.hidden.count() : LayerBlocks{0};
+  return {room(head, resident) + room(blocks - head, layers) + here,
           room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
 }
 
 /// The device room that an iteration needs, beside what `footprint_by` counts and what is fetched, to rebuild a
-/// request's K and V from hidden states on the device: one layer's K and V if it keeps the states. If `to` keeps K and
-/// V instead, one layer's states: a projection cannot write over what it reads, so the last layer's states are given up
-/// after K and V of all layers exist. Earlier layers need less, because K and V, which are larger, are not all there
-/// yet.
+/// request's K and V from hidden states on the device: in a layer that keeps none of its K and V, these while it
+/// computes, and in a layer that gives up its states, these too, since a projection cannot write over what it reads.
+/// What earlier layers need in addition is the states of later ones that give them up, less the K and V that those
+/// get: nothing if states are smaller, so that the last layer decides.
 [[nodiscard]] constexpr LayerBlocks rebuilding_room(const Holding& from, const Holding& to, TokenBlocks blocks,
                                                     Tokens block_tokens, HiddenSize hidden) {
-  LayerBlocks room{0};
-  if (to.states_on_device) room = LayerBlocks{to.head_blocks(blocks, block_tokens).count()};
-  if (from.states_on_device && !(from.hidden - to.hidden).empty())
-    room = std::max(room, hidden.room(from.head_blocks(blocks, block_tokens).count()));
+  if (!from.states_on_device && !to.states_on_device) return LayerBlocks{0};
+  const LayerSet had = from.states_on_device ? from.hidden : LayerSet{};
+  const LayerSet given_up = to.states_on_device ? had - to.hidden : had;
+  const LayerBlocks passing{to.head_blocks(blocks, block_tokens).count()};
+  if (given_up.empty()) return to.nowhere.empty() ? LayerBlocks{0} : passing;
+  const LayerBlocks states = hidden.layer_room(from.head_blocks(blocks, block_tokens), block_tokens);
+  LayerBlocks room{0}, later{0}; // `later`: what the layers above still have beside what they will have
+  for (int layer = (had | to.nowhere).highest(); layer >= 0; --layer) {
+    const bool gives_up = given_up.contains(layer), away = to.away().contains(layer);
+    room = std::max(room, later + (gives_up ? states : LayerBlocks{0}) + (away ? passing : LayerBlocks{0}));
+    if (gives_up) later += states - (away ? LayerBlocks{0} : LayerBlocks{blocks.count()});
+  }
   return room;
 }
 
