@@ -98,7 +98,7 @@ static_assert(detail::WorksTogether<Parts<HybridCache, EveryStep>>);
 static_assert(!detail::WorksTogether<Parts<HybridCache>>); // plans that are only applied
 static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, OneStepAhead>>);
 static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, KeepUntilOverwritten>>);
-static_assert(!detail::WorksTogether<Parts<HybridCache, EveryStep, Paced<Simulated>>>);
+static_assert(detail::WorksTogether<Parts<HybridCache, EveryStep, Paced<Simulated>>>); // real time, too
 
 } // namespace
 

@@ -18,7 +18,7 @@
 namespace sluice::testing {
 
 /// A new placement for every request in every step: layers on the host, layers rebuilt, some of them from hidden
-/// states, for all tokens or the oldest, and sometimes all KV written back.
+/// states, for all tokens or the oldest, and sometimes all KV written back, or hidden states kept on the device.
 struct ChaosPlacement {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
@@ -29,6 +29,7 @@ struct ChaosPlacement {
   };
   std::uint64_t rebuild_one_in = 3; ///< one in so many placements rebuilds something; 0: none
   std::uint64_t host_one_in = 0;    ///< the host attends one in so many decodes; 0: none
+  std::uint64_t states_one_in = 0;  ///< one in so many keeps hidden states on the device if it can; 0: none
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
 
@@ -58,24 +59,33 @@ struct ChaosPlacement {
       Holding holding = least(task.layers());
       const RequestRow& row = task.view.row(claim.slot);
       const bool decodes = row.pending() <= Tokens{1} && row.holding.nowhere.empty();
+      // States exist while their tokens are computed, and are then kept or lost.
+      const bool starts = row.computed.count() == 0, had = row.holding.states_on_device;
+      const LayerSet states = starts ? LayerSet::all(task.layers()) : row.holding.hidden;
+      const bool keeps = states_one_in > 0 && (starts || had) && random.below(states_one_in) == 0;
       if (host_one_in > 0 && decodes && random.below(host_one_in) == 0) {
         holding.attended_on_host = true;
+      } else if (least_of_all && had && keeps) {
+        holding = row.holding.without_spare();
       } else if (!least_of_all) {
         holding.host = {};
         const bool rebuilding = rebuild_one_in > 0 && random.below(rebuild_one_in) == 0;
         for (int layer = 0; layer < task.layers(); ++layer) {
           const std::uint64_t where = random.below(4);
+          const bool kept = keeps && where > 1 && states.contains(layer);
           if (where == 0) holding.host.insert(layer);
-          if (where != 1 || !rebuilding) continue;
+          if (!kept && (where != 1 || !rebuilding)) continue;
           holding.nowhere.insert(layer);
-          if (random.below(2) == 0) holding.hidden.insert(layer);
+          if (kept || (!keeps && random.below(2) == 0)) holding.hidden.insert(layer);
         }
+        holding.states_on_device = keeps;
         const std::int64_t blocks = task.blocks(claim).count();
         if (rebuilding || random.below(3) == 0)
           holding.head = Tokens{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(blocks))) *
                                 task.view.limits.block_tokens.count()};
-        else if (random.below(4) == 0)
+        else if (!keeps && random.below(4) == 0)
           holding.written_back = true;
+        if (keeps && had) holding.head = std::min(holding.head, row.holding.head);
         if (!holding.nowhere.empty()) // one layer's blocks while it computes, and the kept blocks meanwhile
           rebuilt += LayerBlocks{2 * holding.head_blocks(task.blocks(claim), task.view.limits.block_tokens).count()};
       }
@@ -89,6 +99,12 @@ struct ChaosPlacement {
 /// The same, and the host attends every second decode that it can.
 struct ChaosHosting : ChaosPlacement {
   constexpr ChaosHosting() { host_one_in = 2; }
+};
+
+/// The same, and every second placement that can keeps hidden states on the device.
+struct ChaosStates : ChaosPlacement {
+  static constexpr bool keeps_states = true;
+  constexpr ChaosStates() { states_one_in = 2; }
 };
 
 /// Preempts any request, and keeps a random part of its KV.
@@ -165,7 +181,7 @@ struct ChaosWeights {
 };
 
 static_assert(Weights<ChaosWeights>);
-static_assert(Placement<ChaosHosting> && Placement<ChaosPlacement> && Relief<ChaosRelief> &&
+static_assert(Placement<ChaosStates> && Placement<ChaosHosting> && Placement<ChaosPlacement> && Relief<ChaosRelief> &&
               Retention<ChaosRetention> && Retention<ChaosSwap> && Retention<ChaosHidden>);
 
 } // namespace sluice::testing

@@ -164,12 +164,12 @@ concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMa
 template <class C>
 concept TiersHaveAllLayers = !has_tiers<C> || !Rebuilds<typename C::placement_type>;
 
-/// Hidden states on the device: a plan that is only applied would reserve no room for the layer that is rebuilt,
-/// whoever finds released blocks takes them for K and V, and real backends keep hidden states on the host.
+/// Hidden states on the device: a plan that is only applied would reserve no room for the layer that is rebuilt, and
+/// whoever finds released blocks takes them for K and V.
 template <class C>
-concept StatesFit = !KeepsStates<typename C::placement_type> ||
-                    (std::same_as<typename C::replan_type, EveryStep> && !C::lookahead_type::ahead &&
-                     !C::retention_type::finds_released && !is_real_time<typename C::backend_type>);
+concept StatesFit =
+    !KeepsStates<typename C::placement_type> || (std::same_as<typename C::replan_type, EveryStep> &&
+                                                 !C::lookahead_type::ahead && !C::retention_type::finds_released);
 
 /// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
 /// nothing of ended requests: their blocks count as overwritten when they end.)
@@ -256,8 +256,7 @@ consteval auto explain_pairs() {
     static_assert(StatesFit<C>,
                   "sluice: this Placement keeps hidden states on the device (keeps_states = true): use it with "
                   "EveryStep, because a plan that is only applied reserves no room for the rebuilt layer, without a "
-                  "Lookahead, with a Retention that finds no released blocks, because hidden states are no KV, and "
-                  "with a simulated backend, because a real one keeps hidden states on the host");
+                  "Lookahead, and with a Retention that finds no released blocks, because hidden states are no KV");
     static_assert(OverwritesWhatItFinds<C>,
                   "sluice: this Caching policy writes what the device overwrites: it needs a Retention with "
                   "finds_released = true (KeepUntilOverwritten)");

@@ -38,6 +38,12 @@ TEST_CASE("hidden states kept instead of K and V change no bit on a device with 
   check_chaos<GpuTrials, With<Chaos, ChaosHidden, EarliestDeadlineFirst, ChaosWeights>>(18, 25, 1.1, 25);
 }
 
+TEST_CASE("hidden states kept on the device change no bit on a device with random execution order") {
+  check_chaos<GpuTrials, With<Chaos, ChaosStates>>(31, 25, 0.8);
+  check_chaos<GpuTrials, With<Chaos, ChaosStates, ChaosHidden, FairShare>>(32, 25, 1.1);
+  check_chaos<GpuTrials, With<Chaos, ChaosStates, EarliestDeadlineFirst, ChaosWeights>>(33, 25, 1.1, 25);
+}
+
 TEST_CASE("a host with little memory for hidden states changes no bit") {
   Random random(19);
   for (int round = 0; round < 25; ++round) {

@@ -21,6 +21,8 @@ TEST_CASE("copies that fail twice fail only their requests, on a device too") {
       22, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
   check_faults<GpuTrials, With<Chaos, ChaosHidden>>(
       52, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
+  check_faults<GpuTrials, With<Chaos, ChaosStates, ChaosHidden>>(
+      53, 25, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
 TEST_CASE("weights that fail for good fail the requests that compute with them, on a device too") {

@@ -25,7 +25,8 @@ struct CountedOnGpu : OnGpu {
 
 } // namespace
 
-TEST_CASE("HCache, KVPR, and eLLM with hidden states on the host, change no bit on a device with drawn order") {
+TEST_CASE(
+    "HCache, KVPR, AptServe, and eLLM with hidden states on the host, change no bit on a device with drawn order") {
   Random seeds(9);
   check_hidden_systems<GpuTrials>(6, 12, [&](const std::shared_ptr<CountedRows>& counts) {
     return CountedOnGpu{seeds(), counts};

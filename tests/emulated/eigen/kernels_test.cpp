@@ -95,6 +95,9 @@ TEST_CASE("f32 kernels compute the same bits, wherever the blocks are") {
 TEST_CASE("bf16 kernels compute the same bits, wherever the blocks are") {
   check_kernels<With<Chaos, FairShare>>(ElementType::bf16, SmallModel::llama, 32, most_rounds);
 }
+TEST_CASE("kernels compute the same bits from hidden states that stay on the device") {
+  check_kernels<With<Chaos, ChaosStates>>(ElementType::bf16, SmallModel::llama, 34, most_rounds);
+}
 TEST_CASE("kernels compute the same bits while other weights stream in every step" * doctest::skip(sanitized)) {
   check_kernels<With<Chaos, ChaosWeights>>(ElementType::bf16, SmallModel::mixtral, 33, most_rounds);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_hidden_systems: HCache, KVPR, and eLLM with hidden states on the host, on any device.
+// check_hidden_systems: HCache, KVPR, AptServe, and eLLM with hidden states on the host, on any device.
 #pragma once
 
+#include "sluice/engine/systems/apt_serve.hpp"
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/hcache.hpp"
 #include "sluice/engine/systems/kvpr.hpp"
@@ -16,13 +17,18 @@
 
 namespace sluice::testing {
 
+/// Rebuilding delays nobody, so that requests without room for K and V keep hidden states.
+struct StatesFirst : MostPendingFirst {
+  StatesFirst() { delay_weight = 0; }
+};
+
 /// Trials of a model whose hidden states are a quarter of its K and V, and whose projections cost a planner nothing:
 /// the case that HCache is designed for. `Trials` draws them; `make_where(counts)` says where one runs, with its rows
 /// counted.
 template <class Trials, class MakeWhere>
 void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_where) {
   Random random(seed);
-  CountedRows hcache, ellm, kvpr;
+  CountedRows hcache, ellm, kvpr, apt_serve;
   std::int64_t preempted = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -65,6 +71,19 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
       check_identity(result, expected);
       add(kvpr, *counts);
     }
+    {
+      const auto counts = std::make_shared<CountedRows>();
+      trial.room_for_hidden = false; // its ledger counts all of its states
+      const RealResult result = run_real<With<AptServe, StatesFirst>>(
+          trial, trial.largest() + trial.layers(),
+          [](auto& settings) {
+            settings.backend = Cpu{std::make_shared<SteppedClock>(settings.backend, Seconds{3e-4})};
+          },
+          {}, make_where(counts));
+      CHECK(result.refused == 0);
+      check_identity(result, expected);
+      add(apt_serve, *counts);
+    }
   }
   CHECK(preempted > 0);
   CHECK(hcache.restored > 0);
@@ -73,6 +92,8 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
   CHECK(ellm.kept > 0);
   CHECK(kvpr.restored > 0);
   CHECK(kvpr.kept > 0);
+  CHECK(apt_serve.restored > 0);
+  CHECK(apt_serve.kept > 0);
 }
 
 } // namespace sluice::testing

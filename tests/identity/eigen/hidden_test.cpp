@@ -17,13 +17,25 @@ namespace {
 /// A trial on this machine that counts its rows.
 struct Counted : OnCpu {
   std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
+  std::shared_ptr<std::shared_ptr<CpuMachine>> machine = std::make_shared<std::shared_ptr<CpuMachine>>();
 
   [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
                                                            const MachineSetup& setup, TokenListener listener) const {
     auto runner = std::make_unique<DecoderRunner>(std::move(decoder));
-    return CpuMachine::make(trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup,
-                            std::move(listener));
+    Expected<std::shared_ptr<CpuMachine>> made = CpuMachine::make(
+        trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup, std::move(listener));
+    if (made) *machine = *made;
+    return made;
   }
+};
+
+/// Trials whose rows are counted together.
+struct CountedTrials : CpuTrials {
+  static const std::shared_ptr<CountedRows>& counts() {
+    static const auto rows = std::make_shared<CountedRows>();
+    return rows;
+  }
+  static Counted where(Random& /*random*/) { return {{}, counts()}; }
 };
 
 } // namespace
@@ -32,6 +44,16 @@ TEST_CASE("hidden states saved, kept and dropped in every step change no token a
   check_chaos<CpuTrials, With<Chaos, ChaosHidden>>(21, 8, 0.8);
   check_chaos<CpuTrials, With<Chaos, ChaosHidden, NextLayer>>(22, 8, 1.1);
   check_chaos<CpuTrials, With<Chaos, ChaosHidden, FairShare, ChaosWeights>>(23, 8, 1.1, 25);
+}
+
+TEST_CASE("hidden states kept on the device, dropped and computed again in every step change no token and no logit") {
+  check_chaos<CountedTrials, With<Chaos, ChaosStates>>(31, 8, 1.1);
+  check_chaos<CountedTrials, With<Chaos, ChaosStates, NextLayer>>(32, 8, 1.1);
+  check_chaos<CountedTrials, With<Chaos, ChaosStates, ChaosHidden, ChaosWeights>>(33, 8, 1.1);
+  const CountedRows& rows = *CountedTrials::counts();
+  CHECK(rows.restored > 0);
+  CHECK(rows.kept > 0);
+  check_chaos<CpuTrials, With<Chaos, ChaosStates, ChaosHidden, FairShare>>(34, 8, 1.1, 25);
 }
 
 TEST_CASE("a request that returns with hidden states passes no layer again; one that returns without them passes all") {
@@ -72,7 +94,75 @@ TEST_CASE("a request that returns with hidden states passes no layer again; one 
   CHECK(with.passed < without.passed);
 }
 
-TEST_CASE("HCache, KVPR, and eLLM with hidden states on the host, change no token and no logit") {
+namespace {
+
+/// Compares, after each iteration, the device memory that a machine uses with the ledger's.
+class ComparesRoom final : public WorldOf<RealBackend> {
+ public:
+  struct Seen {
+    std::int64_t tokens = 0;      ///< that were computed, also those computed again
+    std::int64_t with_states = 0; ///< scheduled requests with hidden states
+  };
+  /// `beside`: what weights and buffers take.
+  ComparesRoom(const RealBackend& backend, const TokenWorld& machine, Bytes beside, Bytes block, Seen& seen)
+      : WorldOf(backend), machine_(&machine), beside_(beside), block_(block), seen_(&seen) {}
+
+  IterationCost wait(const Iteration& iteration) override {
+    const IterationCost cost = WorldOf::wait(iteration);
+    CHECK(machine_->device_memory().used() - beside_ == block_ * iteration.view.ledger->device().used().count());
+    for (const Claim& claim : iteration.batch) {
+      seen_->tokens += claim.tokens.count();
+      seen_->with_states += iteration.view.row(claim.slot).holding.states_on_device ? 1 : 0;
+    }
+    return cost;
+  }
+
+ private:
+  const TokenWorld* machine_;
+  Bytes beside_, block_;
+  Seen* seen_;
+};
+
+} // namespace
+
+TEST_CASE("AptServe's ledger and the machine count the same room, and no token passes a layer for another one") {
+  Random random(43);
+  std::int64_t with_states = 0, preempted = 0;
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    RealTrial trial = at_once(random_real_trial(random));
+    DecoderConfig config = trial.weights.config;
+    config.shape.hidden = 32; // a half or a quarter of K and V: a block holds states of two or four token blocks
+    trial.weights = random_weights(config, random.below(1000));
+    trial.slo = Seconds{10};
+    trial.room_for_hidden = false; // the device has no block that the ledger does not know
+    trial.loads = true;
+    const std::vector<RealOutput> expected = alone(trial);
+    const Counted counted;
+    ComparesRoom::Seen seen;
+    const RealResult result = run_real<With<AptServe, StatesFirst>>(
+        trial, trial.largest() + trial.layers(),
+        [&](auto& settings) {
+          const TokenWorld& machine = **counted.machine;
+          const Bytes beside = machine.device_memory().used() + trial.weights.outer_bytes() +
+                               trial.weights.layout.bytes * trial.layers();
+          auto world = std::make_shared<ComparesRoom>(settings.backend, machine, beside,
+                                                      settings.geometry.layer_block_bytes, seen);
+          settings.backend = Cpu{std::make_shared<SteppedClock>(RealBackend{world}, Seconds{3e-4})};
+        },
+        {}, counted);
+    CHECK(result.refused == 0);
+    check_identity(result, expected);
+    CHECK(result.moved.to_host.bytes.count() == 0);
+    CHECK(counted.counts->passed == seen.tokens * trial.layers());
+    with_states += seen.with_states;
+    preempted += result.preempted;
+  }
+  CHECK(with_states > 0);
+  CHECK(preempted > 0);
+}
+
+TEST_CASE("HCache, KVPR, AptServe, and eLLM with hidden states on the host, change no token and no logit") {
   check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) {
     return Counted{{}, counts};
   });

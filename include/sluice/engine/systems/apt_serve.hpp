@@ -19,8 +19,6 @@ namespace sluice {
 ///   its code   prompts or decodes in an iteration; late requests last   MostPendingFirst
 ///              a schedule for each iteration                            EveryStep
 ///              requests without memory are computed again               Drop
-///
-/// Simulated only: real backends keep hidden states on the host.
 using AptServe = Engine<MostPendingFirst, HybridCache, EveryStep, PreemptNewest, Drop>;
 
 #ifdef SLUICE_COMPILED // in the library

@@ -295,7 +295,7 @@ class BlockNeeds {
       others_.push_back(next);
       previous = position;
     }
-    if (scheduled.row->holding.hidden.contains(layer)) {
+    if (scheduled.row->holding.hidden_on_host().contains(layer)) {
       KvNeed next = need_of(core, scheduled, core.layers + layer, position, before);
       next.end = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
       put(next, previous);
@@ -321,7 +321,7 @@ class BlockNeeds {
     }
     HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
     hidden.reserved = hidden_to_take(core, sequence, layer);
-    room.reserved(layer, true) += hidden.reserved;
+    room.reserved(layer, !hidden.stays) += hidden.reserved;
   }
 
   /// One layer of one request: counts blocks that must be fetched, and blocks that the layer makes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hidden states of a machine's sequences: which ones the host gets, which ones a layer keeps, and which ones a layer
-// starts from.
+// Hidden states of a machine's sequences: which ones stay on the device, which ones the host gets, which ones a layer
+// keeps, and which ones a layer starts from.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -14,12 +14,13 @@
 namespace sluice {
 
 // A hidden state is kept when the layer that it enters is launched, for new tokens and for a prefix that passes the
-// layer again. It lies in a block like those of K and V; the block crosses the link and then leaves the device. If K
-// and V of a prefix are nowhere, the layer starts from the prefix's hidden states on the host; without them the prefix
-// passes the earlier layers again. Missing hidden states therefore cost only time: without room for them they are given
-// up.
+// layer again. It lies in a block like those of K and V. The block stays on the device if the plan says so
+// (`Holding::states_on_device`), until the plan wants it no more and the layer has read it for the last time; otherwise
+// it crosses the link and then leaves the device. If K and V of a prefix are nowhere, the layer starts from the
+// prefix's hidden states; without them the prefix passes the earlier layers again. Missing hidden states therefore cost
+// only time: without room for them they are given up.
 
-/// How many of the oldest `total` tokens should have this layer's hidden states on the host.
+/// How many of the oldest `total` tokens should have this layer's hidden states.
 [[nodiscard]] inline std::int64_t hidden_wanted(const MachineCore& core, const RequestRow& row, int layer,
                                                 std::int64_t total) {
   if (core.store.shape().hidden_tokens() == 0) return 0;
@@ -49,10 +50,19 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
   if (blocks == 0) hidden.failed = false;
 }
 
+/// Whether the plan wants the layer's hidden states to stay on the device.
+[[nodiscard]] inline bool stays_on_device(const RequestRow& row, int layer) {
+  return row.holding.states_on_device && row.holding.hidden.contains(layer);
+}
+/// Whether a block of hidden states is on the device to stay.
+[[nodiscard]] inline bool is_staying(const BlockRun& run) { return run.state == BlockState{BlockPlace::device}; }
+
 /// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
-/// are made now. A request that does not compute keeps none on the device.
+/// are made now. A request that does not compute keeps none on the device, except states that stay there. States in the
+/// wrong memory are freed, too: no published plan moves them.
 inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
   if (!sequence.has_hidden) return;
+  bool any = false;
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.hidden_table(layer);
     if (table.empty()) continue;
@@ -60,7 +70,12 @@ inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequenc
     const BlockTable& kv = sequence.tables[static_cast<std::size_t>(layer)];
     const bool makes_kv =
         !row.holding.nowhere.contains(layer) && sequence.computed > 0 && (kv.empty() || !kv.runs()[0].exists());
-    if (!makes_kv) trim_hidden(core, sequence, layer, hidden_wanted(core, row, layer, sequence.computed));
+    const bool stays = stays_on_device(row, layer);
+    const bool elsewhere = std::any_of(table.runs().begin(), table.runs().end(), [stays](const BlockRun& run) {
+      return run.exists() && is_staying(run) != stays;
+    });
+    if (!makes_kv)
+      trim_hidden(core, sequence, layer, elsewhere ? 0 : hidden_wanted(core, row, layer, sequence.computed));
     for (BlockRun& run : table.runs()) {
       run.awaited = run.sooner = run.restores = false;
       if (run.state.transfer == BlockTransfer::arriving && computes)
@@ -68,7 +83,9 @@ inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequenc
       else if (run.state.place == BlockPlace::both && !computes) // clean, or arriving
         core.evict(sequence, core.layers + layer, run);
     }
+    any = any || !table.empty();
   }
+  sequence.has_hidden = any;
 }
 
 /// Plans an iteration's use of a request's hidden states, once its missing K and V are known: which layers the prefix
@@ -88,6 +105,7 @@ inline void plan_hidden(MachineCore& core, ScheduledRequest& scheduled, KvSequen
     HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
     hidden.wanted = hidden.kept;
     hidden.reserved = 0;
+    hidden.stays = stays_on_device(*scheduled.row, layer);
     const std::int64_t read = scheduled.restored.contains(layer) ? hidden_blocks(core, scheduled.rebuilt) : 0;
     for (BlockRun& run : sequence.hidden_table(layer).runs()) { // each has one block, or is nowhere
       run.restores = run.first < read;
@@ -122,14 +140,24 @@ inline void plan_no_hidden(KvSequence& sequence) {
   return hidden_blocks(core, hidden.wanted) - first - taken;
 }
 
-/// After the layer's launch: sends the hidden states that it kept to the host.
+/// A layer has read a block of hidden states: it stays on the device, leaves it because the host has it, or has been
+/// read for the last time. In the last case the layer's states are given up before the next iteration.
+inline void leave_hidden(MachineCore& core, const BlockRef& ref, BlockRun& run) {
+  HiddenTokens& hidden = core.sequences.find(Slot{ref.slot})->hidden[static_cast<std::size_t>(ref.layer - core.layers)];
+  if (hidden.stays) return;
+  if (!is_staying(run)) return core.schedule.evict(ref, run);
+  hidden.failed = true;
+  core.store.step(run, BlockEvent::release);
+}
+
+/// After the layer's launch: sends the hidden states that it kept to the host, unless they stay.
 inline void close_hidden(MachineCore& core, KvSequence& sequence, int layer) {
   HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(layer)];
   if (hidden.wanted <= hidden.kept) return;
   const std::int64_t each = core.store.shape().hidden_tokens();
   sequence.hidden_table(layer).each(hidden.kept / each, hidden_blocks(core, hidden.wanted), [&](BlockRun& run) {
     run.tokens = static_cast<std::uint16_t>(std::min(each, hidden.wanted - run.first * each));
-    core.evict(sequence, core.layers + layer, run);
+    if (!hidden.stays) core.evict(sequence, core.layers + layer, run);
   });
   hidden.kept = hidden.wanted;
 }

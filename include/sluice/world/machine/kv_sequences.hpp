@@ -19,9 +19,10 @@ namespace sluice {
 
 /// The hidden states of a sequence that enter one layer.
 struct HiddenTokens {
-  std::int64_t kept = 0;     ///< how many of the oldest tokens have them, on the host or on the way there
+  std::int64_t kept = 0;     ///< how many of the oldest tokens have them
   std::int64_t wanted = 0;   ///< the same number once this iteration's launch of the layer is done
   std::int64_t reserved = 0; ///< device blocks that must still be taken for them
+  bool stays = false;        ///< they stay on the device; otherwise they are on the host or on the way there
   bool failed = false;       ///< some did not reach the host: all are given up before the next iteration
 };
 

@@ -196,8 +196,9 @@ class KvStore {
   }
 
   /// Opens a block of hidden states for appending: on the device, or as the continuation of a block on the host, to
-  /// which only the new states are then sent. Returns false while the block is in a transfer, or without room.
-  [[nodiscard]] bool append_hidden(BlockTable& table, std::int64_t block) {
+  /// which only the new states are then sent. `stays`: it stays on the device. Returns false while the block is in a
+  /// transfer, or without room.
+  [[nodiscard]] bool append_hidden(BlockTable& table, std::int64_t block, bool stays = false) {
     BlockRun& run = table.one(block);
     const std::size_t at = table.find(block);
     if (run.on_host()) { // no byte is fetched: nothing on the device reads the old states
@@ -205,10 +206,10 @@ class KvStore {
       if (fetch(table, at, 1, true, true, none) == 0) return false;
       ended(range_of(run.device, 1));
       arrived(run);
-    } else if (!run.exists() && (!has_place_for_hidden() || take(table, at, 1) == 0)) {
+    } else if (!run.exists() && ((!stays && !has_place_for_hidden()) || take(table, at, 1) == 0)) {
       return false;
     }
-    return step(run, BlockEvent::append) && (run.passes() || step(run, BlockEvent::pass));
+    return step(run, BlockEvent::append) && (stays || run.passes() || step(run, BlockEvent::pass));
   }
   /// Everything on the device needs a place on the host when it leaves. The ledger counts hidden states by the byte;
   /// here they take whole blocks, so there may be more than the ledger knows.

@@ -220,18 +220,21 @@ class LinkWaits {
     table.grow(blocks);
     std::int64_t block = hidden.kept / core_->store.shape().hidden_tokens();
     for (bool opened = true; opened && block < blocks; ++block) {
-      // Waits only while hidden states leave: nothing else is known to make room.
+      // The plan has room for states that stay. Others wait only while hidden states leave: nothing else is known to
+      // make room.
       const auto hopeless = [&] {
-        return !table.one(block).exists() && (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
+        return !hidden.stays && !table.one(block).exists() &&
+               (!core_->store.has_place_for_hidden() || !core_->schedule.sends_hidden());
       };
-      opened = try_until_stuck(lock, layer, [&] { return core_->store.append_hidden(table, block) || hopeless(); }) &&
+      opened = try_until_stuck(lock, layer,
+                               [&] { return core_->store.append_hidden(table, block, hidden.stays) || hopeless(); }) &&
                table.one(block).on_device();
       if (!opened) {
         trim_hidden(*core_, sequence, layer, 0);
         break;
       }
     }
-    core_->schedule.room().reserved(layer, true) -= std::exchange(hidden.reserved, 0);
+    core_->schedule.room().reserved(layer, !hidden.stays) -= std::exchange(hidden.reserved, 0);
   }
 
   [[nodiscard]] std::int64_t blocks_wanted() {
@@ -256,7 +259,8 @@ class LinkWaits {
       // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
       // taken.
       for (int layer = 0; sequence.has_hidden && layer < core_->layers; ++layer)
-        pass_[static_cast<std::size_t>(layer)] += hidden_to_take(*core_, sequence, layer);
+        (sequence.hidden[static_cast<std::size_t>(layer)].stays ? stay : pass_[static_cast<std::size_t>(layer)]) +=
+            hidden_to_take(*core_, sequence, layer);
     }
     return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
   }
@@ -296,7 +300,8 @@ class LinkWaits {
           if (run.awaited && (!run.on_device() || run.leaves())) room.reserved(l, true) -= run.count;
           room.no_longer_awaited(run, l);
         }
-        room.reserved(l, true) -= std::exchange(sequence.hidden[static_cast<std::size_t>(l)].reserved, 0);
+        HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(l)];
+        room.reserved(l, !hidden.stays) -= std::exchange(hidden.reserved, 0);
       }
       core_->sequences.abandon(sequence);
     }
@@ -490,10 +495,10 @@ class LayerRows {
       });
     }
   }
-  /// The runner has read them: frees their blocks.
+  /// The runner has read them: frees their blocks, unless these stay.
   void leave_restored(MachineCore& core) {
     for (const BlockRef& ref : read_)
-      if (BlockTable* const table = core.sequences.table(ref)) core.schedule.evict(ref, table->one(ref.block));
+      if (BlockTable* const table = core.sequences.table(ref)) leave_hidden(core, ref, table->one(ref.block));
     core.schedule.freed();
   }
   /// Collects the rows whose hidden states the layer keeps: of a prefix that passes again, and of new tokens. The
