@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rows import StageCut, StageFailed, StageSkipped, compared, row, skipped
-from schema import OFFLOADS, OVERLAPS, SYSTEMS
+from schema import OFFLOADS, OVERLAPS, SYSTEMS, UNMEASURED
 from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
 STAGE = "shape"
+EVERY_SYSTEM = (*SYSTEMS, *UNMEASURED)
 DEPOSITS = ("OrbitFlow", "OrbitFlowPool")  # these hold tokens back, and are in another table of sluice-compare
 PROMISE = 3  # the SLO between tokens, in decoding iterations with everything on the device
 
@@ -35,7 +36,7 @@ class Size:
     batch_tokens: int = 2048
     kv_blocks: int = 256  # for the table, in all layers
     seconds: int = 8  # of profiling
-    systems: tuple = tuple(SYSTEMS)
+    systems: tuple = EVERY_SYSTEM
     trace: tuple = ()  # seconds, prompt, output
     long: tuple = (32, 4096, 64)  # requests, prompt, output: long contexts in a large batch
 
@@ -239,7 +240,7 @@ def rate_of_link(run, served, what):
 
 
 def table(run, served, folder, size):
-    names = [f"simulated {what}, {system}" for system in SYSTEMS for what in ("step time", "attainment")]
+    names = [f"simulated {what}, {system}" for system in EVERY_SYSTEM for what in ("step time", "attainment")]
     profile = folder / "profile"
     try:
         run.add(profiled(served, folder, size, profile))
@@ -254,11 +255,11 @@ def table(run, served, folder, size):
     lines = [f"2026-01-01 00:00:{at:010.7f},{prompt},{output}" for at, prompt, output in size.trace]
     recorded.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines, ""]), encoding="utf-8")
     there = set(served.systems())
-    if unknown := there - {"AllResident", *SYSTEMS}:
+    if unknown := there - {"AllResident", *EVERY_SYSTEM}:
         raise StageFailed(f"bench/gpu/schema.py has no rows for {', '.join(sorted(unknown))}, which sluice-run names")
     resident = run_system(served, folder, size, profile, recorded, "AllResident", [])
     promise = max(1e-4, round(PROMISE * resident["step"], 4))
-    for system in SYSTEMS:
+    for system in EVERY_SYSTEM:
         if system in size.systems and system in there:
             run.add(*beside_the_simulated(served, folder, size, profile, recorded, system, promise))
             continue

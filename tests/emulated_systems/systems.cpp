@@ -13,6 +13,7 @@
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
 #include "emulated/kernel_runners.hpp"
+#include "engines/numbers.hpp"
 #include "run/costs.hpp"
 #include "run/engine_setup.hpp"
 #include "run/job.hpp"
@@ -21,6 +22,7 @@
 #include "support/small_models.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +64,7 @@ struct Output {
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<std::uint32_t>> logits; ///< bits
   std::int64_t moved_or_preempted = 0;
+  std::string decisions; ///< if the bench has settings
 };
 
 /// Passes a machine's requests to an engine.
@@ -95,6 +98,7 @@ struct Bench {
   Work work{weights.config.shape.vocabulary};
   Limits limits;
   std::optional<running::Costs> costs;
+  std::vector<std::string> settings; ///< as for --set
 
   explicit Bench(ModelWeights model) : weights(std::move(model)) {
     limits.batch = 16;
@@ -118,12 +122,15 @@ struct Bench {
   Output run(const engines::System& system, Bytes kv, const MachineSetup& wanted, const Make& make) {
     MachineSetup setup = wanted;
     std::unique_ptr<Decoder> decoder = running::make_decoder(weights, setup.limits.block_tokens, 1);
-    if (system.rebuilds_kv) running::rebuild(setup, weights.config.shape, LayerBlocks{4 * 3});
+    running::rebuild(setup, system, weights.config.shape, LayerBlocks{4 * 3});
     WantedMemory memory_wanted;
     memory_wanted.kv = kv;
     const LocalMemory memory = divide_memory(weights, *decoder, work.specs, memory_wanted, setup);
     running::Costs believed = *costs;
-    const engines::Setup engine = running::engine_setup({}, setup, weights, work.specs, memory, believed);
+    engines::Setup engine = running::engine_setup({}, setup, weights, work.specs, memory, believed);
+    Expected<std::vector<engines::NumberSetting>> numbers = engines::read_settings(settings, {&system, 1});
+    REQUIRE(numbers);
+    engine.numbers = *std::move(numbers);
     Output output;
     output.tokens.resize(work.specs.size());
     output.logits.resize(work.specs.size());
@@ -139,10 +146,12 @@ struct Bench {
         output.tokens[index(id)].push_back(token);
     };
     recorded.refused = [&](RequestId, std::string_view reason) { FAIL_CHECK(std::string{reason}); };
+    recorded.keeps_decisions = !settings.empty();
     Given requests(work, **machine);
     const running::Job job{engine, {}, *machine, requests, recorded};
     const Status ran = running::run(system, job);
     CHECK_MESSAGE(ran.ok(), ran.error().line());
+    output.decisions = recorded.decisions.text();
     const CopyTotals moved = (*machine)->moved();
     output.moved_or_preempted = (moved.to_device.bytes + moved.to_host.bytes).count();
     for (const auto& record : recorded.summary.requests) output.moved_or_preempted += record.times_preempted;
@@ -181,10 +190,11 @@ void check_systems(Bench& bench, const Output& expected, const Make& make) {
   }
 }
 
-void check_kernels(ElementType element) {
-  Bench bench(testing::small_weights(testing::SmallModel::llama, element));
-  const auto make = [&](std::uint64_t seed) {
-    return [&, seed](MachineSetup mine, const LocalMemory& memory, const auto& /*decoder*/, TokenListener listener) {
+/// Makes machines with this project's kernels, from a seed.
+auto with_kernels(const Bench& bench, ElementType element) {
+  return [&bench, element](std::uint64_t seed) {
+    return [&bench, element, seed](MachineSetup mine, const LocalMemory& memory, const auto& /*decoder*/,
+                                   TokenListener listener) {
       auto gpu = std::make_shared<EmulatedGpu>(seed);
       mine.device_memory = testing::device_memory_for(memory.kv.count(), element, bench.weights, mine);
       auto runner = testing::make_kernel_runner(element, gpu, bench.weights, mine);
@@ -192,6 +202,11 @@ void check_kernels(ElementType element) {
                               bytes_of(element));
     };
   };
+}
+
+void check_kernels(ElementType element) {
+  Bench bench(testing::small_weights(testing::SmallModel::llama, element));
+  const auto make = with_kernels(bench, element);
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
@@ -238,7 +253,7 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, gives the same decisio
     setup.limits = bench.limits;
     setup.skips_idle = true;
     setup.staged = LayerSet::all(bench.weights.config.shape.layers);
-    if (system.rebuilds_kv) running::rebuild(setup, bench.weights.config.shape, LayerBlocks{4 * 3});
+    running::rebuild(setup, system, bench.weights.config.shape, LayerBlocks{4 * 3});
     const auto gpu = std::make_shared<EmulatedGpu>(++seed);
     const Bytes workspace = testing::kernel_workspace(ElementType::bf16, bench.weights, setup);
     const Bytes block{kv_block_floats(bench.weights.config.shape, setup.limits.block_tokens) * 2};
@@ -284,3 +299,25 @@ TEST_CASE("a system's clock on an emulated GPU, replayed, gives the same decisio
 
 TEST_CASE("this project's kernels in f32 generate each system's tokens") { check_kernels(ElementType::f32); }
 TEST_CASE("this project's kernels in bf16 generate each system's tokens") { check_kernels(ElementType::bf16); }
+
+TEST_CASE("AptServe keeps hidden states on the device where they are smaller than K and V, and changes no bit") {
+  Bench bench(testing::small_weights(testing::SmallModel::opt, ElementType::bf16)); // no grouped queries
+  const auto make = with_kernels(bench, ElementType::bf16);
+  MachineSetup setup;
+  setup.limits = bench.limits;
+  setup.skips_idle = true;
+  const Output expected = bench.run(engines::real_systems().front(), bench.largest() * 4, setup, make(1000));
+  const auto systems = engines::real_systems();
+  const auto apt_serve = std::find_if(systems.begin(), systems.end(),
+                                      [](const engines::System& system) { return system.name == "AptServe"; });
+  REQUIRE(apt_serve != systems.end());
+  bench.settings = {"MostPendingFirst.delay_weight=0"}; // rebuilding is believed to delay nobody
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    // The three prompts fit together only if some of them have hidden states.
+    const Output output = bench.run(*apt_serve, bench.largest(), setup, make(seed));
+    CHECK(output.tokens == expected.tokens);
+    CHECK_MESSAGE(output.logits == expected.logits, "bit-identical logits");
+    CHECK(output.decisions.find(" as hidden states") != std::string::npos);
+  }
+}

@@ -128,13 +128,13 @@ RealComposed real_composed() {
           System::composition::delivery_type::deposits};
 }
 
-/// Whether the system recomputes K and V of a prefix: its placement drops KV (eLLM), or its retention keeps hidden
-/// states instead (HCache).
+/// Whether the system recomputes K and V of a prefix: its placement drops KV (eLLM, KVPR, Apt-Serve), or its retention
+/// keeps hidden states instead (HCache).
 template <class System>
 inline constexpr bool rebuilds_kv = requires(typename System::Config config) {
   config.placement.states;
 }
-|| System::composition::retention_type::keeps_hidden;
+|| sluice::Rebuilds<typename System::composition::placement_type> || System::composition::retention_type::keeps_hidden;
 
 /// Simulates `Count` tenants under `Coordinator` to the end.
 template <class System, class Coordinator, std::size_t Count>
@@ -191,6 +191,7 @@ void add_real([[maybe_unused]] System& system) {
     system.composed = &detail::real_composed<E>;
     system.knows_lengths = sluice::knows_lengths<E>;
     system.rebuilds_kv = detail::rebuilds_kv<E>;
+    system.states_on_device = sluice::KeepsStates<typename E::composition::placement_type>;
   }
 }
 

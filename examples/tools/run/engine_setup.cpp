@@ -19,8 +19,10 @@ WantedMemory wanted_memory(const Options& options) {
   return {bytes(options.device_memory), bytes(options.kv_memory), bytes(options.host_memory)};
 }
 
-void rebuild(MachineSetup& setup, const ModelShape& shape, LayerBlocks most) {
+void rebuild(MachineSetup& setup, const engines::System& system, const ModelShape& shape, LayerBlocks most) {
+  if (!system.rebuilds_kv) return;
   setup.rebuilt = setup.limits.block_tokens * most.count();
+  if (system.states_on_device) return;
   setup.hidden_blocks =
       hidden_in_flight(kv_block_shape(shape, setup.limits.block_tokens, 4), setup.rows(), setup.limits.batch);
 }

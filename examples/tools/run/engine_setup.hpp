@@ -8,6 +8,7 @@
 #include "sluice/world/local/memory.hpp"
 
 #include "engines/setup.hpp"
+#include "engines/system.hpp"
 #include "run/costs.hpp"
 #include "run/options.hpp"
 
@@ -18,9 +19,10 @@ namespace running {
 /// The memory that the flags ask for.
 sluice::WantedMemory wanted_memory(const Options& options);
 
-/// Sets up the machine for a system that recomputes KV: rows for the tokens of `most` blocks, and memory for their
-/// hidden states.
-void rebuild(sluice::MachineSetup& setup, const sluice::ModelShape& shape, sluice::LayerBlocks most);
+/// Sets up the machine for a system that recomputes KV, if this one does: rows for the tokens of `most` blocks, and
+/// memory for hidden states on their way to the host, unless these stay on the device.
+void rebuild(sluice::MachineSetup& setup, const engines::System& system, const sluice::ModelShape& shape,
+             sluice::LayerBlocks most);
 
 /// `options`: what the engine does with KV that the host keeps. `costs`' device gets the divided memories. `requests`:
 /// the requests that the memory was divided for.

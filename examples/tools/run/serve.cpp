@@ -270,9 +270,8 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
     served.workload = std::move(*trace);
   }
   const Workload& workload = served.workload;
-  if ((*system)->rebuilds_kv)
-    rebuild(setup, shape,
-            longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
+  rebuild(setup, **system, shape,
+          longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
   const LocalMemory memory =
       divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty() && options.backend == "cpu")

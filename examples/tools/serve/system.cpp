@@ -103,8 +103,8 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   // The longest requests that may arrive: as many as run at once.
   const RequestSpec longest{.arrival = Seconds{0}, .prompt = Tokens{context - 1}, .output = Tokens{1}, .slo = {}};
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
-  if (system.rebuilds_kv)
-    running::rebuild(setup, weights.config.shape, longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
+  running::rebuild(setup, system, weights.config.shape,
+                   longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
   const LocalMemory memory =
       divide_memory(computer->needs(setup), shape.layers, batch, running::wanted_memory(options.run), setup);
   if (memory.kv.count() < 0)

@@ -7,8 +7,7 @@
 namespace engines {
 
 System apt_serve() {
-  return simulated_entry<sluice::AptServe>("AptServe",
-                                           "K and V or hidden states on the device, by pending time per block");
+  return entry<sluice::AptServe>("AptServe", "K and V or hidden states on the device, by pending time per block");
 }
 
 } // namespace engines

@@ -7,10 +7,7 @@
 namespace engines {
 
 System kvpr() {
-  System system =
-      entry<sluice::Kvpr>("Kvpr", "all KV on the host, some layers rebuilt from activations, the others fetched");
-  system.rebuilds_kv = true;
-  return system;
+  return entry<sluice::Kvpr>("Kvpr", "all KV on the host, some layers rebuilt from activations, the others fetched");
 }
 
 } // namespace engines
