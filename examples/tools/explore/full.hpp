@@ -9,6 +9,7 @@
 #include "sluice/policy/placement/token_wise.hpp"
 #include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/keep_copied.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
@@ -27,7 +28,7 @@ using Compositions = sluice::Product<
     sluice::Choices<sluice::ResidentWeights, sluice::ParameterRemap>,
     sluice::Choices<sluice::Fcfs, sluice::FcfsPrefillFirst, sluice::LargestVirtualLagFirst>,
     sluice::Choices<sluice::PreemptNewest, sluice::PauseLargest>,
-    sluice::Choices<sluice::Drop, sluice::MoveToHost, sluice::KeepUntilNeeded>,
+    sluice::Choices<sluice::Drop, sluice::MoveToHost, sluice::KeepUntilNeeded, sluice::KeepCopied>,
     sluice::Choices<sluice::OnBatchChange, sluice::EveryStep>, sluice::Choices<sluice::PerLayer, sluice::AllLayers>>;
 
 inline constexpr const char* product_name = "full";
