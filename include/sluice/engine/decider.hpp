@@ -176,6 +176,7 @@ class Decider {
     };
     LayerBlocks left = core_.ledger.host().free() + core_.spare_blocks();
     for (const Slot slot : view.preempted) left -= given_to_host(view, slot);
+    LayerBlocks back = returned(view, decision);
     for (const bool takes : {false, true})
       for (const Slot slot : draft_.proposal.leaving) {
         LayerBlocks taken = taken_by_leaving(view, slot);
@@ -183,9 +184,10 @@ class Decider {
         leaving.push_back(slot);
         left -= taken;
         // A request that stays may keep others from returning, and then one that left before it has no room either.
-        while (taken.count() > 0 && left + returned(view, decision) < LayerBlocks{0}) {
+        while (taken.count() > 0 && left + back < LayerBlocks{0}) {
           left += taken;
           keep_last();
+          back = returned(view, decision);
           taken = leaving.empty() ? LayerBlocks{0} : taken_by_leaving(view, leaving.back());
         }
       }
