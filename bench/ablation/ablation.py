@@ -93,7 +93,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     options.commits = set()
-    if options.seeds.isdigit():
+    if re.fullmatch(r"(\d+)(\.\.\1)?", options.seeds):
         parser.error("argument --seeds: there is one; expected several, such as 1..8")
     if not options.program.is_file():
         sys.exit(f"{options.program}: there is no such program; expected the one that bench/ablation builds (--help)")

@@ -2,6 +2,7 @@
 // SteppedClock: a real machine with a deterministic clock.
 #pragma once
 
+#include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/real/real_backend.hpp"
 #include "sluice/world/real/world_of.hpp"
 

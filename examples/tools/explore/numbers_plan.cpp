@@ -92,7 +92,7 @@ bool of_no_workload(const std::string& flag) {
       "--devices",  "--dry-run",   "--help",           "--list",  "--mpi",       "--out",     "--plot",
       "--preset",   "--seed",      "--seeds",          "--table", "--systems",   "--threads", "--tokens",
       "--trace-at", "--no-traces", "--iteration-rows", "--why",   "--wall-times"};
-  return flag == "--version" || std::find(flags.begin(), flags.end(), flag) != flags.end();
+  return flag == "--version" || flag == "-h" || std::find(flags.begin(), flags.end(), flag) != flags.end();
 }
 
 /// Whether the workload's flags set this number: by --set, or to another value by a flag of its own such as

@@ -89,7 +89,7 @@ class FlagErrors {
                       "the file '" + sluice::excerpt(values(*app_.get_config_ptr(), ","), 160) + "' cannot be read",
                       "a file of flags, as 'port = 8080'");
   }
-  /// Kinds that no flag of these programs can cause.
+  /// Kinds that no flag of these programs can cause, and texts of CLI11 that name none of its options.
   [[nodiscard]] static sluice::Error other(const CLI::Error& error) {
     return wrong_flag("command line", sluice::excerpt(error.what(), 160), "the flags that --help lists");
   }

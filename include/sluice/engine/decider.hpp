@@ -196,7 +196,7 @@ class Decider {
   }
 
   /// Host memory that a request takes beyond what it has there if it leaves, now or once its room on the device is
-  /// needed. Negative: it leaves so much to others.
+  /// needed. Negative: it frees that much.
   [[nodiscard]] LayerBlocks taken_by_leaving(const View& view, Slot slot) {
     const RequestRow& request = core_.row(slot);
     const Kept kept = kept_of(calls(), view, request);

@@ -61,7 +61,8 @@ void check_faults(std::uint64_t seed, int rounds, Spoil&& spoil, bool some_fail)
     trial.faults.seed = random.below(1000);
     spoil(trial.faults);
     const RealResult result = run_real<E>(
-        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, [](auto&) {}, {}, Trials::where(random));
+        trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8,
+        [](auto& config) { run_stepped(config, Seconds{3e-4}); }, {}, Trials::where(random));
     check_identity(result, expected);
     retries += result.moved.to_device.retries + result.moved.to_host.retries;
     refused += result.refused;

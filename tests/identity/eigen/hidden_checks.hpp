@@ -10,6 +10,7 @@
 
 #include "identity/eigen/chaos_checks.hpp"
 #include "support/counting_runner.hpp"
+#include "support/stepped_clock.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -75,11 +76,8 @@ void check_hidden_systems(std::uint64_t seed, int rounds, const MakeWhere& make_
       const auto counts = std::make_shared<CountedRows>();
       trial.room_for_hidden = false; // its ledger counts all of its states
       const RealResult result = run_real<With<AptServe, StatesFirst>>(
-          trial, trial.largest() + trial.layers(),
-          [](auto& settings) {
-            settings.backend = Cpu{std::make_shared<SteppedClock>(settings.backend, Seconds{3e-4})};
-          },
-          {}, make_where(counts));
+          trial, trial.largest() + trial.layers(), [](auto& settings) { run_stepped(settings, Seconds{3e-4}); }, {},
+          make_where(counts));
       CHECK(result.refused == 0);
       check_identity(result, expected);
       add(apt_serve, *counts);

@@ -9,6 +9,7 @@
 
 #include "identity/eigen/hidden_checks.hpp"
 #include "support/all_hidden.hpp"
+#include "support/stepped_clock.hpp"
 
 namespace sluice::testing {
 
@@ -125,7 +126,7 @@ class ComparesRoom final : public WorldOf<RealBackend> {
 
 } // namespace
 
-TEST_CASE("AptServe's ledger and the machine count the same room, and no token passes a layer for another one") {
+TEST_CASE("AptServe's ledger and the machine count the same room, and no layer recomputes a token") {
   Random random(43);
   std::int64_t with_states = 0, preempted = 0;
   for (int round = 0; round < 12; ++round) {

@@ -137,39 +137,3 @@ TEST_CASE("groups serve a large batch no worse than the best single distance, in
   CHECK(compared > 20);
   CHECK(better > 5);
 }
-
-TEST_CASE("no running batch pauses because its search was cut; newcomers wait for no longer search") {
-  Random random(24);
-  int longer = 0, in_vain = 0;
-  for (int round = 0; round < 300; ++round) {
-    CAPTURE(round);
-    GroupedBatch scene = random_scene(random, between(random, 3, 6));
-    scene.cost.rate = scene.cost.rate / 4.0;
-    const View view = scene.made.view();
-    GroupedDistance brief{.options = {.alpha = 0, .node_limit = 4}};
-    GroupedDistance once = brief, eightfold = brief;
-    once.patience = eightfold.patience = 0;
-    eightfold.options.node_limit *= brief.patience;
-    // The SLO is just above the shortest step that the longer search finds, so most plans miss it.
-    for (RequestRow& row : scene.made.rows) row.spec.slo.tbt = Seconds{1e9};
-    const auto all = scene.task<DeadlinePool>(view, scene.claims.size());
-    Plan plan, first, last;
-    if (!solved(eightfold, all, last).feasible) continue;
-    const Seconds slo{last.predicted_step.count() * (0.99 + 0.02 * random.uniform())};
-    for (RequestRow& row : scene.made.rows) row.spec.slo.tbt = slo;
-    const bool found = solved(brief, all, plan).feasible;
-    const bool found_first = solved(once, all, first).feasible;
-    const bool found_last = solved(eightfold, all, last).feasible;
-    CHECK(found == (found_first || found_last));
-    if (found) CHECK(plan.predicted_step.count() == (found_first ? first : last).predicted_step.count());
-    longer += found && !found_first;
-    // The last claim is a newcomer: its search is never longer.
-    const auto joins = scene.task<DeadlinePool>(view, scene.claims.size() - 1);
-    if (!solved(once, joins, first).feasible) continue;
-    CHECK(solved(brief, joins, plan).joined == (found_first ? 1 : 0));
-    CHECK(std::int64_t{plan.effort} == std::int64_t{first.effort});
-    in_vain += found && !found_first;
-  }
-  CHECK(longer > 10);
-  CHECK(in_vain > 5);
-}

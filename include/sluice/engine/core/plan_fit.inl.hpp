@@ -35,9 +35,10 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
       if (request.phase == Phase::preempted)
         preempted_host -= core.footprint_without_spare(request, request.blocks).host;
     }
-  // So does the host memory of requests that this decision preempts. Of those that leave, it is what they will have
-  // there: they left only because the host has room (`Decider::let_leave`), and the claims must not take it. A victim
-  // has no such right: no plan fits beside it.
+  // So does the host memory of requests that this decision preempts. Of those that leave, it is what their retention
+  // moves there at once: they left only because the host has room (`Decider::let_leave`), and the claims must not take
+  // it. KV that stays on the device until its room is needed competes with the claims, as that of any preempted request
+  // does. A victim's room is not reserved: it is preempted because no plan fits beside it.
   if (!decision.empties_preempted && (!decision.leaving.empty() || !decision.victims.empty())) {
     const View view = core.view(now);
     for (const auto* aside : {&decision.leaving, &decision.victims})

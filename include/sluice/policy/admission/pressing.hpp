@@ -4,6 +4,7 @@
 
 #include "sluice/policy/admission/payer.hpp"
 #include "sluice/policy/admission/vain_presses.hpp"
+#include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/slack.hpp"
 #include "sluice/state/view/view.hpp"
 

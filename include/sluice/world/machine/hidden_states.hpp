@@ -59,7 +59,7 @@ inline void trim_hidden(MachineCore& core, KvSequence& sequence, int layer, std:
 
 /// Before an iteration: frees hidden states that the engine no longer wants, except those from which lasting K and V
 /// are made now. A request that does not compute keeps none on the device, except states that stay there. States in the
-/// wrong memory are freed, too: no published plan moves them.
+/// wrong memory are freed, too, unless K and V are made from them now: no published plan moves them.
 inline void reconcile_hidden(MachineCore& core, const RequestRow& row, KvSequence& sequence, bool computes) {
   if (!sequence.has_hidden) return;
   bool any = false;

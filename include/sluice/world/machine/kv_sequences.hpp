@@ -23,7 +23,9 @@ struct HiddenTokens {
   std::int64_t wanted = 0;   ///< the same number once this iteration's launch of the layer is done
   std::int64_t reserved = 0; ///< device blocks that must still be taken for them
   bool stays = false;        ///< they stay on the device; otherwise they are on the host or on the way there
-  bool failed = false;       ///< some did not reach the host: all are given up before the next iteration
+  /// All are given up before the next iteration: some did not reach the host, or the layer has read them for the last
+  /// time.
+  bool failed = false;
 };
 
 /// One sequence's block tables, tables[layer][block]; behind them, for each layer, the table of the hidden states that
