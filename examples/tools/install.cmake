@@ -41,6 +41,7 @@ endif()
 set(tests ${PROJECT_SOURCE_DIR}/tests)
 install(FILES ${tests}/engine/trials.hpp ${tests}/engine/audit.hpp ${tests}/engine/reckoning.hpp
               ${tests}/engine/time_audit.hpp DESTINATION ${folder}/engine)
+install(FILES ${tests}/support/stored_states.hpp DESTINATION ${folder}/support)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/SluicePrograms.cmake DESTINATION ${package_folder})
 foreach(package IN ITEMS icu isal openssl)
   set(has_${package} OFF)
