@@ -10,10 +10,9 @@
 // The engine is in the middle of a run. A generator's request takes the place of each that ends, so that as many run
 // and wait all along, half of them with a TTFT SLO that they have missed. The device has room for `blocks` token blocks
 // for each running request: with 22 an offloading engine runs all of them, with 16 the KV of fewer fits and can be
-// fetched in time. With `pauses` those late have a TTFT SLO of 10 s, and an admission with a PauseBudget has no limit,
-// so that newcomers in time press and many requests are paused. `ran`, `paused` and `offloaded` (the share of the
-// running requests' KV) are means. With eight running requests most decisions have the last one's batch, with 256 most
-// have another (`changed`).
+// fetched in time. With `pauses` that half has a TTFT SLO of 10 s instead of 1 s, and a PauseBudget has no limit, so
+// that more newcomers press. `ran`, `paused` and `offloaded` (the share of the running requests' KV) are means. With
+// eight running requests most decisions have the last one's batch, with 256 most have another (`changed`).
 //
 // Times are this thread's processor time, so that other load disturbs them less. Time: the mean. `p50_us` and `p99_us`:
 // of all decisions; `p99_changed_us`: of those whose batch differs from the last one.
