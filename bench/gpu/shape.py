@@ -3,10 +3,12 @@
 systems move KV. Compares an iteration with only computing and only copying, and every system's run with its simulation
 by the profile that sluice-profile measured here."""
 import csv
+import gzip
 import json
 import math
 import shutil
 import statistics
+import tarfile
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
 STAGE = "shape"
+TIMELINES = "timelines.tar"  # of the systems that --timelines names
 EVERY_SYSTEM = (*SYSTEMS, *UNMEASURED)
 DEPOSITS = ("OrbitFlow", "OrbitFlowPool")  # these hold tokens back, and are in another table of sluice-compare
 PROMISE = 3  # the SLO between tokens, in decoding iterations with everything on the device
@@ -71,6 +74,7 @@ def shape(run):
     served = Served(run)
     served.needs("sluice-run", "sluice-profile", "sluice-compare")
     size = REHEARSED if served.emulated else CARD
+    (run.out / TIMELINES).unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder, served.weights_kept():
         folder = Path(folder)
         resident, streamed = None, {}  # the decoding iterations, by the data that crosses the link
@@ -327,7 +331,8 @@ def run_system(served, folder, size, profile, recorded, system, promises):
     if system != "AllResident":
         flags += ["--kv-memory", size.kv_blocks * model["num_hidden_layers"] * layer_block_bytes(model)]
     timeline = folder / "timeline.json"
-    told = served.told(*flags, *promises, "--timeline", timeline)
+    told = served.told(*flags, *promises, "--timeline", timeline, "--trace-at", "all")
+    keep(served.run, timeline, system)
     owed = sum(abs(output - len(one["tokens"])) for one, (_, _, output) in zip(told["requests"], size.trace))
     owed += sum(one["status"] != "done" for one in told["requests"])
     decoded = [seconds for _, decodes, seconds in steps(timeline) if decodes > 0]
@@ -341,6 +346,16 @@ def run_system(served, folder, size, profile, recorded, system, promises):
         "owed": owed,
         "repro": repro(flags, folder),
     }
+
+
+def keep(run, timeline, system):
+    """Keeps the timeline of a system that --timelines names: each layer and copy, to look for the reason why its
+    simulation differs."""
+    if system in run.options.timelines:
+        packed = timeline.with_name(f"{system}.json.gz")
+        packed.write_bytes(gzip.compress(timeline.read_bytes(), 6))
+        with tarfile.open(run.out / TIMELINES, "a") as archive:
+            archive.add(packed, packed.name)
 
 
 def simulate(served, folder, size, profile, recorded, system, promise):

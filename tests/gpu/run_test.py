@@ -335,6 +335,7 @@ class Run(Rehearsal):
     def test_senseless_flags_are_refused(self):
         wrong = (
             (["--stages", "speed"], "there is no stage speed"),
+            (["--timelines", "Orbit"], "there is no system Orbit"),
             (["--budget", "0"], "--budget is 0"),
             (["--limit", "copies=soon"], "--limit is copies=soon"),
             (["--row-limit", "0"], "--row-limit is 0"),
