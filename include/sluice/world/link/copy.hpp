@@ -52,7 +52,7 @@ struct PlacedCopy {
   DevicePlace device;
   std::int64_t device_at = 0;       ///< bytes from the start of the place
   const std::byte* image = nullptr; ///< weights: their address on the host, which is never written
-  std::int32_t layer = -1;          ///< weights: their layer
+  std::int32_t layer = -1;          ///< to the device: the layer that waits for the copy
   std::int32_t host_block = -1;     ///< KV: the first of the host's blocks, as many neighbours as in `device`
   std::int64_t host_at = 0;         ///< bytes from the start of that block, or of the layer's image
   std::int64_t bytes = 0;           ///< of one row

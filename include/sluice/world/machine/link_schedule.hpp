@@ -401,6 +401,7 @@ class LinkSchedule {
     const std::int32_t count = store_->fetch(table, table.cut(block), most, need.passing, is_hidden(ref), copy);
     if (count == 0) return std::nullopt;
     ++looks_.copies;
+    copy.layer = need.layer % layers_;
     note(flight, ref, copy);
     took(need, table, block, count, flight);
     return copy;
