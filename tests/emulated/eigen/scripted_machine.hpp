@@ -95,6 +95,8 @@ class ScriptedMachine {
     }
   }
 
+  /// How many blocks of K and V the link has brought to the device.
+  [[nodiscard]] std::int64_t fetched() const { return machine_->moved().to_device.bytes / model_.block.bytes(); }
   /// Each request's tokens, and the expected ones.
   [[nodiscard]] std::vector<std::vector<std::int32_t>> tokens() const {
     std::vector<std::vector<std::int32_t>> all;

@@ -293,6 +293,12 @@ class KvStore {
     }
     return count;
   }
+  /// How many of a run's device blocks no other sequence holds.
+  [[nodiscard]] std::int64_t held_once(const BlockRun& run) const {
+    if (copies_.empty()) return run.count;
+    const auto first = device_shares_.begin() + run.device;
+    return std::count(first, first + run.count, std::uint16_t{0});
+  }
   /// A copy to these device blocks has failed: nobody else gets their content.
   void forget_copies(const BlockRange& blocks) {
     for (std::size_t block = blocks.first; !copies_.empty() && block < blocks.end(); ++block) forget_copy(block);

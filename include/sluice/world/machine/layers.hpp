@@ -11,6 +11,7 @@
 #include "sluice/world/machine/hidden_states.hpp"
 #include "sluice/world/machine/hosted.hpp"
 #include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/prefetched_kv.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -33,28 +34,15 @@ class LinkWaits {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  LinkWaits(MachineCore& core, Device& device) : core_(&core), device_(&device) {}
+  LinkWaits(MachineCore& core, Device& device) : core_(&core), device_(&device), prefetched_(core) {}
 
   void begin() { stalled_ = Seconds{0}; }
   /// Since the iteration began.
   [[nodiscard]] Seconds stalled() const { return stalled_; }
 
-  /// Finds device blocks for new KV that stays. If there are too few, prefetched blocks go first; then blocks that have
-  /// to leave anyway leave before they are read again, and are fetched for that read like any others: the plan
-  /// guarantees room then.
+  /// Finds device blocks for new KV that stays. Prefetched blocks may have to go for it.
   void make_room(Lock& lock) {
-    if (blocks_wanted() > core_->store.free_blocks() + core_->store.leaving()) {
-      drop_prefetched();
-      for (const ScheduledRequest& scheduled : core_->batch.requests()) {
-        KvSequence& sequence = core_->sequence(scheduled);
-        scheduled.row->holding.host.for_each([&](int layer) {
-          BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
-          table.each(0, std::min(scheduled.head, scheduled.blocks), [&](BlockRun& run) {
-            if (run.on_device()) core_->evict(sequence, layer, run);
-          });
-        });
-      }
-    }
+    prefetched_.make_way();
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       // Rebuilt KV takes its block together with its layer.
       const std::int64_t held = core_->blocks_of(scheduled.held);
@@ -237,43 +225,6 @@ class LinkWaits {
     core_->schedule.room().reserved(layer, !hidden.stays) -= std::exchange(hidden.reserved, 0);
   }
 
-  [[nodiscard]] std::int64_t blocks_wanted() {
-    std::int64_t stay = 0;
-    pass_.assign(static_cast<std::size_t>(core_->layers), 0);
-    const LayerSet all = LayerSet::all(core_->layers);
-    for (const ScheduledRequest& scheduled : core_->batch.requests()) {
-      const KvSequence& sequence = core_->sequence(scheduled);
-      const bool appends = core_->blocks_of(scheduled.held) < scheduled.blocks;
-      (appends ? all : all - sequence.resident).for_each([&](int layer) {
-        BlockTable& table = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)];
-        const bool away = scheduled.row->holding.away().contains(layer);
-        std::int64_t pass = 0;
-        if (away) table.cut(scheduled.head);
-        const std::int64_t first = sequence.resident.contains(layer) ? scheduled.held / core_->block_tokens : 0;
-        table.each(first, scheduled.blocks, [&](const BlockRun& run) {
-          if (run.on_device() && !run.leaves()) return;
-          (away && run.first < scheduled.head ? pass : stay) += run.count;
-        });
-        if (scheduled.uses(layer)) pass_[static_cast<std::size_t>(layer)] += pass;
-      });
-      // Hidden states that a layer starts from are not counted: they have been read when the layer's own blocks are
-      // taken.
-      for (int layer = 0; sequence.has_hidden && layer < core_->layers; ++layer)
-        (sequence.hidden[static_cast<std::size_t>(layer)].stays ? stay : pass_[static_cast<std::size_t>(layer)]) +=
-            hidden_to_take(*core_, sequence, layer);
-    }
-    return stay + *std::max_element(pass_.begin(), pass_.end()) + core_->schedule.weights_blocks();
-  }
-  /// Evicts blocks that were prefetched for another iteration than this one. (All of it: one block less here is one
-  /// block more for a layer.)
-  void drop_prefetched() {
-    core_->sequences.for_each([this](Slot, KvSequence& sequence) {
-      for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer)
-        for (BlockRun& run : sequence.tables[layer].runs())
-          if (run.passes()) core_->evict(sequence, static_cast<int>(layer), run);
-    });
-  }
-
   /// Frees the memory of lost requests, and stops waiting for what they needed from `layer` on; returns whether there
   /// were any. Called between layers: no computation on the host uses their blocks.
   bool release_lost(int layer) {
@@ -328,7 +279,7 @@ class LinkWaits {
   MachineCore* core_;
   Device* device_;
   Seconds stalled_{0};
-  std::vector<std::int64_t> pass_; ///< by layer: blocks that are on the device only while it computes
+  PrefetchedKv prefetched_;
 };
 
 /// Opens the blocks that this layer appends to, and checks that all others are readable. (In a layer that is resident
