@@ -108,6 +108,7 @@ TEST_CASE("a GPU's profile has the files of a processor's, and the simulator rea
     REQUIRE_MESSAGE(device.has_value(), device.error().line());
     CHECK(device->name == "emulated");
     CHECK(device->lanes == Lanes::each_way);
+    CHECK(device->copies == Copies::batched);
     CHECK(device->host_to_device.count() > 0);
     CHECK(device->device_to_host.count() > 0);
     const Expected<TableProfile> profile = read_table_profile(out, device_link(*device));

@@ -131,6 +131,7 @@ LinkTimes measure_link(CopyTimer& copies, std::int64_t block, double seconds) {
   const double each = seconds / static_cast<double>(sizes.size() + 3);
   LinkTimes link;
   link.each_way = true;
+  link.batched = true;
   for (const std::int64_t bytes : sizes)
     link.copies.push_back(repeated(bytes, each, [&] { return copies.time(bytes, true, false).to_device; }));
   conclude(link, block);

@@ -23,7 +23,8 @@ struct LinkTimes {
   sluice::Seconds per_copy{0};        ///< time of a KV block's copy beyond its bytes
   double spread = 0;                  ///< the largest spread of all sizes
   bool each_way = false;              ///< whether each direction has its own lane
-  double mix_loss = 0;                ///< share of each direction's rate that is lost while both are active
+  bool batched = false; ///< whether the blocks of a transfer share calls, in which neighbours are one copy
+  double mix_loss = 0;  ///< share of each direction's rate that is lost while both are active
 };
 
 /// Measures one lane, with memory that no cache holds, limited to `rate` bytes per second (0: no limit). `block`: bytes

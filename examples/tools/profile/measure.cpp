@@ -444,7 +444,7 @@ Status measure(const MeasureOptions& options, Subject& subject, const nlohmann::
       {"lanes", link.each_way ? "each-way" : "shared"},
       {"mix_loss", link.mix_loss},
       {"segment_s", link.per_copy.count()},
-      {"copies", "each-segment"},
+      {"copies", link.batched ? "batched" : "each-segment"},
       {"made_by", made_by().line()}};
   if (host.rate.count() > 0) {
     device["host_attention_bytes_per_s"] = host.rate.count();
