@@ -160,8 +160,9 @@ SYSTEMS = [
     "MirageNoReversion",
     "OneAtATime",
 ]
-# Systems that no file of bench/results has: a file may lack their rows. With the first that has them they move above.
-UNMEASURED = ["AptServe"]
+# Systems that the oldest files of bench/results lack: a file may lack their rows.
+LATER = ["AptServe"]
+NOT_ASKED = "it was not asked for"  # why a stage was skipped
 OVERLAPS = ["KV", "weights"]  # the data that crosses the link
 HOST_BATCHES = ["8 x 1k", "32 x 4k"]  # requests and their tokens
 OFFLOADS = "OrbitFlow beside no offload, long contexts"

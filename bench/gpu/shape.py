@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rows import StageCut, StageFailed, StageSkipped, compared, row, skipped
-from schema import OFFLOADS, OVERLAPS, SYSTEMS, UNMEASURED
+from schema import LATER, OFFLOADS, OVERLAPS, SYSTEMS
 from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
 STAGE = "shape"
 TIMELINES = "timelines.tar"  # of the systems that --timelines names
-EVERY_SYSTEM = (*SYSTEMS, *UNMEASURED)
+EVERY_SYSTEM = (*SYSTEMS, *LATER)
 DEPOSITS = ("OrbitFlow", "OrbitFlowPool")  # these hold tokens back, and are in another table of sluice-compare
 PROMISE = 3  # the SLO between tokens, in decoding iterations with everything on the device
 
