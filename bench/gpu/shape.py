@@ -331,8 +331,10 @@ def run_system(served, folder, size, profile, recorded, system, promises):
     if system != "AllResident":
         flags += ["--kv-memory", size.kv_blocks * model["num_hidden_layers"] * layer_block_bytes(model)]
     timeline = folder / "timeline.json"
-    told = served.told(*flags, *promises, "--timeline", timeline, "--trace-at", "all")
-    keep(served.run, timeline, system)
+    kept = system in served.run.options.timelines
+    told = served.told(*flags, *promises, "--timeline", timeline, *(["--trace-at", "all"] if kept else []))
+    if kept:
+        keep(served.run, timeline, system)
     owed = sum(abs(output - len(one["tokens"])) for one, (_, _, output) in zip(told["requests"], size.trace))
     owed += sum(one["status"] != "done" for one in told["requests"])
     decoded = [seconds for _, decodes, seconds in steps(timeline) if decodes > 0]
@@ -349,13 +351,11 @@ def run_system(served, folder, size, profile, recorded, system, promises):
 
 
 def keep(run, timeline, system):
-    """Keeps the timeline of a system that --timelines names: each layer and copy, to look for the reason why its
-    simulation differs."""
-    if system in run.options.timelines:
-        packed = timeline.with_name(f"{system}.json.gz")
-        packed.write_bytes(gzip.compress(timeline.read_bytes(), 6))
-        with tarfile.open(run.out / TIMELINES, "a") as archive:
-            archive.add(packed, packed.name)
+    """Keeps a system's timeline: each layer and copy, to look for the reason why its simulation differs."""
+    packed = timeline.with_name(f"{system}.json.gz")
+    packed.write_bytes(gzip.compress(timeline.read_bytes(), 6))
+    with tarfile.open(run.out / TIMELINES, "a") as archive:
+        archive.add(packed, packed.name)
 
 
 def simulate(served, folder, size, profile, recorded, system, promise):

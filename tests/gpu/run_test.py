@@ -336,6 +336,7 @@ class Run(Rehearsal):
         wrong = (
             (["--stages", "speed"], "there is no stage speed"),
             (["--timelines", "Orbit"], "there is no system Orbit"),
+            (["--timelines", "OrbitFlow", "--stages", "copies"], "the stage shape does not run"),
             (["--budget", "0"], "--budget is 0"),
             (["--limit", "copies=soon"], "--limit is copies=soon"),
             (["--row-limit", "0"], "--row-limit is 0"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages that run sluice-run, sluice-profile and sluice-compare, with scripted programs: a failure costs its own
 row and no other."""
+import gzip
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -172,6 +174,17 @@ class Stages(Rehearsal):
         rate = rows["peers", "ours, everything fits"]
         self.assertAlmostEqual(rate["value"], asked.requests / 0.01, places=6)
         self.assertEqual(rate["reps"], beside_peers.ROUNDS - 1)
+
+    def test_the_timelines_of_named_systems_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            put(folder, PROGRAMS)
+            (Path(folder) / "out").mkdir()
+            (Path(folder) / "out" / shape.TIMELINES).write_text("of an earlier run", encoding="utf-8")
+            self.run_in(folder, {}, "--emulated", "--stages", "shape", "--timelines", "OrbitFlow,VllmSwap")
+            with tarfile.open(Path(folder) / "out" / shape.TIMELINES) as archive:
+                self.assertEqual(archive.getnames(), ["OrbitFlow.json.gz", "VllmSwap.json.gz"])
+                kept = json.loads(gzip.decompress(archive.extractfile("OrbitFlow.json.gz").read()))
+            self.assertIn("traceEvents", kept)
 
     def test_a_system_with_wrong_or_no_tokens_is_named(self):
         for does, said in (("other", "tokens of VllmSwap;"), ("die", "VllmSwap (sluice-run: planted)")):

@@ -30,7 +30,7 @@ namespace sluice::testing {
 class EmulatedGpu {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::int64_t link_part = 1; ///< each layer's copies have a ticket
+  static constexpr std::int64_t link_part = 200; ///< a few copies
 
   explicit EmulatedGpu(std::uint64_t seed) : random_(seed), device_(static_cast<int>(stream_count), seed) {}
 

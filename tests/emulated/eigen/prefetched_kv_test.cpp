@@ -9,28 +9,28 @@
 namespace sluice::testing {
 namespace {
 
-using Script = ScriptedMachine<EveryWait>;
+using Prefetching = ScriptedMachine<EveryWait>;
 
-constexpr LayerSet both = LayerSet::all(Script::layers);
-constexpr std::int64_t weights = Script::layers * Script::layer_blocks;
+constexpr Holding kv_on_host{.host = LayerSet::all(Prefetching::layers)};
+constexpr std::int64_t weight_blocks = Prefetching::layers * Prefetching::layer_blocks;
 
 /// Blocks of one layer's K and V that a request has before its step `step`, the first being 0.
-constexpr std::int64_t held(int step) { return (step + 1) / 2; }
+constexpr std::int64_t held_blocks(int step) { return (step + 1) / 2; }
 
 /// Two requests whose KV is on the host, and perhaps one whose KV stays, decode with `room` blocks for KV. The link is
 /// always ahead of the layers, so whatever has room is prefetched.
 void check_fetches(std::int64_t room, bool one_stays, std::uint64_t seed) {
   CAPTURE(room);
   CAPTURE(seed);
-  Script script(weights + room, StreamId::compute, seed, {});
-  const Slot a = script.join({.host = both}), b = script.join({.host = both});
+  Prefetching script(weight_blocks + room, StreamId::compute, seed, {});
+  const Slot a = script.join(kv_on_host), b = script.join(kv_on_host);
   const Slot stays = one_stays ? script.join() : Slot{};
   std::int64_t read = 0, dropped = 0;
   for (int step = 0; step < 8; ++step) {
     one_stays ? script.step({a, b, stays}) : script.step({a, b});
-    read += 2 * Script::layers * held(step); // by the layers, of blocks that an earlier step wrote
-    // For a layer's new blocks, whether they stay or pass, a run of prefetched ones may go.
-    if (held(step) < held(step + 1)) dropped += Script::layers * held(step);
+    read += 2 * Prefetching::layers * held_blocks(step); // by the layers, of blocks that an earlier step wrote
+    // For each new block, whether it stays or passes, a prefetched one may go.
+    if (held_blocks(step) < held_blocks(step + 1)) dropped += Prefetching::layers * (one_stays ? 3 : 2);
   }
   CHECK(script.fetched() >= read);
   CHECK(script.fetched() <= read + dropped + room); // the last step prefetches too

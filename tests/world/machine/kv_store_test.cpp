@@ -205,6 +205,29 @@ TEST_CASE("runs split and join as the blocks in them would") {
 }
 
 /// Random events on runs of a table and their copies' ends, against the contents that each block must have.
+TEST_CASE("device blocks that another sequence holds too are not held once") {
+  Stores stores(4);
+  KvStore& store = stores.store;
+  BlockTable one, other;
+  const std::int32_t host = store.take_host(-1);
+  for (std::int32_t i = 1; i < 3; ++i) REQUIRE(store.take_host(host + i) == host + i);
+  for (BlockTable* table : {&one, &other}) {
+    table->grow(3);
+    store.share((*table)[0], host);
+  }
+  PlacedCopy copy;
+  REQUIRE(store.fetch(one, 0, 3, true, false, copy) == 3);
+  CHECK(store.held_once(one[0]) == 3);
+  REQUIRE(store.join(other, other.cut(1), 1, true) == 1);
+  CHECK(store.held_once(one[0]) == 2);
+  CHECK(store.held_once(other[1]) == 0);
+  store.ended({static_cast<std::size_t>(one[0].device), 3});
+  REQUIRE(store.arrived(one[0]));
+  REQUIRE(store.arrived(other[1]));
+  store.step(other[1], BlockEvent::release);
+  CHECK(store.held_once(one[0]) == 3);
+}
+
 TEST_CASE("no order of events loses a byte, shares a block, or takes memory that does not exist") {
   Random random(5);
   for (int round = 0; round < 50; ++round) {

@@ -22,10 +22,10 @@ namespace sluice {
 /// batches are about 1 ms.
 ///
 /// A batch is large because each has two tickets and its own calls. On an H200, an iteration took 1.12 (KV) and 1.09
-/// (weights) times as long as its copies alone with 4 MiB and 64 copies, and 1.08 and 1.06 with these (docs/gpu.md). A
-/// layer's copies have a ticket of their own within it, if they have `part` bytes: with one ticket behind the batch,
-/// the layer waited for copies of later layers as well, 0.3 ms, and those iterations took 1.08 and 1.06 instead of 1.06
-/// and 1.04; OrbitFlowPool's, whose layers have fewer copies than a batch, took 16 % longer.
+/// (weights) times as long as its copies alone with 4 MiB and 64 copies, and 1.08 and 1.06 with these (docs/gpu.md).
+/// Within a batch there is a ticket where another layer's copies begin, or `part` bytes later. With one ticket behind
+/// the batch, a layer waited for copies of later layers too, up to 0.3 ms. With these tickets the iteration takes 1.05
+/// and 1.04 times as long.
 struct LinkBatches {
   static constexpr std::size_t most = 3;
   static constexpr std::int64_t bytes = 16 << 20; ///< a batch that has this many takes no more copies
@@ -34,7 +34,7 @@ struct LinkBatches {
   static constexpr std::int64_t part = 1 << 20;
 };
 
-/// Gives a stream a list of copies in the batches, with the tickets and at the times that StreamLink would: for
+/// Gives a stream a list of copies in the batches and at the times that StreamLink would, as copies of one layer: for
 /// measuring how long a machine's copies take. Copies given all at once, without the host in between, take less time.
 template <MemoryDevice Memory>
 class FedStream {

@@ -109,14 +109,17 @@ class StreamLink {
     batch.bytes = 0;
     const int most = core_->setup.link.each_way ? LinkBatches::copies : 1; // a single lane changes ways copy by copy
     int layer = placed->layer;
-    std::int64_t marked = 0;
+    bool others = false;     // since the last ticket, another layer's copies follow the first one's
+    std::int64_t marked = 0; // bytes before that ticket
     for (; placed; placed = core_->schedule.next(way)) {
-      // A layer waits for the ticket behind its last copy, and need not wait for other layers' copies too.
-      if (placed->layer != layer && batch.bytes - marked >= part) {
+      // A layer waits for the ticket behind its last copy, and need not wait for many copies of other layers.
+      others = others || placed->layer != layer;
+      layer = placed->layer;
+      if (others && batch.bytes - marked >= part) {
         (void)lane(way).given();
         marked = batch.bytes;
+        others = false;
       }
-      layer = placed->layer;
       const Copy copy = addressed(way, *placed);
       if (batch.copies == 0)
         batch.begun = memory_->record(lane(way).stream(), Timing::timed); // behind the uses that the copy waits for
