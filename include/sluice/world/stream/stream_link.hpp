@@ -64,7 +64,7 @@ class StreamLink {
   Lane& lane(Way way) { return core_->setup.link.each_way ? *lanes_[static_cast<std::size_t>(way)] : *lanes_[0]; }
   RingQueue<Batch>& batches(Way way) { return batches_[static_cast<std::size_t>(way)]; }
   /// The fewest bytes with a ticket of their own. A test's memory states less.
-  static constexpr std::int64_t part = [] {
+  static constexpr std::int64_t part_bytes = [] {
     if constexpr (requires { Memory::link_part; })
       return Memory::link_part;
     else
@@ -115,7 +115,7 @@ class StreamLink {
       // A layer waits for the ticket behind its last copy, and need not wait for many copies of other layers.
       others = others || placed->layer != layer;
       layer = placed->layer;
-      if (others && batch.bytes - marked >= part) {
+      if (others && batch.bytes - marked >= part_bytes) {
         (void)lane(way).given();
         marked = batch.bytes;
         others = false;
