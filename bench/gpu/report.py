@@ -199,7 +199,8 @@ within 5.7 % of three more. The others, and their reasons:
 - FlexGen, DeepSpeed, SloAware, OrbitFlowUniform, DynamicHeuristic and FlexGenPlus are simulated 11 to 13 % too slow.
   The profile counted a cost for each block, but a machine gives the driver many blocks in one call, and neighbours as
   one copy. `sluice-profile` says so now (`"copies": "batched"`). Calculated with the same measured times, these
-  systems are then within 4.6 %, and 27 of 33 within 5 %; OrbitFlowPool, which moves 5 % more than planned, is at -14 %.
+  systems are then within 4.6 %, and 27 of 33 within 5 %. OrbitFlowPool, which moves 5 % more than planned, is at
+  -14 %. OrbitFlow, whose plans follow a step's time, is at +35 % with this profile and at +2 % with the fourth run's.
 - Confluence, -12 %: its layers take 6 us longer one by one than as one graph, and an iteration that moves KV costs the
   host 0.1 ms more.
 - Kvpr, +35 %: the profile has whole layers only, and tokens that need just K and V pass through a whole layer in it.
