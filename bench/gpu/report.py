@@ -303,7 +303,7 @@ CLAIMS = [
 
 
 def newest():
-    """The file of the latest run on any device that was asked for all stages; if none was, of the latest run; or None."""
+    """The file of the latest run on any device, of those that were asked for all stages if any was; or None."""
     files = {file: load(file) for file in sorted(results.glob("*/*.json"))}
     return max(files, key=lambda file: (of_all_stages(files[file]), began(files[file])), default=None)
 
@@ -334,8 +334,8 @@ def text():
     out = [
         "# On a GPU",
         "",
-        "`bench/gpu/report.py` writes this page from the newest file of `bench/results` of a run that was asked for all",
-        "stages. Figures that are calculated and not measured have a section of their own.",
+        "`bench/gpu/report.py` writes this page from the newest file of `bench/results` of a run that was asked for",
+        "all stages. Figures that are calculated and not measured have a section of their own.",
         "",
     ]
     if data:

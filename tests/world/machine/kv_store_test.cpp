@@ -204,7 +204,6 @@ TEST_CASE("runs split and join as the blocks in them would") {
   }
 }
 
-/// Random events on runs of a table and their copies' ends, against the contents that each block must have.
 TEST_CASE("device blocks that another sequence holds too are not held once") {
   Stores stores(4);
   KvStore& store = stores.store;
@@ -228,6 +227,7 @@ TEST_CASE("device blocks that another sequence holds too are not held once") {
   CHECK(store.held_once(one[0]) == 3);
 }
 
+/// Random events on runs of a table and their copies' ends, against the contents that each block must have.
 TEST_CASE("no order of events loses a byte, shares a block, or takes memory that does not exist") {
   Random random(5);
   for (int round = 0; round < 50; ++round) {

@@ -50,10 +50,10 @@ struct ScheduleLooks {
   std::int64_t copies = 0; ///< chosen
 };
 
-/// The link's work during an iteration and in the background after it: needs in a transfer rule's order
-/// (`TransferOrder`), KV that iterations write out, evictions, early copies. A link's lanes ask for one copy after the
-/// other, and report each end in the same order. With threads in the link, every caller holds the mutex. A copy is
-/// chosen only when a lane has room, so a nearer need waits for a farther one no longer than the copies under way take.
+/// The link's work during an iteration and after it: needs in the order of a `TransferOrder`, KV that iterations write
+/// out, evictions, early copies. A link's lanes ask for one copy after the other, and report their ends in that order.
+/// With threads in the link, every caller holds the mutex; without, only the machine's thread calls. A copy is chosen
+/// only when a lane has room, so a nearer need waits for a farther one no longer than the copies under way take.
 ///
 /// A copy takes room when it begins. A need that is not the next may take a block only if the layers before it still
 /// have the room they need; so no order of transfers can block the computation.
