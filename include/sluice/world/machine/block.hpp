@@ -200,6 +200,8 @@ struct BlockRun {
   [[nodiscard]] bool on_host() const { return state.place == BlockPlace::host; } ///< only there
   [[nodiscard]] bool leaves() const { return state.intent == BlockIntent::leaves; }
   [[nodiscard]] bool passes() const { return state.intent == BlockIntent::passes; }
+  /// Whether it has device blocks, perhaps still arriving, that it is not to leave.
+  [[nodiscard]] bool keeps_device() const { return on_device() && !leaves(); }
   [[nodiscard]] bool queued() const { return state.transfer == BlockTransfer::queued; }
   /// Whether the device can give its blocks back at once.
   [[nodiscard]] bool clean() const { return state.place == BlockPlace::both && state.transfer == BlockTransfer::none; }

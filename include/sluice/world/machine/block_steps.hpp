@@ -313,7 +313,7 @@ class BlockNeeds {
         if (is_here(run)) return;
         run.awaited = true;
         room.missing(layer) += run.count;
-        if (run.on_device() && !run.leaves()) return; // arriving already
+        if (run.keeps_device()) return; // arriving already
         need.cover(run);
         room.reserved(layer, true) += run.count;
       });
@@ -347,7 +347,7 @@ class BlockNeeds {
         if (uses) to_take[passing ? 1 : 0] += run.count;
         return;
       }
-      const bool arriving = run.on_device() && !run.leaves();
+      const bool arriving = run.keeps_device();
       if (!arriving) {
         if (!uses && passing) return; // the layer does not read them, so they stay where they are
         (passing ? passes : stays).cover(run);

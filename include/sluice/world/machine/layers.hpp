@@ -240,7 +240,7 @@ class LinkWaits {
         table.cut(scheduled.head);
         table.each(0, scheduled.blocks, [&](BlockRun& run) {
           const bool passes = scheduled.place(l, run.first) != KvPlace::device;
-          const bool to_come = !run.on_device() || run.leaves();
+          const bool to_come = !run.keeps_device();
           if (scheduled.uses(l) && l >= layer && (!run.exists() || (run.awaited && to_come)))
             room.reserved(l, passes) -= run.count;
           else if (!scheduled.uses(l) && run.exists() && !passes && to_come)
@@ -248,7 +248,7 @@ class LinkWaits {
           room.no_longer_awaited(run, l);
         });
         for (BlockRun& run : sequence.hidden_table(l).runs()) {
-          if (run.awaited && (!run.on_device() || run.leaves())) room.reserved(l, true) -= run.count;
+          if (run.awaited && !run.keeps_device()) room.reserved(l, true) -= run.count;
           room.no_longer_awaited(run, l);
         }
         HiddenTokens& hidden = sequence.hidden[static_cast<std::size_t>(l)];

@@ -85,9 +85,9 @@ class PrefetchedKv {
         const std::int64_t first = sequence.resident.contains(layer) ? scheduled.held / core_->block_tokens : 0;
         table.each(first, scheduled.blocks, [&](const BlockRun& run) {
           const bool passes = away && run.first < scheduled.head;
-          if (is_here(run) && passes)
+          if (run.keeps_device() && passes)
             passing.here += core_->store.held_once(run);
-          else if (!is_here(run))
+          else if (!run.keeps_device())
             (passes ? passing.missing : stay) += run.count;
         });
         if (!scheduled.uses(layer)) return;
@@ -112,7 +112,7 @@ class PrefetchedKv {
     (void)table.cut(end);
     while (end > 0 && count > 0) {
       const BlockRun run = table[table.find(end - 1)];
-      if (is_here(run) && core_->store.held_once(run) == run.count) {
+      if (run.keeps_device() && core_->store.held_once(run) == run.count) {
         BlockRun& last = table[table.cut(std::max<std::int64_t>(run.first, end - count))];
         count -= last.count;
         core_->evict(sequence, layer, last);
@@ -120,7 +120,6 @@ class PrefetchedKv {
       end = run.first;
     }
   }
-  static bool is_here(const BlockRun& run) { return run.on_device() && !run.leaves(); }
   PassingBlocks& of(int layer) { return passing_[static_cast<std::size_t>(layer)]; }
   /// Device blocks that are free or will be.
   [[nodiscard]] std::int64_t room() const { return core_->store.free_blocks() + core_->store.leaving(); }
