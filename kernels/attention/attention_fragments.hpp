@@ -14,12 +14,13 @@ namespace sluice::kernels {
 template <int n>
 using Sums = float[static_cast<std::size_t>(n)][4];
 
+struct alignas(8) FloatPair {
+  float of[2];
+};
+
 /// Two neighbouring numbers in one load of 8 bytes.
 SLUICE_DEVICE void load_pair(float (&into)[2], const float* from) {
-  struct alignas(8) Pair {
-    float of[2];
-  };
-  const Pair pair = *reinterpret_cast<const Pair*>(from);
+  const FloatPair pair = *reinterpret_cast<const FloatPair*>(from);
   into[0] = pair.of[0];
   into[1] = pair.of[1];
 }

@@ -7,6 +7,8 @@
 #include "kernels/attention/attention_segments.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -93,8 +95,8 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
       wanted.push_back(tile);
     }
   }
-  // The longest first: blocks start in this order, so the short ones fill the gaps that the long ones leave. Ties go to
-  // the earlier one, without the memory of a stable sort.
+  // The longest first: they are split first, and blocks start in this order, so the short ones fill the gaps that the
+  // long ones leave. Ties go to the earlier one, without the memory of a stable sort.
   std::sort(wanted.begin(), wanted.end(), [](const AttentionTile& a, const AttentionTile& b) {
     return std::tuple{b.segments, a.sequence, a.first_row, a.first_head} <
            std::tuple{a.segments, b.sequence, b.first_row, b.first_head};
@@ -120,6 +122,21 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
       tile.partial += tile.rows * tile.segments;
     }
   }
+  // Again the longest first if rows were split: a later segment is twice as long as an early one. By counting, which
+  // takes a fifth of the time of a sort.
+  if (plan.merged.empty()) return;
+  std::array<std::size_t, 65> begins{};
+  const auto place = [&](const AttentionTile& tile) {
+    const int seen = tile.position + (tile.first_head + tile.rows - 1) / group + 1;
+    const int tokens =
+        std::min(seen, AttentionSegments::begin(tile.segment + tile.segments)) - AttentionSegments::begin(tile.segment);
+    return static_cast<std::size_t>(63 - std::min(63, pieces(tokens, AttentionSegments::short_tokens)));
+  };
+  for (const AttentionTile& tile : plan.tiles) ++begins[place(tile) + 1];
+  for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+  wanted.resize(plan.tiles.size());
+  for (const AttentionTile& tile : plan.tiles) wanted[begins[place(tile)]++] = tile;
+  plan.tiles.swap(wanted);
 }
 
 /// The same, returning a new plan.

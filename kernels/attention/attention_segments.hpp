@@ -13,8 +13,8 @@ namespace sluice::kernels {
 /// The first 2048 tokens are cut every 256, so that eight sequences of 1024 tokens and eight KV heads are 256 blocks
 /// (cuts every 512 left a block for each SM of an H100, and one warp does not keep an SM's share of memory busy). Later
 /// tokens are cut every 512, since sequences that long have enough segments. Each cut costs a prompt a read and a write
-/// of its running sums in the L2 cache, and a split row a write and a read of head_dim + 2 numbers: with four heads in
-/// a group and 256 tokens, 3 % of the bytes of K and V.
+/// of its running sums, mostly in shared memory, and a split row a write and a read of head_dim + 2 numbers: with four
+/// heads in a group and 256 tokens, 3 % of the bytes of K and V.
 struct AttentionSegments {
   static constexpr int short_tokens = 256, long_tokens = 512;
   static constexpr int long_from = 2048; ///< a multiple of both

@@ -56,6 +56,7 @@ struct MergeSegments {
   template <Cta C>
   SLUICE_DEVICE static void run(const C& cta, Shared& /*shared*/, const Params& params) {
     constexpr int share = (head_dim + warp_lanes - 1) / warp_lanes; // numbers of a head per lane, at most
+    constexpr int at_once = share > 3 ? 24 / share : 8; // segments whose values are loaded before the first is merged
     const AttentionTile tile = params.merged[cta.block_x()];
     const int head = cta.block_y();
     for (int row = cta.warp(); row < tile.rows; row += threads / warp_lanes) {
@@ -73,25 +74,37 @@ struct MergeSegments {
         const float maxima = params.maxima[partial(mine)];
         const float totals = params.totals[partial(mine)];
         const int count = segments - base < warp_lanes ? segments - base : warp_lanes;
-        for (int s = 0; s < count; ++s) {
-          const SegmentMerge merge = SegmentMerge::of(maximum, cta.shuffle(maxima, s));
-          maximum = merge.maximum;
-          total = merge(total, cta.shuffle(totals, s));
-          const float* const values = params.values + partial(base + s) * head_dim;
+        for (int some = 0; some < count; some += at_once) {
+          float values[static_cast<std::size_t>(at_once)][static_cast<std::size_t>(share)];
           SLUICE_UNROLL
-          for (int i = 0; i < share; ++i) {
-            const int column = i * warp_lanes + cta.lane();
-            if (column < head_dim) sum[i] = merge(sum[i], values[column]);
+          for (int s = 0; s < at_once; ++s) {
+            const int segment = some + s < count ? some + s : count - 1;
+            const float* const from = params.values + partial(base + segment) * head_dim;
+            SLUICE_UNROLL
+            for (int i = 0; i < share; ++i) {
+              const int column = i * warp_lanes + cta.lane();
+              values[s][i] = column < head_dim ? from[column] : 0;
+            }
+          }
+          SLUICE_UNROLL
+          for (int s = 0; s < at_once; ++s) {
+            if (some + s >= count) break;
+            const SegmentMerge merge = SegmentMerge::of(maximum, cta.shuffle(maxima, some + s));
+            maximum = merge.maximum;
+            total = merge(total, cta.shuffle(totals, some + s));
+            SLUICE_UNROLL
+            for (int i = 0; i < share; ++i) sum[i] = merge(sum[i], values[s][i]);
           }
         }
       }
       T* const to = static_cast<T*>(params.result) +
                     (static_cast<std::int64_t>(tile.first_row + token) * params.result_stride +
                      (head * params.group + tile.first_head + row - token * params.group) * head_dim);
+      const float part = SegmentMerge::part(total);
       SLUICE_UNROLL
       for (int i = 0; i < share; ++i) {
         const int column = i * warp_lanes + cta.lane();
-        if (column < head_dim) to[column] = narrow<T>(sum[i] / total);
+        if (column < head_dim) to[column] = narrow<T>(times(sum[i], part));
       }
     }
   }

@@ -382,4 +382,28 @@ void attention_holds() {
   SUBCASE("a row's result does not depend on other rows") { attention_rows_are_their_own<element, head_dim>(); }
 }
 
+/// More segments than a warp has lanes, which MergeSegments takes in turns.
+template <ElementType element>
+void attention_merges_many_segments() {
+  constexpr PagedAttentionConfig config{.element = element, .head_dim = 32, .warps = 1};
+  constexpr int far = AttentionSegments::long_from + 27 * AttentionSegments::long_tokens + 5;
+  static_assert(AttentionSegments::of(far) > warp_lanes);
+  using T = ElementOf<element>;
+  const AttentionCase<T> one({config.head_dim, 1, 2}, {{1, far}}, 5);
+  const auto split = one.template run<config>(one.whole(), 64, 3);
+  require_clean(split.report);
+  CHECK(one.error(split, one.whole()) <= attention_error_limit<T>);
+  const auto folded = one.template run<config>(one.whole(), 64, 4, 0);
+  require_clean(folded.report);
+  CHECK(one.same(split, folded, one.whole().front()));
+}
+
+/// A page computed and two being fetched, which no listed configuration has.
+template <ElementType element, int warps>
+void attention_has_three_stages() {
+  constexpr PagedAttentionConfig config{.element = element, .head_dim = 64, .warps = warps, .stages = 3};
+  attention_is_softmax<config>();
+  attention_merges_segments<config>();
+}
+
 } // namespace sluice::kernels::test

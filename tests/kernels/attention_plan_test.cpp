@@ -54,6 +54,15 @@ void plan_covers(const std::vector<AttentionRows>& sequences, int group, int til
       CHECK(taken.insert(tile.partial + i).second);
     }
   }
+  // Blocks begin in order, the longest first: by segments as long as no row is split, otherwise by tokens.
+  const auto length = [&](const AttentionTile& tile) {
+    if (plan.merged.empty()) return tile.segments;
+    const int last = tile.position + (tile.first_head + tile.rows - 1) / group;
+    const int end = std::min(last + 1, AttentionSegments::begin(tile.segment + tile.segments));
+    return std::min(63, pieces(end - AttentionSegments::begin(tile.segment), AttentionSegments::short_tokens));
+  };
+  CHECK(std::is_sorted(plan.tiles.begin(), plan.tiles.end(),
+                       [&](const AttentionTile& a, const AttentionTile& b) { return length(a) > length(b); }));
   std::set<std::pair<int, int>> merged;
   for (const AttentionTile& tile : plan.merged) {
     for (int i = 0; i < tile.rows; ++i) {

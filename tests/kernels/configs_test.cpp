@@ -64,6 +64,19 @@ TEST_CASE("every listed configuration is found, and one of its blocks fits an SM
   CHECK(found >= 100);
 }
 
+TEST_CASE("all kernels but five fit the 99 KiB that 8.6, 8.9 and 12.0 give a block (docs/kernels.md, Small cards)") {
+  std::set<std::string> beyond, known;
+  kernel_tests::for_each_family(AllConfigs{}, [&]<class Config>() {
+    for (const Config& config : KernelFamily<Config>::configs)
+      if (find_kernel<Unlaunched>(config)->shared_bytes > 99 << 10) beyond.insert(line_of(config));
+  });
+  for (const ElementType element : {ElementType::f32, ElementType::f16, ElementType::bf16})
+    for (const int head_dim : {128, 192, 256})
+      if (head_dim == 256 || element == ElementType::f32)
+        known.insert(line_of(PagedAttentionConfig{element, head_dim, 4, 2}));
+  CHECK(beyond == known);
+}
+
 TEST_CASE("no two configurations of a family have the same text, and a text names every member") {
   kernel_tests::for_each_family(AllConfigs{}, [&]<class Config>() {
     std::set<std::string> texts;
