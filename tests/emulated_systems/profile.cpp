@@ -126,7 +126,8 @@ TEST_CASE("a GPU's profile has the files of a processor's, and the simulator rea
       CHECK(text.substr(0, text.find('\n')) == header);
     }
     const std::string dense = sluice_test::content(out + "/dense.csv");
-    for (const char* kernel : {"whole_layer,1,", "whole_layer,4,", "embedding,1,", "iteration,1,", "iteration,20,"})
+    for (const char* kernel :
+         {"whole_layer,1,", "whole_layer,4,", "embedding,1,", "iteration,1,", "iteration,20,", "kv_proj,16,"})
       CHECK_MESSAGE(dense.find(kernel) != std::string::npos, kernel);
   }
 }

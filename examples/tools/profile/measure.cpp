@@ -106,6 +106,9 @@ std::vector<Point> points(const BatchTimer& timer, const Grid& grid) {
           add(chunks.back(), needed);
         }
   }
+  for (const int stored : grid.chunks) // two are needed for a line
+    add({.decodes = 1, .attends = false, .stored = stored},
+        stored == grid.chunks.front() || stored == grid.chunks.back());
   for (const TimedBatch& unequal : unequal_batches(grid.most_decodes, grid.contexts)) {
     add(equal_batch(unequal, mean_context(unequal)), false);
     add(unequal, false);
@@ -139,7 +142,7 @@ Tables tables_of(const std::vector<Point>& measured, const Grid& grid) {
                 "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n", ""};
   std::map<int, const Point*> rows;
   for (const Point& point : measured)
-    if (!point.batch.attends && !point.times.empty()) rows[point.batch.rows()] = &point;
+    if (!point.batch.attends && point.batch.stored == 0 && !point.times.empty()) rows[point.batch.rows()] = &point;
   std::vector<MeasuredLine::Point> line;
   for (const auto& [count, point] : rows) {
     line.push_back({count, point->seconds(&BatchTimes::layer)});
@@ -154,6 +157,10 @@ Tables tables_of(const std::vector<Point>& measured, const Grid& grid) {
   // A layer's attention time is its time with attention minus its time without. If a chunk beside decodes was not
   // measured, their times are added, which is right when sequences are computed one by one.
   const MeasuredLine without{std::move(line)};
+  for (const Point& point : measured) // ascending
+    if (point.batch.stored > 0 && !point.times.empty())
+      tables.dense += fmt::format("kv_proj,{},{}\n", point.batch.stored,
+                                  micro(point.seconds(&BatchTimes::layer) - without.at(point.batch.rows())));
   std::vector<std::pair<TimedBatch, double>> chunks, decodes;
   std::map<std::array<int, 4>, double> mixes;
   tables.skew = skew_csv(unequal_batches(grid.most_decodes, grid.contexts),

@@ -124,6 +124,31 @@ TEST_CASE("a decode step is the sum of its kernels, at measured points and betwe
   }
 }
 
+TEST_CASE("tokens that need only K and V take the time of kv_proj, or of a whole layer if it was not measured") {
+  const ProfileFolder bundle;
+  const Expected<TableProfile> whole = bundle.read();
+  REQUIRE(whole);
+  bundle.replace("dense.csv", "embedding,1,", "kv_proj,1,4\nkv_proj,101,204\nembedding,1,");
+  const Expected<TableProfile> profile = bundle.read();
+  REQUIRE(profile);
+  Work work = decoding(8, 1001);
+  const auto layer_us = [&](const TableProfile& by, Tokens projected, Tokens passed) {
+    work.rebuilt = {projected, passed};
+    return by.step(work).layer.count() * 1e6;
+  };
+  const double attention_us = ProfileFolder::attention_us(0, 0, 8, 1000);
+  for (const std::int64_t passed : {0, 16, 40})
+    for (const std::int64_t stored : {0, 1, 31, 101, 300}) {
+      const auto through = 8.0 + static_cast<double>(passed), more = static_cast<double>(stored);
+      const Tokens projected{passed + stored};
+      CHECK(layer_us(*profile, projected, Tokens{passed}) ==
+            doctest::Approx(dense_us(through) + (stored > 0 ? 2.0 + 2.0 * more : 0.0) + attention_us));
+      CHECK(layer_us(*whole, projected, Tokens{passed}) == doctest::Approx(dense_us(through + more) + attention_us));
+    }
+  // Tokens that pass on their way to a later layer, and whose K and V exist here, project nothing in addition.
+  CHECK(layer_us(*profile, Tokens{0}, Tokens{16}) == doctest::Approx(dense_us(24.0) + attention_us));
+}
+
 TEST_CASE("a chunk together with decodes, in a grid with holes") {
   const ProfileFolder bundle;
   const Expected<TableProfile> profile = bundle.read();

@@ -17,15 +17,19 @@ struct TimedBatch {
   /// If false, rows pass projections, norms and MLP, and each row attends only to itself.
   bool attends = true;
   int longest = 0; ///< tokens before the first decode's row instead of `context`, if above 0
+  /// Rows behind those, the first tokens of one more sequence, of which a layer computes only K and V, from hidden
+  /// states that a device with memory of its own reads there.
+  int stored = 0;
 
   /// Tokens before the row of decode `i`.
   [[nodiscard]] int context_of(int i) const { return i == 0 && longest > 0 ? longest : context; }
   /// The most tokens of a sequence, its fresh ones included.
   [[nodiscard]] int longest_sequence() const {
     const int decode = decodes > 0 ? std::max(context, longest) + 1 : 0;
-    return std::max(past + chunk, decode);
+    return std::max({past + chunk, decode, stored});
   }
   [[nodiscard]] int rows() const { return chunk + decodes; }
+  [[nodiscard]] int all_rows() const { return rows() + stored; }
   [[nodiscard]] int sequences() const { return decodes + (chunk > 0 ? 1 : 0); }
   friend bool operator==(const TimedBatch&, const TimedBatch&) = default;
 };

@@ -242,6 +242,7 @@ inline Expected<TableProfile> read_table_profile(Expected<LineReader> by_tokens,
   times.after = detail::tabulate(*dense, KernelPlace::after);
   times.per_sequence = detail::tabulate(*head, KernelPlace::per_sequence);
   times.attention = std::move(*attention);
+  if (dense->find("kv_proj") != dense->end()) times.rebuilt = detail::tabulate(*dense, KernelPlace::rebuilt);
   times.layer_launches = detail::launches(*dense, KernelPlace::layer);
   return TableProfile(std::move(times), link);
 }

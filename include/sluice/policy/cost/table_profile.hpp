@@ -5,9 +5,11 @@
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/cost/measured_grid.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,7 +17,7 @@
 namespace sluice {
 
 /// Where in an iteration a kernel runs, and how often.
-enum class KernelPlace : std::uint8_t { before, layer, after, per_sequence };
+enum class KernelPlace : std::uint8_t { before, layer, after, per_sequence, rebuilt };
 
 struct KernelName {
   std::string_view name;
@@ -28,10 +30,11 @@ struct KernelName {
 /// The kernels of a Llama- or Qwen3-like decoder, by the names of LLMServingSim 2.0's profiles. A layer normalises
 /// twice (before attention and before the MLP); Qwen3 also normalises Q and K, one kernel each.
 ///
-/// Two more are measured by sluice-profile for this machine's decoder, which is called one layer at a time:
+/// Three more are measured by sluice-profile for this machine's decoder, which is called one layer at a time:
 /// `whole_layer` is all of a layer except attention, and `lm_head` is then measured with the last norm; `iteration` is
-/// the time of an iteration beyond everything measured by name (block tables, locks, waking threads).
-inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", KernelPlace::before},
+/// the time of an iteration beyond everything measured by name (block tables, locks, waking threads); `kv_proj` is what
+/// a layer takes longer for tokens of which only K and V are computed, from hidden states in the device's memory.
+inline constexpr std::array<KernelName, 15> profiled_kernels{{{"embedding", KernelPlace::before},
                                                               {"iteration", KernelPlace::before, 1, false},
                                                               {"whole_layer", KernelPlace::layer, 1, false},
                                                               {"layernorm", KernelPlace::layer, 2},
@@ -42,6 +45,7 @@ inline constexpr std::array<KernelName, 14> profiled_kernels{{{"embedding", Kern
                                                               {"gate_up_proj", KernelPlace::layer, 1, true, true},
                                                               {"act_fn", KernelPlace::layer, 1, true, true},
                                                               {"down_proj", KernelPlace::layer, 1, true, true},
+                                                              {"kv_proj", KernelPlace::rebuilt, 1, false},
                                                               {"final_layernorm", KernelPlace::after},
                                                               {"lm_head", KernelPlace::per_sequence},
                                                               {"sampler", KernelPlace::per_sequence}}};
@@ -53,7 +57,8 @@ struct KernelTimes {
   TabulatedLine after;        ///< by tokens
   TabulatedLine per_sequence; ///< by sequences in the batch
   AttentionGrid attention;
-  int layer_launches = 0; ///< kernels of `layer`, which are launched one after the other
+  std::optional<TabulatedLine> rebuilt; ///< by tokens of which a layer computes only K and V, if measured
+  int layer_launches = 0;               ///< kernels of `layer`, which are launched one after the other
 };
 
 /// An iteration is the sum of its kernels, back to back: a serving engine that schedules a step ahead keeps the device
@@ -76,14 +81,17 @@ class TableProfile {
   /// The same for a batch whose kernels, except attention and head, run on `tokens` tokens because it is padded.
   [[nodiscard]] StepTime step_of(const Work& work, std::int64_t tokens) const {
     if (tokens == 0) return {};
-    // The table has whole layers only: tokens that need just K and V pass through the whole layer too. That is too
-    // dear, about six times for a layer whose K and V projections are a sixth of its FLOPs (OPT). Reading hidden states
-    // from device memory (`rebuilt.read`) is not added: a whole layer reads and writes more than that.
-    const Tokens through = Tokens{tokens} + std::max(work.rebuilt.projected, work.rebuilt.passed);
+    // Without `kv_proj`, tokens that need just K and V pass through the whole layer too. That is too dear, about six
+    // times for a layer whose K and V projections are a sixth of its FLOPs (OPT). Reading hidden states from device
+    // memory (`rebuilt.read`) is part of both. Tokens that one request passes and others that another projects count
+    // once: they are the same tokens where all requests rebuild alike.
+    const Tokens stored = std::max(Tokens{0}, work.rebuilt.projected - work.rebuilt.passed);
+    const Tokens through = Tokens{tokens} + work.rebuilt.passed + (times_.rebuilt ? Tokens{0} : stored);
+    const double stored_s = times_.rebuilt ? times_.rebuilt->at(stored.count()) : 0.0;
     // Every sequence has a row in the output head, even a chunk that is not its prompt's last: vLLM computes the logits
     // of each sequence's last token and drops those that yield none.
     const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
-    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(through.count()) + attention(work)},
+    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(through.count()) + stored_s + attention(work)},
             Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }

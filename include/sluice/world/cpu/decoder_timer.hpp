@@ -64,7 +64,7 @@ class DecoderTimer final : public BatchTimer {
 
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
     SLUICE_ASSERT(batch.rows() > 0 && fits(batch), "a batch with rows, that fits");
-    const auto rows = static_cast<std::size_t>(batch.rows());
+    const auto rows = static_cast<std::size_t>(batch.all_rows());
     tokens_.assign(rows, 0);
     positions_.resize(rows);
     last_rows_.clear();
@@ -74,6 +74,7 @@ class DecoderTimer final : public BatchTimer {
       positions_[static_cast<std::size_t>(i)] = batch.context_of(i - batch.chunk);
       last_rows_.push_back(i);
     }
+    for (int i = 0; i < batch.stored; ++i) positions_[static_cast<std::size_t>(batch.rows() + i)] = i;
     if (batch.chunk == 0) {
       const std::int64_t first_block = next_;
       (void)pass(batch);
@@ -95,7 +96,7 @@ class DecoderTimer final : public BatchTimer {
     for (const LayerWeights& layer : layers_) {
       point_at_blocks(batch);
       clock = {};
-      decoder_.layer(layer, sequences_, batch.rows(), 0);
+      decoder_.layer(layer, sequences_, batch.rows(), batch.stored);
       times.layer += clock.elapsed();
     }
     times.layer = times.layer / static_cast<double>(layers_.size());
@@ -115,8 +116,9 @@ class DecoderTimer final : public BatchTimer {
   }
   /// Blocks of one layer: its sequences share none.
   [[nodiscard]] std::int64_t blocks_of(const TimedBatch& batch) const {
-    if (!batch.attends) return 0;
-    std::int64_t blocks = batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0;
+    std::int64_t blocks = batch.stored > 0 ? blocks_for_tokens(batch.stored) : 0;
+    if (!batch.attends) return blocks;
+    if (batch.chunk > 0) blocks += blocks_for_tokens(batch.past + batch.chunk);
     for (int i = 0; i < batch.decodes; ++i) blocks += blocks_for_tokens(batch.context_of(i) + 1);
     return blocks;
   }
@@ -124,13 +126,14 @@ class DecoderTimer final : public BatchTimer {
   void point_at_blocks(const TimedBatch& batch) {
     sequences_.clear();
     pointers_.clear();
-    if (!batch.attends) return;
     const std::int64_t count = blocks_of(batch);
     for (std::int64_t i = 0; i < count; ++i, next_ = (next_ + 1) % blocks_)
       pointers_.push_back(reinterpret_cast<std::byte*>(aligned(kv_.data(), weight_alignment) + next_ * block_floats_));
-    std::size_t at = 0;
+    if (batch.stored > 0) sequences_.push_back({batch.rows(), batch.stored, 0, pointers_.data(), 0});
+    if (!batch.attends) return;
+    std::size_t at = batch.stored > 0 ? static_cast<std::size_t>(blocks_for_tokens(batch.stored)) : 0;
     if (batch.chunk > 0) {
-      sequences_.push_back({0, batch.chunk, batch.past, pointers_.data(), batch.past});
+      sequences_.push_back({0, batch.chunk, batch.past, pointers_.data() + at, batch.past});
       at += static_cast<std::size_t>(blocks_for_tokens(batch.past + batch.chunk));
     }
     for (int i = 0; i < batch.decodes; ++i) {

@@ -57,8 +57,8 @@ class RunnerTimer final : public BatchTimer {
   }
 
   [[nodiscard]] bool fits(const TimedBatch& batch) const override {
-    return batch.longest_sequence() <= config().max_positions && batch.rows() <= room_.rows &&
-           blocks_of(batch) <= blocks_;
+    return batch.longest_sequence() <= config().max_positions && batch.all_rows() <= room_.rows &&
+           blocks_of(batch) <= blocks_ && batch.stored * hidden_bytes() <= blocks_ * block_bytes_;
   }
 
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
@@ -87,7 +87,8 @@ class RunnerTimer final : public BatchTimer {
     Ticket before = embedded;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       point_at_blocks(batch);
-      runner_->launch_layer(static_cast<int>(i), layers_[i], sequences_, batch.rows(), 0, {});
+      restore(batch);
+      runner_->launch_layer(static_cast<int>(i), layers_[i], sequences_, batch.rows(), batch.stored, {});
       if (i > 0 || layers_.size() == 1) continue;
       runner_->give();
       before = memory_->record(StreamId::compute, Timing::timed);
@@ -163,8 +164,9 @@ class RunnerTimer final : public BatchTimer {
   }
   /// Blocks of one layer: its sequences share none.
   [[nodiscard]] std::int64_t blocks_of(const TimedBatch& batch) const {
-    if (!batch.attends) return batch.rows();
-    std::int64_t blocks = batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0;
+    const std::int64_t stored = batch.stored > 0 ? blocks_for_tokens(batch.stored) : 0;
+    if (!batch.attends) return batch.rows() + stored;
+    std::int64_t blocks = stored + (batch.chunk > 0 ? blocks_for_tokens(batch.past + batch.chunk) : 0);
     for (int i = 0; i < batch.decodes; ++i) blocks += blocks_for_tokens(batch.context_of(i) + 1);
     return blocks;
   }
@@ -173,10 +175,10 @@ class RunnerTimer final : public BatchTimer {
     tokens_.clear();
     positions_.clear();
     samples_.clear();
-    for (int row = 0; row < batch.rows(); ++row) {
+    for (int row = 0; row < batch.all_rows(); ++row) {
       const int place = row < batch.chunk ? batch.past + row : batch.context_of(row - batch.chunk);
       tokens_.push_back(static_cast<std::int32_t>(std::int64_t{row} * 7919 % config().shape.vocabulary));
-      positions_.push_back(batch.attends ? place : 0);
+      positions_.push_back(row >= batch.rows() ? row - batch.rows() : batch.attends ? place : 0);
     }
     const int first = batch.chunk > 0 ? batch.chunk - 1 : 0;
     for (int row = first; row < batch.rows() && static_cast<int>(samples_.size()) < room_.samples; ++row)
@@ -196,11 +198,23 @@ class RunnerTimer final : public BatchTimer {
     };
     if (!batch.attends) { // each row is a sequence of its own, so that it computes with valid numbers
       for (int row = 0; row < batch.rows(); ++row) add(row, 1, 0);
-      return;
+    } else {
+      if (batch.chunk > 0) add(0, batch.chunk, batch.past);
+      for (int i = 0; i < batch.decodes; ++i) add(batch.chunk + i, 1, batch.context_of(i));
     }
-    if (batch.chunk > 0) add(0, batch.chunk, batch.past);
-    for (int i = 0; i < batch.decodes; ++i) add(batch.chunk + i, 1, batch.context_of(i));
+    if (batch.stored > 0) add(batch.rows(), batch.stored, 0);
   }
+
+  /// The stored rows take hidden states, block by block, from memory that holds K and V.
+  void restore(const TimedBatch& batch) {
+    if (batch.stored == 0) return;
+    hidden_.clear();
+    const int each = static_cast<int>(room_.block_tokens.count());
+    for (int row = 0; row < batch.stored; row += each)
+      hidden_.push_back({batch.rows() + row, std::min(each, batch.stored - row), kv_ + row * hidden_bytes()});
+    runner_->restore(hidden_);
+  }
+  [[nodiscard]] std::int64_t hidden_bytes() const { return config().shape.hidden * room_.element_bytes; }
 
   std::shared_ptr<Memory> memory_;
   std::unique_ptr<ModelRunner> runner_; // destroyed before the memory, after waiting
@@ -212,6 +226,7 @@ class RunnerTimer final : public BatchTimer {
   std::vector<SampleRow> samples_;
   std::vector<std::byte*> pointers_;
   std::vector<SequenceRows> sequences_;
+  std::vector<HiddenRows> hidden_;
 };
 
 } // namespace sluice
