@@ -92,11 +92,12 @@ struct Norm {
         does(at, again);
       }
     };
-    const auto add = [&](int at, Floats& value) {
+    const auto load = [&](int at, Floats& value, Floats& added) {
       value.load_written(residual, at, features, whole);
+      if (x != nullptr) added.load(x, at, features, whole);
+    };
+    const auto add = [&](int at, Floats& value, Floats& added) {
       if (x == nullptr) return;
-      Floats added;
-      added.load(x, at, features, whole);
       if (params.x_bias != nullptr) {
         Floats bias;
         bias.load(static_cast<const T*>(params.x_bias), at, features, whole);
@@ -108,7 +109,20 @@ struct Norm {
       value.round();
       value.store(residual, at, features, whole);
     };
-    each(add); // this loads the numbers beyond those kept once more than necessary
+    Floats added[static_cast<std::size_t>(kept)];
+    // All loads before the first store: a load behind it would wait, since the compiler must assume that it reads what
+    // the store wrote.
+    SLUICE_UNROLL
+    for (int i = 0; i < kept; ++i)
+      if (first + i * stride < features) load(first + i * stride, values[i], added[i]);
+    SLUICE_UNROLL
+    for (int i = 0; i < kept; ++i)
+      if (first + i * stride < features) add(first + i * stride, values[i], added[i]);
+    for (int at = first + kept * stride; at < features; at += stride) { // these are loaded once more than necessary
+      Floats value, more;
+      load(at, value, more);
+      add(at, value, more);
+    }
 
     float mean = 0;
     if constexpr (config.kind == NormKind::layer) {
