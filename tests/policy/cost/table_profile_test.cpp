@@ -145,6 +145,10 @@ TEST_CASE("tokens that need only K and V take the time of kv_proj, or of a whole
             doctest::Approx(dense_us(through) + (stored > 0 ? 2.0 + 2.0 * more : 0.0) + attention_us));
       CHECK(layer_us(*whole, projected, Tokens{passed}) == doctest::Approx(dense_us(through + more) + attention_us));
     }
+  const std::array<RebuiltWork, 2> rebuilds{{{Tokens{32}, LayerSet::all(2), {}}, {Tokens{16}, LayerSet::all(1), {}}}};
+  work.rebuilds = rebuilds; // all their rows are embedded
+  CHECK(profile->step(work).before.count() * 1e6 == doctest::Approx(10.0 + 8.0 + 48.0));
+  work.rebuilds = {};
   // Tokens that pass on their way to a later layer, and whose K and V exist here, project nothing in addition.
   CHECK(layer_us(*profile, Tokens{0}, Tokens{16}) == doctest::Approx(dense_us(24.0) + attention_us));
 }

@@ -88,10 +88,12 @@ class TableProfile {
     const Tokens stored = std::max(Tokens{0}, work.rebuilt.projected - work.rebuilt.passed);
     const Tokens through = Tokens{tokens} + work.rebuilt.passed + (times_.rebuilt ? Tokens{0} : stored);
     const double stored_s = times_.rebuilt ? times_.rebuilt->at(stored.count()) : 0.0;
+    std::int64_t embedded = tokens;
+    for (const RebuiltWork& rebuild : work.rebuilds) embedded += rebuild.tokens.count();
     // Every sequence has a row in the output head, even a chunk that is not its prompt's last: vLLM computes the logits
     // of each sequence's last token and drops those that yield none.
     const auto sequences = work.decodes + static_cast<std::int64_t>(work.chunks.size());
-    return {Seconds{times_.before.at(tokens)}, Seconds{times_.layer.at(through.count()) + stored_s + attention(work)},
+    return {Seconds{times_.before.at(embedded)}, Seconds{times_.layer.at(through.count()) + stored_s + attention(work)},
             Seconds{times_.after.at(tokens) + times_.per_sequence.at(sequences)}};
   }
   [[nodiscard]] LinkCost link() const { return link_; }
