@@ -29,10 +29,12 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   const bool old = holding.head == all_tokens || last <= holding.head.count();
   const bool copied = last <= holding.copied.count();
   if (holding.host.contains(layer)) return old ? Place{false, true, false} : Place{true, false, false};
+  const bool next = holding.next_states && holding.head != all_tokens &&
+                    block == holding.head.count() / block_tokens; // behind the head
   if (holding.nowhere.contains(layer))
     return old ? Place{false, false, holding.hidden.contains(layer) && !holding.states_on_device,
                        holding.hidden.contains(layer) && holding.states_on_device}
-               : Place{true, false, false};
+               : Place{true, false, next && holding.hidden.contains(layer) && !holding.states_on_device};
   return {true, copied, holding.saved.contains(layer)};
 }
 

@@ -95,6 +95,44 @@ TEST_CASE("a request that returns with hidden states passes no layer again; one 
   CHECK(with.passed < without.passed);
 }
 
+TEST_CASE("KVPR's prefixes pass no layer again, however many blocks the requests fill") {
+  Random random(9);
+  CountedRows all;
+  std::int64_t growing = 0; // requests that fill more than one block after their prompt
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    RealTrial trial = at_once(random_real_trial(random));
+    DecoderConfig config = trial.weights.config;
+    config.shape.hidden = 32;
+    config.shape.kv_heads = config.shape.heads;
+    trial.weights = random_weights(config, random.below(1000));
+    trial.room_for_hidden = true;
+    trial.slo = Seconds{10};
+    const auto requests = static_cast<std::int64_t>(trial.prompts.size());
+    const Counted counted;
+    const RealResult result = run_real<Kvpr>(
+        trial, requests * trial.largest(), [](auto& settings) { settings.cost.rate = BytesPerSecond{2e6}; }, {},
+        counted);
+    check_identity(result, alone(trial));
+    CHECK(result.refused == 0);
+    CHECK(result.preempted == 0);
+    std::int64_t tokens = 0;
+    for (std::size_t i = 0; i < trial.prompts.size(); ++i) {
+      tokens += static_cast<std::int64_t>(trial.prompts[i].size()) + trial.outputs[i] - 1;
+      growing += trial.outputs[i] > 2 * trial.limits.block_tokens.count() ? 1 : 0;
+    }
+    // A request is split when it has a full block, so a block may have been computed before its states were wanted.
+    const std::int64_t again = counted.counts->passed - tokens * trial.layers();
+    CHECK(again >= 0);
+    CHECK(again <= requests * trial.limits.block_tokens.count() * trial.layers());
+    all.stored += counted.counts->stored;
+    all.restored += counted.counts->restored;
+  }
+  CHECK(growing > 0);
+  CHECK(all.stored > 0);
+  CHECK(all.restored > 0);
+}
+
 namespace {
 
 /// Compares, after each iteration, the device memory that a machine uses with the ledger's.

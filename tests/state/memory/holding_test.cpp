@@ -187,9 +187,11 @@ TEST_CASE("hidden states take host memory by their own size, and are written onc
     CHECK(without == footprint<PerLayer>(holding, blocks, block, layers));
     const Holding before = holding;
     holding.hidden = random_set(random, layers) & holding.nowhere;
+    holding.next_states = random.below(2) == 0; // the next block's, too
     const Footprint with = footprint<PerLayer>(holding, blocks, block, layers, size);
     CHECK(with.device == without.device);
-    const std::int64_t states = holding.head_blocks(blocks, block).count() * holding.hidden.count();
+    const std::int64_t head = holding.head_blocks(blocks, block).count();
+    const std::int64_t states = std::min(blocks.count(), head + (holding.next_states ? 1 : 0)) * holding.hidden.count();
     const std::int64_t bytes = states * size.hidden.count();
     CHECK((with.host - without.host).count() * 100 >= bytes);
     CHECK((with.host - without.host).count() * 100 < bytes + 100);
@@ -220,11 +222,14 @@ TEST_CASE(
     Holding holding = random_headed(random, layers);
     holding.hidden = random_set(random, layers) & holding.nowhere;
     holding.saved = random_set(random, layers) - holding.away();
+    holding.next_states = random.below(2) == 0;
     return holding;
   };
   const auto has_states = [](const Holding& holding, int layer, std::int64_t block_index) {
+    const std::int64_t by = holding.next_states ? std::max<std::int64_t>(0, block_index - 1) : block_index;
     return holding.saved.contains(layer) ||
-           (holding.hidden.contains(layer) && place(holding, layer, block_index) == Place::nowhere);
+           (holding.hidden.contains(layer) &&
+            ((holding.next_states && block_index == 0) || place(holding, layer, by) == Place::nowhere));
   };
   const auto stateless = [](Holding holding) {
     holding.hidden = holding.saved = {};

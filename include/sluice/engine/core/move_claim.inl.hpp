@@ -80,7 +80,8 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
       load_from_host(core, request, moves);
     const LayerBlocks written =
         LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
-        hidden.room(head * target.hidden_on_host().count() + request.blocks.count() * with_states);
+        hidden.room(target.state_blocks(request.blocks, block_tokens).count() * target.hidden_on_host().count() +
+                    request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
     moves.to_host += written;
     return;
@@ -92,9 +93,11 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   // KV that the host attends must have crossed: blocks that move now, or that left when the request was preempted.
   if (target.attended_on_host) moves.due += returns ? LayerBlocks{held.count() * core.geometry.layers} : delta.to_host;
   const TokenBlocks grown = target.head_blocks(request.blocks, block_tokens) - target.head_blocks(held, block_tokens);
+  const TokenBlocks states =
+      target.state_blocks(request.blocks, block_tokens) - target.state_blocks(held, block_tokens);
   const LayerBlocks fresh =
       LayerBlocks{grown.count() * target.host.count()} +
-      hidden.room(grown.count() * target.hidden_on_host().count() + (request.blocks - held).count() * with_states);
+      hidden.room(states.count() * target.hidden_on_host().count() + (request.blocks - held).count() * with_states);
   moves.to_host += fresh;
   // One token's KV or states per step are too little to count, unless the whole layer goes back.
   if (claim.tokens.count() > 1 || target.written_back) moves.written_blocks += static_cast<double>(fresh.count());

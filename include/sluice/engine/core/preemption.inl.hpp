@@ -18,7 +18,7 @@ SLUICE_INLINE Holding moved_to_host(const Core& core, const RequestRow& request,
   moved.head = all_tokens;
   moved.copied = Tokens{0};
   moved.saved = {};
-  moved.attended_on_host = moved.states_on_device = false;
+  moved.attended_on_host = moved.states_on_device = moved.next_states = false;
   if (kept == Kept::hidden) moved.nowhere = moved.hidden = request.holding.saved;
   moved.host = LayerSet::all(core.geometry.layers) - moved.hidden;
   return moved;

@@ -17,8 +17,8 @@ struct TimedBatch {
   /// If false, rows pass projections, norms and MLP, and each row attends only to itself.
   bool attends = true;
   int longest = 0; ///< tokens before the first decode's row instead of `context`, if above 0
-  /// Rows behind those, the first tokens of one more sequence, of which a layer computes only K and V, from hidden
-  /// states that a device with memory of its own reads there.
+  /// Rows behind those, the first tokens of one more sequence, of which a layer computes only K and V. A device with
+  /// memory of its own reads their hidden states from it, which is timed too.
   int stored = 0;
 
   /// Tokens before the row of decode `i`.

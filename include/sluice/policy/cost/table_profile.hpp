@@ -83,8 +83,9 @@ class TableProfile {
     if (tokens == 0) return {};
     // Without `kv_proj`, tokens that need just K and V pass through the whole layer too. That is too dear, about six
     // times for a layer whose K and V projections are a sixth of its FLOPs (OPT). Reading hidden states from device
-    // memory (`rebuilt.read`) is part of both. Tokens that one request passes and others that another projects count
-    // once: they are the same tokens where all requests rebuild alike.
+    // memory (`rebuilt.read`) is part of both on a GPU; a processor's profile lacks it. If one request's tokens pass
+    // the layer and another's need only K and V, the smaller number is lost: the sums are right if all rebuild the same
+    // layers.
     const Tokens stored = std::max(Tokens{0}, work.rebuilt.projected - work.rebuilt.passed);
     const Tokens through = Tokens{tokens} + work.rebuilt.passed + (times_.rebuilt ? Tokens{0} : stored);
     const double stored_s = times_.rebuilt ? times_.rebuilt->at(stored.count()) : 0.0;

@@ -135,6 +135,7 @@ struct PartialRecomputation {
         holding = {{}, LayerSet::all(task.layers()) - rebuilt, rebuilt, rebuilt - first};
       }
       holding.head = task.view.limits.block_tokens * old;
+      holding.next_states = !holding.hidden.empty();
       if (holding.all_resident()) holding = {};
       if (!holding.nowhere.empty()) heads += old;
       plan.requests.push_back({claim.slot, holding});

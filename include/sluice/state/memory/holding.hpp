@@ -37,6 +37,9 @@ struct Holding {
   bool attended_on_host = false;
   /// The hidden states of `hidden` are on the device: rebuilding fetches nothing (Apt-Serve).
   bool states_on_device = false;
+  /// In layers of `hidden`, the host also gets the states of the block behind the head, token by token, since the head
+  /// takes that block once it is full (KVPR).
+  bool next_states = false;
 
   /// Layers that are not resident for the head.
   [[nodiscard]] constexpr LayerSet away() const { return host | nowhere; }
@@ -63,6 +66,10 @@ struct Holding {
   /// How many of a request's `blocks` the sets refer to: the head's whole blocks.
   [[nodiscard]] constexpr TokenBlocks head_blocks(TokenBlocks blocks, Tokens block_tokens) const {
     return head == all_tokens ? blocks : std::min(blocks, TokenBlocks{head.count() / block_tokens.count()});
+  }
+  /// How many of a request's `blocks` have states on the host in a layer of `hidden_on_host`.
+  [[nodiscard]] constexpr TokenBlocks state_blocks(TokenBlocks blocks, Tokens block_tokens) const {
+    return std::min(blocks, head_blocks(blocks, block_tokens) + TokenBlocks{next_states ? 1 : 0});
   }
   /// How many of a request's `blocks` have a clean copy on the host, for each resident layer.
   [[nodiscard]] constexpr TokenBlocks copied_blocks(TokenBlocks blocks, Tokens block_tokens) const {
@@ -127,7 +134,8 @@ template <class Room>
   const TokenBlocks head = holding.head_blocks(blocks, block_tokens);
   const int resident = layers - holding.away().count();
   // One sum: a request's states are stored one after the other, whether or not K and V are resident too.
-  const std::int64_t states = head.count() * holding.hidden_on_host().count() + blocks.count() * holding.saved.count();
+  const std::int64_t states = holding.state_blocks(blocks, block_tokens).count() * holding.hidden_on_host().count() +
+                              blocks.count() * holding.saved.count();
   const LayerBlocks here =
       holding.states_on_device ? hidden.layer_room(head, block_tokens) * holding.hidden.count() : LayerBlocks{0};
   return {room(head, resident) + room(blocks - head, layers) + here,
@@ -191,11 +199,13 @@ struct Movement {
               has * (here & from.nowhere).count();
   }
   const LayerSet had_states = from.hidden_on_host(), has_states = to.hidden_on_host();
-  std::int64_t states = after * (has_states - had_states - from.saved).count() +
-                        std::max<std::int64_t>(0, after - before) * (has_states & had_states).count();
+  const std::int64_t old_states = from.state_blocks(blocks, block_tokens).count();
+  const std::int64_t new_states = to.state_blocks(blocks, block_tokens).count();
+  std::int64_t states = new_states * (has_states - had_states - from.saved).count() +
+                        std::max<std::int64_t>(0, new_states - old_states) * (has_states & had_states).count();
   if (!to.saved.empty())
     states += blocks.count() * (to.saved - from.saved - had_states).count() +
-              (blocks.count() - before) * (to.saved & had_states).count();
+              (blocks.count() - old_states) * (to.saved & had_states).count();
   return {LayerBlocks{fetched}, LayerBlocks{written + copied} + hidden.room(states)};
 }
 

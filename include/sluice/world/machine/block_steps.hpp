@@ -297,7 +297,9 @@ class BlockNeeds {
     }
     if (scheduled.row->holding.hidden_on_host().contains(layer)) {
       KvNeed next = need_of(core, scheduled, core.layers + layer, position, before);
-      next.end = static_cast<std::int32_t>(core.sequence(scheduled).hidden_table(layer).size());
+      const std::int64_t head = std::min(scheduled.head, scheduled.blocks) * core.block_tokens;
+      next.end = static_cast<std::int32_t>(
+          std::min<std::int64_t>(core.sequence(scheduled).hidden_table(layer).size(), hidden_blocks(core, head)));
       put(next, previous);
     }
   }

@@ -20,12 +20,16 @@ namespace sluice {
 // prefix's hidden states; without them the prefix passes the earlier layers again. Missing hidden states therefore cost
 // only time: without room for them they are given up.
 
-/// How many of the oldest `total` tokens should have this layer's hidden states.
+/// How many of the oldest `total` tokens should have this layer's hidden states. With `Holding::next_states` those of
+/// the block behind the head are among them: otherwise all of the prefix would pass the layers again once that block is
+/// full and joins the head.
 [[nodiscard]] inline std::int64_t hidden_wanted(const MachineCore& core, const RequestRow& row, int layer,
                                                 std::int64_t total) {
   if (core.store.shape().hidden_tokens() == 0) return 0;
   if (row.holding.saved.contains(layer)) return total;
-  return row.holding.hidden.contains(layer) ? std::min(total, core.head_of(row) * core.block_tokens) : 0;
+  if (!row.holding.hidden.contains(layer)) return 0;
+  const std::int64_t next = row.holding.next_states ? 1 : 0;
+  return std::min(total, (core.head_of(row) + next) * core.block_tokens);
 }
 /// How many blocks the hidden states of `tokens` tokens take.
 [[nodiscard]] inline std::int64_t hidden_blocks(const MachineCore& core, std::int64_t tokens) {
