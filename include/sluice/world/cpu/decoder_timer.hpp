@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -74,7 +75,7 @@ class DecoderTimer final : public BatchTimer {
       positions_[static_cast<std::size_t>(i)] = batch.context_of(i - batch.chunk);
       last_rows_.push_back(i);
     }
-    for (int i = 0; i < batch.stored; ++i) positions_[static_cast<std::size_t>(batch.rows() + i)] = i;
+    std::iota(positions_.end() - batch.stored, positions_.end(), 0);
     if (batch.chunk == 0) {
       const std::int64_t first_block = next_;
       (void)pass(batch);
