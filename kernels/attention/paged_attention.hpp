@@ -286,16 +286,18 @@ struct PagedAttention {
     for (int n = 0; n < head_dim / 8; ++n) {
       const int column = Fragments::column(lane, n);
       const int pair = half * (head_dim / 8) + n;
-      float* const sums = pair < shared_pairs ? shared.sums[pair * threads + cta.thread()].of
-                                              : params.values + (partial * head_dim + column);
+      const auto sums = [&] { // not before they are needed: a tile of one segment may have no memory for them
+        return pair < shared_pairs ? shared.sums[pair * threads + cta.thread()].of
+                                   : params.values + (partial * head_dim + column);
+      };
       float before[2] = {0, 0};
-      if (segment > 0) load_pair(before, sums);
+      if (segment > 0) load_pair(before, sums());
       const float first = merge(before[0], values[n][half * 2]);
       const float second = merge(before[1], values[n][half * 2 + 1]);
       if (last)
         store_pair(result + column, narrow<T>(times(first, part)), narrow<T>(times(second, part)));
       else
-        store_pair(sums, first, second);
+        store_pair(sums(), first, second);
     }
   }
 
