@@ -303,16 +303,17 @@ class Report(unittest.TestCase):
                 row["status"] = "failed"
         self.assertEqual(measured(rows).count("(as the machine does)"), 5)
 
-    def test_the_report_names_the_system_farthest_from_its_simulation_and_counts_the_systems(self):
-        measured = report.farthest("step time", "%")
+    def test_the_report_names_the_system_farthest_from_its_simulation_and_counts_those_within_the_aim(self):
+        measured = report.farthest("step time", "%", 1)
         rows = [row for row in self.rows() if row["name"].startswith("simulated step time, ")]
         for i, row in enumerate(rows):
             row.update(value=(-1) ** i * i / 10)
         last, every = rows[-1], len(SYSTEMS) + len(LATER)
-        said = f"{last['value']:+.1f} % ({last['name'].split(', ')[1]}), the farthest of {len(rows)} of {every} systems"
-        self.assertEqual(measured(rows), said)
+        others = "" if len(rows) == every else f" that ran, of {every}"
+        said = f"; the farthest, {last['name'].split(', ')[1]}: {last['value']:+.1f} %"
+        self.assertEqual(measured(rows), f"11 of {len(rows)} systems{others}{said}")
         last["status"] = "failed"
-        self.assertIn(f"of {len(rows) - 1} of {every} systems", measured(rows))
+        self.assertIn(f"11 of {len(rows) - 1} systems that ran, of {every}; ", measured(rows))
 
     def test_speedups_are_reported_for_ours_and_theirs(self):
         measured = report.times("ours, KV offloaded")
