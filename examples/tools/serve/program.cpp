@@ -77,9 +77,10 @@ int replay(const serving::Options& options, const engines::System& system, const
 
 /// Reads the keys and the certificate again. If one of them is invalid, nothing changes: the server continues with the
 /// previous ones.
-void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now) {
-  const auto tell = [](const Error& error) {
-    fmt::print(stderr, "{}: HUP: {}; what was read before stays\n", engines::program_name(), error.line());
+void reload(const serving::Options& options, const serving::ServedConnection& connection, ApiKeys& known, double now,
+            LogWriter& log) {
+  const auto tell = [&log](const Error& error) {
+    log.add(fmt::format("{}: HUP: {}; what was read before stays", engines::program_name(), error.line()));
   };
   const Expected<std::vector<ApiKey>> keys = serving::read_keys(options);
   if (keys)
@@ -89,8 +90,8 @@ void reload(const serving::Options& options, const serving::ServedConnection& co
   const Status renewed = connection.renew ? connection.renew() : Status{};
   if (!renewed) tell(renewed.error());
   if (keys && renewed)
-    fmt::print(stderr, "{}: HUP: {} keys{}\n", engines::program_name(), keys->size(),
-               connection.renew ? ", and the certificate" : "");
+    log.add(fmt::format("{}: HUP: {} keys{}", engines::program_name(), keys->size(),
+                        connection.renew ? ", and the certificate" : ""));
 }
 
 int serve(serving::Options& options) {
@@ -157,8 +158,8 @@ int serve(serving::Options& options) {
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
   config.api.keys = std::make_shared<ApiKeys>(*keys, config.api.clock());
-  config.reload = [&options, &connection, known = config.api.keys, now = config.api.clock] {
-    reload(options, *connection, *known, now());
+  config.reload = [&options, &connection, log, known = config.api.keys, now = config.api.clock] {
+    reload(options, *connection, *known, now(), *log);
   };
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
@@ -216,6 +217,7 @@ int serve(serving::Options& options) {
   if (*admin) fmt::print("admin: {}  (/live to look, /metrics for Prometheus, POST /drain)\n", server.admin_url());
   fmt::print("{}/v1{}\n", server.url(), *admin ? "" : "  (/live to look, /metrics for Prometheus)");
   std::fflush(stdout);
+  std::signal(SIGPIPE, SIG_IGN); // a pipe without a reader (--record, --decisions) fails one write, not the server
   server.run();
   engine->reset(); // joins the engine's thread before the objects that it notifies are destroyed
   if (Status written = decisions.close(); !written) return fail(written.error());

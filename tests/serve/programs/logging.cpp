@@ -95,6 +95,42 @@ TEST_CASE("a pipe that nobody reads: requests, /health and TERM go on, and the l
   CHECK(server.wait() == 0);
 }
 
+TEST_CASE("HUP reads the keys while nobody reads the log, and after its reader has gone" *
+          needs_program("sluice-serve")) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "keys").string();
+  const auto knows = [](const ServerProcess& server, const std::string& key) {
+    Connection client(server.port());
+    client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\n\r\n");
+    return client.response().status == 200;
+  };
+  for (const bool leaves : {false, true}) {
+    std::ofstream(file) << "first\n";
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    ServerProcess server("sluice-serve",
+                         {"--model", "tiny", "--port", "0", "--api-key-file", file, "--drain-delay", "0", "--quiet"},
+                         ends[1]);
+    if (leaves) {
+      ::close(ends[0]);
+    } else { // a full pipe: whoever writes to it waits
+      REQUIRE(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+      while (::write(ends[1], "full", 4) > 0 || ::write(ends[1], "f", 1) > 0) continue;
+      REQUIRE(::fcntl(ends[1], F_SETFL, 0) == 0);
+    }
+    for (const char* key : {"second", "third", "fourth"}) {
+      std::ofstream(file) << key << "\n";
+      server.signal(SIGHUP);
+      CHECK(ServerProcess::eventually([&] { return knows(server, key); }));
+    }
+    CHECK(sluice_test::get(server.port(), "/health") == "ok\n");
+    server.signal(SIGTERM);
+    CHECK(server.wait() == 0);
+    if (!leaves) ::close(ends[0]);
+    ::close(ends[1]);
+  }
+}
+
 TEST_CASE("each answer has one line, with wall-clock time, request id and status" * needs_program("sluice-serve")) {
   Errors errors;
   ServerProcess server("sluice-serve",
@@ -119,6 +155,7 @@ TEST_CASE("each answer has one line, with wall-clock time, request id and status
   server.signal(SIGTERM);
   CHECK(server.wait() == 0);
   std::vector<int> statuses;
+  int paths = 0;
   for (json line; errors.next(line);) {
     if (!line.is_object() || line.value("path", "") == "/ready" || !line.contains("status")) continue;
     INFO(line.dump());
@@ -129,10 +166,12 @@ TEST_CASE("each answer has one line, with wall-clock time, request id and status
     CHECK(time[10] == 'T');
     CHECK(time[23] == 'Z');
     if (line.contains("path")) {
+      ++paths;
       CHECK(line["request_id"] == "mine");
       CHECK(line["path"].get<std::string>().find("secret") == std::string::npos);
     }
     CHECK(line.contains("error") == (line["status"] != 200));
   }
   CHECK(statuses == std::vector<int>{401, 200, 400, 404, 405, 413, 400});
+  CHECK(paths == 6); // of all requests; the last bytes are none
 }

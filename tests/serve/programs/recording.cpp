@@ -4,6 +4,9 @@
 #include "serve/programs/server_process.hpp"
 #include "support/program.hpp"
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -51,6 +54,20 @@ TEST_CASE("--record and --record-clock never truncate an earlier run's file: the
   std::ofstream(in("day.3.jsonl")).close(); // empty: nothing is lost
   serve(4);
   CHECK(line_count(in("day.3.jsonl")) == 4);
+}
+
+TEST_CASE("a server goes on whose --record is a pipe, after its reader has gone" * needs_program("sluice-serve")) {
+  const TemporaryFolder folder;
+  const std::string pipe = (folder.path / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); // without one, the server would wait
+  REQUIRE(reader >= 0);
+  ServerProcess server({"--model", "tiny", "--record", pipe});
+  ::close(reader);
+  for (int i = 0; i < 2; ++i)
+    CHECK(asked(server.port(), "/v1/completions", R"({"prompt":"a","max_tokens":2})").response().status == 200);
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
 }
 
 TEST_CASE("two servers that are given one --record write two files" * needs_program("sluice-serve")) {
