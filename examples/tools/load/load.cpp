@@ -157,19 +157,22 @@ class Load {
 
   /// One request and its whole answer: its status, or 0 where there is none, and the body, or what went wrong.
   asio::awaitable<int> ask(std::string method, std::string path, std::string body, std::string& said) {
-    Channel channel(Tcp::socket(context_), trust_);
-    auto [error] = co_await channel.socket().async_connect(endpoint_, as_tuple_awaitable);
-    if (!error) error = co_await channel.greet(options_.address.host);
-    said = error.message();
-    if (error) co_return 0;
-    Session session(std::move(channel), {});
+    Session session(Channel(Tcp::socket(context_), trust_), {});
+    const auto waits = std::make_shared<bool>(true); // the timer's end may be queued when the answer is here
     asio::steady_timer limit(context_, std::chrono::seconds(30));
-    limit.async_wait([&](const boost::system::error_code& cancelled) {
-      if (!cancelled) session.close();
+    limit.async_wait([&session, waits](const boost::system::error_code& cancelled) {
+      if (cancelled || !*waits) return;
+      session.given_up = true;
+      session.close();
     });
-    bool more = co_await session.send(message(method, path, body));
+    const boost::system::error_code error = co_await session.open(endpoint_, options_.address.host, false);
+    bool more = !error && co_await session.send(message(method, path, body));
     while (more) more = co_await session.receive();
-    said = session.whole() ? session.body() : "no answer that is whole";
+    *waits = false;
+    said = session.whole()    ? session.body()
+           : session.given_up ? "no whole answer in 30 s"
+           : error            ? error.message()
+                              : "no answer that is whole";
     co_return session.whole() ? session.parser.status() : 0;
   }
 
@@ -249,18 +252,14 @@ class Load {
                       .slo = planned.spec.slo};
     bool kept = !idle_.empty() && planned.manner == Manner::reads;
     for (;;) {
-      Channel channel = kept ? std::move(idle_.back()) : Channel(Tcp::socket(context_), trust_);
-      if (kept) {
-        idle_.pop_back();
-      } else {
-        boost::system::error_code error = co_await open(channel, planned);
-        if (error) {
-          fail("connect", error.message());
-          co_return;
-        }
+      Session session(kept ? std::move(idle_.back()) : Channel(Tcp::socket(context_), trust_), asked);
+      if (kept) idle_.pop_back();
+      const Listed listed{sessions_, session}; // from here on `watch` gives it up
+      if (!kept) {
+        const auto error = co_await session.open(endpoint_, options_.address.host, slow(planned.manner));
+        if (error && session.given_up) co_return give_up();
+        if (error) co_return fail("connect", error.message());
       }
-      Session session(std::move(channel), asked);
-      const Listed listed{sessions_, session};
       if (co_await session.send(text)) {
         if (planned.manner == Manner::leaves_waiting) {
           co_await pause(static_cast<double>(index % 16) * 1e-3);
@@ -277,18 +276,6 @@ class Load {
       settle(session, planned, request);
       co_return;
     }
-  }
-
-  asio::awaitable<boost::system::error_code> open(Channel& channel, const Planned& planned) {
-    boost::system::error_code ignored;
-    Tcp::socket& socket = channel.socket();
-    socket.open(endpoint_.protocol(), ignored);
-    // The kernel would take a whole answer for a client that does not read it.
-    if (slow(planned.manner)) socket.set_option(asio::socket_base::receive_buffer_size(2048), ignored);
-    auto [error] = co_await socket.async_connect(endpoint_, as_tuple_awaitable);
-    socket.set_option(Tcp::no_delay(true), ignored);
-    if (!error) error = co_await channel.greet(options_.address.host);
-    co_return error;
   }
 
   asio::awaitable<void> pause(double seconds) {
@@ -338,7 +325,7 @@ class Load {
 
   void settle(Session& session, const Planned& planned, const Prompts::Request& request) {
     const bool whole = session.whole();
-    if (session.given_up) return fail("timeout", fmt::format("no byte for {} s", options_.timeout));
+    if (session.given_up) return give_up();
     if (session.silent() && slow(planned.manner)) return cut(planned);
     if (session.silent()) {
       session.check.flaw(Flaw::end);
@@ -408,6 +395,8 @@ class Load {
     LoadReport::Error& error = report_.errors[what];
     if (error.count++ == 0) error.example = example;
   }
+  /// The time limit has ended the session.
+  void give_up() { fail("timeout", fmt::format("no byte for {} s", options_.timeout)); }
 
   /// Keeps the session in the list while it lives.
   struct Listed {

@@ -31,6 +31,19 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// Connects, with the handshake of TLS if there is one. `host`: whose certificate is expected. `slow`: the kernel
+  /// would take a whole answer for a client that does not read it, so it gets a small buffer.
+  asio::awaitable<boost::system::error_code> open(const Tcp::endpoint& endpoint, const std::string& host, bool slow) {
+    last_ = Clock::now();
+    boost::system::error_code ignored;
+    Tcp::socket& socket = channel_.socket();
+    socket.open(endpoint.protocol(), ignored);
+    if (slow) socket.set_option(asio::socket_base::receive_buffer_size(2048), ignored);
+    auto [error] = co_await socket.async_connect(endpoint, as_tuple_awaitable);
+    socket.set_option(Tcp::no_delay(true), ignored);
+    if (!error) error = co_await channel_.greet(host);
+    co_return error;
+  }
   asio::awaitable<bool> send(const std::string& message) {
     sent_ = last_ = Clock::now();
     co_return co_await channel_.write(message);
@@ -92,7 +105,7 @@ class Session {
   Channel channel_;
   std::array<char, buffer_size> buffer_;
   std::string unread_, body_;
-  Clock::time_point sent_, last_;
+  Clock::time_point sent_, last_ = Clock::now();
   bool any_ = false, ended_ = false, malformed_ = false;
 };
 

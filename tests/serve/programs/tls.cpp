@@ -4,11 +4,18 @@
 #include "serve/programs/server_process.hpp"
 #include "support/certificate.hpp"
 #include "support/program.hpp"
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -47,11 +54,86 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
+/// Passes the first connections on to a port, and accepts the others without a word.
+class FallsSilent {
+ public:
+  FallsSilent(int to, int passed) : to_(to), passed_(passed), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = loopback(0);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(listener_, 64) == 0);
+    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~FallsSilent() {
+    ::shutdown(listener_, SHUT_RDWR); // ends the wait for a connection
+    thread_.join();
+    ::close(listener_);
+  }
+  FallsSilent(const FallsSilent&) = delete;
+  FallsSilent& operator=(const FallsSilent&) = delete;
+  [[nodiscard]] int port() const { return port_; }
+
+ private:
+  static sockaddr_in loopback(int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    return address;
+  }
+  void run() {
+    std::vector<int> silent;
+    for (int client; (client = ::accept(listener_, nullptr, nullptr)) >= 0;)
+      if (passed_-- > 0)
+        pass(client);
+      else
+        silent.push_back(client);
+    for (const int client : silent) ::close(client);
+  }
+  /// Until one of the two ends.
+  void pass(int client) const {
+    const int server = ::socket(AF_INET, SOCK_STREAM, 0);
+    const sockaddr_in address = loopback(to_);
+    pollfd both[2]{{client, POLLIN, 0}, {server, POLLIN, 0}};
+    bool open = ::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    while (open && ::poll(both, 2, -1) > 0)
+      for (int from = 0; from < 2; ++from) {
+        if (both[from].revents == 0) continue;
+        char bytes[4096];
+        const ssize_t count = ::recv(both[from].fd, bytes, sizeof bytes, 0);
+        open = open && count > 0 &&
+               ::send(both[1 - from].fd, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+      }
+    ::close(client);
+    ::close(server);
+  }
+
+  int to_, passed_, listener_, port_ = 0;
+  std::thread thread_;
+};
+
 #endif
 
 } // namespace
 
 #if defined(SLUICE_HAS_OPENSSL)
+
+TEST_CASE("sluice-load abandons a TLS handshake that nobody answers" * needs_all()) {
+  const Certificate certificate;
+  const ServerProcess server(
+      {"--model", "llama3-8b", "--simulate", "h100", "--tls-cert", certificate.file, "--tls-key", certificate.key});
+  const FallsSilent between(server.port(), 2); // for /v1/models and /tokenize
+  const sluice_test::Ran ran = sluice_test::run_program(
+      "sluice-load", "--quiet --insecure --timeout 0.3 --generate even:rate=1000,requests=3,prompt=8,output=4 --url "
+                     "https://127.0.0.1:" +
+                         std::to_string(between.port()) + " 2>&1");
+  INFO(ran.out);
+  CHECK(ran.code == 1);
+  CHECK(ran.out.find("no byte for 0.3 s") != std::string::npos);
+  CHECK(ran.out.find("there is no server") == std::string::npos);
+}
 
 TEST_CASE("TLS: curl -N streams, plain HTTP is refused, and TERM drains" * needs_all()) {
   const Certificate certificate;
