@@ -90,9 +90,9 @@ class AtOnce final : public HttpApp {
     world_->app.handle(std::move(request), std::move(exchange));
     world_->run();
   }
-  HttpResponse refuse(int status, std::string what) override {
+  HttpResponse refuse(int status, std::string what, const HttpRequest* head) override {
     require(status == 400 || status == 413 || status == 431, "an unreadable request is refused with its status");
-    return world_->app.refuse(status, std::move(what));
+    return world_->app.refuse(status, std::move(what), head);
   }
   static constexpr std::size_t max_header = 1024, max_body = 2048;
 

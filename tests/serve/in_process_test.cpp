@@ -33,7 +33,7 @@ class TestApp final : public HttpApp {
     response.body = request.method + " " + request.target + " " + request.body;
     exchange->respond(std::move(response));
   }
-  HttpResponse refuse(int status, std::string what) override {
+  HttpResponse refuse(int status, std::string what, const HttpRequest* /*head*/) override {
     HttpResponse response;
     response.status = status;
     response.body = std::move(what);

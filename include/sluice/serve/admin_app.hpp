@@ -42,25 +42,26 @@ class AdminApp final : public HttpApp {
       return app_->handle(std::move(request), std::move(exchange));
     if (path != "/drain")
       return exchange->respond(app_->refuse(
-          404, "this is the admin port; expected /health, /ready, /metrics, /live, /whatif or POST /drain"));
+          404, "this is the admin port; expected /health, /ready, /metrics, /live, /whatif or POST /drain", &request));
     if (request.method != "POST") {
-      HttpResponse response = app_->refuse(405, "this path answers POST alone");
+      HttpResponse response = app_->refuse(405, "this path answers POST alone", &request);
       response.headers.add("Allow", "POST");
       return exchange->respond(std::move(response));
     }
     if (!request.headers.find("Origin").empty()) // any web page could make its reader's browser send this request
-      return exchange->respond(app_->refuse(403, "a web page asks for the drain; expected a request without Origin"));
+      return exchange->respond(
+          app_->refuse(403, "a web page asks for the drain; expected a request without Origin", &request));
     HttpResponse response;
     response.status = 202;
     response.body = R"({"draining":true})";
-    exchange->respond(std::move(response));
+    exchange->respond(app_->adopt(std::move(response), request));
     drain_();
   }
-  [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    return app_->refuse(status, std::move(what));
+  [[nodiscard]] HttpResponse refuse(int status, std::string what, const HttpRequest* head) override {
+    return app_->refuse(status, std::move(what), head);
   }
-  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& /*head*/) override {
-    return app_->refuse(413, "this is the admin port; expected a request without a body");
+  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
+    return app_->refuse(413, "this is the admin port; expected a request without a body", &head);
   }
 
  private:
@@ -75,10 +76,10 @@ class PublicApp final : public HttpApp {
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
     if (!detail::shows_inside(request.path())) return app_->handle(std::move(request), std::move(exchange));
-    exchange->respond(app_->refuse(404, "this path is at the admin port"));
+    exchange->respond(app_->refuse(404, "this path is at the admin port", &request));
   }
-  [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
-    return app_->refuse(status, std::move(what));
+  [[nodiscard]] HttpResponse refuse(int status, std::string what, const HttpRequest* head) override {
+    return app_->refuse(status, std::move(what), head);
   }
   [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
     return app_->refuse_head(head);

@@ -129,6 +129,32 @@ class CompletionJob {
   /// failed. Each is returned once.
   [[nodiscard]] std::vector<std::size_t> to_cancel() { return std::exchange(cancel_, {}); }
 
+  /// Ends the request with an error, also if some of its answers have ended: an event in a stream, otherwise a status.
+  void fail(const GenerationEvent& event) {
+    if (over_) return;
+    for (std::size_t at = 0; at < answers_.size(); ++at)
+      if (!answers_[at].ended) cancel_.push_back(at);
+    over_ = true;
+    if (begun_) { // too late for a status: the error becomes an event, and the stream ends without [DONE]
+      std::string last;
+      if (events_)
+        events_->fail(last, event.error);
+      else
+        last = error_event(event.error);
+      exchange_->send(last);
+      exchange_->finish();
+      return;
+    }
+    HttpResponse response = error_response(event.error);
+    if (event.retry_after_s > 0) {
+      const auto seconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s));
+      const auto milliseconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s * 1e3));
+      response.headers.add("Retry-After", std::to_string(seconds));
+      response.headers.add("retry-after-ms", std::to_string(milliseconds));
+    }
+    exchange_->respond(std::move(response));
+  }
+
   /// Ends the job because the client disconnected or the server stops: nothing more is sent.
   void abandon() {
     over_ = true;
@@ -245,30 +271,6 @@ class CompletionJob {
     response.body = request_.response ? responses_json(head_, choices.front().text, choices.front().reason, usage_)
                                       : completion_json(head_, choices, usage_);
     if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);
-    exchange_->respond(std::move(response));
-  }
-
-  void fail(const GenerationEvent& event) {
-    for (std::size_t at = 0; at < answers_.size(); ++at)
-      if (!answers_[at].ended) cancel_.push_back(at);
-    over_ = true;
-    if (begun_) { // too late for a status: the error becomes an event, and the stream ends without [DONE]
-      std::string last;
-      if (events_)
-        events_->fail(last, event.error);
-      else
-        last = error_event(event.error);
-      exchange_->send(last);
-      exchange_->finish();
-      return;
-    }
-    HttpResponse response = error_response(event.error);
-    if (event.retry_after_s > 0) {
-      const auto seconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s));
-      const auto milliseconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s * 1e3));
-      response.headers.add("Retry-After", std::to_string(seconds));
-      response.headers.add("retry-after-ms", std::to_string(milliseconds));
-    }
     exchange_->respond(std::move(response));
   }
 

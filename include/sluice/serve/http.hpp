@@ -2,6 +2,7 @@
 // HttpApp, Exchange, HttpTransport: the interface between an HTTP application and its transport.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,8 +48,18 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
 
-  /// Returns the target without its query.
-  [[nodiscard]] std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
+  /// Returns the target without its query, and without the scheme and host of an absolute form (RFC 9112, 3.2.2).
+  [[nodiscard]] std::string_view path() const {
+    std::string_view rest = target;
+    for (const std::string_view scheme : {"http://", "https://"}) {
+      if (!HttpHeaders::same_name(rest.substr(0, scheme.size()), scheme)) continue;
+      rest.remove_prefix(scheme.size());
+      rest.remove_prefix(std::min(rest.find_first_of("/?"), rest.size()));
+      break;
+    }
+    rest = rest.substr(0, rest.find('?'));
+    return rest.empty() ? "/" : rest;
+  }
 };
 
 struct HttpResponse {
@@ -99,8 +110,12 @@ class HttpApp {
   /// Returns whether the request monitors the server, as a probe does. The transport reserves connections for such
   /// requests.
   [[nodiscard]] virtual bool watches(const HttpRequest& /*head*/) const { return false; }
-  /// Returns the response to bytes that are not a valid request; `what` is one sentence for the client.
-  [[nodiscard]] virtual HttpResponse refuse(int status, std::string what) = 0;
+  /// Returns the response to bytes that are not a valid request, or to a request that is not passed to `handle`; `what`
+  /// is one sentence for the client. `head`: the request without its body; null if it is not known.
+  [[nodiscard]] virtual HttpResponse refuse(int status, std::string what, const HttpRequest* head) = 0;
+  /// Returns another application's response to `request` with the headers of all responses of this one, and notes it as
+  /// one of its own.
+  [[nodiscard]] virtual HttpResponse adopt(HttpResponse response, const HttpRequest& /*request*/) { return response; }
 };
 
 /// Runs work on the application's thread.

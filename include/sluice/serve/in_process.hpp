@@ -119,7 +119,7 @@ class InProcess final : public HttpTransport {
         line_->cut = true;
         line_->ended_at = transport_->now_;
       } else {
-        respond(transport_->app_->refuse(500, "the request was dropped without an answer"));
+        respond(transport_->app_->refuse(500, "the request was dropped without an answer", nullptr));
       }
     }
 

@@ -52,6 +52,28 @@ TEST_CASE("HttpServer answers several requests on one connection, also pipelined
   CHECK(running.app.requests == 3);
 }
 
+TEST_CASE("HttpServer takes a target with a host, and sends no length with 204") {
+  Running running;
+  Client client(running.port);
+  client.send("GET http://example.org/nothing?a HTTP/1.1\r\nHost: example.org\r\n\r\n");
+  const std::string head = client.read_until("\r\n\r\n");
+  CHECK(head.starts_with("HTTP/1.1 204 "));
+  CHECK(head.find("Content-Length") == std::string::npos);
+  client.send("GET /c HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(client.read_until("GET /c ").find("HTTP/1.1 200 ") == 0); // the next answer begins behind the head
+  const auto path = [](const char* target) {
+    HttpRequest request;
+    request.target = target;
+    return std::string{request.path()};
+  };
+  CHECK(path("/a?b") == "/a");
+  CHECK(path("HTTPS://x:1/a/b?c=http://y/z") == "/a/b");
+  CHECK(path("http://x") == "/");
+  CHECK(path("http://x?a=/b") == "/");
+  CHECK(path("/http://x/a") == "/http://x/a");
+  CHECK(path("*") == "*");
+}
+
 TEST_CASE("HttpServer streams in chunks; a request pipelined after a stream waits for its end") {
   Running running;
   Client client(running.port);
@@ -152,8 +174,16 @@ TEST_CASE("HttpServer refuses invalid, long and slow requests, and serves the ne
     return client.read_all();
   };
   CHECK(answer_to("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
-  CHECK(answer_to("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'))
-            .starts_with("HTTP/1.1 413 "));
+  const auto is_refused = [&](const std::string& text, const char* status) { // with its request's head known
+    const std::string answer = answer_to(text);
+    return answer.starts_with(status) && answer.ends_with(" to POST /long");
+  };
+  CHECK(is_refused("POST /long HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x'),
+                   "HTTP/1.1 413 "));
+  CHECK(is_refused("POST /long HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
+                       std::string(2000, 'x') + "\r\n0\r\n\r\n",
+                   "HTTP/1.1 413 "));
+  CHECK(is_refused("POST /long HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", "HTTP/1.1 400 "));
   CHECK(answer_to("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n")
             .starts_with("HTTP/1.1 400 "));
   CHECK(answer_to("GET / HTTP/1.1\r\nX: " + std::string(5000, 'x') + "\r\n\r\n").starts_with("HTTP/1.1 431 "));

@@ -16,7 +16,8 @@
 namespace sluice_test {
 
 /// Echoes bodies; `/stream/N` sends N pieces, one per millisecond; `/never` keeps the exchange; `/flood` sends until it
-/// is dropped; `/burst` sends a megabyte in one piece; `/stuck` sends sixteen and keeps the exchange.
+/// is dropped; `/burst` sends a megabyte in one piece; `/stuck` sends sixteen and keeps the exchange; `/nothing` has no
+/// content.
 class TestApp final : public sluice::HttpApp {
  public:
   void handle(sluice::HttpRequest request, std::unique_ptr<sluice::Exchange> exchange) override {
@@ -36,6 +37,14 @@ class TestApp final : public sluice::HttpApp {
       exchange->begin(std::move(head));
       exchange->on_gone([this] { ++gone; });
       stream(std::shared_ptr<sluice::Exchange>(std::move(exchange)), 0, count);
+      return;
+    }
+    if (request.path() == "/nothing") {
+      sluice::HttpResponse response;
+      response.status = 204;
+      response.type = "";
+      response.body = "which is not sent";
+      exchange->respond(std::move(response));
       return;
     }
     if (request.path() == "/burst") {
@@ -65,13 +74,14 @@ class TestApp final : public sluice::HttpApp {
   /// `/locked` needs a key that nobody has; `/health` watches.
   std::optional<sluice::HttpResponse> refuse_head(const sluice::HttpRequest& head) override {
     if (head.path() != "/locked") return std::nullopt;
-    return refuse(401, "no key");
+    return refuse(401, "no key", &head);
   }
   [[nodiscard]] bool watches(const sluice::HttpRequest& head) const override { return head.path() == "/health"; }
-  sluice::HttpResponse refuse(int status, std::string what) override {
+  sluice::HttpResponse refuse(int status, std::string what, const sluice::HttpRequest* head) override {
     sluice::HttpResponse response;
     response.status = status;
-    response.body = "{\"error\":\"" + what + "\"}";
+    response.body =
+        "{\"error\":\"" + what + "\"}" + (head == nullptr ? "" : " to " + head->method + " " + head->target);
     return response;
   }
 

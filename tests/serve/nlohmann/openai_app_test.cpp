@@ -385,6 +385,46 @@ TEST_CASE("OpenAiApp answers /v1/responses, whole and streamed") {
   CHECK(param(R"({"input":[{"type":"function_call_output","output":"a"}]})") == "input[0]");
   CHECK(param(R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})") == "input[0]");
   CHECK(param(R"({"input":"a","text":{"format":{"type":"json_schema"}}})") == "text");
+  CHECK(param(R"({"input":"a","include":["message.output_text.logprobs"]})") == "include");
+  CHECK(param(R"({"input":"a","include":"x"})") == "include");
+  CHECK(param(R"({"input":"a","stream_options":{"include_obfuscation":false}})") == "stream_options"); // no stream
+  CHECK(param(R"({"input":"a","stream":true,"stream_options":7})") == "stream_options");
+  CHECK(param(R"({"input":"a","stream":true,"stream_options":{"include_usage":true}})") ==
+        "stream_options.include_usage");
+  const auto harmless =
+      world.ask("POST", "/v1/responses",
+                R"({"input":"a","stream":true,"stream_options":{"include_obfuscation":false},"include":[)"
+                R"("reasoning.encrypted_content"]})");
+  CHECK(!harmless->finished);
+  // An error names the field that the client has sent, not the chat's.
+  const auto refused =
+      world.ask("POST", "/v1/responses",
+                R"({"instructions":"a","input":[{"role":"user","content":"a"},{"role":"user","content":5}]})");
+  CHECK(refused->body()["error"]["param"] == "input[1].content");
+  CHECK(refused->body()["error"]["message"].get<std::string>().starts_with("input[1].content "));
+  CHECK(param(R"({"input":"a","max_output_tokens":1000})") == "input");
+  CHECK(param(R"({"input":[{"role":"user","content":[{"type":"input_text","text":5}]}]})") == "input[0]");
+}
+
+TEST_CASE("OpenAiApp ignores at /v1/responses what nobody knows, if it is lenient, but no field of other paths") {
+  World world([](OpenAiSetup& setup) {
+    setup.chat = ChatFormat::chatml;
+    setup.unknown_fields = UnknownFields::ignored;
+  });
+  const auto status = [&](const char* field) {
+    const auto seen =
+        world.ask("POST", "/v1/responses", std::string{R"({"input":"a","max_output_tokens":3,)"} + field + "}");
+    return seen->begun ? seen->response.status : 0;
+  };
+  CHECK(status(R"("nobody_knows":1)") == 0);
+  for (const char* neutral : {R"("logit_bias":null)", R"("logit_bias":{})", R"("n":1)", R"("presence_penalty":0)",
+                              R"("logprobs":false)", R"("echo":false)", R"("functions":[])"})
+    CHECK_MESSAGE(status(neutral) == 0, neutral);
+  for (const char* field :
+       {R"("response_format":{"type":"json_object"})", R"("logit_bias":{"5":1})", R"("n":2)", R"("max_tokens":4)",
+        R"("guided_json":{})", R"("top_logprobs":2)", R"("functions":[{}])", R"("reasoning_effort":"high")",
+        R"("modalities":["audio"])", R"("echo":true)", R"("stream":true,"stream_options":{"include_obfuscation":1})"})
+    CHECK_MESSAGE(status(field) == 400, field);
 }
 
 TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
@@ -515,6 +555,28 @@ TEST_CASE("OpenAiApp drains: 503 with Retry-After to newcomers, and an error to 
   world.happen({world.event(1, Kind::tokens, "late")});
 }
 
+TEST_CASE("OpenAiApp cuts requests of which one answer has ended") {
+  std::vector<json> ends;
+  World world([&](OpenAiSetup& setup) {
+    setup.log = [&](const std::string& text) {
+      if (json line = json::parse(text); line["event"] == "end") ends.push_back(std::move(line));
+    };
+  });
+  const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stop":"x"})");
+  const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":["a","b"],"stop":"x","stream":true})");
+  for (const std::size_t at : {0U, 1U, 2U, 3U}) world.happen({world.event(at, Kind::accepted)});
+  world.happen({world.event(0, Kind::tokens, "x"), world.event(2, Kind::tokens, "x")});
+  CHECK(world.app->under_way() == 2);
+  world.app->cut("too long");
+  CHECK(whole->response.status == 503);
+  CHECK(stream->finished);
+  CHECK(stream->response.body.find(R"(data: {"error":{"message":"too long")") != std::string::npos);
+  CHECK(stream->response.body.find("[DONE]") == std::string::npos);
+  CHECK(ends.size() == 2);
+  CHECK(world.engine.cancelled.size() == 4);
+  CHECK(world.app->under_way() == 0);
+}
+
 TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
   World world;
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a","model":"gpt-4"})")->response.status == 404);
@@ -528,6 +590,19 @@ TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
       longer->body()["error"]["message"] ==
       "this model's maximum context length is 100 tokens; the request has 102 (4 in the prompt, 98 in the completion)");
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"abc","max_tokens":96})")->begun == false);
+  const auto parts = world.ask("POST", "/v1/completions", R"({"prompt":["a","abcdefgh","a"],"max_tokens":92})");
+  CHECK(parts->body()["error"]["message"].get<std::string>().find("101 (9 in the prompt") != std::string::npos);
+  World chat([](OpenAiSetup& setup) {
+    setup.chat = ChatFormat::chatml;
+    setup.rules = true;
+    setup.context = 400;
+  });
+  const auto least = [&](const char* tokens) {
+    return chat.ask("POST", "/v1/chat/completions",
+                    std::string{R"({"messages":[{"role":"user","content":"a"}],"min_tokens":)"} + tokens + "}");
+  };
+  CHECK(!least("50")->begun);
+  CHECK(least("400")->body()["error"]["code"] == "context_length_exceeded"); // the answer could not have so many
   HttpHeaders headers;
   headers.add("X-SLO-TTFT-MS", "soon");
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a"})", headers)->body()["error"]["param"] ==
@@ -648,7 +723,7 @@ TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a ne
   for (const json& line : lines) CHECK(line["request_id"] == "of-a-client");
   const auto id_of = [](const HttpResponse& response) { return std::string{response.headers.find("x-request-id")}; };
   std::set<std::string> made{id_of(world.ask("GET", "/health")->response), id_of(world.ask("GET", "/health")->response),
-                             id_of(world.app->refuse(400, "no HTTP"))};
+                             id_of(world.app->refuse(400, "no HTTP", nullptr))};
   CHECK(made.size() == 3);
   for (const std::string& id : made) CHECK(id.starts_with("req-"));
   CHECK(http_date(784'111'777) == "Sun, 06 Nov 1994 08:49:37 GMT"); // RFC 9110's example
@@ -747,10 +822,10 @@ TEST_CASE("OpenAiApp adds CORS headers to every response once, and to none witho
   };
   check_open(world.ask("GET", "/health")->response);
   check_open(world.ask("GET", "/nothing")->response);
-  check_open(world.ask("GET", "/v1/models")->response);                    // 401
-  check_open(world.ask("DELETE", "/v1/models", "", key)->response);        // 405
-  check_open(world.ask("POST", "/v1/completions", "{", key)->response);    // 400
-  check_open(world.app->refuse(413, "the body has more than 1000 bytes")); // made by the transport
+  check_open(world.ask("GET", "/v1/models")->response);                             // 401
+  check_open(world.ask("DELETE", "/v1/models", "", key)->response);                 // 405
+  check_open(world.ask("POST", "/v1/completions", "{", key)->response);             // 400
+  check_open(world.app->refuse(413, "the body has more than 1000 bytes", nullptr)); // made by the transport
   const auto whole = world.ask("POST", "/v1/completions", R"({"prompt":"a"})", key);
   const auto stream = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
   const auto refused = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true})", key);
@@ -854,7 +929,12 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
   world.ask("PUT", "/v1/models", "", keyed);
   world.ask("POST", "/v1/completions", "{", keyed);
   world.ask("GET", "/health");
-  CHECK(world.app->refuse(413, "the body is long").status == 413);
+  CHECK(world.app->refuse(413, "the body is long", nullptr).status == 413);
+  HttpRequest unread{"POST", "/v1/completions", keyed, ""};
+  CHECK(world.app->refuse(413, "the body is long", &unread).headers.find("x-request-id") == "mine");
+  HttpResponse drained;
+  drained.status = 202;
+  CHECK(world.app->adopt(drained, {"POST", "/drain", keyed, ""}).headers.find("x-request-id") == "mine");
   world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed);
   world.happen({world.event(0, Kind::accepted), world.event(0, Kind::tokens, "x"), world.event(0, Kind::ended)});
   world.ask("POST", "/v1/completions", R"({"prompt":"a"})", keyed)->gone();
@@ -868,12 +948,13 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
     CHECK(line.dump().find("secret") == std::string::npos);
     if (line.contains("status")) statuses.push_back(line["status"]);
   }
-  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 200, 413, 200, 499});
+  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 200, 413, 413, 202, 200, 499});
   const std::string text = world.ask("GET", "/metrics")->response.body;
   for (const char* labels :
        {"code=\"401\",route=\"/v1/completions\"} 1\n", "code=\"404\",route=\"other\"} 1\n",
         "code=\"405\",route=\"/v1/models\"} 1\n", "code=\"400\",route=\"/v1/completions\"} 1\n",
         "code=\"200\",route=\"/health\"} 1\n", "code=\"413\",route=\"other\"} 1\n",
+        "code=\"413\",route=\"/v1/completions\"} 1\n", "code=\"202\",route=\"other\"} 1\n",
         "code=\"200\",route=\"/v1/completions\"} 1\n", "code=\"499\",route=\"/v1/completions\"} 1\n"})
     CHECK_MESSAGE(text.find(std::string{"sluice:answers_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
                       std::string::npos,

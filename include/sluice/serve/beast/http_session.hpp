@@ -102,9 +102,10 @@ struct HttpReply {
   head += "\r\n";
   if (!response.type.empty()) head += "Content-Type: " + response.type + "\r\n";
   for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
-  if (length >= 0) {
+  const bool has_body = response.status != 204; // which has no length either (RFC 9110, 8.6)
+  if (has_body && length >= 0) {
     head += "Content-Length: " + std::to_string(length) + "\r\n";
-  } else if (reply.chunked) {
+  } else if (has_body && reply.chunked) {
     head += "Transfer-Encoding: chunked\r\n";
   }
   head += reply.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
@@ -117,7 +118,8 @@ class BeastExchange final : public Exchange {
       : reply_(std::move(reply)), app_(&app), head_only_(head_only) {}
   ~BeastExchange() override {
     reply_->on_gone = nullptr; // the application has destroyed the exchange
-    if (!reply_->begun && !reply_->gone) respond(app_->refuse(500, "the request was dropped without an answer"));
+    if (!reply_->begun && !reply_->gone)
+      respond(app_->refuse(500, "the request was dropped without an answer", nullptr));
     if (!reply_->finished && !reply_->gone) { // an incomplete response: the client sees the connection end
       reply_->leave();
     }
@@ -127,6 +129,7 @@ class BeastExchange final : public Exchange {
     if (reply_->gone || reply_->begun) return;
     reply_->keep_alive = reply_->keep_alive && !response.close;
     reply_->begun = reply_->finished = true;
+    head_only_ = head_only_ || response.status == 204;
     reply_->unsent = http_head(response, static_cast<std::int64_t>(response.body.size()), *reply_);
     if (!head_only_) reply_->unsent += response.body;
     reply_->notify();
@@ -135,6 +138,7 @@ class BeastExchange final : public Exchange {
     if (reply_->gone || reply_->begun) return;
     reply_->keep_alive = reply_->keep_alive && !head.close && reply_->chunked;
     reply_->begun = true;
+    head_only_ = head_only_ || head.status == 204;
     reply_->unsent = http_head(head, -1, *reply_);
     if (!head.body.empty()) send(head.body);
     reply_->notify();
@@ -266,16 +270,16 @@ class HttpSession final : public OpenConnection {
     if (!co_await read_head(first)) co_return false;
     boost::system::error_code error;
     buffer_.consume(parser.put(detail::asio::buffer(buffered().substr(0, head_)), error));
-    if (!error) {
-      const auto& message = parser.get(); // contains only fields of the head: trailers are ignored
+    if (!error || error == http::error::body_limit) { // by its Content-Length
+      const auto& message = parser.get();             // contains only fields of the head: trailers are ignored
       request.method = std::string{message.method_string()};
       request.target = std::string{message.target()};
       for (const auto& field : message)
         request.headers.add(std::string{field.name_string()}, std::string{field.value()});
-      if (!full_.empty() && !app_->watches(request)) {
-        co_await refuse(later(std::string{full_}));
-        co_return false;
-      }
+    }
+    if (!error && !full_.empty() && !app_->watches(request)) {
+      co_await refuse(later(std::string{full_}, request));
+      co_return false;
     }
     if (!error && !parser.is_done()) {
       if (std::optional<HttpResponse> refused = app_->refuse_head(request)) {
@@ -293,17 +297,20 @@ class HttpSession final : public OpenConnection {
     if (error == boost::system::errc::not_enough_memory) {
       bodies_->refused_one();
       co_await refuse(later("the bodies of other requests use the " + std::to_string(bodies_->most()) +
-                            " bytes for all bodies; try again"));
+                                " bytes for all bodies; try again",
+                            request));
     } else if (error == http::error::body_limit) {
-      co_await refuse(app_->refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes"));
+      co_await refuse(
+          app_->refuse(413, "the body has more than " + std::to_string(limits_->max_body) + " bytes", &request));
     } else if (error.category() == http::make_error_code(http::error::bad_method).category()) {
-      co_await refuse(app_->refuse(400, "this is no HTTP request: " + error.message()));
+      co_await refuse(app_->refuse(400, "this is no HTTP request: " + error.message(),
+                                   request.method.empty() ? nullptr : &request));
     }
     co_return false;
   }
   /// Refuses a request that may be served later.
-  [[nodiscard]] HttpResponse later(std::string what) {
-    HttpResponse response = app_->refuse(503, std::move(what));
+  [[nodiscard]] HttpResponse later(std::string what, const HttpRequest& head) {
+    HttpResponse response = app_->refuse(503, std::move(what), &head);
     response.headers.add("Retry-After", "1");
     return response;
   }
@@ -338,12 +345,13 @@ class HttpSession final : public OpenConnection {
       if (buffer_.size() > 0 && !std::exchange(reading_, true)) // an idle connection may wait longer than a head
         lowest().expires_after(head_time());
       if (!head.look(buffered())) {
-        co_await refuse(app_->refuse(400, std::string{"this is no HTTP request: "} + head.wrong()));
+        co_await refuse(app_->refuse(400, std::string{"this is no HTTP request: "} + head.wrong(), nullptr));
         co_return false;
       }
       if (head.end() > 0 && head.end() <= limits_->max_header) break;
       if (head.end() > 0 || buffer_.size() >= limits_->max_header) {
-        co_await refuse(app_->refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes"));
+        co_await refuse(
+            app_->refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes", nullptr));
         co_return false;
       }
       auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
@@ -354,7 +362,7 @@ class HttpSession final : public OpenConnection {
     head_ = head.end() - head.begin();
     const std::string wrong = wrong_framing(buffered().substr(0, head_));
     if (wrong.empty()) co_return true;
-    co_await refuse(app_->refuse(400, "this is no HTTP request: " + wrong));
+    co_await refuse(app_->refuse(400, "this is no HTTP request: " + wrong, nullptr));
     co_return false;
   }
   [[nodiscard]] std::string_view buffered() const {

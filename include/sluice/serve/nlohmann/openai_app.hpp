@@ -129,22 +129,26 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override {
     std::optional<HttpResponse> refused = check_key(head);
     if (!refused) return std::nullopt;
-    const std::string_view given = head.headers.find("x-request-id");
-    std::string id = is_request_id(given) ? std::string{given} : new_id("req-");
-    answers_.answered(asked_of(head, id), refused->status, refused->why);
-    return cors_.open(headers_.with(*std::move(refused), std::move(id)));
+    return adopt(*std::move(refused), head);
   }
   [[nodiscard]] bool watches(const HttpRequest& head) const override {
     for (const char* path : {"/health", "/ready", "/ping", "/metrics"})
       if (head.path() == path) return head.method == "GET" || head.method == "HEAD";
     return false;
   }
-  [[nodiscard]] HttpResponse refuse(int status, std::string what) override {
+  [[nodiscard]] HttpResponse refuse(int status, std::string what, const HttpRequest* head) override {
+    if (head != nullptr) return adopt(refusal(status, std::move(what)), *head);
     std::string id = new_id("req-");
     AskedOf unread;
     unread.request_id = id;
     answers_.answered(unread, status, what);
     return cors_.open(headers_.with(refusal(status, std::move(what)), std::move(id)));
+  }
+  [[nodiscard]] HttpResponse adopt(HttpResponse response, const HttpRequest& request) override {
+    const std::string_view given = request.headers.find("x-request-id");
+    std::string id = is_request_id(given) ? std::string{given} : new_id("req-");
+    answers_.answered(asked_of(request, id), response.status, response.why);
+    return cors_.open(headers_.with(std::move(response), std::move(id)));
   }
 
   /// Called on the engine's thread.
@@ -183,7 +187,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       metrics_.failed += 1;
       note_end(job, "drain", job.job.begun() ? 200 : event.error.status);
       for (const GenerationId id : job.ids) metrics_.slos.fail(id);
-      job.job.take(0, event);
+      job.job.fail(event);
       job.job.flush();
       settle(found);
     }
@@ -319,6 +323,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   /// Tokenizes the prompts. Returns an error if a prompt and its answer exceed the context.
   [[nodiscard]] std::optional<ApiError> encode(Completion& wanted, std::vector<std::vector<std::int32_t>>& into) const;
+  /// Refuses a prompt whose tokens the model does not have, or that leaves too little of its context for the answer.
+  [[nodiscard]] std::optional<ApiError> check_room(const char* param, std::span<const std::int32_t> tokens,
+                                                   const Completion& wanted) const;
 
   // ---- events
 

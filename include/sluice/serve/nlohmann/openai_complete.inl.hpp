@@ -151,43 +151,51 @@ inline std::optional<ApiError> OpenAiApp::check_length(const char* param, std::s
 
 inline std::optional<ApiError> OpenAiApp::encode(Completion& wanted,
                                                  std::vector<std::vector<std::int32_t>>& into) const {
-  if (wanted.chat) {
-    if (!setup_.chat) return detail::api_error("messages", "this model has no chat format; expected /v1/completions");
-    const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
-    if (!text) return detail::api_error("messages", text.error().line());
-    if (std::optional<ApiError> error = check_length("messages", *text)) return error;
-    auto tokens = setup_.tokenizer->encode(*text, AddSpecial::no);
-    if (!tokens) return detail::api_error("messages", tokens.error());
+  const char* const param = wanted.response ? "input" : wanted.chat ? "messages" : "prompt";
+  // Texts behind one that does not fit are not tokenized: that would delay all streams.
+  const auto add = [&](const std::string& text, AddSpecial special) -> std::optional<ApiError> {
+    if (std::optional<ApiError> error = check_length(param, text)) return error;
+    auto tokens = setup_.tokenizer->encode(text, special);
+    if (!tokens) return detail::api_error(param, tokens.error());
     into.push_back(std::move(*tokens));
+    return check_room(param, into.back(), wanted);
+  };
+  if (wanted.chat) {
+    if (!setup_.chat) return detail::api_error(param, "this model has no chat format; expected /v1/completions");
+    const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
+    if (!text) return detail::api_error(param, text.error().line());
+    return add(*text, AddSpecial::no);
   }
   for (CompletionPrompt& prompt : wanted.prompts) {
+    std::optional<ApiError> error;
     if (prompt.is_tokens) {
       into.push_back(std::move(prompt.tokens));
-      continue;
+      error = check_room(param, into.back(), wanted);
+    } else {
+      error = add(prompt.text, AddSpecial::yes);
     }
-    if (std::optional<ApiError> error = check_length("prompt", prompt.text)) return error;
-    auto tokens = setup_.tokenizer->encode(prompt.text);
-    if (!tokens) return detail::api_error("prompt", tokens.error());
-    into.push_back(std::move(*tokens));
-  }
-  for (const std::vector<std::int32_t>& tokens : into) {
-    const char* const param = wanted.chat ? "messages" : "prompt";
-    if (tokens.empty()) return detail::api_error(param, "the prompt has no tokens; expected at least one");
-    for (const std::int32_t token : tokens)
-      if (token < 0 || token >= setup_.vocabulary)
-        return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
-                                            "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
-    const auto prompt = static_cast<std::int64_t>(tokens.size());
-    const std::int64_t answer = std::max(std::int64_t{1}, wanted.max_tokens.value_or(1));
-    if (prompt + answer <= setup_.context) continue;
-    ApiError error = detail::api_error(param, "this model's maximum context length is " +
-                                                  std::to_string(setup_.context) + " tokens; the request has " +
-                                                  std::to_string(prompt + answer) + " (" + std::to_string(prompt) +
-                                                  " in the prompt, " + std::to_string(answer) + " in the completion)");
-    error.code = "context_length_exceeded";
-    return error;
+    if (error) return error;
   }
   return std::nullopt;
+}
+
+inline std::optional<ApiError> OpenAiApp::check_room(const char* param, std::span<const std::int32_t> tokens,
+                                                     const Completion& wanted) const {
+  if (tokens.empty()) return detail::api_error(param, "the prompt has no tokens; expected at least one");
+  for (const std::int32_t token : tokens)
+    if (token < 0 || token >= setup_.vocabulary)
+      return detail::api_error(param, "the prompt has the token " + std::to_string(token) +
+                                          "; expected tokens from 0 to " + std::to_string(setup_.vocabulary - 1));
+  const auto prompt = static_cast<std::int64_t>(tokens.size());
+  const std::int64_t least = wanted.rules.min_tokens; // of an answer that may take the rest of the context
+  const std::int64_t answer = std::max(std::int64_t{1}, wanted.max_tokens.value_or(least));
+  if (prompt + answer <= setup_.context) return std::nullopt;
+  ApiError error = detail::api_error(param, "this model's maximum context length is " + std::to_string(setup_.context) +
+                                                " tokens; the request has " + std::to_string(prompt + answer) + " (" +
+                                                std::to_string(prompt) + " in the prompt, " + std::to_string(answer) +
+                                                " in the completion)");
+  error.code = "context_length_exceeded";
+  return error;
 }
 
 } // namespace sluice

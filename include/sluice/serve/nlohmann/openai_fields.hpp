@@ -161,12 +161,13 @@ inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats"
 
 /// Returns the error for a field of `list` whose value would change the answer.
 [[nodiscard]] inline std::optional<ApiError> refuse_unsupported(const nlohmann::json& body,
-                                                                std::span<const UnsupportedField> list) {
+                                                                std::span<const UnsupportedField> list,
+                                                                std::string_view where = "by this server") {
   for (const UnsupportedField& one : list) {
     const auto field = body.find(one.name);
     if (field == body.end() || field->is_null() || *field == nlohmann::json::parse(one.neutral)) continue;
     const std::string name{one.name};
-    return api_error(name, name + " is not supported by this server; expected none" +
+    return api_error(name, name + " is not supported " + std::string{where} + "; expected none" +
                                (one.neutral == "null" ? "" : ", or " + std::string{one.neutral}));
   }
   return std::nullopt;

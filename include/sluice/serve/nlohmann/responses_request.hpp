@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -39,14 +40,34 @@ inline constexpr std::string_view response_same[]{"model",
                                                   "parallel_tool_calls",
                                                   "store",
                                                   "stop"};
-inline constexpr std::string_view response_own[]{"input", "instructions", "max_output_tokens", "stream_options"};
-/// `max_tool_calls` limits calls that are refused anyway; `include` names optional parts that this output never has.
-inline constexpr std::string_view response_harmless[]{"max_tool_calls", "include"};
+inline constexpr std::string_view response_own[]{"input", "instructions", "max_output_tokens", "stream_options",
+                                                 "include"};
+/// Limits calls that are refused anyway.
+inline constexpr std::string_view response_harmless[]{"max_tool_calls"};
+/// Parts of an output that `include` may name, and that this server's output never has.
+inline constexpr std::string_view response_parts[]{
+    "code_interpreter_call.outputs", "computer_call_output.output.image_url", "file_search_call.results",
+    "message.input_image.image_url", "reasoning.encrypted_content",           "web_search_call.action.sources",
+    "web_search_call.results"};
 inline constexpr UnsupportedField response_unsupported[]{
     {"tools", "[]"},       {"tool_choice", R"("none")"},     {"text", R"({"format":{"type":"text"}})"},
     {"reasoning", "null"}, {"previous_response_id", "null"}, {"conversation", "null"},
     {"prompt", "null"},    {"background", "false"},          {"truncation", R"("disabled")"},
     {"top_logprobs", "0"}};
+
+/// Fields of the other paths that would change the answer.
+inline constexpr UnsupportedField response_elsewhere[]{{"messages", "null"},
+                                                       {"max_tokens", "null"},
+                                                       {"max_completion_tokens", "null"},
+                                                       {"n", "1"},
+                                                       {"stop_token_ids", "[]"},
+                                                       {"include_stop_str_in_output", "false"},
+                                                       {"bad_words", "[]"},
+                                                       {"logit_bias", "{}"},
+                                                       {"presence_penalty", "0"},
+                                                       {"frequency_penalty", "0"},
+                                                       {"repetition_penalty", "1"},
+                                                       {"logprobs", "false"}};
 
 /// Converts an item of `input` to a chat's message; returns null if that is impossible.
 [[nodiscard]] inline nlohmann::json message_of_item(const nlohmann::json& item) {
@@ -60,10 +81,62 @@ inline constexpr UnsupportedField response_unsupported[]{
     for (nlohmann::json& part : content) {
       if (!part.is_object() || !part.contains("type")) return nullptr;
       if (part["type"] != "input_text" && part["type"] != "output_text") return nullptr;
+      if (!part.contains("text") || !part["text"].is_string()) return nullptr;
       part["type"] = "text";
     }
   }
   return {{"role", item["role"]}, {"content", std::move(content)}};
+}
+
+/// Refuses what the output would have to contain.
+[[nodiscard]] inline std::optional<ApiError> check_include(const nlohmann::json& body) {
+  const auto field = body.find("include");
+  if (field == body.end() || field->is_null()) return std::nullopt;
+  if (!field->is_array()) return api_error("include", "include is no array; expected names of parts of the output");
+  for (const nlohmann::json& part : *field)
+    if (!part.is_string() || !lists(response_parts, part.get_ref<const std::string&>()))
+      return api_error("include", "include has " + without_controls(excerpt(part.dump())) +
+                                      ", which this server's output cannot have; expected none");
+  return std::nullopt;
+}
+/// Refuses stream_options that ask for anything.
+[[nodiscard]] inline std::optional<ApiError> check_stream_options(const nlohmann::json& body, UnknownFields unknown) {
+  const auto field = body.find("stream_options");
+  if (field == body.end() || field->is_null()) return std::nullopt;
+  constexpr std::string_view known[]{"include_obfuscation"};
+  if (!field->is_object())
+    return api_error("stream_options", "stream_options is no object; expected {\"include_obfuscation\"}");
+  const auto stream = body.find("stream");
+  if (stream == body.end() || *stream != true)
+    return api_error("stream_options", "stream_options without stream; expected \"stream\": true");
+  const auto obfuscation = field->find(known[0]);
+  if (obfuscation != field->end() && !obfuscation->is_boolean() && !obfuscation->is_null())
+    return api_error("stream_options.include_obfuscation", "stream_options.include_obfuscation is " +
+                                                               without_controls(excerpt(obfuscation->dump())) +
+                                                               "; expected true or false");
+  if (unknown == UnknownFields::ignored) return std::nullopt;
+  return only_fields(*field, "stream_options.", "stream_options", known);
+}
+/// Names the field of `/v1/responses` from which the field of a chat in `error` was read.
+inline void name_source(ApiError& error, const nlohmann::json& body) {
+  const auto rename = [&error](std::size_t old, const std::string& name) {
+    if (error.message.starts_with(std::string_view{error.param}.substr(0, old))) error.message.replace(0, old, name);
+    error.param.replace(0, old, name);
+  };
+  constexpr std::string_view most = "max_tokens", message = "messages[";
+  if (error.param == most) return rename(most.size(), "max_output_tokens");
+  if (!error.param.starts_with(message)) return;
+  const std::size_t end = error.param.find(']') + 1;
+  std::size_t at = 0;
+  std::from_chars(error.param.data() + message.size(), error.param.data() + end, at);
+  const auto first = body.find("instructions");
+  const bool instructed = first != body.end() && !first->is_null(); // they are the first message
+  if (instructed && at == 0)
+    rename(end, "instructions");
+  else if (body["input"].is_string())
+    rename(end, "input");
+  else
+    rename(end, "input[" + std::to_string(at - (instructed ? 1 : 0)) + "]");
 }
 
 } // namespace detail
@@ -75,6 +148,10 @@ inline constexpr UnsupportedField response_unsupported[]{
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return api_error("", parsed.error().line());
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, response_unsupported)) return error;
+  // A lenient server ignores what nobody knows, but nothing that changes the answer at another path.
+  if (std::optional<ApiError> error = refuse_unsupported(*parsed, response_elsewhere, "at /v1/responses")) return error;
+  if (std::optional<ApiError> error = refuse_unsupported(*parsed, both_unsupported)) return error;
+  if (std::optional<ApiError> error = refuse_unsupported(*parsed, chat_unsupported)) return error;
   if (unknown == UnknownFields::refused) {
     std::vector<std::string_view> known(std::begin(response_same), std::end(response_same));
     known.insert(known.end(), std::begin(response_own), std::end(response_own));
@@ -82,6 +159,8 @@ inline constexpr UnsupportedField response_unsupported[]{
     for (const UnsupportedField& one : response_unsupported) known.push_back(one.name);
     if (std::optional<ApiError> error = only_fields(*parsed, "", "/v1/responses", known)) return error;
   }
+  if (std::optional<ApiError> error = check_include(*parsed)) return error;
+  if (std::optional<ApiError> error = check_stream_options(*parsed, unknown)) return error;
   nlohmann::json chat = nlohmann::json::object();
   for (const std::string_view name : response_same)
     if (const auto field = parsed->find(name); field != parsed->end()) chat[std::string{name}] = *field;
@@ -107,10 +186,7 @@ inline constexpr UnsupportedField response_unsupported[]{
   }
   if (const auto most = parsed->find("max_output_tokens"); most != parsed->end()) chat["max_tokens"] = *most;
   std::optional<ApiError> error = read_completion(chat.dump(), true, into, unknown);
-  if (error && error->param == "max_tokens") {
-    error->param = "max_output_tokens";
-    error->message.replace(0, std::string_view{"max_tokens"}.size(), error->param);
-  }
+  if (error) name_source(*error, *parsed);
   into.response = true;
   return error;
 }
