@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -51,6 +52,8 @@ enum class Mistake {
   no_rebuilt_room,
   found_later,
   joined,
+  joined_below_none,
+  effort,
   none
 };
 
@@ -121,6 +124,8 @@ struct Careless {
         planned.holding = as_states(layers);
         if (planned.slot != plan.requests.front().slot) planned.holding = {all_tokens, LayerSet::all(layers)};
       }
+    if (M == Mistake::effort) plan.effort = -1;
+    if (M == Mistake::joined_below_none) return {true, static_cast<std::size_t>(-1), Binding::none};
     return {true, task.claims.size() - task.required + (M == Mistake::joined ? 1 : 0), Binding::none};
   }
 };
@@ -252,6 +257,73 @@ TEST_CASE("a rebuilt layer takes room beside the blocks in flight of other reque
 
 TEST_CASE("no more requests join than there are optional claims") {
   CHECK(says(error_of<Mistake::joined>(100, 100), {"more requests join than there are optional claims"}));
+  CHECK(says(error_of<Mistake::joined_below_none>(100, 100), {"more requests join than there are optional claims"}));
+}
+
+namespace {
+
+template <int least, int most>
+struct Windowed : EveryStep {
+  Window window() const { return {least, most}; }
+};
+template <int seconds>
+struct Timed {
+  using role = roles::Lookahead;
+  static constexpr bool ahead = false;
+  Seconds planning_time(std::int64_t /*effort*/) const {
+    return Seconds{seconds == 0 ? std::numeric_limits<double>::quiet_NaN() : seconds};
+  }
+};
+template <Kept preempted, Kept reclaimed>
+struct Keeps : Drop {
+  Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return preempted; }
+  Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return reclaimed; }
+};
+
+/// The error that ends a run of four requests, of which a device has room for two; empty if none does.
+template <class... Policies>
+std::string error_with() {
+  using E = Engine<Policies..., SmallCost, BasicSimulated<SmallCost>>;
+  auto engine = E::make({.limits = {.batch = 4, .batch_tokens = Tokens{64}, .block_tokens = Tokens{16}},
+                         .geometry = {layers, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{20},
+                         .host_blocks = LayerBlocks{100},
+                         .cost = SmallCost{},
+                         .backend = BasicSimulated<SmallCost>{SmallCost{}}});
+  REQUIRE(engine.has_value());
+  for (int i = 0; i < 4; ++i) REQUIRE(engine->submit({.prompt = Tokens{16}, .output = Tokens{40}, .slo = {}}));
+  while (engine->step() == Stepped::ran) continue;
+  return engine->status().ok() ? std::string{} : engine->status().error().line();
+}
+bool names(const std::string& line, const char* policy, const char* what) {
+  INFO(line);
+  return line.find(policy) != std::string::npos && line.find(" at ") != std::string::npos &&
+         line.find(what) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a window begins at 1, does not end before it begins, and is not so long that planning does not end") {
+  CHECK(error_with<Windowed<1, 1>>().empty());
+  CHECK(error_with<Windowed<2, Window::longest>>().empty());
+  CHECK(names(error_with<Windowed<10, 5>>(), "Windowed", "its window is 10 to 5 steps; expected 1 <= min <= max"));
+  CHECK(names(error_with<Windowed<0, 0>>(), "Windowed", "its window is 0 to 0 steps"));
+  CHECK(names(error_with<Windowed<1, Window::longest + 1>>(), "Windowed", "<= 100000"));
+}
+
+TEST_CASE("planning takes a time, and no time is below 0") {
+  CHECK(error_with<Timed<1>>().empty());
+  CHECK(names(error_with<Timed<-1>>(), "Timed", "expected a finite time of at least 0"));
+  CHECK(names(error_with<Timed<0>>(), "Timed", "planning_time is "));
+  const std::string line = error_of<Mistake::effort>(100, 100);
+  CHECK(names(line, "Careless", "Plan::effort is -1; expected at least 0"));
+}
+
+TEST_CASE("a Retention keeps hidden states only if it says so, and reclaimed KV never on the device") {
+  CHECK(error_with<Keeps<Kept::nothing, Kept::nothing>>().empty());
+  CHECK(names(error_with<Keeps<Kept::hidden, Kept::nothing>>(), "Keeps", "it keeps hidden states"));
+  CHECK(names(error_with<Keeps<Kept::device, Kept::hidden>>(), "Keeps", "it keeps hidden states"));
+  CHECK(names(error_with<Keeps<Kept::device, Kept::device>>(), "Keeps", "on_reclaim keeps KV on the device"));
 }
 
 namespace {

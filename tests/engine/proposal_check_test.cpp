@@ -37,6 +37,8 @@ enum class Slip {
   optional_first,
   too_many_tokens,
   fewer_than_none,
+  reserves_fewer_than_none,
+  reserves_all,
   too_large_a_batch,
   over_budget,
   brings_back,
@@ -107,6 +109,8 @@ struct Hasty : Fcfs {
     }
     if (M == Slip::too_many_tokens) claims.front().tokens = Tokens{5};
     if (M == Slip::fewer_than_none) claims.front().tokens = Tokens{-1};
+    if (M == Slip::reserves_fewer_than_none) claims.front().reserve = Tokens{-1};
+    if (M == Slip::reserves_all) claims.front().reserve = Tokens{std::numeric_limits<std::int64_t>::max()};
     if (M == Slip::too_large_a_batch)
       for (const Slot slot : state.queue)
         if (std::none_of(claims.begin(), claims.end(), [slot](const Claim& claim) { return claim.slot == slot; }))
@@ -190,6 +194,8 @@ TEST_CASE("a proposal claims live requests, each once, required ones first") {
 TEST_CASE("a proposal stays within the requests' tokens and the limits") {
   CHECK(proposal_tells<Slip::too_many_tokens>("it claims 5 tokens of request 0; expected 0 to 1"));
   CHECK(proposal_tells<Slip::fewer_than_none>("it claims -1 tokens of request 0"));
+  CHECK(proposal_tells<Slip::reserves_fewer_than_none>("it reserves room for -1 tokens of request 0; expected 0 to "));
+  CHECK(proposal_tells<Slip::reserves_all>("it reserves room for 9223372036854775807 tokens of request 0"));
   CHECK(proposal_tells<Slip::too_large_a_batch>("claims; expected at most 3, the batch limit"));
   CHECK(proposal_tells<Slip::over_budget>("tokens in one iteration; expected at most 32, the token budget"));
 }

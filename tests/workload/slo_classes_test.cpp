@@ -124,7 +124,7 @@ TEST_CASE("slo columns: other names, missing columns and values that are no SLO"
   REQUIRE_FALSE(missing);
   CHECK(missing.error().line().find("there is no column 'next'") != std::string::npos);
   for (const auto& [row, says] :
-       {std::pair{"0,1,2,0,0.1", "the TTFT SLO is '0'; expected seconds above 0, or an empty cell"},
+       {std::pair{"0,1,2,0,0.1", "the TTFT SLO is '0'; expected seconds above 0, at most 1e9 s, or an empty cell"},
         {"0,1,2,x,0.1", "the TTFT SLO is 'x'"},
         {"0,1,2,5,50", "the TBT SLO is '50'; expected seconds above 0, at most 10s, or an empty cell"}}) {
     const auto wrong = read_csv(std::string{"arrival,prompt,output,slo_ttft_s,slo_tbt_s\n"} + row + "\n");

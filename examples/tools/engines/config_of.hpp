@@ -61,6 +61,9 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
   set_numbers(config.replan, setup.numbers);
   set_numbers(config.relief, setup.numbers);
   set_numbers(config.retention, setup.numbers);
+  set_numbers(config.caching, setup.numbers);
+  set_numbers(config.delivery, setup.numbers);
+  set_numbers(config.lookahead, setup.numbers);
   return config;
 }
 

@@ -28,6 +28,15 @@ std::vector<NumberRow> all_numbers(std::span<const System> systems) {
   return all;
 }
 
+namespace {
+
+/// A bound as it is checked: of a whole number all digits, unless they are many.
+std::string bound_text(const NumberRow& row, double bound) {
+  return row.whole && std::abs(bound) < 1e9 ? fmt::format("{:.0f}", bound) : fmt::format("{:g}", bound);
+}
+
+} // namespace
+
 Expected<NumberSetting> read_setting(const std::string& text, std::span<const System> systems) {
   const auto wrong = [](std::string what, std::string expected) {
     return Error{ErrorCode::bad_input, "--set", std::move(what), std::move(expected)};
@@ -55,10 +64,12 @@ Expected<NumberSetting> read_setting(const std::string& text, std::span<const Sy
   }
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool number = error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(value);
-  if (!number || value < row->least || value > row->most || (row->whole && value != std::floor(value)))
+  const bool number = error == std::errc{} && end == digits.data() + digits.size(); // `most` may be infinite
+  if (!number || std::isnan(value) || value < row->least || value > row->most ||
+      (row->whole && (value != std::floor(value) || std::isinf(value))))
     return wrong(fmt::format("{}.{} is '{}'", policy, name, excerpt(digits)),
-                 fmt::format("a {}number from {:g} to {:g}", row->whole ? "whole " : "", row->least, row->most));
+                 fmt::format("a {}number from {} to {}", row->whole ? "whole " : "", bound_text(*row, row->least),
+                             bound_text(*row, row->most)));
   return NumberSetting{std::string{row->policy}, std::string{row->name}, value};
 }
 
@@ -82,8 +93,8 @@ Expected<std::vector<NumberSetting>> read_settings(std::span<const std::string> 
 std::string numbers_text(std::span<const System> systems) {
   std::string text = "numbers of the policies, their defaults and bounds (--set Policy.number=value):\n";
   for (const NumberRow& row : all_numbers(systems))
-    text += fmt::format("  {:<38} {:>8g}  {:g} to {:g}: {}\n", fmt::format("{}.{}", row.policy, row.name), row.value,
-                        row.least, row.most, row.what);
+    text += fmt::format("  {:<38} {:>8g}  {} to {}: {}\n", fmt::format("{}.{}", row.policy, row.name), row.value,
+                        bound_text(row, row.least), bound_text(row, row.most), row.what);
   return text;
 }
 

@@ -47,6 +47,9 @@ std::vector<NumberRow> numbers_of() {
   add(typename E::replan_type{});
   add(typename E::relief_type{});
   add(typename E::retention_type{});
+  add(typename E::caching_type{});
+  add(typename E::delivery_type{});
+  add(typename E::lookahead_type{});
   return rows;
 }
 

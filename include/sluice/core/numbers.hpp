@@ -40,6 +40,9 @@ constexpr bool is_whole() {
     return std::is_integral_v<T>;
 }
 
+/// Not constexpr: a constant that calls it does not compile, and the error has its name.
+inline void the_least_value_is_above_the_most() {}
+
 /// What `of`, a pointer to a member or a function, says of `policy`. Not std::invoke: `<functional>` would be in every
 /// program.
 template <class Of, class P>
@@ -83,7 +86,9 @@ struct Number {
   std::string_view what;
 
   constexpr Number(std::string_view named, Of member, double from, double to, std::string_view means)
-      : name(named), of(member), least(from), most(to), what(means) {}
+      : name(named), of(member), least(from), most(to), what(means) {
+    if (!(from <= to)) detail::the_least_value_is_above_the_most();
+  }
 
   template <class P>
   using value_type = std::remove_cvref_t<decltype(detail::member(std::declval<const Of&>(), std::declval<P&>()))>;

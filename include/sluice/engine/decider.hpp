@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -339,8 +340,9 @@ class Decider {
 
   /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.
   static bool keep_joined(std::vector<Claim>& claims, std::size_t required, const Verdict& verdict) {
+    const std::size_t optional = claims.size() - required;
+    if (verdict.joined > optional || verdict.skipped.size() > optional - verdict.joined) return false;
     const std::size_t considered = required + verdict.joined + verdict.skipped.size();
-    if (considered > claims.size()) return false;
     std::size_t before = required; // the least index that may come next
     for (const std::size_t skipped : verdict.skipped) {
       if (skipped < before || skipped + 1 >= considered) return false;
@@ -411,9 +413,10 @@ class Decider {
     plan.effort = {};
     [[maybe_unused]] const std::int64_t judged_before = judged_ns();
     const Predictor& predictor = policies_.predictor();
-    const Task task{
-        view,      decision.claims,           required,    budget.device,   budget.host,
-        predictor, policies_.replan.window(), enforce_slo, budget.depleted, core_.geometry.stream_of(granted())};
+    const Window window = asked(functions::replan_name, [&] { return policies_.replan.window(); });
+    check_window(functions::replan_name, window);
+    const Task task{view,      decision.claims, required,    budget.device,   budget.host,
+                    predictor, window,          enforce_slo, budget.depleted, core_.geometry.stream_of(granted())};
     const Verdict verdict = asked(functions::placement_name,
                                   [&] { return policies_.placement.solve(task, policies_.placement_state, plan); });
     plan.candidates = decision.candidates;
@@ -436,9 +439,13 @@ class Decider {
   /// What a plan takes on the simulated clock: the search nodes that its policy says, or else the time of the
   /// judgements that it asked for, `judged` nanoseconds on the reference core.
   Seconds planning_time(Effort& effort, std::int64_t judged) const {
-    if (effort.said()) return policies_.lookahead.planning_time(effort);
-    effort = Effort::counted((judged + ns_per_node - 1) / ns_per_node);
-    return policies_.lookahead.planning_time(judged) / static_cast<double>(ns_per_node);
+    const bool said = effort.said();
+    if (effort < 0) reject_answer(functions::placement_name, "Plan::effort is " + std::to_string(effort), "at least 0");
+    if (!said) effort = Effort::counted((judged + ns_per_node - 1) / ns_per_node);
+    const Seconds time = said ? policies_.lookahead.planning_time(effort)
+                              : policies_.lookahead.planning_time(judged) / static_cast<double>(ns_per_node);
+    check_planning_time(functions::lookahead_name, time);
+    return time;
   }
 
   const Core& core_;

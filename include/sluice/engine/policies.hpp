@@ -98,16 +98,25 @@ struct PolicyFunctions {
   }
   static std::string admission_name() { return type_name<typename C::admission_type>(); }
   static std::string replan_name() { return type_name<typename C::replan_type>(); }
+  static std::string lookahead_name() { return type_name<typename C::lookahead_type>(); }
   static std::string retention_name() { return type_name<typename C::retention_type>(); }
   static std::string weights_name() { return type_name<typename C::weights_type>(); }
   static std::string relief_name() { return type_name<typename C::relief_type>(); }
   static std::string placement_name() { return type_name<typename C::placement_type>(); }
 
+  static Kept hidden_only_if_said(Kept kept) {
+    if (kept == Kept::hidden && !C::retention_type::keeps_hidden)
+      reject_answer(retention_name, "it keeps hidden states", "another answer, or `keeps_hidden`");
+    return kept;
+  }
   static Kept on_preempt(const void* policies, const View& view, const RequestRow& request) {
-    return asked(retention_name, [&] { return of(policies).retention.on_preempt(view, request); });
+    const Kept kept = asked(retention_name, [&] { return of(policies).retention.on_preempt(view, request); });
+    return hidden_only_if_said(kept);
   }
   static Kept on_reclaim(const void* policies, const View& view, const RequestRow& request) {
-    return asked(retention_name, [&] { return of(policies).retention.on_reclaim(view, request); });
+    const Kept kept = asked(retention_name, [&] { return of(policies).retention.on_reclaim(view, request); });
+    if (kept == Kept::device) reject_answer(retention_name, "on_reclaim keeps KV on the device", "another answer");
+    return hidden_only_if_said(kept);
   }
   static LayerSet hidden_layers(const void* policies, const View& view, const RequestRow& request) {
     if constexpr (KeepsHidden<typename C::retention_type, typename All::predictor_type>)

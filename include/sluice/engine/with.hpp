@@ -32,17 +32,21 @@ struct Without<Parts<Ks...>, Others>
     : Concat<std::conditional_t<std::is_same_v<typename OfRole<typename Ks::role, Others>::type, Parts<>>, Parts<Ks>,
                                 Parts<>>...> {};
 
-/// The composition of an engine type, which may be incomplete.
+/// Engine types may be incomplete.
 template <class E>
-struct CompositionOf;
-template <class C>
-struct CompositionOf<BasicEngine<C>> {
-  using type = C;
-};
+consteval auto explain_no_engine() {
+  static_assert(sizeof(E) == 0, "sluice: the first type of With is no engine; expected one, as in With<OrbitFlow, "
+                                "DeadlinePool>, or Engine<...> of these policies");
+  return true;
+}
 
 template <class E, class Overrides>
 struct Override {
-  using before = typename CompositionOf<E>::type;
+  using type = RejectedEngine<decltype(explain_no_engine<E>())>;
+};
+template <class C, class Overrides>
+struct Override<BasicEngine<C>, Overrides> {
+  using before = C;
   using kept = typename Without<typename Concat<typename before::policies, typename before::observer_types>::type,
                                 Overrides>::type;
   using type = typename ComposeEngine<typename Concat<kept, Overrides>::type>::type;

@@ -76,7 +76,7 @@ namespace sluice {
   if (seconds < 0) return "-" + time_text(-seconds);
   if (seconds < 1e-3) return tidy_text(seconds * 1e6) + " us";
   if (seconds < 1) return tidy_text(seconds * 1e3) + " ms";
-  if (seconds < 120) return tidy_text(seconds) + " s";
+  if (seconds < 120 || seconds > 1e15) return tidy_text(seconds) + " s";
   const auto minutes = static_cast<std::int64_t>(seconds / 60);
   if (minutes < 60) {
     const auto rest = static_cast<std::int64_t>(seconds) % 60;

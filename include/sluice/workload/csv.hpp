@@ -197,11 +197,11 @@ class CsvReader {
   /// Parses a request's own SLO, in seconds.
   [[nodiscard]] Expected<Seconds> own_slo(std::string_view cell, bool per_token) const {
     const double value = number(with_point(cell)).value;
-    const Seconds most = per_token ? slowest_tbt : Seconds{1e9};
+    const Seconds most = per_token ? slowest_tbt : Seconds{1e9}; // 1e9 s are 31 years
     if (value > 0 && value <= most.count()) return Seconds{value};
     return Error{ErrorCode::bad_input, records_.where(),
                  std::string{per_token ? "the TBT" : "the TTFT"} + " SLO is '" + excerpt(cell) + "'",
-                 "seconds above 0" + (per_token ? ", at most " + short_time(slowest_tbt) : std::string{}) +
+                 "seconds above 0, at most " + (per_token ? short_time(slowest_tbt) : std::string{"1e9 s"}) +
                      ", or an empty cell"};
   }
 

@@ -49,6 +49,7 @@ struct ProposalMistake {
     instead,     ///< it joins instead of a request and does not press, is not the last required claim, or need not
     may_not,     ///< a preempted request that Relief does not let return
     tokens,      ///< more tokens than the request has to compute, or fewer than 0
+    reserve,     ///< room for fewer than 0 tokens, or for more than any request has
     batch,       ///< more claims than a batch has requests
     budget,      ///< more tokens than an iteration computes
   };

@@ -5,8 +5,10 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/interrupt.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/state/plan/window.hpp"
 
 #include <exception>
+#include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -32,6 +34,18 @@ class PolicyThrew : public std::runtime_error {
 [[noreturn, gnu::cold, gnu::noinline]] inline void reject_answer(std::string (*policy)(), const std::string& what,
                                                                  std::string expected) {
   throw PolicyThrew(policy(), what, std::move(expected));
+}
+
+/// Ends the run unless a plan can hold for such a window.
+inline void check_window(std::string (*policy)(), const Window& window) {
+  if (window.min >= 1 && window.max >= window.min && window.max <= Window::longest) return;
+  reject_answer(policy, "its window is " + std::to_string(window.min) + " to " + std::to_string(window.max) + " steps",
+                "1 <= min <= max <= " + std::to_string(Window::longest));
+}
+/// Ends the run unless planning can take so long.
+inline void check_planning_time(std::string (*policy)(), Seconds time) {
+  if (time.count() >= 0 && time.count() < std::numeric_limits<double>::infinity()) return;
+  reject_answer(policy, "planning_time is " + std::to_string(time.count()) + " s", "a finite time of at least 0");
 }
 
 /// Call it in a `catch (...)`: throws the exception on as `PolicyThrew` of `policy()`. A policy that asked another one

@@ -30,8 +30,6 @@ SLUICE_INLINE Kept kept_of(const PolicyCalls& policies, const View& view, const 
   // A load that has not ended would end for a request that does not run, and leave blocks without their KV.
   if (request.computed.count() == 0 || request.waits) return Kept::nothing;
   Kept kept = policies.table.on_preempt(policies.policies, view, request);
-  SLUICE_ASSERT(kept != Kept::hidden || policies.table.is.keeps_hidden,
-                "a Retention that answers Kept::hidden keeps_hidden");
   if (kept == Kept::device) return kept;
   // Layers held nowhere would lose their newer tokens too: nothing complete can move. Nor would KV that the host
   // attends: it takes the same room there, and none is freed in either memory.

@@ -58,6 +58,8 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
     if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
     const Tokens pending = request.pending();
     if (claim.tokens < Tokens{0} || claim.tokens > pending) return {Kind::tokens, claim.slot, claim.tokens.count()};
+    if (claim.reserve < Tokens{0} || claim.reserve > Claim::most_reserved)
+      return {Kind::reserve, claim.slot, claim.reserve.count()};
     (pending <= Tokens{1} ? decodes : prompts) += claim.tokens.count();
     running += request.phase == Phase::running ? 1 : 0;
   }
@@ -127,6 +129,9 @@ SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
   case Kind::tokens:
     return error("it claims " + number + " tokens of " + request,
                  "0 to " + std::to_string(core.row(mistake.slot).pending().count()) + ", the tokens that have no KV");
+  case Kind::reserve:
+    return error("it reserves room for " + number + " tokens of " + request,
+                 "0 to " + std::to_string(Claim::most_reserved.count()));
   case Kind::batch:
     return error("it has " + number + " claims", "at most " + std::to_string(core.limits.batch) + ", the batch limit");
   case Kind::budget:

@@ -36,8 +36,9 @@ struct LargeYields {
   double run = 1;  ///< units of a turn, at least
   static constexpr auto numbers = Numbers{
       "LargeYields", Number{"size", &LargeYields::size, 0.1, 1e9, "devices that the KV of a request fills that yields"},
-      Number{"wait", &LargeYields::wait, 1, 1e9, "TTFT SLOs without a turn after which nobody joins before it"},
-      Number{"run", &LargeYields::run, 0.1, 1e9, "TTFT SLOs that it runs before it yields"}};
+      Number{"wait", &LargeYields::wait, 1, 1e9,
+             "units (TTFT SLO, or ten TBT SLOs) without a turn after which nobody joins before it"},
+      Number{"run", &LargeYields::run, 0.1, 1e9, "units that it runs before it yields"}};
 
   struct State {
     Seconds served{0};        ///< when the last turn was complete, or nobody that yields was paused

@@ -49,7 +49,7 @@ struct BasicSlackFirst {
       Number{"misses", member_of(&Self::budget, &PauseBudget::misses), 0, 1e9, "deadlines missed by pauses, per token"},
       Number{"window", member_of(&Self::budget, &PauseBudget::window), 1e-3, 1e9, "half-life of the budget, in s"},
       Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9,
-             "TTFT SLOs after which a paused request presses"},
+             "units (TTFT SLO, or ten TBT SLOs) after which a paused request presses"},
       Number{"patience", &Self::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
       Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
 

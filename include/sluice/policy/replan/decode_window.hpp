@@ -21,10 +21,10 @@ struct DecodeWindow {
   int min_steps = 1;
   int max_steps = 64;
   double mismatch = 0.2; ///< fraction of the predicted time ("configurable" in the paper)
-  static constexpr auto numbers =
-      Numbers{"DecodeWindow", Number{"min_steps", &DecodeWindow::min_steps, 1, 1e6, "steps that a plan must hold"},
-              Number{"max_steps", &DecodeWindow::max_steps, 1, 1e6, "steps after which a plan is made anew"},
-              Number{"mismatch", &DecodeWindow::mismatch, 0, 1e6, "deviation from the predicted time that makes one"}};
+  static constexpr auto numbers = Numbers{
+      "DecodeWindow", Number{"min_steps", &DecodeWindow::min_steps, 1, Window::longest, "steps that a plan must hold"},
+      Number{"max_steps", &DecodeWindow::max_steps, 1, Window::longest, "steps after which a plan is made anew"},
+      Number{"mismatch", &DecodeWindow::mismatch, 0, 1e6, "deviation from the predicted time that makes one"}};
 
   bool due(const View& view, const State& state, std::uint64_t candidates) const {
     return view.plan->made_at_step < 0 || view.plan->candidates != candidates ||

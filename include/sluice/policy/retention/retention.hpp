@@ -98,7 +98,7 @@ concept RetentionAsSaid = StatesHiding<P> &&
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
 ///  5. `P::finds_released`: whether released blocks can be found by their content until they are overwritten
 ///     (PrefixCache). A request with that content then computes only the tokens after them.
-///  6. `P::keeps_hidden`: whether `on_preempt` ever answers `Kept::hidden`. When a request joins with nothing computed,
+///  6. `P::keeps_hidden`: whether a hook ever answers `Kept::hidden`. When a request joins with nothing computed,
 ///     `hidden_layers(view, row, cost)` then says for which layers the iterations that compute hidden states also write
 ///     them to the host. The engine saves them while the host has room, gives them up before KV and after copies, and
 ///     treats `Kept::hidden` as `Kept::host` if a request has none.

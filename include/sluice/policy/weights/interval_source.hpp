@@ -33,7 +33,6 @@ struct IntervalQuestion {
 /// The paper sizes the interval by counting: at most n layers with n t_transfer <= L t_compute (1 + delta), where delta
 /// is the SLO's slack over the unoffloaded step (its printed formula omits L), and an interval of L / n. That count is
 /// tried first; the evaluator, which knows that the layers of one interval must hide their own transfer, decides.
-/// first; the evaluator, which sees that the layers of one interval must hide its own transfer, has the last word.
 struct EvaluatedInterval {
   struct State {
     StreamedStep step;

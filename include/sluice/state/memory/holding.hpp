@@ -22,7 +22,7 @@ struct Holding {
   Tokens head = all_tokens; ///< how many of the oldest tokens the sets refer to
   LayerSet host{};          ///< offloaded: on the host, fetched just in time in each iteration
   LayerSet nowhere{};       ///< recomputed: kept in neither memory, rebuilt on the device in each iteration
-  LayerSet hidden{};        ///< layers of `nowhere` whose K and V are rebuilt from hidden states, fetched from the host
+  LayerSet hidden{}; ///< layers of `nowhere` whose K and V are rebuilt from hidden states (see `states_on_device`)
   /// How many of the oldest tokens of resident layers also have a clean copy on the host, in whole blocks. KV is only
   /// appended to: a full block stays clean, and need not cross the link again to leave the device.
   Tokens copied{0};

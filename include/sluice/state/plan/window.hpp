@@ -8,6 +8,9 @@ namespace sluice {
 struct Window {
   int min = 1; ///< the plan must fit for this many iterations, with every request one token longer in each
   int max = 1; ///< no plan needs to hold for longer
+
+  /// Of all windows. A planner looks at each step of a window.
+  static constexpr int longest = 100'000;
 };
 
 } // namespace sluice

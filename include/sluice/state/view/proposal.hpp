@@ -22,6 +22,7 @@ struct Claim {
   /// Tokens that must have room once the request joins, if more than `tokens`: a prompt that is computed in chunks is
   /// admitted only if all of it fits (vLLM: scheduler_reserve_full_isl).
   Tokens reserve{0};
+  static constexpr Tokens most_reserved{std::int64_t{1} << 40};
   /// Only Relief takes a *required* claim out; an *optional* claim joins if there is room.
   bool required = false;
   /// A *pressing* claim: it joins, at most at the cost of this one running request, which is preempted if there is no

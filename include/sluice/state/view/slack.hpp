@@ -18,7 +18,8 @@ namespace sluice {
 }
 
 /// Seconds until the request is late if it got nothing more: its first token is due at arrival + TTFT SLO, and each
-/// further token one TBT SLO later. Below 0: its next token is behind that schedule. Infinite without an SLO.
+/// further token one TBT SLO later. Below 0: its next token is behind that schedule. Infinite without an SLO, and no
+/// number (0 times infinity) for a request without a TBT SLO that has no token yet.
 [[nodiscard]] inline double ahead_s(const RequestRow& row, Seconds now) {
   return (first_due(row) - now).count() + static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count();
 }

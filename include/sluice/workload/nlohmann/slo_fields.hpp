@@ -16,7 +16,7 @@ namespace sluice {
   Slo slo;
   for (const auto& [name, time] : {std::pair{ttft, &slo.ttft}, {tbt, &slo.tbt}}) {
     if (!fields.has(name)) continue;
-    const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0, or no such field");
+    const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0 and at most 1e12, or no such field");
     if (!value) return value.error();
     if (*value <= 0) {
       return Error{ErrorCode::bad_input, fields.where(), std::string{name} + " is 0",
