@@ -190,11 +190,11 @@ Together, the step of OrbitFlowPool fell from 4.2 to 3.3 ms, of Confluence from 
 of DynamicHeuristic from 4.4 to 3.9, and of OrbitFlow from 4.2 to 2.7 in ed8de67, 3.6 in 98d1424 and 3.9 in f8c910d: its
 plans follow what a step takes.
 
-**Attention** (Nsight Compute, clocks as they were). A kernel for prompts has 8 warps on an SM, since a thread takes
-224 registers: a scheduler finds no warp that can go on in 67 % of its clocks, and the tensor cores wait. That is 31 %
-of the SM's instructions and 141 TFLOP/s, half of the rate expected below. A kernel for decoding has one warp per block
-and three blocks on an SM, as many as shared memory holds. With 8 requests of 4,096 tokens that is 768 blocks for 396
-places, 1.94 waves, and 2.9 of the 4.2 TB/s; with 32 requests it reaches 83 %.
+**Attention before the changes below** (Nsight Compute, clocks as they were). The kernel for prompts had 8 warps on an
+SM, because a thread took 224 registers. In 67 % of its clocks a scheduler found no warp that could go on, and the
+tensor cores waited. That was 31 % of the SM's instructions and 141 TFLOP/s, half of the rate expected below. The kernel
+for decoding had one warp per block and three blocks on an SM, as many as shared memory held. With 8 requests of 4,096
+tokens that was 768 blocks for 396 places, 1.94 waves, and 2.9 of the 4.2 TB/s; with 32 requests it reached 83 %.
 
 **Attention since then.** A program of its own ran the launches of `rates` on an H200, with four forms of the kernels
 in turn and twice (medians of 15 graphs). Nsight Compute's samples of every instruction named the reasons:

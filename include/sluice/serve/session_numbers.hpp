@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// Remembers `most` sessions. If there are more, the key with the most sessions loses the one that it used least
-/// recently: a key with very many makes no other key lose any. A session that comes back later is a new one.
+/// Remembers `most` sessions. Beyond that, the API key with the most sessions loses its least recently used one, so a
+/// key with many sessions never displaces another key's. A session that comes back later is a new one.
 class SessionNumbers {
  public:
   /// RequestSpec's `session` and `turn`.

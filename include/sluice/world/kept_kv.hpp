@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptKv: what a backend's host is to keep of a request's KV after the request, as the role Caching says.
+// KeptKv: how much of a request's KV the host keeps after the request, by the answer of Caching.
 #pragma once
 
 #include "sluice/core/ids.hpp"

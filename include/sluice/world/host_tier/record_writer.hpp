@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordWriter: writes blocks of the host tier to a disk, behind the engine's back.
+// RecordWriter: writes blocks of the host tier to a disk on a thread of its own.
 #pragma once
 
 #include "sluice/records/record_store.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamLane: a stream that waits, before it is given work, for the last uses of the work's blocks. BlockUses: these.
+// StreamLane: a stream that waits for the last uses of a work's blocks before it gets the work. BlockUses: those uses.
 #pragma once
 
 #include "sluice/world/machine/block_pool.hpp"
@@ -29,14 +29,13 @@ struct BlockPiece {
 /// The tickets of each block's last writer and last readers. A stream executes in order, so the largest number per
 /// stream is enough.
 ///
-/// Blocks that are used together share one record, since a layer's KV comes, is read and goes in runs of blocks: a use
-/// costs the same for one block and for hundreds. A use of some of them gives those a record of their own.
+/// Blocks that are used together share one record, because a layer's KV moves and is read in runs of blocks. So a use
+/// costs the same for one block and for hundreds. If only some of the blocks are used, these get a record of their own.
 ///
-/// Whole tables of blocks are read, and appended to, by one launch after the other. Such a table has one ticket for all
-/// of its blocks, and a record only the table's number. So a block waits for all launches that used it, and one that
-/// has left its table perhaps for a later launch that used the rest of it. A record names one table, the last: that
-/// suffices because the lane ends each iteration with `finish`, so that launches through other tables, for another
-/// sequence with the same block, are over by then.
+/// Consecutive launches read and extend whole tables. Such a table has one ticket for all of its blocks, and the record
+/// has only the table's number. A block that has left its table may therefore wait for a later launch than necessary.
+/// A record names one table, the last: that suffices because the lane ends each iteration with `finish`, so that
+/// launches through other tables, for another sequence with the same block, are over by then.
 class BlockUses {
  public:
   static constexpr std::int32_t no_table = -1;
