@@ -93,8 +93,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override {
     const std::string_view given = request.headers.find("x-request-id");
-    const bool names_itself = is_request_id(given);
-    request_id_ = names_itself ? std::string{given} : new_id("req-");
+    request_id_ = id_of(request);
     exchange =
         headers_.with(cors_.open(answers_.noting(asked_of(request, request_id_), std::move(exchange))), request_id_);
     const std::string_view path = request.path();
@@ -104,7 +103,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
       if (request.method == "POST") account->take_request(setup_.clock());
       exchange = std::make_unique<AccountedExchange>(account, setup_.clock, std::move(exchange));
     }
-    if (!names_itself && !given.empty())
+    if (!is_request_id(given) && !given.empty())
       return exchange->respond(error_response(detail::api_error(
           "x-request-id", "x-request-id is '" + excerpt(given) + "'; expected 1 to 128 visible ASCII characters")));
     if (const std::string_view session = request.headers.find("x-session-id");
@@ -145,8 +144,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     return cors_.open(headers_.with(refusal(status, std::move(what)), std::move(id)));
   }
   [[nodiscard]] HttpResponse adopt(HttpResponse response, const HttpRequest& request) override {
-    const std::string_view given = request.headers.find("x-request-id");
-    std::string id = is_request_id(given) ? std::string{given} : new_id("req-");
+    std::string id = id_of(request);
     answers_.answered(asked_of(request, id), response.status, response.why);
     return cors_.open(headers_.with(std::move(response), std::move(id)));
   }
@@ -509,6 +507,11 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Returns the wall clock's time for the log.
   [[nodiscard]] std::string stamp() const { return iso_time(setup_.now_ms ? setup_.now_ms() : setup_.now_s() * 1000); }
   /// Writes the request's fields in the log.
+  /// Returns the request's own id, or a new one if it has none that is valid.
+  [[nodiscard]] std::string id_of(const HttpRequest& request) const {
+    const std::string_view given = request.headers.find("x-request-id");
+    return is_request_id(given) ? std::string{given} : new_id("req-");
+  }
   [[nodiscard]] AskedOf asked_of(const HttpRequest& request, std::string id) const {
     AskedOf asked;
     for (const Route& route : routes())
