@@ -16,18 +16,18 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# A clone in another folder finds the objects of this one: paths below the source folder are hashed relative to it, and the
+# working folder is not hashed. The settings are in the launcher, so that the consumers of tests/consumer and nvcc have them.
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${SLUICE_CCACHE})
 endif()
 
-# Files per unity unit (CMAKE_UNITY_BUILD, on in the presets). A unity build parses shared headers once and instantiates
-# shared templates once, which cuts the compile time of a program's engines to a third. Turn it off while you edit one
-# file repeatedly.
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "Files of a unit, where CMAKE_UNITY_BUILD is on")
+include(cmake/SluiceUnity.cmake)
 # In a unity unit, a name in one file would seem to shadow another file's. There only g++'s warning about local names
 # remains on.
-set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wno-shadow>,-Wshadow>)
+set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_UNITY>>,$<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wno-shadow>,-Wshadow>)
 
 # All targets of this project link this. It is an interface target, since CMAKE_CXX_FLAGS would also reach the consumer
 # check.
