@@ -8,13 +8,13 @@
 #include "sluice/model/named.hpp"
 #include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/serve/drawn_tokens.hpp"
-#include "sluice/serve/in_process_engine.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
+#include "serve/in_process_engine.hpp"
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -32,6 +32,7 @@
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 
 namespace {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/serve/in_process.hpp"
-
+#include "serve/in_process.hpp"
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 using namespace sluice;
+using namespace sluice::testing;
 
 namespace {
 

@@ -5,15 +5,16 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/engine_loop.hpp"
 #include "sluice/serve/generation.hpp"
-#include "sluice/serve/in_process.hpp"
 #include "sluice/serve/pacer.hpp"
 #include "sluice/serve/token_source.hpp"
+
+#include "serve/in_process.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-namespace sluice {
+namespace sluice::testing {
 
 /// The counterpart of EngineThread for an InProcess transport: steps the engine behind the gates, with a Pacer for
 /// tokens that are not due yet. An iteration takes its time on the virtual clock. Requests that arrive during an
@@ -104,4 +105,4 @@ class InProcessEngine final : public GenerationEngine {
   Status status_;
 };
 
-} // namespace sluice
+} // namespace sluice::testing

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice {
+namespace sluice::testing {
 
 /// A client's view of one exchange. Times are in seconds of the transport's clock.
 struct InProcessReply {
@@ -165,4 +165,4 @@ class InProcess final : public HttpTransport {
   std::map<std::pair<double, std::uint64_t>, std::function<void()>> work_; ///< ordered by time, then by submission
 };
 
-} // namespace sluice
+} // namespace sluice::testing
