@@ -3,6 +3,7 @@
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -56,15 +57,16 @@ namespace {
 struct Memory {
   std::int64_t device = std::int64_t{1} << 40; ///< layer blocks
   std::int64_t host = std::int64_t{1} << 40;
+  Bytes layer_weights{0};
 };
 
 template <class E>
-E make_engine(int batch, Memory memory = {}) {
+E make_engine(int batch, Memory memory = {}, const Device& device = a100_80()) {
   const ModelShape shape = llama3_8b();
-  const Roofline cost{shape, a100_80()};
+  const Roofline cost{shape, device};
   const Limits limits{.batch = batch, .max_context = Tokens{std::int64_t{1} << 40}};
   auto made = E::make({.limits = limits,
-                       .geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), Bytes{0},
+                       .geometry = {shape.layers, shape.layer_block_bytes(limits.block_tokens), memory.layer_weights,
                                     shape.layer_hidden_bytes(limits.block_tokens)},
                        .device_blocks = LayerBlocks{memory.device},
                        .host_blocks = LayerBlocks{memory.host},
@@ -221,4 +223,29 @@ TEST_CASE("SuperInfer allocates nothing while it rotates requests through the ho
   CHECK(during == 0);
   CHECK(copied);
   CHECK(rotated > 100);
+}
+
+TEST_CASE("MIRAGE allocates nothing while KV grows into the memory of weights that stream") {
+  // This link hides the transfers of some layers, and an A100's would hide no layer's.
+  auto engine =
+      make_engine<Mirage>(8, {.device = 32 * 300, .layer_weights = llama3_8b().layer_weight_bytes()}, gh200_96());
+  bool lent = false, resident = false;
+  const auto watch = [&] {
+    lent |= engine.plan().weights.level > 0;
+    resident |= engine.plan().weights.level == 0;
+  };
+  submit(engine, 8, Tokens{2000});
+  while (engine.alive() > 0 && engine.step() == Stepped::ran) watch();
+  REQUIRE(lent);
+  submit(engine, 8, Tokens{2000});
+  allocations_of(engine, 8);
+  lent = resident = false;
+  std::int64_t during = 0;
+  for (int i = 0; i < 1500; ++i) {
+    during += allocations_of(engine, 1);
+    watch();
+  }
+  CHECK(during == 0);
+  CHECK(resident);
+  CHECK(lent);
 }
