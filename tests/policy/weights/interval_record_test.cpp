@@ -8,6 +8,7 @@
 #include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
 #include "sluice/policy/weights/record_intervals.hpp"
 
+#include "support/program.hpp"
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -238,4 +239,32 @@ TEST_CASE("an error in a record's file is reported in one line") {
   CHECK(says(with("[9, 1]", "[9.5, 1]"), "intervals has [9.5,1]"));
   CHECK(says(with("\"times\": \"t\"", "\"tims\": \"t\""), "there is no field 'tims'"));
   CHECK(says(with("\"decode\"", "\"decoded\""), "there is no field 'decoded'"));
+}
+
+TEST_CASE("sluice-profile records the cost model's predictions, and shows them again" *
+          sluice_test::needs_program("sluice-profile")) {
+  const sluice_test::TemporaryFolder folder;
+  const std::string file = (folder.path / "record.json").string();
+  const sluice_test::Ran made = sluice_test::run_program(
+      "sluice-profile",
+      "--record --model opt-6.7b --device a10 --max-batch 8 --least-length 64 --max-length 256 --slo-max "
+      "0.3 --slo 0.1 --quiet --out '" +
+          file + "'");
+  CHECK(made.code == 0);
+  const Expected<IntervalRecord> record = read_interval_record(file);
+  REQUIRE_MESSAGE(record.has_value(), record.error().line());
+  const ModelShape model = opt_6_7b();
+  const Geometry geometry{model.layers, model.layer_block_bytes(Tokens{16}), model.layer_weight_bytes(), Bytes{0}};
+  const IntervalGrid grid{.max_batch = 8,
+                          .least_length = Tokens{64},
+                          .max_length = Tokens{256},
+                          .slo_step = Seconds{0.002},
+                          .slo_steps = 150};
+  const IntervalRecord expected =
+      record_intervals(Roofline{model, a10()}, geometry, record->heading(), grid, [](std::int64_t, std::int64_t) {});
+  CHECK(interval_record_text(*record) == interval_record_text(expected));
+  CHECK(record->heading().device == "a10");
+  const sluice_test::Ran shown = sluice_test::run_program("sluice-profile", "--slo 0.1 --show '" + file + "'");
+  CHECK(shown.code == 0);
+  CHECK(made.out.find(shown.out) == 0); // followed by the folder that was written
 }
