@@ -3,6 +3,7 @@
 #include "compare/columns.hpp"
 
 #include "sluice/core/nearest.hpp"
+#include "sluice/report/columns.hpp"
 #include "sluice/report/csv.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/seed_tables.hpp"
@@ -31,8 +32,6 @@ using namespace sluice;
 
 namespace {
 
-enum class Unit { share, seconds, milliseconds, number, count };
-
 /// The run that a number is taken from.
 struct Of {
   const Comparison& c;
@@ -40,11 +39,12 @@ struct Of {
   const Metrics& m;
 };
 
-/// One number of a row, by name.
+/// One number of a row, by name: a metric, or one that also depends on the row's SLO, model or workload.
 struct Column {
-  std::string_view name, head;
-  Unit unit;
-  double (*number)(const Of&);
+  std::string_view name;
+  std::string head;
+  MetricUnit unit;
+  std::function<double(const Of&)> number;
   std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
@@ -87,83 +87,51 @@ std::string unproven_of(const SystemReport& row) {
   return row.slo_possible && !row.slo_possible->proven() ? " (" + percent_text(row.slo_possible->found) + ")" : "";
 }
 
-const std::vector<Column>& columns() {
-  static const std::vector<Column> all{
-      {"slo", "SLO, ms", Unit::milliseconds, [](const Of& x) { return x.r.slo_tbt_s; }},
-      {"tbt", "TBT", Unit::share, [](const Of& x) { return x.m.tbt_attainment; }},
-      {"per-token", "per token", Unit::share, [](const Of& x) { return x.m.per_token_attainment; }},
-      {"tpot", "TPOT", Unit::share, [](const Of& x) { return x.m.tpot_attainment; }},
-      {"ttft", "TTFT", Unit::share, [](const Of& x) { return x.m.ttft_attainment; }},
-      {"slo-met", "SLO", Unit::share, [](const Of& x) { return x.m.slo_attainment; }},
-      {"slo-possible", "possible", Unit::share,
+/// Numbers that are no metric.
+std::vector<Column> further_columns() {
+  using enum MetricUnit;
+  return {
+      {"slo", "SLO, ms", milliseconds, [](const Of& x) { return x.r.slo_tbt_s; }},
+      {"slo-possible", "possible", share,
        [](const Of& x) { return x.r.slo_possible ? x.r.slo_possible->most : Metrics::absent; }, unproven_of},
-      {"mean-tbt", "mean TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tbt_s; }},
-      {"p50-tbt", "P50 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p50_tbt_s; }},
-      {"p95-tbt", "P95 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tbt_s; }},
-      {"p99-tbt", "P99 TBT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p99_tbt_s; }},
-      {"mean-tpot", "mean TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.mean_tpot_s; }},
-      {"p95-tpot", "P95 TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p95_tpot_s; }},
-      {"p99-tpot", "P99 TPOT, ms", Unit::milliseconds, [](const Of& x) { return x.m.p99_tpot_s; }},
-      {"mean-ttft", "mean TTFT, s", Unit::seconds, [](const Of& x) { return x.m.mean_ttft_s; }},
-      {"p50-ttft", "P50 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p50_ttft_s; }},
-      {"p95-ttft", "P95 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p95_ttft_s; }},
-      {"p99-ttft", "P99 TTFT, s", Unit::seconds, [](const Of& x) { return x.m.p99_ttft_s; }},
-      {"e2e", "mean E2E, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_s; }, out_of},
-      {"gap", "longest gap, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_s; }},
-      {"e2e-all", "mean E2E of all, s", Unit::seconds, [](const Of& x) { return x.m.mean_e2e_all_s; }},
-      {"gap-all", "longest gap of all, s", Unit::seconds, [](const Of& x) { return x.m.longest_gap_all_s; }},
-      {"job", "mean job, s", Unit::seconds, [](const Of& x) { return x.m.mean_job_s; }},
-      {"p95-job", "P95 job, s", Unit::seconds, [](const Of& x) { return x.m.p95_job_s; }},
-      {"jobs", "jobs served", Unit::count, [](const Of& x) { return real(x.m.sessions_served); }},
-      {"ttft-first", "mean TTFT of first turns, s", Unit::seconds,
-       [](const Of& x) { return x.m.mean_ttft_first_turn_s; }},
-      {"ttft-later", "mean TTFT of later turns, s", Unit::seconds,
-       [](const Of& x) { return x.m.mean_ttft_later_turns_s; }},
-      {"p99-ttft-later", "P99 TTFT of later turns, s", Unit::seconds,
-       [](const Of& x) { return x.m.p99_ttft_later_turns_s; }},
-      {"found", "found", Unit::share, [](const Of& x) { return x.m.found_share; }},
-      {"found-device", "found on the device", Unit::share,
-       [](const Of& x) { return x.m.found_share - x.m.loaded_share; }},
-      {"found-host", "in the first tier", Unit::share,
-       [](const Of& x) { return x.m.loaded_share - x.m.fetched_share; }},
-      {"found-lower", "in lower tiers", Unit::share, [](const Of& x) { return x.m.fetched_share; }},
-      {findable_column, "possible to find", Unit::share, [](const Of& x) { return x.m.findable_share; }},
-      {"left-out", "left out", Unit::count, [](const Of& x) { return left_out(x.m); }},
-      {"tbt-of-slo", "P50 TBT / SLO", Unit::number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
-      {"tokens", "tokens/s", Unit::number, [](const Of& x) { return x.m.throughput_tokens_per_s; }},
-      {"requests", "requests/min", Unit::number, [](const Of& x) { return x.m.throughput_requests_per_min; }},
-      {"goodput", "goodput, requests/s", Unit::number, [](const Of& x) { return x.m.goodput_requests_per_s; }},
-      {"stall", "stall", Unit::share, [](const Of& x) { return x.m.stall_share; }},
-      {"hosted", "decodes on the host", Unit::share, [](const Of& x) { return x.m.hosted_share; }},
-      {"step", "mean step, ms", Unit::milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
-      {"rebuilt", "K and V rebuilt", Unit::share,
+      {"found-device", "found on the device", share, [](const Of& x) { return x.m.found_share - x.m.loaded_share; }},
+      {"found-host", "in the first tier", share, [](const Of& x) { return x.m.loaded_share - x.m.fetched_share; }},
+      {"left-out", "left out", count, [](const Of& x) { return left_out(x.m); }},
+      {"tbt-of-slo", "P50 TBT / SLO", number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
+      {"step", "mean step, ms", milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
+      {"rebuilt", "K and V rebuilt", share,
        [](const Of& x) { return per(real(x.m.times_rebuilt), real(x.m.tokens_delivered)); }},
-      {"preempted", "preempted", Unit::count, [](const Of& x) { return real(x.m.times_preempted); }},
-      {"served", "served", Unit::count, [](const Of& x) { return real(x.m.served); }},
-      {"refused", "refused", Unit::count, [](const Of& x) { return real(x.m.refused); }},
-      {"gb-in", "GB in", Unit::number, [](const Of& x) { return real(x.m.bytes_to_device) / 1e9; }},
-      {"gb-out", "GB out", Unit::number, [](const Of& x) { return real(x.m.bytes_to_host) / 1e9; }},
-      {"gb-in-step", "GB in an iteration", Unit::number,
+      {"gb-in-step", "GB in an iteration", number,
        [](const Of& x) { return per(real(x.m.bytes_to_device) / 1e9, real(x.m.iterations)); }},
-      {"device-peak", "KV peak", Unit::share, [](const Of& x) { return x.m.device_peak_share; }},
-      {"device-mean", "KV mean", Unit::share, [](const Of& x) { return x.m.device_mean_share; }},
-      {"weights-host", "weights on the host, GB", Unit::number, [](const Of& x) { return weights_on_host(x) / 1e9; }},
-      {"weights-share", "of the layers", Unit::share,
-       [](const Of& x) { return per(weights_on_host(x), layers_bytes(x)); }},
-      {"host-layers", "layers on the host", Unit::number,
+      {"weights-host", "weights on the host, GB", number, [](const Of& x) { return weights_on_host(x) / 1e9; }},
+      {"weights-share", "of the layers", share, [](const Of& x) { return per(weights_on_host(x), layers_bytes(x)); }},
+      {"host-layers", "layers on the host", number,
        [](const Of& x) { return per(weights_on_host(x), layer_bytes(x)); }},
-      {"interval", "interval", Unit::number, [](const Of& x) { return per(layers_bytes(x), weights_on_host(x)); }},
-      {"kv-room", "KV room, tokens", Unit::number,
+      {"interval", "interval", number, [](const Of& x) { return per(layers_bytes(x), weights_on_host(x)); }},
+      {"kv-room", "KV room, tokens", number,
        [](const Of& x) { return per(real(x.m.device_capacity_bytes), token_bytes(x)); }},
-      {"plans", "plans", Unit::count, [](const Of& x) { return real(x.m.plans); }},
-      {"plans-request", "plans a request", Unit::number,
-       [](const Of& x) { return per(real(x.m.plans), real(x.m.served)); }},
-      {"planning", "planning", Unit::share, [](const Of& x) { return per(x.m.planning_s, x.m.end_s); }},
-      {"plan-of-step", "a plan, of a step", Unit::share,
+      {"plans-request", "plans a request", number, [](const Of& x) { return per(real(x.m.plans), real(x.m.served)); }},
+      {"planning", "planning", share, [](const Of& x) { return per(x.m.planning_s, x.m.end_s); }},
+      {"plan-of-step", "a plan, of a step", share,
        [](const Of& x) { return per(per(x.m.planning_s, real(x.m.plans)), per(x.m.busy_s, real(x.m.iterations))); }},
-      {"plan-p99", "P99 plan, ms", Unit::milliseconds, [](const Of& x) { return 1e-6 * x.m.planning_p99_us; }},
-      {"iterations", "iterations", Unit::count, [](const Of& x) { return real(x.m.iterations); }},
+      {"plan-p99", "P99 plan, ms", milliseconds, [](const Of& x) { return 1e-6 * x.m.planning_p99_us; }},
   };
+}
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> all = [] {
+    std::vector<Column> made;
+    for (const MetricColumn& metric : metric_columns) {
+      if (metric.choice.empty()) continue;
+      const bool bytes = metric.unit == MetricUnit::gigabytes; // for programs, too, in gigabytes
+      made.push_back({metric.choice, metric.one_line_head(), bytes ? MetricUnit::number : metric.unit,
+                      [&metric, unit = bytes ? 1e9 : 1](const Of& x) { return metric(x.m) / unit; },
+                      metric.leaves_out ? out_of : nullptr});
+    }
+    std::vector<Column> further = further_columns();
+    std::move(further.begin(), further.end(), std::back_inserter(made));
+    return made;
+  }();
   return all;
 }
 
@@ -171,22 +139,6 @@ const Column* find_column(std::string_view name) {
   for (const Column& column : columns())
     if (column.name == name) return &column;
   return nullptr;
-}
-
-std::string text_of(Unit unit, double value) {
-  if (std::isnan(value)) return "-";
-  switch (unit) {
-  case Unit::share:
-    return percent_text(value);
-  case Unit::milliseconds:
-    return milliseconds_text(value);
-  case Unit::count:
-    return fixed_text(value, 0);
-  case Unit::seconds:
-  case Unit::number:
-    break;
-  }
-  return short_text(value);
 }
 
 /// A column of a table: a name, "case", "system", or one number at one SLO scale.
@@ -405,7 +357,7 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const
     if (name == "gap-near") {
       const double gap = at.row.metrics.longest_gap_all_s;
       if (!is_near(at.ran, at.whole)) return raw ? "" : "-";
-      return raw ? raw_text(gap) : text_of(Unit::seconds, gap);
+      return raw ? raw_text(gap) : short_text(gap);
     }
     if (name == "judged-tbt") return verdicts.text(at.row, 0);
     if (name == "judged-slo") return verdicts.text(at.row, 1);
@@ -422,7 +374,7 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
   if (!raw) {
     shown.push_back({head, false, [one](const Place& at) {
                        const Interval value = value_at(one, at);
-                       const auto text = [&](double number) { return text_of(one.column->unit, number); };
+                       const NumberText text = number_text(one.column->unit);
                        const std::string half = detail::half_width_text(value, text);
                        const SystemReport* of = one.column->beside != nullptr ? row_at(one, at) : nullptr;
                        return text(value.mean) + (half.empty() ? "" : " ± " + half) +
@@ -639,9 +591,8 @@ std::string figure_text(const PaperFigure& figure, double value) {
   case Form::value:
     break;
   }
-  const Unit unit = find_column(figure.column)->unit;
-  const std::string text = text_of(unit, value);
-  return unit == Unit::share ? text + " %" : text;
+  const MetricUnit unit = find_column(figure.column)->unit;
+  return number_text(unit)(value) + (unit == MetricUnit::share ? " %" : "");
 }
 
 } // namespace

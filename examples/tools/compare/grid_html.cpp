@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the HTML page of a grid: its data, its tables and its facts.
+#include "sluice/report/columns.hpp"
 #include "sluice/report/html.hpp"
 
 #include "compare/grid.hpp"
@@ -24,37 +25,31 @@ namespace {
 
 /// A figure that the page can draw, with a column in its table.
 struct Figure {
-  std::string_view key, name, hint, unit; ///< key in report.json; text for a reader; format in the script
-  double (*of)(const Metrics&);
-  std::string_view in; ///< the table's unit, fixed per column, so that an interval has the unit of its mean
-  std::string (*text)(double);
+  MetricColumn column;
+  std::string_view hint; ///< text for a reader
+
+  /// The format that the page's script uses.
+  [[nodiscard]] std::string_view format() const {
+    const bool time = column.unit == MetricUnit::seconds || column.unit == MetricUnit::milliseconds;
+    return column.unit == MetricUnit::share ? "share" : time ? "time" : "plain";
+  }
+  [[nodiscard]] NumberText text() const { return number_text(column.unit, true); }
 };
-const std::vector<Figure>& figures() {
-  using M = const Metrics&;
-  static const std::vector<Figure> all{
-      {"tbt_attainment", "TBT attainment", "higher is better", "share", [](M m) { return m.tbt_attainment; }, ", %",
-       percent_text},
-      {"slo_attainment", "SLO attainment", "of requests, that kept TTFT and TPOT; higher is better", "share",
-       [](M m) { return m.slo_attainment; }, ", %", percent_text},
-      {"ttft_attainment", "TTFT attainment", "higher is better", "share", [](M m) { return m.ttft_attainment; }, ", %",
-       percent_text},
-      {"goodput_requests_per_s", "goodput, requests/s", "of requests that kept both; higher is better", "plain",
-       [](M m) { return m.goodput_requests_per_s; }, "", short_text},
-      {"throughput_tokens_per_s", "tokens/s", "higher is better", "plain",
-       [](M m) { return m.throughput_tokens_per_s; }, "", short_text},
-      {"p99_tbt_s", "P99 TBT", "lower is better", "time", [](M m) { return m.p99_tbt_s; }, ", ms", milliseconds_text},
-      {"p99_ttft_s", "P99 TTFT", "lower is better", "time", [](M m) { return m.p99_ttft_s; }, ", s", short_text},
-      {"mean_e2e_all_s", "mean E2E of all", "refused and unfinished ones wait to the end; lower is better", "time",
-       [](M m) { return m.mean_e2e_all_s; }, ", s", short_text},
-      {"longest_gap_all_s", "longest gap of all", "refused and unfinished ones wait to the end; lower is better",
-       "time", [](M m) { return m.longest_gap_all_s; }, ", s", short_text},
-      {"stall_share", "stalled", "share of the time that iterations took", "share", [](M m) { return m.stall_share; },
-       ", %", percent_text},
-      {"times_preempted", "times preempted", "", "plain", [](M m) { return static_cast<double>(m.times_preempted); },
-       "", short_text},
-      {"refused", "refused", "requests", "plain", [](M m) { return static_cast<double>(m.refused); }, "", short_text}};
-  return all;
-}
+constexpr std::string_view higher = "higher is better", lower = "lower is better";
+constexpr std::string_view waits = "refused and unfinished ones wait to the end; lower is better";
+constexpr Figure figures[] = {
+    {metric_column("tbt_attainment", "TBT attainment"), higher},
+    {metric_column("slo_attainment", "SLO attainment"), "of requests, that kept TTFT and TPOT; higher is better"},
+    {metric_column("ttft_attainment", "TTFT attainment"), higher},
+    {metric_column("goodput_requests_per_s"), "of requests that kept both; higher is better"},
+    {metric_column("throughput_tokens_per_s"), higher},
+    {metric_column("p99_tbt_s"), lower},
+    {metric_column("p99_ttft_s"), lower},
+    {metric_column("mean_e2e_all_s"), waits},
+    {metric_column("longest_gap_all_s"), waits},
+    {metric_column("stall_share", "stalled"), "share of the time that iterations took"},
+    {metric_column("times_preempted", "times preempted"), ""},
+    {metric_column("refused"), "requests"}};
 
 /// Returns the data that report/pages/grid.js draws.
 std::string page_data(const Grid& grid) {
@@ -65,9 +60,9 @@ std::string page_data(const Grid& grid) {
   json.key("axes").begin_array();
   for (const Axis& axis : grid.axes) write_axis(json, axis);
   json.end_array().line().key("figures").begin_array();
-  for (const Figure& figure : figures()) {
-    json.begin_object().field("key", figure.key).field("name", figure.name).field("hint", figure.hint);
-    json.field("unit", figure.unit).end_object();
+  for (const Figure& figure : figures) {
+    json.begin_object().field("key", figure.column.key).field("name", figure.column.title);
+    json.field("hint", figure.hint).field("unit", figure.format()).end_object();
   }
   json.end_array().line().key("cells").begin_array();
   for (const Ran& cell : grid.cells) write_at(json, cell.at, cell.label);
@@ -77,13 +72,14 @@ std::string page_data(const Grid& grid) {
       detail::begin_page_row(json, row.name, row.deposit, row.control, row.slo_scale);
       json.field("livelocked", !row.livelock.empty()).field("cell", cell);
       json.key("m").begin_object();
-      for (const Figure& figure : figures()) json.key(figure.key).rounded(spread_of(row, figure.of).mean, digits);
+      for (const Figure& figure : figures)
+        json.key(figure.column.key).rounded(spread_of(row, figure.column).mean, digits);
       json.end_object();
       if (row.per_seed.size() > 1) {
         json.key("interval").begin_object();
-        for (const Figure& figure : figures()) {
-          const Interval of = spread_of(row, figure.of);
-          json.key(figure.key).begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
+        for (const Figure& figure : figures) {
+          const Interval of = spread_of(row, figure.column);
+          json.key(figure.column.key).begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
         }
         json.end_object();
       }
@@ -97,7 +93,7 @@ std::string page_data(const Grid& grid) {
 /// there is only one seed.
 std::size_t judged_by(const Figure& figure, const Verdicts& verdicts) {
   std::size_t i = verdicts.of.empty() ? judged_count : 0;
-  while (i < judged_count && judged_figures[i].key != figure.key) ++i;
+  while (i < judged_count && judged_figures[i].key != figure.column.key) ++i;
   return i;
 }
 
@@ -115,8 +111,8 @@ std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposi
       rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
               escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>" +
               place_cells(cell.at, cell.label, row.slo_scale, what);
-      for (const Figure& figure : figures()) {
-        rows += detail::html_mean_cell(spread_of(row, figure.of), figure.text);
+      for (const Figure& figure : figures) {
+        rows += detail::html_mean_cell(spread_of(row, figure.column), figure.text());
         if (const std::size_t i = judged_by(figure, verdicts); i < judged_count)
           rows += detail::html_words_cell(verdicts.text(row, i));
       }
@@ -124,10 +120,10 @@ std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposi
     }
   if (rows.empty()) return {};
   std::string heads = detail::html_words_head("system") + place_heads(grid.cells.front().at, what);
-  for (const Figure& figure : figures()) {
-    heads += detail::html_number_head(std::string{figure.name} + std::string{figure.in}, figure.key);
+  for (const Figure& figure : figures) {
+    heads += detail::html_number_head(figure.column.one_line_head(true), figure.column.key);
     if (judged_by(figure, verdicts) < judged_count)
-      heads += detail::html_words_head("judged", std::string{figure.key} + "_judged");
+      heads += detail::html_words_head("judged", std::string{figure.column.key} + "_judged");
   }
   std::string note = escaped(verdicts.note(grid.baseline, rows));
   if (!note.empty()) note = "<p class=\"sub\">" + note + "</p>\n";

@@ -35,30 +35,18 @@ std::string Verdicts::note(const std::string& baseline, std::string_view table) 
 }
 
 Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
-  struct Judged {
-    const SystemReport* row;
-    std::size_t figure;
-    Paired of;
-    double scale;
-  };
   Verdicts verdicts;
-  std::vector<Judged> judgements;
-  std::vector<double> chances;
+  std::vector<detail::Judgement> judgements;
   // `row_of`: maps a row of the report to the corresponding row of `all`.
   const auto judge_all = [&](const ComparisonReport& report, auto&& row_of) {
-    for (const ReportBlock& block : blocks_of(report))
-      for (const SystemReport* row : block.rows) {
-        const SystemReport* rival = rival_of(block, *row, baseline);
-        if (rival == nullptr) {
-          if (row == reference_of(block, baseline)) verdicts.of[row_of(row)].fill("reference");
-          continue;
-        }
-        for (std::size_t i = 0; i < judged_count; ++i) {
-          judgements.push_back({row_of(row), i, judged(*row, *rival, judged_figures[i]),
-                                detail::judged_scale(judged_figures[i], *row, *rival)});
-          chances.push_back(judgements.back().of.p);
-        }
+    for (const ReportBlock& block : blocks_of(report)) {
+      if (const SystemReport* reference = reference_of(block, baseline))
+        verdicts.of[row_of(reference)].fill("reference");
+      for (detail::Judgement& one : detail::judgements_of(block, baseline)) {
+        one.row = row_of(one.row);
+        judgements.push_back(std::move(one));
       }
+    }
   };
   for (const Ran& ran : all) {
     if (ran.report.workload.seeds.size() < 2) continue;
@@ -70,18 +58,11 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
       });
     }
   }
-  const std::vector<bool> held = hold_together(chances);
+  detail::hold(judgements); // all together, not block by block
   verdicts.all = judgements.size();
-  for (std::size_t i = 0; i < judgements.size(); ++i) {
-    const Judged& one = judgements[i];
-    std::string& text = verdicts.of[one.row][one.figure];
-    text = "-";
-    if (one.of.pairs() == 0) continue;
-    text = detail::signed_text(one.scale * one.of.difference.mean);
-    if (!one.of.judged()) continue;
-    const bool better = (one.of.difference.mean > 0) != judged_figures[one.figure].less;
-    text += one.of.tie() ? " tie" : better ? " better" : " worse";
-    if (!one.of.tie() && !held[i]) text += " *";
+  for (const detail::Judgement& one : judgements) {
+    const char* verdict = !one.of.judged() ? "" : one.of.tie() ? " tie" : one.better() ? " better" : " worse";
+    verdicts.of[one.row][one.figure] = one.mean_text("-") + verdict + (one.alone() ? " *" : "");
   }
   return verdicts;
 }

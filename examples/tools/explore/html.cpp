@@ -2,6 +2,8 @@
 // explore.html: the page of an exploration: its data, its table and its finding.
 #include "sluice/report/html.hpp"
 
+#include "sluice/report/columns.hpp"
+
 #include "explore/exploration.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
@@ -26,6 +28,10 @@ std::string judgement(const Exploration& found, const Row& row) {
                      found.reference, verdict_of(row.against));
 }
 
+/// What the page draws.
+constexpr auto drawn = columns_of("tbt_attainment", "per_token_attainment", "mean_e2e_all_s", "longest_gap_all_s",
+                                  "throughput_tokens_per_s", "refused");
+
 /// The data that report/pages/exploration.js draws.
 std::string page_data(const Exploration& found) {
   constexpr int digits = 6;
@@ -49,16 +55,12 @@ std::string page_data(const Exploration& found) {
       for (std::size_t r = 0; r < found.space.roles.size(); ++r) json.value(found.space.model_of(row.number, r));
       json.end_array();
     }
-    const Metrics& m = row.metrics;
     json.key("m").begin_object();
-    // A livelocked engine has no attainment over the workload, so the plot leaves it out.
-    const double attained = row.livelock.empty() ? m.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
-    for (const auto& [name, value] :
-         {std::pair{"tbt_attainment", attained}, std::pair{"per_token_attainment", m.per_token_attainment},
-          std::pair{"mean_e2e_all_s", m.mean_e2e_all_s}, std::pair{"longest_gap_all_s", m.longest_gap_all_s},
-          std::pair{"throughput_tokens_per_s", m.throughput_tokens_per_s},
-          std::pair{"refused", spread_of(row, [](const Metrics& of) { return static_cast<double>(of.refused); }).mean}})
-      json.key(name).rounded(value, digits);
+    for (const MetricColumn& column : drawn) {
+      // A livelocked engine has no attainment over the workload, so the plot leaves it out.
+      const bool none = column.key == "tbt_attainment" && !row.livelock.empty();
+      json.key(column.key).rounded(none ? Interval::absent : spread_of(row, column).mean, digits);
+    }
     json.end_object().end_object();
   }
   json.line().end_array().line().key("roles").begin_array();
@@ -91,27 +93,12 @@ std::string page_data(const Exploration& found) {
 
 /// One table of all rows. A click on a head sorts it; it is readable without a script.
 std::string row_table(const Exploration& found) {
-  struct Column {
-    std::string_view head, key; ///< text for a reader; key in explore.json
-    double (*number)(const Metrics&);
-    std::string (*text)(double);
-  };
-  using M = const Metrics&;
-  const auto count = [](double value) { return fixed_text(value, 0); };
-  const std::vector<Column> columns{
-      {"TBT, %", "tbt_attainment", [](M m) { return m.tbt_attainment; }, percent_text},
-      {"per token, %", "per_token_attainment", [](M m) { return m.per_token_attainment; }, percent_text},
-      {"TTFT, %", "ttft_attainment", [](M m) { return m.ttft_attainment; }, percent_text},
-      {"SLO, %", "slo_attainment", [](M m) { return m.slo_attainment; }, percent_text},
-      {"goodput, req/s", "goodput_requests_per_s", [](M m) { return m.goodput_requests_per_s; }, short_text},
-      {"mean E2E of all, s", "mean_e2e_all_s", [](M m) { return m.mean_e2e_all_s; }, short_text},
-      {"longest gap of all, s", "longest_gap_all_s", [](M m) { return m.longest_gap_all_s; }, short_text},
-      {"tokens/s", "throughput_tokens_per_s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
-      {"stall, %", "stall_share", [](M m) { return m.stall_share; }, percent_text},
-      {"preempted", "times_preempted", [](M m) { return static_cast<double>(m.times_preempted); }, count},
-      {"refused", "refused", [](M m) { return static_cast<double>(m.refused); }, count}};
+  constexpr auto columns =
+      columns_of("tbt_attainment", "per_token_attainment", "ttft_attainment", "slo_attainment",
+                 metric_column("goodput_requests_per_s", "goodput, req/s"), "mean_e2e_all_s", "longest_gap_all_s",
+                 "throughput_tokens_per_s", "stall_share", "times_preempted", "refused");
   std::string heads = detail::html_number_head("rank", "", true) + detail::html_words_head("engine", "name");
-  for (const Column& column : columns) heads += detail::html_number_head(column.head, column.key);
+  for (const MetricColumn& column : columns) heads += detail::html_number_head(column.one_line_head(true), column.key);
   if (!found.reference.empty())
     heads += detail::html_number_head("less " + found.reference + ", points", "difference_points") +
              detail::html_words_head("judged");
@@ -127,7 +114,8 @@ std::string row_table(const Exploration& found) {
              escaped(found.rows[*row.same_as].listed ? found.rows[*row.same_as].name : "the row above") + "</small>";
     if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
-    for (const Column& column : columns) out += detail::html_mean_cell(spread_of(row, column.number), column.text);
+    for (const MetricColumn& column : columns)
+      out += detail::html_mean_cell(spread_of(row, column), number_text(column.unit));
     if (!found.reference.empty()) {
       const Interval& difference = row.against.difference;
       const double points = 100 * difference.mean;

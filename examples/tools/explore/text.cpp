@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An exploration as text for a terminal.
+#include "sluice/report/columns.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
@@ -21,29 +22,19 @@ namespace {
 
 std::string points(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
-struct Column {
-  const char* top;
-  const char* head;
-  double (*number)(const Metrics&);
-  std::string (*text)(double);
-};
-using M = const Metrics&;
-constexpr Column columns[] = {{"TBT", "%", [](M m) { return m.tbt_attainment; }, percent_text},
-                              {"per token", "%", [](M m) { return m.per_token_attainment; }, percent_text},
-                              {"TTFT", "%", [](M m) { return m.ttft_attainment; }, percent_text},
-                              {"SLO", "%", [](M m) { return m.slo_attainment; }, percent_text},
-                              {"goodput", "req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
-                              {"mean E2E", "of all, s", [](M m) { return m.mean_e2e_all_s; }, short_text},
-                              {"gap", "of all, s", [](M m) { return m.longest_gap_all_s; }, short_text},
-                              {"through-", "put, t/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
-                              {"", "refused", [](M m) { return static_cast<double>(m.refused); }, short_text}};
+constexpr auto ranking_columns = columns_of(
+    metric_column("tbt_attainment", "TBT", "%"), metric_column("per_token_attainment", "per token", "%"),
+    metric_column("ttft_attainment", "TTFT", "%"), metric_column("slo_attainment", "SLO", "%"),
+    "goodput_requests_per_s", metric_column("mean_e2e_all_s", "mean E2E", "of all, s"),
+    metric_column("longest_gap_all_s", "gap", "of all, s"),
+    metric_column("throughput_tokens_per_s", "through-", "put, t/s"), metric_column("refused", "", "refused"));
 
 /// Cells under heads, aligned to the right; the engine, of any length, follows them.
 class Ranking {
  public:
   explicit Ranking(const Exploration& found) : found_(found) {
     std::vector<std::string> tops{""}, heads{"rank"};
-    for (const Column& column : columns) tops.emplace_back(column.top), heads.emplace_back(column.head);
+    for (const MetricColumn& column : ranking_columns) tops.emplace_back(column.group), heads.emplace_back(column.head);
     if (!found.reference.empty())
       for (const auto& [top, head] :
            {std::pair{"less " + found.reference, "points"}, std::pair{std::string{}, "judged"}})
@@ -54,8 +45,8 @@ class Ranking {
   }
   void add(const Row& row, std::size_t alike) {
     std::vector<std::string> cells{row.control ? "-" : std::to_string(row.rank)};
-    for (const Column& column : columns)
-      cells.push_back(detail::spread_text(spread_of(row, column.number), column.text));
+    for (const MetricColumn& column : ranking_columns)
+      cells.push_back(detail::spread_text(spread_of(row, column), number_text(column.unit, true)));
     if (!found_.reference.empty()) {
       const bool itself = row.name == found_.reference;
       cells.push_back(itself ? "" : detail::signed_text(100 * row.against.difference.mean));

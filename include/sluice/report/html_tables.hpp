@@ -3,12 +3,15 @@
 #pragma once
 
 #include "sluice/report/by_class.hpp"
+#include "sluice/report/columns.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,75 +42,14 @@ namespace sluice::detail {
   return out;
 }
 
-/// One column: heads, sort key, and text.
-struct HtmlColumn {
-  const char* group;
-  const char* head;
-  double (*number)(const Metrics&);
-  std::string (*text)(double);
-  bool marked = false; ///< leaves out refused and unfinished requests, and says how many
-};
-
-inline std::string html_gigabytes(double bytes) { return short_text(bytes / 1e9); }
-inline std::string html_count(double number) { return fixed_text(number, 0); }
-
-inline const std::vector<HtmlColumn>& service_columns() {
-  using M = const Metrics&;
-  static const std::vector<HtmlColumn> columns{
-      {"attainment, %", "TBT", [](M m) { return m.tbt_attainment; }, percent_text},
-      {"attainment, %", "per token", [](M m) { return m.per_token_attainment; }, percent_text},
-      {"attainment, %", "TPOT", [](M m) { return m.tpot_attainment; }, percent_text},
-      {"attainment, %", "TTFT", [](M m) { return m.ttft_attainment; }, percent_text},
-      {"attainment, %", "SLO", [](M m) { return m.slo_attainment; }, percent_text},
-      {"TBT, ms", "P50", [](M m) { return m.p50_tbt_s; }, milliseconds_text},
-      {"TBT, ms", "P95", [](M m) { return m.p95_tbt_s; }, milliseconds_text},
-      {"TBT, ms", "P99", [](M m) { return m.p99_tbt_s; }, milliseconds_text},
-      {"TPOT, ms", "P50", [](M m) { return m.p50_tpot_s; }, milliseconds_text},
-      {"TPOT, ms", "P95", [](M m) { return m.p95_tpot_s; }, milliseconds_text},
-      {"TPOT, ms", "P99", [](M m) { return m.p99_tpot_s; }, milliseconds_text},
-      {"TTFT, s", "P50", [](M m) { return m.p50_ttft_s; }, short_text},
-      {"TTFT, s", "P95", [](M m) { return m.p95_ttft_s; }, short_text},
-      {"TTFT, s", "P99", [](M m) { return m.p99_ttft_s; }, short_text},
-      {"E2E, s", "mean", [](M m) { return m.mean_e2e_s; }, short_text, true},
-      {"E2E, s", "P99", [](M m) { return m.p99_e2e_s; }, short_text, true},
-      {"longest", "gap, s", [](M m) { return m.longest_gap_s; }, short_text}};
-  return columns;
-}
-inline const std::vector<HtmlColumn>& cost_columns() {
-  using M = const Metrics&;
-  static const std::vector<HtmlColumn> columns{
-      {"throughput", "tok/s", [](M m) { return m.throughput_tokens_per_s; }, short_text},
-      {"throughput", "req/min", [](M m) { return m.throughput_requests_per_min; }, short_text},
-      {"goodput", "req/s", [](M m) { return m.goodput_requests_per_s; }, short_text},
-      {"device KV, %", "peak", [](M m) { return m.device_peak_share; }, percent_text},
-      {"device KV, %", "mean", [](M m) { return m.device_mean_share; }, percent_text},
-      {"host KV, GB", "peak", [](M m) { return static_cast<double>(m.host_peak_bytes); }, html_gigabytes},
-      {"moved, GB", "in", [](M m) { return static_cast<double>(m.bytes_to_device); }, html_gigabytes},
-      {"moved, GB", "out", [](M m) { return static_cast<double>(m.bytes_to_host); }, html_gigabytes},
-      {"stall", "%", [](M m) { return m.stall_share; }, percent_text},
-      {"times", "preempted", [](M m) { return static_cast<double>(m.times_preempted); }, html_count},
-      {"planning", "plans", [](M m) { return static_cast<double>(m.plans); }, html_count},
-      {"planning", "ms", [](M m) { return m.planning_s; }, milliseconds_text},
-      {"planning", "P99 µs", [](M m) { return m.planning_p99_us; }, short_text},
-      {"requests", "served", [](M m) { return static_cast<double>(m.served); }, html_count},
-      {"requests", "refused", [](M m) { return static_cast<double>(m.refused); }, html_count},
-      {"requests", "left", [](M m) { return static_cast<double>(m.unfinished); }, html_count}};
-  return columns;
-}
-
-/// Returns the name of a column's number in report.json, which saved tables use too. The function finds it by calling
-/// the column with all other numbers set to 0, so that the two names cannot differ.
-inline std::string html_key(const HtmlColumn& column) {
-  std::string key;
-  Metrics metrics;
-  for_each_metric(metrics, [](std::string_view, auto& number) { number = 0; });
-  for_each_metric(metrics, [&](std::string_view name, auto& number) {
-    number = 1;
-    if (column.number(metrics) == 1) key = name;
-    number = 0;
-  });
-  return key;
-}
+inline constexpr auto html_service =
+    columns_of("tbt_attainment", "per_token_attainment", "tpot_attainment", "ttft_attainment", "slo_attainment",
+               "p50_tbt_s", "p95_tbt_s", "p99_tbt_s", "p50_tpot_s", "p95_tpot_s", "p99_tpot_s", "p50_ttft_s",
+               "p95_ttft_s", "p99_ttft_s", "mean_e2e_s", "p99_e2e_s", "longest_gap_s");
+inline constexpr auto html_costs =
+    columns_of("throughput_tokens_per_s", "throughput_requests_per_min", "goodput_requests_per_s", "device_peak_share",
+               "device_mean_share", "host_peak_bytes", "bytes_to_device", "bytes_to_host", "stall_share",
+               "times_preempted", "plans", "planning_s", "planning_p99_us", "served", "refused", "unfinished");
 
 /// Returns the head of a text column. `key`: the column's name in a saved table, if it differs.
 inline std::string html_words_head(std::string_view name, std::string_view key = {}) {
@@ -121,17 +63,18 @@ inline std::string html_number_head(std::string_view name, std::string_view key,
          (key.empty() ? std::string{} : " data-key=\"" + escaped(key) + "\"") + ">" + escaped(name) + "</th>";
 }
 
-inline std::string html_heads(const std::vector<HtmlColumn>& columns, std::string_view last) {
+inline std::string html_heads(std::span<const MetricColumn> columns, std::string_view last) {
   std::string out = "<thead><tr class=\"groups\"><th></th>";
   for (std::size_t c = 0; c < columns.size();) {
     std::size_t end = c + 1;
-    while (end < columns.size() && std::string_view{columns[end].group} == columns[c].group) ++end;
-    out += "<th scope=\"colgroup\" colspan=\"" + std::to_string(end - c) + "\">" + columns[c].group + "</th>";
+    while (end < columns.size() && columns[end].group == columns[c].group) ++end;
+    out +=
+        "<th scope=\"colgroup\" colspan=\"" + std::to_string(end - c) + "\">" + std::string{columns[c].group} + "</th>";
     c = end;
   }
   if (!last.empty()) out += "<th></th>";
   out += "</tr>\n<tr>" + html_words_head("system");
-  for (const HtmlColumn& column : columns) out += html_number_head(column.head, html_key(column));
+  for (const MetricColumn& column : columns) out += html_number_head(column.head, column.key);
   if (!last.empty()) out += html_words_head(last);
   return out + "</tr></thead>\n";
 }
@@ -169,7 +112,7 @@ inline std::string html_plain_table(std::string_view caption, std::string_view h
 }
 
 inline std::string html_table(const WorkloadReport& workload, const ReportBlock& block, std::string_view what,
-                              const std::vector<HtmlColumn>& columns, bool with_transfer) {
+                              std::span<const MetricColumn> columns, bool with_transfer) {
   const std::string table = block.rows.size() > 16 ? "<table class=\"long\">" : "<table>";
   std::string out = "<div class=\"wide\">" + table + "<caption><b>" + escaped(what) + ", " + title_of(block) +
                     "</b><br>" + escaped(caption_of(workload, block)) + "</caption>\n" +
@@ -182,8 +125,8 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
     const double missing = spread_of(*row, left_out).mean;
-    for (const HtmlColumn& column : columns)
-      out += html_mean_cell(spread_of(*row, column.number), column.text, column.marked ? missing : 0);
+    for (const MetricColumn& column : columns)
+      out += html_mean_cell(spread_of(*row, column), number_text(column.unit), column.leaves_out ? missing : 0);
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";
@@ -208,36 +151,18 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
              "<th scope=\"col\" data-told>from &hellip; to</th>" + html_words_head("judged", key + "_judged");
   }
   out += "</tr>\n<tr>" + html_words_head("system") + heads + "</tr></thead><tbody>\n";
-  const std::vector<bool> held = held_in(block, baseline);
-  std::size_t verdict = 0;
-  bool alone = false;
-  for (const SystemReport* row : block.rows) {
-    const SystemReport* rival = rival_of(block, *row, baseline);
-    if (rival == nullptr) continue;
-    out += std::string{row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +
-           escaped(label_of(*row)) + "</th>";
-    for (const JudgedFigure& figure : judged_figures) {
-      const Paired of = judged(*row, *rival, figure);
-      const double scale = judged_scale(figure, *row, *rival);
-      const bool there = of.pairs() > 0;
-      Interval scaled; // for saved tables; the page shows it in the next column
-      if (there) scaled.mean = scale * of.difference.mean;
-      if (of.judged()) scaled.least = scale * of.difference.least, scaled.most = scale * of.difference.most;
-      out += "<td " + html_number(scaled) + ">" + (there ? signed_text(scale * of.difference.mean) : "&ndash;") +
-             "</td><td>" +
-             (of.judged()
-                  ? signed_text(scale * of.difference.least) + " &hellip; " + signed_text(scale * of.difference.most)
-                  : std::string{"&ndash;"}) +
-             "</td><td class=\"l\">" + escaped(verdict_of(of, figure.less));
-      const bool star = of.judged() && !of.tie() && !held[verdict];
-      ++verdict;
-      alone = alone || star;
-      out += std::string{star ? " *" : ""} + "</td>";
-    }
-    out += "</tr>\n";
+  const std::vector<Judgement> judgements = judgements_of(block, baseline);
+  for (const Judgement& one : judgements) {
+    if (one.figure == 0)
+      out += std::string{one.row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +
+             escaped(label_of(*one.row)) + "</th>";
+    out += "<td " + html_number(one.scaled()) + ">" + one.mean_text("&ndash;") + "</td><td>" +
+           one.range_text(" &hellip; ", "&ndash;") + "</td>" + html_words_cell(one.verdict());
+    if (one.figure + 1 == std::size(judged_figures)) out += "</tr>\n";
   }
   out += "</tbody></table></div>";
-  return out + (alone ? "<p class=\"sub\">" + escaped(holm_note(held.size())) + "</p>" : std::string{}) + "</div>";
+  const std::string note = holm_note(judgements);
+  return out + (note.empty() ? note : "<p class=\"sub\">" + escaped(note) + "</p>") + "</div>";
 }
 
 /// Returns the service that each SLO class received, and its verdicts; empty if there is one SLO.
@@ -248,8 +173,8 @@ inline std::string html_class_tables(const ComparisonReport& report, const Repor
     for (const ReportBlock& own : blocks_of(part))
       if (own.deposit == block.deposit && own.slo_scale == block.slo_scale)
         out += "<div class=\"keep\">" +
-               html_table(part.workload, own, "What users got, " + class_title(report.workload, i, part),
-                          service_columns(), false) +
+               html_table(part.workload, own, "What users got, " + class_title(report.workload, i, part), html_service,
+                          false) +
                "</div>" + html_judgement(own, report.baseline);
   }
   return out;
@@ -281,10 +206,10 @@ inline std::string html_number_tables(const ComparisonReport& report) {
   for (const ReportBlock& block : blocks_of(report)) {
     const std::optional<std::string> rule = shared_transfer(block);
     const std::string took = "What it took" + (rule && !rule->empty() ? ", transfers by " + *rule : std::string{});
-    out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", service_columns(), false) +
+    out += "<div class=\"keep\">" + html_table(report.workload, block, "What users got", html_service, false) +
            html_possible(report, block) + "</div>" + html_judgement(block, report.baseline) +
            html_class_tables(report, block) + "<div class=\"keep\">" +
-           html_table(report.workload, block, took, cost_columns(), !rule) + "</div>";
+           html_table(report.workload, block, took, html_costs, !rule) + "</div>";
     std::string notes;
     for (const std::string& remark : remarks_of(block)) notes += "<li>" + escaped(remark) + "</li>";
     if (!notes.empty()) out += "<ul class=\"defs sub\">" + notes + "</ul>\n";

@@ -5,48 +5,16 @@
 #include "sluice/report/seeds.hpp"
 #include "sluice/report/text_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice::detail {
-
-/// One column of a table of means: heads, one run's number, its text.
-struct SeededColumn {
-  const char* group;
-  const char* head;
-  double (*number)(const Metrics&);
-  std::string (*text)(double);
-  bool marked = false; ///< leaves out refused and unfinished requests, and says how many
-};
-
-inline std::string gigabytes_text(double bytes) { return short_text(bytes / 1e9); }
-
-// Fewer columns than for one seed, because each is twice as wide.
-inline constexpr SeededColumn seeded_service[] = {
-    {"attainment, %", "TBT", [](const Metrics& m) { return m.tbt_attainment; }, percent_text},
-    {"attainment, %", "SLO", [](const Metrics& m) { return m.slo_attainment; }, percent_text},
-    {"attainment, %", "TTFT", [](const Metrics& m) { return m.ttft_attainment; }, percent_text},
-    {"attainment, %", "per token", [](const Metrics& m) { return m.per_token_attainment; }, percent_text},
-    {"goodput", "req/s", [](const Metrics& m) { return m.goodput_requests_per_s; }, short_text},
-    {"TBT, ms", "P99", [](const Metrics& m) { return m.p99_tbt_s; }, milliseconds_text},
-    {"TTFT, s", "P99", [](const Metrics& m) { return m.p99_ttft_s; }, short_text},
-    {"E2E, s", "mean", [](const Metrics& m) { return m.mean_e2e_s; }, short_text, true},
-    {"longest", "gap, s", [](const Metrics& m) { return m.longest_gap_s; }, short_text}};
-inline constexpr SeededColumn seeded_costs[] = {
-    {"throughput", "tok/s", [](const Metrics& m) { return m.throughput_tokens_per_s; }, short_text},
-    {"device KV, %", "mean", [](const Metrics& m) { return m.device_mean_share; }, percent_text},
-    {"moved, GB", "in", [](const Metrics& m) { return static_cast<double>(m.bytes_to_device); }, gigabytes_text},
-    {"moved, GB", "out", [](const Metrics& m) { return static_cast<double>(m.bytes_to_host); }, gigabytes_text},
-    {"stall", "%", [](const Metrics& m) { return m.stall_share; }, percent_text},
-    {"times", "preempted", [](const Metrics& m) { return static_cast<double>(m.times_preempted); }, short_text},
-    {"planning", "plans", [](const Metrics& m) { return static_cast<double>(m.plans); }, short_text},
-    {"requests", "served", [](const Metrics& m) { return static_cast<double>(m.served); }, short_text},
-    {"requests", "refused", [](const Metrics& m) { return static_cast<double>(m.refused); }, short_text}};
 
 [[nodiscard]] inline std::string seeded_title(const WorkloadReport& workload) {
   return ": means of " + std::to_string(workload.seeds.size()) + " seeds +- half of the 95 % interval";
@@ -75,23 +43,6 @@ template <class Text>
   return half.empty() ? std::string{text(of.mean)} : text(of.mean) + " +-" + half;
 }
 
-template <std::size_t N>
-[[nodiscard]] TextTable seeded_table(const ReportBlock& block, const SeededColumn (&columns)[N]) {
-  std::vector<TextTable::Column> heads{{"", "system"}};
-  for (const SeededColumn& column : columns) heads.push_back({column.group, column.head});
-  TextTable table(std::move(heads));
-  for (std::size_t i = 0; i < block.rows.size(); ++i) {
-    const SystemReport& row = *block.rows[i];
-    if (row.control && i > 0) table.rule();
-    std::vector<std::string> cells{label_of(row)};
-    const std::string out = left_out_text(spread_of(row, left_out).mean);
-    for (const SeededColumn& column : columns)
-      cells.push_back(spread_text(spread_of(row, column.number), column.text) + (column.marked ? out : std::string{}));
-    table.row(std::move(cells));
-  }
-  return table;
-}
-
 /// Formats a number with its sign: "+3.1", "-12".
 [[nodiscard]] inline std::string signed_text(double value) { return (value < 0 ? "" : "+") + short_text(value); }
 
@@ -102,17 +53,57 @@ template <std::size_t N>
   return 100 / (figure.share ? 1.0 : std::abs(mean_interval(judged_values(row, reference, figure).reference).mean));
 }
 
-/// Returns whether each verdict of a block's table, row by row and figure by figure, holds with all of them considered
-/// together (Holm).
-[[nodiscard]] inline std::vector<bool> held_in(const ReportBlock& block, const std::string& baseline) {
+/// A row's difference from its rival in one figure.
+struct Judgement {
+  const SystemReport* row;
+  std::size_t figure; ///< in `judged_figures`
+  Paired of;
+  double scale;      ///< of `judged_scale`
+  bool held = false; ///< the difference holds with all judgements of the table considered together (Holm)
+
+  [[nodiscard]] const JudgedFigure& by() const { return judged_figures[figure]; }
+  [[nodiscard]] bool differs() const { return of.judged() && !of.tie(); }
+  [[nodiscard]] bool alone() const { return differs() && !held; }
+  [[nodiscard]] bool better() const { return (of.difference.mean > 0) != by().less; }
+  /// The difference as people read it; its ends only if the pairs can decide.
+  [[nodiscard]] Interval scaled() const {
+    Interval told{scale * of.difference.mean};
+    if (of.judged()) told.least = scale * of.difference.least, told.most = scale * of.difference.most;
+    return told;
+  }
+  /// "+3.1", and "+1.2 .. +5.0" with `to` between; `none` for one that does not exist.
+  [[nodiscard]] std::string mean_text(const char* none) const {
+    return of.pairs() > 0 ? signed_text(scaled().mean) : none;
+  }
+  [[nodiscard]] std::string range_text(const char* to, const char* none) const {
+    return of.judged() ? signed_text(scaled().least) + to + signed_text(scaled().most) : none;
+  }
+  [[nodiscard]] std::string verdict() const { return verdict_of(of, by().less) + (alone() ? " *" : ""); }
+};
+
+/// Decides which of a table's differences hold together.
+inline void hold(std::vector<Judgement>& judgements) {
   std::vector<double> chances;
+  for (const Judgement& one : judgements) chances.push_back(one.of.p);
+  const std::vector<bool> held = hold_together(chances);
+  for (std::size_t i = 0; i < judgements.size(); ++i) judgements[i].held = held[i];
+}
+
+/// Returns the judgements of every row that has a rival, row by row and figure by figure, as one table.
+[[nodiscard]] inline std::vector<Judgement> judgements_of(const ReportBlock& block, const std::string& baseline) {
+  std::vector<Judgement> all;
   for (const SystemReport* row : block.rows)
     if (const SystemReport* rival = rival_of(block, *row, baseline))
-      for (const JudgedFigure& figure : judged_figures) chances.push_back(judged(*row, *rival, figure).p);
-  return hold_together(chances);
+      for (std::size_t i = 0; i < std::size(judged_figures); ++i)
+        all.push_back({row, i, judged(*row, *rival, judged_figures[i]), judged_scale(judged_figures[i], *row, *rival)});
+  hold(all);
+  return all;
 }
-[[nodiscard]] inline std::string holm_note(std::size_t verdicts) {
-  return "* differs in this comparison, but not among all " + std::to_string(verdicts) +
+
+/// Explains the star of a difference that does not hold together with the table's others; empty if there is none.
+[[nodiscard]] inline std::string holm_note(const std::vector<Judgement>& judgements) {
+  if (std::none_of(judgements.begin(), judgements.end(), [](const Judgement& one) { return one.alone(); })) return {};
+  return "* differs in this comparison, but not among all " + std::to_string(judgements.size()) +
          " of the table together (Holm): about one in 20 such differs by chance";
 }
 
@@ -125,31 +116,23 @@ template <std::size_t N>
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
     for (const char* head : {"mean", "from .. to", "judged"}) heads.push_back({group, head});
   }
-  const std::vector<bool> held = held_in(block, baseline);
-  std::size_t verdict = 0, alone = 0;
   TextTable table(std::move(heads));
-  for (const SystemReport* row : block.rows) {
-    const SystemReport* rival = rival_of(block, *row, baseline);
-    if (rival == nullptr) continue;
-    if (row->control) table.rule();
-    std::vector<std::string> cells{label_of(*row)};
-    for (const JudgedFigure& figure : judged_figures) {
-      const Paired of = judged(*row, *rival, figure);
-      const double scale = judged_scale(figure, *row, *rival);
-      cells.push_back(of.pairs() > 0 ? signed_text(scale * of.difference.mean) : "-");
-      cells.push_back(of.judged()
-                          ? signed_text(scale * of.difference.least) + " .. " + signed_text(scale * of.difference.most)
-                          : "-");
-      const bool differs = of.judged() && !of.tie(), holds = held[verdict++];
-      if (differs && !holds) ++alone;
-      cells.push_back(verdict_of(of, figure.less) + (differs && !holds ? " *" : ""));
+  const std::vector<Judgement> judgements = judgements_of(block, baseline);
+  std::vector<std::string> cells;
+  for (const Judgement& one : judgements) {
+    if (one.figure == 0) {
+      if (one.row->control) table.rule();
+      cells = {label_of(*one.row)};
     }
-    table.row(std::move(cells));
+    for (const std::string& cell : {one.mean_text("-"), one.range_text(" .. ", "-"), one.verdict()})
+      cells.push_back(cell);
+    if (one.figure + 1 == std::size(judged_figures)) table.row(std::move(cells));
   }
+  const std::string note = holm_note(judgements);
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
          ", seed by seed: differences with their 95 % interval (a tie: 0 is in it), and the seeds in which the system "
          "is better\n" +
-         table.text() + (alone == 0 ? std::string{} : holm_note(held.size()) + "\n");
+         table.text() + (note.empty() ? note : note + "\n");
 }
 
 } // namespace sluice::detail

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "sluice/report/by_class.hpp"
+#include "sluice/report/columns.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 #include "sluice/report/text_table.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,67 +20,39 @@ namespace sluice {
 
 namespace detail {
 
-inline TextTable service_table(const ReportBlock& block) {
-  TextTable table({{"", "system"},
-                   {"attainment, %", "TBT"},
-                   {"attainment, %", "per token"},
-                   {"attainment, %", "TPOT"},
-                   {"attainment, %", "TTFT"},
-                   {"attainment, %", "SLO"},
-                   {"TBT, ms", "P50"},
-                   {"TBT, ms", "P95"},
-                   {"TBT, ms", "P99"},
-                   {"TPOT, ms", "P99"},
-                   {"TTFT, s", "P50"},
-                   {"TTFT, s", "P95"},
-                   {"TTFT, s", "P99"},
-                   {"E2E, s", "mean"},
-                   {"E2E, s", "P99"},
-                   {"longest", "gap, s"}});
-  for (std::size_t i = 0; i < block.rows.size(); ++i) {
-    const SystemReport& row = *block.rows[i];
-    const Metrics& m = row.metrics;
-    if (row.control && i > 0) table.rule();
-    const std::string out = left_out_text(left_out(m));
-    table.row({label_of(row), percent_text(m.tbt_attainment), percent_text(m.per_token_attainment),
-               percent_text(m.tpot_attainment), percent_text(m.ttft_attainment), percent_text(m.slo_attainment),
-               short_text(1e3 * m.p50_tbt_s), short_text(1e3 * m.p95_tbt_s), short_text(1e3 * m.p99_tbt_s),
-               short_text(1e3 * m.p99_tpot_s), short_text(m.p50_ttft_s), short_text(m.p95_ttft_s),
-               short_text(m.p99_ttft_s), short_text(m.mean_e2e_s) + out, short_text(m.p99_e2e_s) + out,
-               short_text(m.longest_gap_s)});
-  }
-  return table;
-}
+// One seed. Texts are ASCII, so a microsecond is a "us".
+inline constexpr auto text_service =
+    columns_of("tbt_attainment", "per_token_attainment", "tpot_attainment", "ttft_attainment", "slo_attainment",
+               "p50_tbt_s", "p95_tbt_s", "p99_tbt_s", "p99_tpot_s", "p50_ttft_s", "p95_ttft_s", "p99_ttft_s",
+               "mean_e2e_s", "p99_e2e_s", "longest_gap_s");
+inline constexpr auto text_costs = columns_of(
+    "throughput_tokens_per_s", metric_column("goodput_requests_per_s", "throughput", "goodput"), "device_peak_share",
+    "device_mean_share", "bytes_to_device", "bytes_to_host", "stall_share", "times_preempted", "plans", "planning_s",
+    metric_column("planning_p99_us", "planning", "P99 us"), "served", "refused", "unfinished");
+// Several seeds: fewer columns, because each is twice as wide.
+inline constexpr auto seeded_service =
+    columns_of("tbt_attainment", "slo_attainment", "ttft_attainment", "per_token_attainment", "goodput_requests_per_s",
+               "p99_tbt_s", "p99_ttft_s", "mean_e2e_s", "longest_gap_s");
+inline constexpr auto seeded_costs =
+    columns_of("throughput_tokens_per_s", "device_mean_share", "bytes_to_device", "bytes_to_host", "stall_share",
+               "times_preempted", "plans", "served", "refused");
 
-inline TextTable cost_table(const ReportBlock& block) {
-  const bool one_rule = shared_transfer(block).has_value();
-  std::vector<TextTable::Column> columns{{"", "system"},           {"throughput", "tok/s"},  {"throughput", "goodput"},
-                                         {"device KV, %", "peak"}, {"device KV, %", "mean"}, {"moved, GB", "in"},
-                                         {"moved, GB", "out"},     {"stall", "%"},           {"times", "preempted"},
-                                         {"planning", "plans"},    {"planning", "ms"},       {"planning", "P99 us"},
-                                         {"requests", "served"},   {"requests", "refused"},  {"requests", "left"}};
-  if (!one_rule) columns.push_back({"transfer", "rule"});
-  TextTable table(std::move(columns));
+/// Returns a block's table: numbers of one seed, or means with half of their intervals. `rules`: the last column names
+/// each row's transfer rule.
+inline TextTable metric_table(const ReportBlock& block, std::span<const MetricColumn> columns, bool rules) {
+  std::vector<TextTable::Column> heads{{"", "system"}};
+  for (const MetricColumn& column : columns) heads.push_back({std::string{column.group}, std::string{column.head}});
+  if (rules) heads.push_back({"transfer", "rule"});
+  TextTable table(std::move(heads));
   for (std::size_t i = 0; i < block.rows.size(); ++i) {
     const SystemReport& row = *block.rows[i];
-    const Metrics& m = row.metrics;
     if (row.control && i > 0) table.rule();
-    std::vector<std::string> cells{label_of(row),
-                                   short_text(m.throughput_tokens_per_s),
-                                   short_text(m.goodput_requests_per_s),
-                                   percent_text(m.device_peak_share),
-                                   percent_text(m.device_mean_share),
-                                   short_text(static_cast<double>(m.bytes_to_device) / 1e9),
-                                   short_text(static_cast<double>(m.bytes_to_host) / 1e9),
-                                   percent_text(m.stall_share),
-                                   std::to_string(m.times_preempted),
-                                   std::to_string(m.plans),
-                                   milliseconds_text(m.planning_s),
-                                   short_text(m.planning_p99_us),
-                                   std::to_string(m.served),
-                                   std::to_string(m.refused),
-                                   std::to_string(m.unfinished)};
-    if (!one_rule) cells.push_back(m.bytes_moved > 0 ? row.transfer : "-");
+    std::vector<std::string> cells{label_of(row)};
+    const std::string out = left_out_text(spread_of(row, left_out).mean);
+    for (const MetricColumn& column : columns)
+      cells.push_back(spread_text(spread_of(row, column), number_text(column.unit, !row.per_seed.empty())) +
+                      (column.leaves_out ? out : std::string{}));
+    if (rules) cells.push_back(row.metrics.bytes_moved > 0 ? row.transfer : "-");
     table.row(std::move(cells));
   }
   return table;
@@ -89,7 +63,7 @@ inline std::string service_text(const ComparisonReport& report, const ReportBloc
   const bool seeds = report.workload.seeds.size() > 1;
   const bool marked = std::any_of(block.rows.begin(), block.rows.end(),
                                   [](const SystemReport* row) { return spread_of(*row, left_out).mean > 0; });
-  return (seeds ? seeded_table(block, seeded_service) : service_table(block)).text() +
+  return (seeds ? metric_table(block, seeded_service, false) : metric_table(block, text_service, false)).text() +
          (marked ? std::string{left_out_note} + "\n" : std::string{}) +
          (seeds ? judgement_text(block, report.baseline) : std::string{});
 }
@@ -121,7 +95,9 @@ inline std::string classes_text(const ComparisonReport& report, const ReportBloc
            (seeds ? detail::seeded_title(report.workload) : "") + "\n";
     out += detail::service_text(report, block) + detail::classes_text(report, block);
     out += "\nWhat it took, " + title_of(block) + (rule.empty() ? "" : ", transfers by " + rule) + "\n";
-    out += (seeds ? detail::seeded_table(block, detail::seeded_costs) : detail::cost_table(block)).text();
+    out += (seeds ? detail::metric_table(block, detail::seeded_costs, false)
+                  : detail::metric_table(block, detail::text_costs, !shared_transfer(block)))
+               .text();
     const bool has_control =
         std::any_of(block.rows.begin(), block.rows.end(), [](const SystemReport* row) { return row->control; });
     if (has_control) out += "control: one request at a time, all resident; to read the others by, not ranked\n";
