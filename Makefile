@@ -6,11 +6,13 @@ RELEASE := build/release
 .PHONY: demo test serve bench reproductions build setup umbrella fields transcripts format ci clean
 .DEFAULT_GOAL := build
 
-## demo: build sluice-compare and run it on generated workloads, one of each seed; table on the screen, report in out/demo
+## demo: build sluice-compare and compare a dozen systems on generated workloads, one of each seed: who leads and tables on
+## the screen, a report in out/demo; SYSTEMS=all for all of them
 SEEDS ?= 1..5
+SYSTEMS ?= OneAtATime,VllmRecompute,VllmSwap,FutureMemory,Ellm,Pie,Confluence,FastServe,AptServe,Scorpio,OrbitFlow,SuperInfer,FlexGenPlus
 demo: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-compare
-	$(RELEASE)/bin/sluice-compare --seeds $(SEEDS) --out $(OUT) --no-traces --iteration-rows 800
+	$(RELEASE)/bin/sluice-compare --systems $(SYSTEMS) --deposit off --seeds $(SEEDS) --out $(OUT) --no-traces --iteration-rows 800
 
 ## test: build and run the test suite, without training (`.ci/run train`)
 test: $(RELEASE)/build.ninja

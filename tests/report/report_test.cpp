@@ -165,7 +165,7 @@ TEST_CASE("rows with a deposit and rows without are in separate blocks, ranks fa
   CHECK(rows == shared_report().systems.size());
 }
 
-TEST_CASE("a row with another row's figures is marked, and follows it") {
+TEST_CASE("a row with another row's figures follows it, and is folded into one line of the text") {
   // Equal batch, layers and pauses under two names: some of 25 made-up systems are alike.
   ComparisonReport report = synthetic::report(25, {1}, false, 40);
   const std::vector<ReportBlock> blocks = blocks_of(report);
@@ -178,8 +178,9 @@ TEST_CASE("a row with another row's figures is marked, and follows it") {
   int duplicates = 0;
   for (std::size_t i = 0; i < block.rows.size(); ++i) {
     const SystemReport* original = original_of(block, *block.rows[i]);
-    const bool says = text.find("\n" + block.rows[i]->name + ": same as ") != std::string::npos;
-    CHECK(says == (original != nullptr));
+    // One with the figures of another has no row of its own, and its name behind the other's.
+    const bool folded = count_of(text, "\n" + block.rows[i]->name + " ") == 0;
+    CHECK(folded == (original != nullptr));
     if (original == nullptr) continue;
     ++duplicates;
     CHECK(same_figures(*original, *block.rows[i]));
@@ -190,6 +191,12 @@ TEST_CASE("a row with another row's figures is marked, and follows it") {
     const bool behind = block.rows[i - 1] == original || original_of(block, *block.rows[i - 1]) == original;
     CHECK(behind);
     CHECK(page.find(">" + block.rows[i]->name + "<small>same as " + original->name + "</small>") != std::string::npos);
+    const std::size_t at = text.find("\nsame as " + original->name + ": ");
+    REQUIRE(at != std::string::npos);
+    const std::string line = text.substr(at, text.find('\n', at + 1) - at);
+    CHECK((line + ",").find(" " + block.rows[i]->name + ",") != std::string::npos);
+    CHECK(count_of(text, "\nsame as " + original->name + ": ") == 1);
+    CHECK(count_of(text, "\n" + original->name + " ") == 2); // what users got, and what it took
   }
   REQUIRE(duplicates > 0);
 

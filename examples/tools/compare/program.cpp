@@ -6,6 +6,7 @@
 // example of how an engine is configured, driven and observed (engines/entry.hpp).
 #include "engines/program.hpp"
 
+#include "sluice/report/leads.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
 
@@ -73,9 +74,14 @@ std::string told_of(const Options& options, const std::vector<Ran>& all) {
   return text;
 }
 
-/// Prints one comparison, with the files that it wrote.
+/// Prints one comparison: who leads, the picture to open, the tables, and the files that it wrote.
 void print_report(const Options& options, const ComparisonReport& report, bool left_files) {
-  if (options.table == "full") std::fputs(table_text(report).c_str(), stdout);
+  if (options.table == "full") {
+    std::string first = leads_text(report);
+    if (left_files && !options.out.empty())
+      first += fmt::format("Open {}/report.html: its first picture shows who got their tokens in time.\n", options.out);
+    std::fputs((first + (first.empty() ? "" : "\n") + table_text(report)).c_str(), stdout);
+  }
   if (options.bound && options.table == "full") std::fputs(compared::bound_text(report).c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && !compared::for_programs(options))

@@ -53,6 +53,26 @@ struct ReportBlock {
   return best == &row ? nullptr : best;
 }
 
+/// Returns a block's rows without those that duplicate another.
+[[nodiscard]] inline std::vector<const SystemReport*> distinct_rows(const ReportBlock& block) {
+  std::vector<const SystemReport*> rows;
+  for (const SystemReport* row : block.rows)
+    if (original_of(block, *row) == nullptr) rows.push_back(row);
+  return rows;
+}
+
+/// "same as VllmSwap: SwappedFirst, VllmSwapSized": a line for each row that others duplicate.
+[[nodiscard]] inline std::string same_text(const ReportBlock& block) {
+  std::string out;
+  for (const SystemReport* row : distinct_rows(block)) {
+    std::string names;
+    for (const SystemReport* other : block.rows)
+      if (original_of(block, *other) == row) names += (names.empty() ? "" : ", ") + other->name;
+    if (!names.empty()) out += "same as " + row->name + ": " + names + "\n";
+  }
+  return out;
+}
+
 /// Returns the blocks of a report: those without deposit first, then by SLO scale. Pointers into `report`.
 [[nodiscard]] inline std::vector<ReportBlock> blocks_of(const ComparisonReport& report) {
   std::vector<ReportBlock> blocks;

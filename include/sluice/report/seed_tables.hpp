@@ -79,6 +79,13 @@ struct Judgement {
     return of.judged() ? signed_text(scaled().least) + to + signed_text(scaled().most) : none;
   }
   [[nodiscard]] std::string verdict() const { return verdict_of(of, by().less) + (alone() ? " *" : ""); }
+  /// "better 7/8 *": the verdict where room is short.
+  [[nodiscard]] std::string short_verdict() const {
+    if (of.pairs() == 0) return "-";
+    const std::string wins = std::to_string(by().less ? of.losses : of.wins) + "/" + std::to_string(of.pairs());
+    const char* word = !of.judged() ? "" : of.tie() ? "tie " : better() ? "better " : "worse ";
+    return word + wins + (alone() ? " *" : "");
+  }
 };
 
 /// Decides which of a table's differences hold together.
@@ -114,25 +121,25 @@ inline void hold(std::vector<Judgement>& judgements) {
   std::vector<TextTable::Column> heads{{"", "system"}};
   for (const JudgedFigure& figure : judged_figures) {
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
-    for (const char* head : {"mean", "from .. to", "judged"}) heads.push_back({group, head});
+    for (const char* head : {"from .. to", "judged"}) heads.push_back({group, head});
   }
   TextTable table(std::move(heads));
   const std::vector<Judgement> judgements = judgements_of(block, baseline);
   std::vector<std::string> cells;
   for (const Judgement& one : judgements) {
+    if (original_of(block, *one.row) != nullptr) continue; // the table's first row of these figures has it
     if (one.figure == 0) {
       if (one.row->control) table.rule();
       cells = {label_of(*one.row)};
     }
-    for (const std::string& cell : {one.mean_text("-"), one.range_text(" .. ", "-"), one.verdict()})
-      cells.push_back(cell);
+    cells.push_back(one.range_text(" .. ", "-"));
+    cells.push_back(one.short_verdict());
     if (one.figure + 1 == std::size(judged_figures)) table.row(std::move(cells));
   }
   const std::string note = holm_note(judgements);
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
-         ", seed by seed: differences with their 95 % interval (a tie: 0 is in it), and the seeds in which the system "
-         "is better\n" +
-         table.text() + (note.empty() ? note : note + "\n");
+         ", seed by seed: 95 % intervals of the differences (a tie: 0 is in it), and the seeds won\n" + table.text() +
+         (note.empty() ? note : note + "\n");
 }
 
 } // namespace sluice::detail

@@ -29,24 +29,22 @@ inline constexpr auto text_costs = columns_of(
     "throughput_tokens_per_s", metric_column("goodput_requests_per_s", "throughput", "goodput"), "device_peak_share",
     "device_mean_share", "bytes_to_device", "bytes_to_host", "stall_share", "times_preempted", "plans", "planning_s",
     metric_column("planning_p99_us", "planning", "P99 us"), "served", "refused", "unfinished");
-// Several seeds: fewer columns, because each is twice as wide.
+// Several seeds: as many columns as fit into 120 characters, because each is twice as wide.
 inline constexpr auto seeded_service =
-    columns_of("tbt_attainment", "slo_attainment", "ttft_attainment", "per_token_attainment", "goodput_requests_per_s",
-               "p99_tbt_s", "p99_ttft_s", "mean_e2e_s", "longest_gap_s");
-inline constexpr auto seeded_costs =
-    columns_of("throughput_tokens_per_s", "device_mean_share", "bytes_to_device", "bytes_to_host", "stall_share",
-               "times_preempted", "plans", "served", "refused");
+    columns_of("tbt_attainment", "slo_attainment", "p99_tbt_s", "p99_ttft_s", "mean_e2e_s", "longest_gap_s");
+inline constexpr auto seeded_costs = columns_of("throughput_tokens_per_s", "device_mean_share", "bytes_to_device",
+                                                "stall_share", "times_preempted", "refused");
 
-/// Returns a block's table: numbers of one seed, or means with half of their intervals. `rules`: the last column names
-/// each row's transfer rule.
+/// Returns a block's table: numbers of one seed, or means with half of their intervals. Only the first of equal rows is
+/// there. `rules`: the last column names each row's transfer rule.
 inline TextTable metric_table(const ReportBlock& block, std::span<const MetricColumn> columns, bool rules) {
   std::vector<TextTable::Column> heads{{"", "system"}};
   for (const MetricColumn& column : columns) heads.push_back({std::string{column.group}, std::string{column.head}});
   if (rules) heads.push_back({"transfer", "rule"});
   TextTable table(std::move(heads));
-  for (std::size_t i = 0; i < block.rows.size(); ++i) {
-    const SystemReport& row = *block.rows[i];
-    if (row.control && i > 0) table.rule();
+  for (const SystemReport* of : distinct_rows(block)) {
+    const SystemReport& row = *of;
+    if (row.control && of != block.rows.front()) table.rule();
     std::vector<std::string> cells{label_of(row)};
     const std::string out = left_out_text(spread_of(row, left_out).mean);
     for (const MetricColumn& column : columns)
@@ -64,7 +62,7 @@ inline std::string service_text(const ComparisonReport& report, const ReportBloc
   const bool marked = std::any_of(block.rows.begin(), block.rows.end(),
                                   [](const SystemReport* row) { return spread_of(*row, left_out).mean > 0; });
   return (seeds ? metric_table(block, seeded_service, false) : metric_table(block, text_service, false)).text() +
-         (marked ? std::string{left_out_note} + "\n" : std::string{}) +
+         same_text(block) + (marked ? std::string{left_out_note} + "\n" : std::string{}) +
          (seeds ? judgement_text(block, report.baseline) : std::string{});
 }
 
@@ -83,9 +81,9 @@ inline std::string classes_text(const ComparisonReport& report, const ReportBloc
 
 } // namespace detail
 
-/// Returns every block as two tables of at most about 140 columns, in plain ASCII except for the names' own characters.
-/// With several seeds there are three tables, whose cells are means "+-" half of their 95 % interval. With SLO classes,
-/// each class's service tables follow.
+/// Returns every block as two tables of at most about 140 characters a line, in plain ASCII except for the names' own
+/// characters. With several seeds there are three tables of about 120, whose cells are means "+-" half of their 95 %
+/// interval. With SLO classes, each class's service tables follow.
 [[nodiscard]] inline std::string table_text(const ComparisonReport& report) {
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
@@ -101,9 +99,6 @@ inline std::string classes_text(const ComparisonReport& report, const ReportBloc
     const bool has_control =
         std::any_of(block.rows.begin(), block.rows.end(), [](const SystemReport* row) { return row->control; });
     if (has_control) out += "control: one request at a time, all resident; to read the others by, not ranked\n";
-    for (const SystemReport* row : block.rows)
-      if (const SystemReport* original = original_of(block, *row))
-        out += row->name + ": same as " + original->name + " in every figure\n";
     for (const SystemReport* row : block.rows)
       if (!row->livelock.empty()) out += row->name + ": " + row->livelock + "; ended there, with what it had served\n";
     for (const std::string& remark : remarks_of(block)) out += remark + "\n";
