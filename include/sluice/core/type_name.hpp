@@ -22,16 +22,21 @@ constexpr std::string_view raw_type_name() {
 #endif
 }
 
+/// Compiled once, not for each type.
+inline std::string without_namespaces(std::string_view raw) {
+  std::string name{raw};
+  for (const std::string_view noise : {"sluice::", "(anonymous namespace)::"})
+    for (auto at = name.find(noise); at != std::string::npos; at = name.find(noise)) name.erase(at, noise.size());
+  return name;
+}
+
 } // namespace detail
 
 /// The name of `T`, without this library's namespace, for reports. Enumerators and default arguments are spelled as the
 /// compiler does.
 template <class T>
 [[nodiscard]] std::string type_name() {
-  std::string name{detail::raw_type_name<T>()};
-  for (const std::string_view noise : {"sluice::", "(anonymous namespace)::"})
-    for (auto at = name.find(noise); at != std::string::npos; at = name.find(noise)) name.erase(at, noise.size());
-  return name;
+  return detail::without_namespaces(detail::raw_type_name<T>());
 }
 
 } // namespace sluice

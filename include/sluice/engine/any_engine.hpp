@@ -41,7 +41,12 @@ class AnyEngine {
   template <class C>
     requires std::is_same_v<typename C::backend_type, Backend> && std::is_same_v<typename C::cost_type, Cost> &&
         std::is_same_v<typename C::observer_values, observer_values>
-  explicit AnyEngine(BasicEngine<C> engine) : engine_(std::make_unique<Model<BasicEngine<C>>>(std::move(engine))) {}
+  explicit AnyEngine(BasicEngine<C> engine)
+      : engine_(std::make_unique<Model<BasicEngine<C>>>([&engine] { return std::move(engine); })) {}
+  /// For `BasicEngine::make_in`.
+  template <class C>
+  AnyEngine(typename BasicEngine<C>::Checked checked, EngineConfig<C>&& config)
+      : engine_(std::make_unique<Model<BasicEngine<C>>>([&] { return BasicEngine<C>(checked, std::move(config)); })) {}
 
   /// As the functions of that name of BasicEngine.
   [[nodiscard]] Status load() { return engine_->load(); }
@@ -111,11 +116,13 @@ class AnyEngine {
 
   template <class E>
   struct Model final : Interface {
-    explicit Model(E of) : engine(std::move(of)) {}
+    /// What `make` returns becomes the engine without a move.
+    template <class Make>
+    explicit Model(Make make) : engine(make()) {}
 
     Status load() override { return engine.load(); }
     std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const override {
-      return std::make_unique<Model>(engine.fork(std::move(backend), std::move(observers)));
+      return std::make_unique<Model>([&] { return engine.fork(std::move(backend), std::move(observers)); });
     }
     Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
                                Tokens on_host) override {
@@ -160,10 +167,9 @@ class AnyEngine {
 template <class E>
 [[nodiscard]] auto make_any(typename E::Config config) -> Expected<
     AnyEngine<typename E::backend_type, typename E::cost_type, std::tuple_element_t<0, typename E::observer_values>>> {
-  Expected<E> engine = E::make(std::move(config));
-  if (!engine) return engine.error();
-  return AnyEngine<typename E::backend_type, typename E::cost_type,
-                   std::tuple_element_t<0, typename E::observer_values>>{*std::move(engine)};
+  return E::template make_in<
+      AnyEngine<typename E::backend_type, typename E::cost_type, std::tuple_element_t<0, typename E::observer_values>>>(
+      std::move(config));
 }
 
 /// As for an engine type that is known (engine/bounds.hpp).

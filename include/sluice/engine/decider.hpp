@@ -77,7 +77,7 @@ class Decider {
     decision.claims.swap(draft_.proposal.claims);
     decision.refused.swap(draft_.proposal.refused);
     decision.next.swap(draft_.proposal.next);
-    let_leave(view, decision);
+    if (!draft_.proposal.leaving.empty()) let_leave(core_, draft_, decision, view, calls());
     decision.valid = !decision.claims.empty() || !decision.refused.empty();
     if (decision.claims.empty()) return true;
     for (const Claim& claim : decision.claims) decision.candidates += candidate_key(core_.row(claim.slot).id);
@@ -166,60 +166,6 @@ class Decider {
     }
   }
 
-  /// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress. Those that take
-  /// no more of the host leave first: what they have there may be the room for the others.
-  void let_leave(const View& view, Decision& decision) {
-    std::vector<Slot>& leaving = decision.leaving;
-    if (draft_.proposal.leaving.empty()) return;
-    const auto keep_last = [&] {
-      detail::keep_after_all(core_, leaving.back(), decision.claims);
-      leaving.pop_back();
-    };
-    LayerBlocks left = core_.ledger.host().free() + core_.spare_blocks();
-    for (const Slot slot : view.preempted) left -= given_to_host(view, slot);
-    LayerBlocks back = returned(view, decision);
-    for (const bool takes : {false, true})
-      for (const Slot slot : draft_.proposal.leaving) {
-        LayerBlocks taken = taken_by_leaving(view, slot);
-        if ((taken.count() > 0) != takes) continue;
-        leaving.push_back(slot);
-        left -= taken;
-        // A request that stays may keep others from returning, and then one that left before it has no room either.
-        while (taken.count() > 0 && left + back < LayerBlocks{0}) {
-          left += taken;
-          keep_last();
-          back = returned(view, decision);
-          taken = leaving.empty() ? LayerBlocks{0} : taken_by_leaving(view, leaving.back());
-        }
-      }
-    if (decision.claims.empty()) // no request needs the room: a batch is not emptied by choice
-      while (!leaving.empty()) keep_last();
-  }
-
-  /// Host memory that a request takes beyond what it has there if it leaves, now or once its room on the device is
-  /// needed. Negative: it frees that much.
-  [[nodiscard]] LayerBlocks taken_by_leaving(const View& view, Slot slot) {
-    const RequestRow& request = core_.row(slot);
-    const Kept kept = kept_of(calls(), view, request);
-    if (kept == Kept::device) return given_to_host(view, slot);
-    return host_of(core_, request, kept) - host_of(core_, request, Kept::device);
-  }
-  /// Host memory for what a preempted request keeps on the device, once its room there is needed.
-  [[nodiscard]] LayerBlocks given_to_host(const View& view, Slot slot) {
-    const RequestRow& request = core_.row(slot);
-    const LayerBlocks here = core_.footprint(request).device;
-    return here.count() > 0 && moves_once_needed(calls(), view, request) ? here : LayerBlocks{0};
-  }
-  /// The same of the requests that certainly return. An optional claim may not join, and a pressing one neither; then
-  /// others take their memory.
-  [[nodiscard]] LayerBlocks returned(const View& view, const Decision& decision) {
-    LayerBlocks all{0};
-    for (const Claim& claim : decision.claims)
-      if (claim.required && !claim.presses() && core_.row(claim.slot).phase == Phase::preempted)
-        all += given_to_host(view, claim.slot);
-    return all;
-  }
-
   /// Asks the weights what they would give up for these claims; in a node the coordinator lends and grants.
   void offer_weights(const View& view, const Decision& decision) {
     if constexpr (streams_weights) {
@@ -292,7 +238,7 @@ class Decider {
       if (core_.prefix.pinned().count() > 0) return false;
       stale = true;
       if (!verdict.feasible && required > 0 && claims[required - 1].presses()) {
-        settle_pressing(decision, required);
+        settle_pressing(draft_, decision, required);
         offer_weights(view, decision); // for the claims that are left
       } else if (verdict.feasible || required == 0) {
         // Only optional claims were proposed and none found a place: the first one runs alone, without regard to its
@@ -307,7 +253,7 @@ class Decider {
         claims.resize(1);
         enforce_slo = false;
         offer_weights(view, decision); // the weights' last offer was for claims that are gone
-      } else if (required == 1 && others_keep_memory(decision) && !decision.empties_preempted) {
+      } else if (required == 1 && others_keep_memory(core_, decision) && !decision.empties_preempted) {
         decision.empties_preempted =
             true; // the request runs, and KV that others keep on the host is recomputed: no request is lost
       } else if (required == 1) {
@@ -330,31 +276,6 @@ class Decider {
     return true;
   }
 
-  /// Whether there are preempted requests once the decision is committed.
-  [[nodiscard]] bool others_keep_memory(const Decision& decision) const {
-    const auto any_stays = [&](const std::vector<Slot>& slots) {
-      return std::any_of(slots.begin(), slots.end(), [&](Slot slot) { return !refuses(core_, decision, slot); });
-    };
-    return !decision.leaving.empty() || any_stays(core_.requests.preempted) || any_stays(decision.victims);
-  }
-
-  /// Removes the optional claims that have no place. False if the verdict names claims that are not optional.
-  static bool keep_joined(std::vector<Claim>& claims, std::size_t required, const Verdict& verdict) {
-    const std::size_t optional = claims.size() - required;
-    if (verdict.joined > optional || verdict.skipped.size() > optional - verdict.joined) return false;
-    const std::size_t considered = required + verdict.joined + verdict.skipped.size();
-    std::size_t before = required; // the least index that may come next
-    for (const std::size_t skipped : verdict.skipped) {
-      if (skipped < before || skipped + 1 >= considered) return false;
-      before = skipped + 1;
-    }
-    if (!verdict.feasible || considered == 0) return true;
-    claims.resize(considered);
-    for (std::size_t i = verdict.skipped.size(); i > 0; --i)
-      claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(verdict.skipped[i - 1]));
-    return true;
-  }
-
   [[nodiscard]] static std::size_t required_of(std::span<const Claim> claims) {
     return static_cast<std::size_t>(
         std::find_if(claims.begin(), claims.end(), [](const Claim& claim) { return !claim.required; }) -
@@ -364,31 +285,7 @@ class Decider {
   /// Preempts the request whose place a pressing claim takes in a full batch.
   void take_place(Decision& decision) {
     std::size_t required = required_of(decision.claims);
-    if (required > 0 && decision.claims[required - 1].instead) settle_pressing(decision, required);
-  }
-
-  /// There is no plan with the last pressing claim. The request that it names is preempted for it; if that has not
-  /// helped, the claim is dropped and that request runs on. Optional claims wait while a request is preempted, and are
-  /// considered again once none is: a claim that presses in vain must not keep others out.
-  void settle_pressing(Decision& decision, std::size_t& required) {
-    auto& claims = decision.claims;
-    const Slot cost = claims[required - 1].at_cost_of;
-    const auto paid = std::find(decision.victims.begin(), decision.victims.end(), cost);
-    if (paid == decision.victims.end()) {
-      const auto at = std::find_if(claims.begin(), claims.end(), [cost](const Claim& one) { return one.slot == cost; });
-      draft_.paid = {*at, at - claims.begin()};
-      draft_.optional.assign(claims.begin() + static_cast<std::ptrdiff_t>(required), claims.end());
-      claims.resize(required);
-      claims.erase(at);
-      decision.victims.push_back(cost);
-      --required;
-    } else {
-      claims[required - 1] = draft_.paid.claim;
-      std::rotate(claims.begin() + draft_.paid.at, claims.begin() + static_cast<std::ptrdiff_t>(required) - 1,
-                  claims.begin() + static_cast<std::ptrdiff_t>(required));
-      decision.victims.erase(paid);
-      claims.insert(claims.end(), draft_.optional.begin(), draft_.optional.end());
-    }
+    if (required > 0 && decision.claims[required - 1].instead) settle_pressing(draft_, decision, required);
   }
 
   void drop_victim(const View& view, Decision& decision, std::size_t& required) {

@@ -66,6 +66,8 @@ struct RejectedEngine : detail::RejectedComposition {
   using Config = EngineConfig<composition>;
 
   static Expected<RejectedEngine> make(Config config);
+  template <class Holder>
+  static Expected<Holder> make_in(Config&& config);
   Status load();
   [[nodiscard]] RejectedEngine fork(const detail::Anything& backend, const detail::Anything& observers) const;
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {});

@@ -20,6 +20,11 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
+  return make_in<BasicEngine>(std::move(config));
+}
+
+template <class C>
+Status BasicEngine<C>::check(const Config& config) {
   LayerBlocks most = config.device_blocks;
   if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
@@ -40,8 +45,7 @@ Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
       // Of a host without limits, and of one whose limits differ from what a policy that scales makes of them.
       for (const Tier& host : {Tier{.replacement = *evicts}, detail::odd_tier(*evicts)})
         if (status.ok()) status = detail::check_host_tier(*evicts, host, reached_by<typename C::caching_type>(host));
-  if (!status.ok()) return status.error();
-  return Expected<BasicEngine>{std::in_place, Checked{}, std::move(config)};
+  return status;
 }
 
 template <class C>
@@ -113,9 +117,8 @@ Status BasicEngine<C>::cancel(RequestId id) {
     }
   }
   policies_.tell(events::Cancelled{*request, now()});
-  // Decisions made ahead lose this request, and no plan names the next request in its row.
-  source_.forget(slot);
-  std::erase_if(draft_.plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
+  source_.forget(slot); // decisions made ahead lose this request
+  draft_.forget(slot);
   accounts_.forget(id);
   if constexpr (KeepsRequests<backend_type>) backend_.cancelled(slot, core_.requests.next_id);
   cancel_request(core_, slot, draft_, calls());

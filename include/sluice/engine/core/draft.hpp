@@ -42,6 +42,11 @@ struct Draft {
   bool made_ahead = false;
   /// Plans made asynchronously: observers see them when the decision is taken.
   std::vector<UnseenPlan> unseen_plans;
+
+  /// No plan names the next request in this row.
+  void forget(Slot slot) {
+    std::erase_if(plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
+  }
 };
 
 } // namespace sluice

@@ -45,6 +45,21 @@ struct Budget {
 /// False, with `decision` not valid, if a request's next block has no room or a request has not run yet.
 [[nodiscard]] bool repeat_last(const Core& core, Decision& decision);
 
+/// Lets requests leave by Admission's choice, unless lack of host memory would lose their progress. Those that take no
+/// more of the host leave first: what they have there may be the room for the others.
+void let_leave(const Core& core, const Draft& draft, Decision& decision, const View& view, const PolicyCalls& policies);
+
+/// Whether there are preempted requests once the decision is committed.
+[[nodiscard]] bool others_keep_memory(const Core& core, const Decision& decision);
+
+/// Removes the optional claims that have no place. False if the verdict names claims that are not optional.
+[[nodiscard]] bool keep_joined(std::vector<Claim>& claims, std::size_t required, const Verdict& verdict);
+
+/// There is no plan with the last pressing claim. The request that it names is preempted for it; if that has not
+/// helped, the claim is dropped and that request runs on. Optional claims wait while a request is preempted, and are
+/// considered again once none is: a claim that presses in vain must not keep others out.
+void settle_pressing(Draft& draft, Decision& decision, std::size_t& required);
+
 namespace detail {
 /// Adds what a request of `blocks` blocks with the residency `holding` streams in an iteration.
 void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding, TokenBlocks blocks);

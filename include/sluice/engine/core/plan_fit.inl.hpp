@@ -204,4 +204,102 @@ SLUICE_INLINE void detail::keep_after_all(const Core& core, Slot slot, std::vect
   claims.insert(claims.begin(), Claim{slot, std::clamp(left, Tokens{0}, wanted), Tokens{0}, true});
 }
 
+namespace detail {
+/// Host memory for what a preempted request keeps on the device, once its room there is needed.
+SLUICE_INLINE LayerBlocks given_to_host(const Core& core, const PolicyCalls& policies, const View& view, Slot slot) {
+  const RequestRow& request = core.row(slot);
+  const LayerBlocks here = core.footprint(request).device;
+  return here.count() > 0 && moves_once_needed(policies, view, request) ? here : LayerBlocks{0};
+}
+/// Host memory that a request takes beyond what it has there if it leaves, now or once its room on the device is
+/// needed. Negative: it frees that much.
+SLUICE_INLINE LayerBlocks taken_by_leaving(const Core& core, const PolicyCalls& policies, const View& view, Slot slot) {
+  const RequestRow& request = core.row(slot);
+  const Kept kept = kept_of(policies, view, request);
+  if (kept == Kept::device) return given_to_host(core, policies, view, slot);
+  return host_of(core, request, kept) - host_of(core, request, Kept::device);
+}
+} // namespace detail
+
+SLUICE_INLINE void let_leave(const Core& core, const Draft& draft, Decision& decision, const View& view,
+                             const PolicyCalls& policies) {
+  std::vector<Slot>& leaving = decision.leaving;
+  const auto keep_last = [&] {
+    detail::keep_after_all(core, leaving.back(), decision.claims);
+    leaving.pop_back();
+  };
+  // Memory for the requests that certainly return. An optional claim may not join, and a pressing one neither; then
+  // others take their memory.
+  const auto returned = [&] {
+    LayerBlocks all{0};
+    for (const Claim& claim : decision.claims)
+      if (claim.required && !claim.presses() && core.row(claim.slot).phase == Phase::preempted)
+        all += detail::given_to_host(core, policies, view, claim.slot);
+    return all;
+  };
+  LayerBlocks left = core.ledger.host().free() + core.spare_blocks();
+  for (const Slot slot : view.preempted) left -= detail::given_to_host(core, policies, view, slot);
+  LayerBlocks back = returned();
+  for (const bool takes : {false, true})
+    for (const Slot slot : draft.proposal.leaving) {
+      LayerBlocks taken = detail::taken_by_leaving(core, policies, view, slot);
+      if ((taken.count() > 0) != takes) continue;
+      leaving.push_back(slot);
+      left -= taken;
+      // A request that stays may keep others from returning, and then one that left before it has no room either.
+      while (taken.count() > 0 && left + back < LayerBlocks{0}) {
+        left += taken;
+        keep_last();
+        back = returned();
+        taken = leaving.empty() ? LayerBlocks{0} : detail::taken_by_leaving(core, policies, view, leaving.back());
+      }
+    }
+  if (decision.claims.empty()) // no request needs the room: a batch is not emptied by choice
+    while (!leaving.empty()) keep_last();
+}
+
+SLUICE_INLINE bool others_keep_memory(const Core& core, const Decision& decision) {
+  const auto any_stays = [&](const std::vector<Slot>& slots) {
+    return std::any_of(slots.begin(), slots.end(), [&](Slot slot) { return !refuses(core, decision, slot); });
+  };
+  return !decision.leaving.empty() || any_stays(core.requests.preempted) || any_stays(decision.victims);
+}
+
+SLUICE_INLINE bool keep_joined(std::vector<Claim>& claims, std::size_t required, const Verdict& verdict) {
+  const std::size_t optional = claims.size() - required;
+  if (verdict.joined > optional || verdict.skipped.size() > optional - verdict.joined) return false;
+  const std::size_t considered = required + verdict.joined + verdict.skipped.size();
+  std::size_t before = required; // the least index that may come next
+  for (const std::size_t skipped : verdict.skipped) {
+    if (skipped < before || skipped + 1 >= considered) return false;
+    before = skipped + 1;
+  }
+  if (!verdict.feasible || considered == 0) return true;
+  claims.resize(considered);
+  for (std::size_t i = verdict.skipped.size(); i > 0; --i)
+    claims.erase(claims.begin() + static_cast<std::ptrdiff_t>(verdict.skipped[i - 1]));
+  return true;
+}
+
+SLUICE_INLINE void settle_pressing(Draft& draft, Decision& decision, std::size_t& required) {
+  auto& claims = decision.claims;
+  const Slot cost = claims[required - 1].at_cost_of;
+  const auto paid = std::find(decision.victims.begin(), decision.victims.end(), cost);
+  if (paid == decision.victims.end()) {
+    const auto at = std::find_if(claims.begin(), claims.end(), [cost](const Claim& one) { return one.slot == cost; });
+    draft.paid = {*at, at - claims.begin()};
+    draft.optional.assign(claims.begin() + static_cast<std::ptrdiff_t>(required), claims.end());
+    claims.resize(required);
+    claims.erase(at);
+    decision.victims.push_back(cost);
+    --required;
+  } else {
+    claims[required - 1] = draft.paid.claim;
+    std::rotate(claims.begin() + draft.paid.at, claims.begin() + static_cast<std::ptrdiff_t>(required) - 1,
+                claims.begin() + static_cast<std::ptrdiff_t>(required));
+    decision.victims.erase(paid);
+    claims.insert(claims.end(), draft.optional.begin(), draft.optional.end());
+  }
+}
+
 } // namespace sluice
