@@ -11,6 +11,10 @@
 #include <span>
 #include <utility>
 
+namespace sluice {
+template class Machine<StreamDevice<testing::EmulatedGpu>>;
+}
+
 namespace sluice::testing {
 
 namespace {

@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_kernel_runner: a small model whose passes are this project's kernels, on an emulated GPU's compute stream.
+// GpuMachine: a machine on an emulated GPU, compiled once for the programs that run one. make_kernel_runner: a small
+// model whose passes are this project's kernels, on its compute stream.
 #pragma once
 
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
+#include "sluice/world/machine/machine.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/stream/stream_device.hpp"
 #include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 
 #include <cstdint>
 #include <memory>
+
+namespace sluice::testing {
+
+using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
+
+} // namespace sluice::testing
+
+namespace sluice {
+extern template class Machine<StreamDevice<testing::EmulatedGpu>>;
+}
 
 namespace sluice::testing {
 

@@ -5,10 +5,8 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
-#include "sluice/world/machine/machine.hpp"
 #include "sluice/world/stream/measure_copies.hpp"
 #include "sluice/world/stream/measure_runner.hpp"
-#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/gpu.hpp"
 #include "emulated/kernel_runners.hpp"
@@ -30,8 +28,6 @@
 namespace sluice::testing {
 
 namespace {
-
-using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
 
 class EmulatedSubject final : public profiled::Subject {
  public:

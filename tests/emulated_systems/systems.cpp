@@ -4,11 +4,9 @@
 #include "sluice/core/random.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/world/local/memory.hpp"
-#include "sluice/world/machine/machine.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/replayed.hpp"
-#include "sluice/world/stream/stream_device.hpp"
 
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
@@ -38,7 +36,7 @@ namespace {
 using namespace sluice;
 using testing::EmulatedGpu;
 using testing::EnqueuedDecoder;
-using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
+using testing::GpuMachine;
 
 /// Requests with random prompts, all present from the beginning.
 struct Work {

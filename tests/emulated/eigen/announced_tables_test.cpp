@@ -4,7 +4,7 @@
 #include "sluice/model/decoder/forwarding_runner.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -138,7 +138,7 @@ TEST_CASE("tables are right in every launch, wherever blocks are and whatever mo
     }
   };
   check(std::type_identity<Chaos>{}, 1.1, 0);
-  check(std::type_identity<With<Chaos, ChaosWeights>>{}, 1.1, 25);
+  check(std::type_identity<ChaosStreams>{}, 1.1, 25);
 }
 
 } // namespace sluice::testing

@@ -2,7 +2,7 @@
 // A machine reuses the weights that the previous machine kept on the device, and loads only the others.
 #include "emulated/eigen/on_gpu.hpp"
 #include "emulated/kernel_runners.hpp"
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 #include "support/sanitized.hpp"
 #include "support/small_models.hpp"
 
@@ -129,7 +129,7 @@ TEST_CASE("a second machine loads none of the weights that are on the device, an
     check(moves);
     CHECK(*gpu.loaded == Bytes{0});
     moved += moves.moved.to_device.bytes;
-    check(run_on<With<Chaos, ChaosWeights>>(gpu, trial, few)); // lends weights
+    check(run_on<ChaosStreams>(gpu, trial, few)); // lends weights
     CHECK(*gpu.loaded == Bytes{0});
 
     const std::int64_t lent = not_kept(*gpu.gpu, trial.weights);

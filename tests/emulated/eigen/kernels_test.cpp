@@ -5,7 +5,7 @@
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "emulated/kernel_runners.hpp"
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 #include "support/counting_runner.hpp"
 #include "support/sanitized.hpp"
 #include "support/small_models.hpp"
@@ -93,13 +93,13 @@ TEST_CASE("f32 kernels compute the same bits, wherever the blocks are") {
   check_kernels<Chaos>(ElementType::f32, SmallModel::llama, 31, most_rounds);
 }
 TEST_CASE("bf16 kernels compute the same bits, wherever the blocks are") {
-  check_kernels<With<Chaos, FairShare>>(ElementType::bf16, SmallModel::llama, 32, most_rounds);
+  check_kernels<ChaosShares>(ElementType::bf16, SmallModel::llama, 32, most_rounds);
 }
 TEST_CASE("kernels compute the same bits from hidden states that stay on the device") {
-  check_kernels<With<Chaos, ChaosStates>>(ElementType::bf16, SmallModel::llama, 34, most_rounds);
+  check_kernels<ChaosKeeps>(ElementType::bf16, SmallModel::llama, 34, most_rounds);
 }
 TEST_CASE("kernels compute the same bits while other weights stream in every step" * doctest::skip(sanitized)) {
-  check_kernels<With<Chaos, ChaosWeights>>(ElementType::bf16, SmallModel::mixtral, 33, most_rounds);
+  check_kernels<ChaosStreams>(ElementType::bf16, SmallModel::mixtral, 33, most_rounds);
 }
 
 TEST_CASE("a step in which nothing moves is a graph of its layers and one of its samples; otherwise each layer is one" *

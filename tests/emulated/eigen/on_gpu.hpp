@@ -2,9 +2,6 @@
 // OnGpu: trials of a real machine on an emulated device.
 #pragma once
 
-#include "sluice/world/machine/machine.hpp"
-#include "sluice/world/stream/stream_device.hpp"
-
 #include "emulated/eigen/enqueued_decoder.hpp"
 #include "emulated/eigen/gpu.hpp"
 #include "emulated/kernel_runners.hpp"
@@ -15,8 +12,6 @@
 #include <utility>
 
 namespace sluice::testing {
-
-using GpuMachine = Machine<StreamDevice<EmulatedGpu>>;
 
 /// A device whose order `seed` determines.
 struct OnGpu {
@@ -50,10 +45,5 @@ inline RealTrial random_gpu_trial(Random& random) {
   trial.host_blocks = 2 * trial.all() + 64;
   return trial;
 }
-
-struct GpuTrials {
-  static RealTrial draw(Random& random) { return random_gpu_trial(random); }
-  static OnGpu where(Random& random) { return {random()}; }
-};
 
 } // namespace sluice::testing

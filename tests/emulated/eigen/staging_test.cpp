@@ -5,7 +5,7 @@
 #include "sluice/world/stream/stream_memory.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 #include "support/prompt_memory.hpp"
 
 #include <cstdint>
@@ -51,7 +51,7 @@ TEST_CASE("exactly the staged layers stream, and they are read from nowhere else
     for (const LayerSet staged : {LayerSet::all(trial.layers()), LayerSet::all(trial.layers() - 1), LayerSet{}}) {
       const OnPrompt device{.staged = staged};
       const std::int64_t kv = 11 * trial.largest() / 10 + 2 * trial.layers() + 8;
-      const RealResult result = run_real<With<Chaos, ChaosWeights>>(
+      const RealResult result = run_real<ChaosStreams>(
           trial, kv, [](auto&) {}, {}, device);
       check_identity(result, expected);
       CHECK(device.memory->inside() > 0);

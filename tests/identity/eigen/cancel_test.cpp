@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cancellations on a real machine: a cancelled request's memory is free again once its transfers have ended.
-#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/delivery/token_deposit.hpp"
-#include "sluice/policy/lookahead/one_step_ahead.hpp"
-#include "sluice/policy/retention/eager_copy.hpp"
 #include "sluice/report/observer/releases.hpp"
 
-#include "identity/eigen/real_run.hpp"
-#include "support/chaos.hpp"
+#include "identity/eigen/trials.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -21,13 +17,9 @@ namespace sluice::testing {
 
 namespace {
 
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
-
 /// Requests join, run for some steps and are all cancelled, repeatedly: afterwards no memory is missing, and none is
 /// assigned twice. Returns the bytes that went to the host.
-template <class E>
-Bytes check_memory_returns(std::uint64_t seed, int rounds) {
-  using Real = With<E, Cpu, SmallCost>;
+Bytes check_memory_returns(const MakeReal& make, std::uint64_t seed, int rounds) {
   Random random(seed);
   RealTrial trial = random_real_trial(random);
   trial.room_for_hidden = false; // all of the memory is for KV, and all of it is returned
@@ -44,14 +36,16 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
   SmallCost cost;
   cost.base = Seconds{1e-3};
   cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s};
-  Expected<Real> engine = Real::make({.limits = trial.limits,
-                                      .geometry = {shape.layers, block, trial.weights.layout.bytes,
-                                                   Bytes{shape.hidden * 4 * trial.limits.block_tokens.count()}},
-                                      .device_blocks = LayerBlocks{kv},
-                                      .host_blocks = LayerBlocks{trial.host_blocks},
-                                      .cost = cost,
-                                      .backend = Cpu{*machine}});
-  REQUIRE(engine);
+  Expected<std::unique_ptr<RealEngine>> made =
+      make({.limits = trial.limits,
+            .geometry = {shape.layers, block, trial.weights.layout.bytes,
+                         Bytes{shape.hidden * 4 * trial.limits.block_tokens.count()}},
+            .device_blocks = LayerBlocks{kv},
+            .host_blocks = LayerBlocks{trial.host_blocks},
+            .cost = cost,
+            .backend = Cpu{*machine}});
+  REQUIRE(made);
+  const std::unique_ptr<RealEngine> engine = *std::move(made);
   Bytes free{0};
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -61,7 +55,7 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
       spec.slo.tbt = trial.slo;
-      const Expected<RequestId> id = engine->submit(spec);
+      const Expected<RequestId> id = engine->submit(spec, Tokens{0});
       REQUIRE(id);
       live.push_back(*id);
       TokenRequest request;
@@ -77,8 +71,8 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
       (*machine)->forget(id);
     }
     CHECK(engine->alive() == 0);
-    CHECK(engine->ledger().device().used().count() == 0);
-    CHECK(engine->ledger().host().used().count() == 0);
+    CHECK(engine->view().ledger->device().used().count() == 0);
+    CHECK(engine->view().ledger->host().used().count() == 0);
     const auto begun = std::chrono::steady_clock::now();
     const auto settled = [&] { return (*machine)->device_memory().free() >= block * kv; };
     if (engine->steps() == 0) continue; // its weights have not arrived yet
@@ -96,9 +90,9 @@ Bytes check_memory_returns(std::uint64_t seed, int rounds) {
 } // namespace
 
 TEST_CASE("memory of cancelled requests on a real machine is free once their transfers have ended") {
-  Bytes moved = check_memory_returns<Chaos>(1, 40);
-  moved += check_memory_returns<With<Chaos, OneStepAhead>>(2, 40);
-  moved += check_memory_returns<With<Chaos, LargestVirtualLagFirst, EagerCopy>>(3, 40);
+  Bytes moved = check_memory_returns(&real<Chaos>, 1, 40);
+  moved += check_memory_returns(&real<ChaosAhead>, 2, 40);
+  moved += check_memory_returns(&real<ChaosEager>, 3, 40);
   CHECK(moved.count() > 0);
 }
 
@@ -135,7 +129,7 @@ TEST_CASE("no request waits for weights that were loaded beforehand, whether all
     RealTrial trial = random_real_trial(random);
     const std::vector<RealOutput> expected = alone(trial);
     trial.loads = true;
-    check_identity(run_real<With<Chaos, ChaosWeights>>(trial, trial.largest() + 2 * trial.layers() + 8), expected);
+    check_identity(run_real<ChaosStreams>(trial, trial.largest() + 2 * trial.layers() + 8), expected);
   }
 }
 

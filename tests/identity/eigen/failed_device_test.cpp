@@ -4,7 +4,6 @@
 #include "sluice/model/decoder/forwarding_runner.hpp"
 
 #include "identity/eigen/real_run.hpp"
-#include "support/chaos.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -47,7 +46,6 @@ class FailingRunner final : public ForwardingRunner {
 } // namespace
 
 TEST_CASE("a device that fails ends every request, running or later, with its error") {
-  using Real = With<Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>, Cpu, SmallCost, Summary>;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -66,21 +64,22 @@ TEST_CASE("a device that fails ends every request, running or later, with its er
     SmallCost cost;
     cost.base = Seconds{1e-3};
     cost.rate = BytesPerSecond{1e9};
-    Expected<Real> engine =
-        Real::make({.limits = trial.limits,
-                    .geometry = {shape.layers, Bytes{kv_block_floats(shape, trial.limits.block_tokens) * 4},
-                                 trial.weights.layout.bytes, shape.layer_hidden_bytes(trial.limits.block_tokens)},
-                    .device_blocks = LayerBlocks{kv},
-                    .host_blocks = LayerBlocks{trial.host_blocks},
-                    .cost = cost,
-                    .backend = Cpu{*machine}});
-    REQUIRE(engine);
+    Expected<std::unique_ptr<RealEngine>> made =
+        real<Chaos>({.limits = trial.limits,
+                     .geometry = {shape.layers, Bytes{kv_block_floats(shape, trial.limits.block_tokens) * 4},
+                                  trial.weights.layout.bytes, shape.layer_hidden_bytes(trial.limits.block_tokens)},
+                     .device_blocks = LayerBlocks{kv},
+                     .host_blocks = LayerBlocks{trial.host_blocks},
+                     .cost = cost,
+                     .backend = Cpu{*machine}});
+    REQUIRE(made);
+    const std::unique_ptr<RealEngine> engine = *std::move(made);
     const auto submit = [&](std::size_t i) {
       RequestSpec spec;
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
       spec.slo.tbt = trial.slo;
-      const Expected<RequestId> id = engine->submit(spec);
+      const Expected<RequestId> id = engine->submit(spec, Tokens{0});
       REQUIRE(id);
       TokenRequest request;
       request.tokens = trial.prompts[i];
@@ -100,9 +99,9 @@ TEST_CASE("a device that fails ends every request, running or later, with its er
     submit(0);
     for (steps = 0; engine->alive() > 0 && steps < 20; ++steps) REQUIRE(engine->step() != Stepped::failed);
     CHECK(engine->alive() == 0);
-    CHECK(engine->ledger().device().used().count() == 0);
-    CHECK(engine->ledger().host().used().count() == 0);
-    const auto& summary = engine->observed<Summary>();
+    CHECK(engine->view().ledger->device().used().count() == 0);
+    CHECK(engine->view().ledger->host().used().count() == 0);
+    const Summary::State& summary = engine->summary();
     REQUIRE(summary.requests.size() == trial.prompts.size() + 1);
     for (const RequestRecord& request : summary.requests) {
       REQUIRE(request.outcome == Outcome::refused);

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/engine/systems/streamed_weights.hpp"
-
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 
 #include <limits>
 
 namespace sluice::testing {
-
-TEST_CASE("a transfer that fails once is retried, and every request gets its tokens") {
-  check_faults<CpuTrials, Chaos>(
-      21, 6,
-      [](FaultPlan& faults) {
-        for (std::uint64_t tag = 1; tag < 2000; tag += 3) faults.tags_failing_once.push_back(tag);
-      },
-      false);
-}
 
 TEST_CASE("a copy that fails for good fails one request, and the others keep all their memory") {
   Random random(26);
@@ -51,19 +40,6 @@ TEST_CASE("weights whose early fetch fails are fetched once more, and no request
   }
   CHECK(lost > 0);   // what the running iteration needs
   CHECK(served > 0); // what it fetched ahead
-}
-
-TEST_CASE("copies that fail twice fail only their requests") {
-  check_faults<CpuTrials, Chaos>(
-      22, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
-  check_faults<CpuTrials, With<Chaos, ChaosHidden>>(
-      52, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
-}
-
-TEST_CASE(
-    "weights that fail for good fail the requests that compute with them, and are fetched again for later requests") {
-  check_faults<CpuTrials, DeepSpeedWeights>(
-      23, 10, [](FaultPlan& faults) { faults.failing = 0.05; }, true);
 }
 
 TEST_CASE("a model that computes NaN is reported, and no token is chosen") {

@@ -1,61 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hidden states on a real machine: saved as they are computed, and used to rebuild missing K and V.
-#include "sluice/model/decoder/decoder_runner.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/retention/drop.hpp"
-#include "sluice/policy/transfer/fair_share.hpp"
-#include "sluice/policy/transfer/next_layer.hpp"
 
-#include "identity/eigen/hidden_checks.hpp"
+#include "identity/eigen/counted.hpp"
+#include "identity/eigen/trials.hpp"
 #include "support/all_hidden.hpp"
 #include "support/stepped_clock.hpp"
 
 namespace sluice::testing {
-
-namespace {
-
-/// A trial on this machine that counts its rows.
-struct Counted : OnCpu {
-  std::shared_ptr<CountedRows> counts = std::make_shared<CountedRows>();
-  std::shared_ptr<std::shared_ptr<CpuMachine>> machine = std::make_shared<std::shared_ptr<CpuMachine>>();
-
-  [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
-                                                           const MachineSetup& setup, TokenListener listener) const {
-    auto runner = std::make_unique<DecoderRunner>(std::move(decoder));
-    Expected<std::shared_ptr<CpuMachine>> made = CpuMachine::make(
-        trial.weights, std::make_unique<CountingRunner>(std::move(runner), counts), setup, std::move(listener));
-    if (made) *machine = *made;
-    return made;
-  }
-};
-
-/// Trials whose rows are counted together.
-struct CountedTrials : CpuTrials {
-  static const std::shared_ptr<CountedRows>& counts() {
-    static const auto rows = std::make_shared<CountedRows>();
-    return rows;
-  }
-  static Counted where(Random& /*random*/) { return {{}, counts()}; }
-};
-
-} // namespace
-
-TEST_CASE("hidden states saved, kept and dropped in every step change no token and no logit") {
-  check_chaos<CpuTrials, With<Chaos, ChaosHidden>>(21, 8, 0.8);
-  check_chaos<CpuTrials, With<Chaos, ChaosHidden, NextLayer>>(22, 8, 1.1);
-  check_chaos<CpuTrials, With<Chaos, ChaosHidden, FairShare, ChaosWeights>>(23, 8, 1.1, 25);
-}
-
-TEST_CASE("hidden states kept on the device, dropped and computed again in every step change no token and no logit") {
-  check_chaos<CountedTrials, With<Chaos, ChaosStates>>(31, 8, 1.1);
-  check_chaos<CountedTrials, With<Chaos, ChaosStates, NextLayer>>(32, 8, 1.1);
-  check_chaos<CountedTrials, With<Chaos, ChaosStates, ChaosHidden, ChaosWeights>>(33, 8, 1.1);
-  const CountedRows& rows = *CountedTrials::counts();
-  CHECK(rows.restored > 0);
-  CHECK(rows.kept > 0);
-  check_chaos<CpuTrials, With<Chaos, ChaosStates, ChaosHidden, FairShare>>(34, 8, 1.1, 25);
-}
 
 TEST_CASE("a request that returns with hidden states passes no layer again; one that returns without them passes all") {
   using Recompute = Engine<Fcfs, EveryStep, PreemptNewest, Drop>;
@@ -179,7 +133,7 @@ TEST_CASE("AptServe's ledger and the machine count the same room, and no layer r
     const std::vector<RealOutput> expected = alone(trial);
     const Counted counted;
     ComparesRoom::Seen seen;
-    const RealResult result = run_real<With<AptServe, StatesFirst>>(
+    const RealResult result = run_real<AptServeStates>(
         trial, trial.largest() + trial.layers(),
         [&](auto& settings) {
           const TokenWorld& machine = **counted.machine;
@@ -199,12 +153,6 @@ TEST_CASE("AptServe's ledger and the machine count the same room, and no layer r
   }
   CHECK(with_states > 0);
   CHECK(preempted > 0);
-}
-
-TEST_CASE("HCache, KVPR, AptServe, and eLLM with hidden states on the host, change no token and no logit") {
-  check_hidden_systems<CpuTrials>(6, 12, [](const std::shared_ptr<CountedRows>& counts) {
-    return Counted{{}, counts};
-  });
 }
 
 } // namespace sluice::testing

@@ -3,13 +3,9 @@
 #include "sluice/engine/systems/neo.hpp"
 #include "sluice/model/decoder/decoder_runner.hpp"
 #include "sluice/model/decoder/forwarding_runner.hpp"
-#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
-#include "sluice/policy/lookahead/one_step_ahead.hpp"
-#include "sluice/policy/retention/eager_copy.hpp"
-#include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 
-#include "identity/eigen/chaos_checks.hpp"
+#include "identity/eigen/trials.hpp"
 #include "support/all_on_host.hpp"
 
 #include <algorithm>
@@ -138,14 +134,13 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     if (tight) trial.host_blocks = trial.largest() + static_cast<std::int64_t>(random.below(2)) * trial.layers();
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const OnLookedAtCpu where;
-    const RealResult result = run_real<E>(
-        trial, kv,
-        [batches](auto& config) {
-          config.cost.host_attention_rate = BytesPerSecond{1e10}; // NEO's choice is worth it
-          config.cost.host_attention_batches = batches;
-          if (batches == 1) config.cost.host_attention_launch = Seconds{2e-4};
-        },
-        {}, where);
+    const MakeReal make = [batches](RealConfig config) {
+      config.cost.host_attention_rate = BytesPerSecond{1e10}; // NEO's choice is worth it
+      config.cost.host_attention_batches = batches;
+      if (batches == 1) config.cost.host_attention_launch = Seconds{2e-4};
+      return real<E>(config);
+    };
+    const RealResult result = run_trial(trial, kv, make, {}, where);
     CHECK(result.refused == 0);
     check_identity(result, expected);
     hosted += where.seen->hosted;
@@ -274,8 +269,7 @@ TEST_CASE("the host attends KV that it kept of ended requests") {
     }
     const std::vector<RealOutput> expected = alone(trial);
     const OnLookedAtCpu where;
-    const RealResult result = run_real<Hosting>(
-        trial, trial.largest() + 2 * trial.layers() + 8, [](auto&) {}, {}, where);
+    const RealResult result = run_trial(trial, trial.largest() + 2 * trial.layers() + 8, &real<Hosting>, {}, where);
     check_identity(result, expected);
     hosted += where.seen->hosted;
     loaded += result.tier.loaded;
@@ -285,8 +279,8 @@ TEST_CASE("the host attends KV that it kept of ended requests") {
 }
 
 TEST_CASE("copies of KV for the host that fail twice fail only their requests") {
-  check_faults<CpuTrials, Hosting>(
-      72, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
+  check_faults(
+      &real<Hosting>, 72, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
 }
 
 } // namespace sluice::testing

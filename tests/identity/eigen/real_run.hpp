@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RealRun: small random worlds for the Cpu backend, and what every engine must guarantee in them.
+// RealRun: small random worlds for real backends, and what every engine must guarantee in them. Nothing here depends on
+// an engine's type but make_real, so that a program compiles each engine once and everything else in real_run.cpp.
 #pragma once
 
 #include "sluice/core/random.hpp"
@@ -10,22 +11,26 @@
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/real/token_world.hpp"
 
 #include "engine/trials.hpp"
+#include "support/chaos.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
-#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+namespace sluice {
+extern template class Machine<CpuDevice>;
+}
 
 namespace sluice::testing {
 
@@ -74,58 +79,10 @@ struct RealTrial {
     return sum * layers();
   }
   /// A machine's setup, with memory for `kv_blocks` besides weights and buffers.
-  [[nodiscard]] MachineSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const {
-    MachineSetup setup;
-    setup.limits = limits;
-    if (rows_to_rebuild) setup.rebuilt = limits.block_tokens * (all() / layers());
-    if (room_for_hidden)
-      setup.hidden_blocks =
-          hidden_in_flight(kv_block_shape(weights.config.shape, limits.block_tokens, 4), setup.rows(), limits.batch);
-    setup.link = link;
-    setup.faults = faults;
-    setup.skips_idle = true;
-    setup.host_blocks = LayerBlocks{host_blocks};
-    setup.tier_blocks = LayerBlocks{tier_blocks};
-    setup.tier_evicts = tier_evicts;
-    setup.records = records;
-    setup.disk_clock = disk_clock;
-    const std::int64_t block = kv_block_floats(weights.config.shape, limits.block_tokens) * 4;
-    setup.device_memory = Bytes{(kv_blocks - device_kv_blocks(weights, decoder, setup).count()) * block};
-    return setup;
-  }
+  [[nodiscard]] MachineSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const;
 };
 
-inline RealTrial random_real_trial(Random& random) {
-  RealTrial trial;
-  DecoderConfig config;
-  config.shape.layers = 3 + static_cast<int>(random.below(4));
-  config.shape.hidden = random.below(2) == 0 ? 32 : 80; // a half, a fifth or more than K and V
-  config.shape.heads = 4;
-  config.shape.kv_heads = random.below(2) == 0 ? 2 : 4;
-  config.shape.head_dim = 16;
-  config.shape.mlp = 48;
-  config.shape.vocabulary = 64;
-  trial.weights = random_weights(config, random.below(1000));
-  trial.limits.block_tokens = Tokens{4};
-  trial.limits.batch = 1 + static_cast<int>(random.below(5));
-  trial.limits.batch_tokens = Tokens{static_cast<std::int64_t>(8 + random.below(40))};
-  trial.threads = 1 + static_cast<int>(random.below(2));
-  trial.link.each_way = random.below(2) == 0;
-  const double rate = random.below(3) == 0 ? 0 : 20e6 * (1 + 9 * random.uniform());
-  trial.link.to_device_bytes_per_s = trial.link.to_host_bytes_per_s = rate;
-  trial.host_blocks = 1'000'000;
-  trial.room_for_hidden = random.below(2) == 0;
-  trial.slo = Seconds{random.below(2) == 0 ? 10 : 0.0005};
-  const std::size_t count = 2 + random.below(5);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::vector<std::int32_t> prompt(1 + random.below(30));
-    for (std::int32_t& token : prompt) token = static_cast<std::int32_t>(random.below(64));
-    trial.prompts.push_back(std::move(prompt));
-    trial.outputs.push_back(static_cast<std::int64_t>(1 + random.below(14)));
-    trial.arrivals.push_back(random.below(2) == 0 ? 0 : 0.01 * random.uniform());
-  }
-  return trial;
-}
+RealTrial random_real_trial(Random& random);
 
 /// Moves all arrivals before the first step. No clock then decides which requests run together, nor which are
 /// preempted.
@@ -159,12 +116,52 @@ struct RealResult {
   HostTierCounts tier;
 };
 
-inline std::vector<RequestId> leaving_of(const View& view, Random& users, std::uint64_t each) {
-  std::vector<RequestId> some;
-  for (const RequestRow& row : view.rows)
-    if (row.phase != Phase::ended && users.below(each) == 0) some.push_back(row.id);
-  return some;
-}
+/// Of the live requests about one in `each`.
+std::vector<RequestId> leaving_of(const View& view, Random& users, std::uint64_t each);
+
+/// A machine of any device, as a trial drives it.
+struct RealMachine {
+  std::shared_ptr<TokenWorld> world;
+  std::function<bool()> keeps_moving; ///< KV of ended requests to the host tier
+};
+
+/// Where a trial runs: one of the structs that make a device's machine, such as OnCpu, which must outlive it.
+class RealPlace {
+ public:
+  template <class Where>
+    requires(!std::is_same_v<Where, RealPlace>)
+  RealPlace(const Where& where) // NOLINT(google-explicit-constructor)
+      : where_(&where), element_bytes_(where.element_bytes()), setup_(&setup_of<Where>), make_(&make_of<Where>) {}
+
+  [[nodiscard]] std::int64_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] MachineSetup setup(const RealTrial& trial, const Decoder& decoder, std::int64_t kv_blocks) const {
+    return setup_(where_, trial, decoder, kv_blocks);
+  }
+  [[nodiscard]] Expected<RealMachine> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                           const MachineSetup& setup, TokenListener listener) const {
+    return make_(where_, trial, std::move(decoder), setup, std::move(listener));
+  }
+
+ private:
+  template <class Where>
+  static MachineSetup setup_of(const void* where, const RealTrial& trial, const Decoder& decoder,
+                               std::int64_t kv_blocks) {
+    return static_cast<const Where*>(where)->setup(trial, decoder, kv_blocks);
+  }
+  template <class Where>
+  static Expected<RealMachine> make_of(const void* where, const RealTrial& trial, std::unique_ptr<Decoder> decoder,
+                                       const MachineSetup& setup, TokenListener listener) {
+    auto machine = static_cast<const Where*>(where)->make(trial, std::move(decoder), setup, std::move(listener));
+    if (!machine) return machine.error();
+    return RealMachine{*machine, [one = machine->get()] { return one->keeps_moving(); }};
+  }
+
+  const void* where_;
+  std::int64_t element_bytes_;
+  MachineSetup (*setup_)(const void*, const RealTrial&, const Decoder&, std::int64_t);
+  Expected<RealMachine> (*make_)(const void*, const RealTrial&, std::unique_ptr<Decoder>, const MachineSetup&,
+                                 TokenListener);
+};
 
 /// A trial on this machine.
 struct OnCpu {
@@ -173,162 +170,125 @@ struct OnCpu {
     return trial.setup(decoder, kv_blocks);
   }
   [[nodiscard]] Expected<std::shared_ptr<CpuMachine>> make(const RealTrial& trial, std::unique_ptr<Decoder> decoder,
-                                                           const MachineSetup& setup, TokenListener listener) const {
-    CHECK(device_kv_blocks(trial.weights, *decoder, setup).count() >= 0);
-    return make_cpu_machine(trial.weights, std::move(decoder), setup, std::move(listener));
-  }
+                                                           const MachineSetup& setup, TokenListener listener) const;
 };
 
-/// Runs a trial's requests through an engine whose device has `kv_blocks` for KV besides all weights. `change(config)`
-/// sets what the trial leaves open; only the requests in `only` are submitted; `where` makes the machine.
-template <class E, class Change, class Where = OnCpu>
-RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& change,
-                    const std::vector<std::size_t>& only = {}, Where&& where = {}) {
-  using Observed = With<E, Cpu, SmallCost, Summary>;
-  const ModelShape& shape = trial.weights.config.shape;
-  std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
-  const MachineSetup setup = where.setup(trial, *decoder, kv_blocks);
-  const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * where.element_bytes();
+/// An engine of any type, as a trial steps it.
+class RealEngine {
+ public:
+  RealEngine() = default;
+  RealEngine(const RealEngine&) = delete;
+  RealEngine& operator=(const RealEngine&) = delete;
+  virtual ~RealEngine() = default;
 
-  RealResult result;
-  result.outputs.resize(trial.prompts.size());
-  std::map<std::uint32_t, std::size_t> request_of;
-  TokenListener listener;
-  listener.token = [&](RequestId id, std::int32_t token) {
-    result.outputs[request_of.at(index(id))].tokens.push_back(token);
-  };
-  listener.logits = [&](RequestId id, std::int64_t, std::span<const float> logits) {
-    for (const float logit : logits)
-      result.outputs[request_of.at(index(id))].logits.push_back(std::bit_cast<std::uint32_t>(logit));
-  };
-  listener.scored = [&](RequestId id, std::int32_t token, std::span<const float> logits) {
-    RealOutput& output = result.outputs[request_of.at(index(id))];
-    output.scored.push_back(token);
-    for (const float logit : logits) output.scored_logits.push_back(std::bit_cast<std::uint32_t>(logit));
-  };
-  auto machine = where.make(trial, std::move(decoder), setup, std::move(listener));
-  REQUIRE(machine);
+  virtual Status load() = 0;
+  virtual Expected<RequestId> submit(const RequestSpec& spec, Tokens on_host) = 0;
+  virtual Status cancel(RequestId id) = 0;
+  virtual Stepped step() = 0;
+  virtual void idle_until(Seconds when) = 0;
+  [[nodiscard]] virtual Seconds now() const = 0;
+  [[nodiscard]] virtual View view() const = 0;
+  [[nodiscard]] virtual std::int64_t alive() const = 0;
+  [[nodiscard]] virtual std::int64_t steps() const = 0;
+  [[nodiscard]] virtual const Status& status() const = 0;
+  [[nodiscard]] virtual const Summary::State& summary() const = 0;
+};
+
+/// What a trial sets of each engine's configuration.
+struct RealConfig {
+  Limits limits;
+  Geometry geometry;
+  LayerBlocks device_blocks{0}, host_blocks{0};
   SmallCost cost;
-  cost.base = Seconds{1e-3};
-  cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s > 0 ? trial.link.to_device_bytes_per_s : 1e9};
-  typename Observed::Config config{
-      .limits = trial.limits,
-      .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
-                   Bytes{shape.hidden * where.element_bytes() * trial.limits.block_tokens.count()}},
-      .device_blocks = LayerBlocks{kv_blocks},
-      .host_blocks = LayerBlocks{trial.host_blocks},
-      .cost = cost,
-      .backend = Cpu{*machine}};
-  change(config);
-  Expected<Observed> engine = Observed::make(std::move(config));
-  REQUIRE(engine);
-  if (trial.loads) REQUIRE(engine->load().ok());
+  Cpu backend;
+};
+using MakeReal = std::function<Expected<std::unique_ptr<RealEngine>>(const RealConfig&)>;
 
-  std::vector<std::size_t> order = only;
-  if (order.empty())
-    for (std::size_t i = 0; i < trial.prompts.size(); ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return trial.arrivals[a] < trial.arrivals[b]; });
-  std::vector<RequestId> live;
-  std::size_t next = 0;
-  Random users(trial.leaving);
-  for (;;) {
-    if (trial.leaving > 0)
-      for (std::vector<RequestId> some = leaving_of(engine->view(), users, trial.leaving); const RequestId id : some) {
-        const Status status = engine->cancel(id);
-        CHECK_MESSAGE(status.ok(), status.error().line());
-        (*machine)->forget(id);
-        std::erase(live, id);
-        result.outputs[request_of.at(index(id))].cancelled = true;
-        ++result.cancelled;
-      }
-    while (next < order.size() && trial.arrivals[order[next]] <= engine->now().count()) {
-      const std::size_t i = order[next++];
-      RequestSpec spec;
-      spec.arrival = Seconds{trial.arrivals[i]};
-      spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
-      spec.output = Tokens{trial.outputs[i]};
-      spec.slo = {trial.ttft, trial.slo};
-      if (trial.sessions > 0) spec.session = static_cast<std::uint32_t>(1 + i % trial.sessions);
-      TokenRequest request;
-      request.tokens = trial.prompts[i];
-      request.sequence = i;
-      request.scores = trial.scores;
-      request.rules = trial.rules;
-      request.sampling.temperature = i % 2 == 0 ? 0 : 0.8;
-      const Expected<RequestId> id = engine->submit(spec, {}, (*machine)->find(request));
-      if (!id) {
-        result.outputs[i].refused = true;
-        continue;
-      }
-      request_of[index(*id)] = i;
-      live.push_back(*id);
-      (*machine)->enter(*id, std::move(request));
+/// `E` as trials run it, on whichever device: `Cpu` hides it.
+template <class E>
+using Observed = With<E, Cpu, SmallCost, Summary>;
+
+template <class E>
+Expected<std::unique_ptr<RealEngine>> make_real(typename Observed<E>::Config config) {
+  class Model final : public RealEngine {
+   public:
+    Model(typename Observed<E>::Checked checked, typename Observed<E>::Config&& config)
+        : engine_(checked, std::move(config)) {}
+
+    Status load() override { return engine_.load(); }
+    Expected<RequestId> submit(const RequestSpec& spec, Tokens on_host) override {
+      return engine_.submit(spec, {}, on_host);
     }
-    if (next == order.size() && engine->alive() == 0) break; // though it may be planning: it ends as it is
-    const Stepped stepped = engine->step();
-    if (stepped == Stepped::failed) FAIL(engine->status().error().line());
-    if (trial.tier_blocks > 0) { // the host tier gets the KV of requests that have ended
-      const View view = engine->view();
-      std::erase_if(live, [&](RequestId id) {
-        for (const RequestRow& row : view.rows)
-          if (row.id == id && row.phase != Phase::ended) return false;
-        (*machine)->forget(id);
-        return true;
-      });
-    }
-    if (stepped == Stepped::idle) {
-      if (next == order.size()) break;
-      if (trial.tier_blocks > 0) { // what has ended reaches the tier before the next request looks
-        const auto begun = std::chrono::steady_clock::now(); // only a failure takes five minutes
-        while ((*machine)->keeps_moving() && std::chrono::steady_clock::now() - begun < std::chrono::minutes{5})
-          std::this_thread::sleep_for(std::chrono::milliseconds{1});
-        CHECK_FALSE((*machine)->keeps_moving());
-      }
-      engine->idle_until(Seconds{trial.arrivals[order[next]]});
-      continue;
-    }
-    int last = -1;
-    for (const LinkTimes& times : (*machine)->link_times()) {
-      if (times.weights) continue;
-      ++result.blocks;
-      result.overtakings += times.layer < last;
-      last = times.layer;
-    }
-  }
-  CHECK_MESSAGE(engine->alive() == 0, "no request is lost");
-  CHECK(engine->ledger().device().used().count() == 0);
-  result.moved = (*machine)->moved();
-  result.tier = (*machine)->host_tier();
-  result.graphs = (*machine)->graphs();
-  result.steps = engine->steps();
-  const auto& records = engine->template observed<Summary>().requests;
-  for (const auto& record : records) result.preempted += record.times_preempted;
-  for (const auto& one : request_of)
-    if (records[one.first].outcome == Outcome::refused) {
-      result.outputs[one.second].refused = true;
-      ++result.refused;
-    }
-  CHECK((*machine)->device_memory().peak() <= setup.device_memory);
-  return result;
+    Status cancel(RequestId id) override { return engine_.cancel(id); }
+    Stepped step() override { return engine_.step(); }
+    void idle_until(Seconds when) override { engine_.idle_until(when); }
+    [[nodiscard]] Seconds now() const override { return engine_.now(); }
+    [[nodiscard]] View view() const override { return engine_.view(); }
+    [[nodiscard]] std::int64_t alive() const override { return engine_.alive(); }
+    [[nodiscard]] std::int64_t steps() const override { return engine_.steps(); }
+    [[nodiscard]] const Status& status() const override { return engine_.status(); }
+    [[nodiscard]] const Summary::State& summary() const override { return engine_.template observed<Summary>(); }
+
+   private:
+    Observed<E> engine_;
+  };
+  struct Holder {
+    Holder(typename Observed<E>::Checked checked, typename Observed<E>::Config&& from)
+        : engine(std::make_unique<Model>(checked, std::move(from))) {}
+    std::unique_ptr<Model> engine;
+  };
+  Expected<Holder> made = Observed<E>::template make_in<Holder>(std::move(config));
+  if (!made) return made.error();
+  return std::unique_ptr<RealEngine>(std::move(made->engine));
 }
 
 template <class E>
+typename Observed<E>::Config real_config(const RealConfig& config) {
+  return {.limits = config.limits,
+          .geometry = config.geometry,
+          .device_blocks = config.device_blocks,
+          .host_blocks = config.host_blocks,
+          .cost = config.cost,
+          .backend = config.backend};
+}
+
+/// `E` as the trial configures it.
+template <class E>
+Expected<std::unique_ptr<RealEngine>> real(const RealConfig& config) {
+  return make_real<E>(real_config<E>(config));
+}
+
+using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
+
+/// Those that several programs run, in real_run.cpp.
+extern template Expected<std::unique_ptr<RealEngine>> make_real<Engine<>>(Observed<Engine<>>::Config);
+extern template Expected<std::unique_ptr<RealEngine>> make_real<Chaos>(Observed<Chaos>::Config);
+
+/// Runs a trial's requests through the engine that `make` makes, whose device has `kv_blocks` for KV besides all
+/// weights. Only the requests in `only` are submitted; `where` makes the machine.
+RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeReal& make,
+                     const std::vector<std::size_t>& only = {}, const RealPlace& where = OnCpu{});
+
+/// The same for an engine of the type `E`, in whose configuration `change(config)` sets what the trial leaves open.
+template <class E, class Change>
+RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, Change&& change,
+                    const std::vector<std::size_t>& only = {}, const RealPlace& where = OnCpu{}) {
+  return run_trial(
+      trial, kv_blocks,
+      [&change](const RealConfig& common) {
+        typename Observed<E>::Config config = real_config<E>(common);
+        change(config);
+        return make_real<E>(std::move(config));
+      },
+      only, where);
+}
+template <class E>
 RealResult run_real(const RealTrial& trial, std::int64_t kv_blocks, const std::vector<std::size_t>& only = {}) {
-  return run_real<E>(
-      trial, kv_blocks, [](auto&) {}, only);
+  return run_trial(trial, kv_blocks, &real<E>, only);
 }
 
 /// The results of each request when it is served alone, all resident, on one thread.
-inline std::vector<RealOutput> alone(RealTrial trial) {
-  trial.threads = 1;
-  trial.link = {};
-  trial.faults = {};
-  std::vector<RealOutput> outputs(trial.prompts.size());
-  for (std::size_t i = 0; i < trial.prompts.size(); ++i)
-    outputs[i] = run_real<Engine<>>(trial, trial.all(), {i}).outputs[i];
-  return outputs;
-}
+std::vector<RealOutput> alone(RealTrial trial);
 
 /// What trials exercised: a property about events that never happened would be empty.
 struct RealExercise {
@@ -341,21 +301,6 @@ struct RealExercise {
 };
 
 /// The same tokens from the same logits, bit for bit, as for each request alone; refused requests are excepted.
-inline void check_identity(const RealResult& result, const std::vector<RealOutput>& expected) {
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    if (result.outputs[i].refused) continue;
-    if (result.outputs[i].cancelled) { // what arrived until then
-      const auto begins = [](const auto& part, const auto& whole) {
-        return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
-      };
-      CHECK(begins(result.outputs[i].tokens, expected[i].tokens));
-      CHECK(begins(result.outputs[i].logits, expected[i].logits));
-      continue;
-    }
-    CHECK(result.outputs[i].tokens == expected[i].tokens);
-    CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
-  }
-}
+void check_identity(const RealResult& result, const std::vector<RealOutput>& expected);
 
 } // namespace sluice::testing

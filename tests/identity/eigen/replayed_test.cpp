@@ -6,11 +6,11 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/report/observer/decision_log.hpp"
 #include "sluice/world/read_clock_record.hpp"
+#include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/replayed.hpp"
 
 #include "identity/eigen/real_run.hpp"
-#include "support/chaos.hpp"
 
 #include <sstream>
 #include <string>
@@ -86,27 +86,37 @@ Decided decide(const RealTrial& trial, LayerBlocks device, Bytes block, Backend 
   return {engine->template observed<DecisionLog>().text(), engine->steps()};
 }
 
+/// A backend behind `Cpu`, as programs choose one at run time, or as it is: a part of the engine's type.
+template <bool hidden, class Backend>
+auto hidden_behind_cpu(Backend backend) {
+  if constexpr (hidden)
+    return Cpu{world_of(std::move(backend))};
+  else
+    return backend;
+}
+
 /// The same on a machine, which computes and moves: its clock goes into `record`.
-template <class System>
+template <class System, bool hidden>
 Decided decide_really(const RealTrial& trial, std::int64_t kv_blocks, ClockRecord& record) {
   std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, trial.threads);
   const MachineSetup setup = trial.setup(*decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
   Expected<std::shared_ptr<CpuMachine>> machine = make_cpu_machine(trial.weights, std::move(decoder), setup);
   REQUIRE(machine);
-  Decided decided = decide<System>(trial, LayerBlocks{kv_blocks}, Bytes{block}, Recorded<Cpu>{Cpu{*machine}, record},
-                                   [&](RequestId id, std::size_t i) {
-                                     TokenRequest request;
-                                     request.tokens = trial.prompts[i];
-                                     request.sequence = i;
-                                     (*machine)->enter(id, std::move(request));
-                                   });
+  Decided decided =
+      decide<System>(trial, LayerBlocks{kv_blocks}, Bytes{block},
+                     hidden_behind_cpu<hidden>(Recorded<Cpu>{Cpu{*machine}, record}), [&](RequestId id, std::size_t i) {
+                       TokenRequest request;
+                       request.tokens = trial.prompts[i];
+                       request.sequence = i;
+                       (*machine)->enter(id, std::move(request));
+                     });
   const CopyTotals moved = (*machine)->moved();
   decided.moved = (moved.to_device.bytes + moved.to_host.bytes).count();
   return decided;
 }
 
-template <class System>
+template <class System, bool hidden = true>
 void check_replays(std::uint64_t seed, int rounds, double share) {
   Random random(seed);
   std::int64_t moved = 0, planned_async = 0, cancelled = 0;
@@ -130,7 +140,7 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
     const Bytes block{kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4};
     ClockRecord record;
-    const Decided real = decide_really<System>(trial, kv, record);
+    const Decided real = decide_really<System, hidden>(trial, kv, record);
     REQUIRE(real.steps > 0);
     moved += real.moved;
     for (const ClockEvent& event : record.events)
@@ -142,8 +152,8 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
     REQUIRE_MESSAGE(read.has_value(), read.error().line());
     const auto replayed = [&](Replay& replay) {
       return decide<System>(
-          trial, LayerBlocks{kv}, block, Replayed<Cpu, SmallCost>{replay, SmallCost{}}, [](RequestId, std::size_t) {},
-          &replay);
+          trial, LayerBlocks{kv}, block, hidden_behind_cpu<hidden>(Replayed<Cpu, SmallCost>{replay, SmallCost{}}),
+          [](RequestId, std::size_t) {}, &replay);
     };
     Replay replay{*read};
     const Decided again = replayed(replay);
@@ -167,13 +177,12 @@ void check_replays(std::uint64_t seed, int rounds, double share) {
   CHECK((planned_async > 0) == System::lookahead_type::ahead);
 }
 
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
-
 } // namespace
 
 TEST_CASE("an engine that gets a real run's times repeats its decisions") {
   SUBCASE("chaos") { check_replays<Chaos>(11, 4, 0.9); }
   SUBCASE("chaos, planned beside the iteration") { check_replays<With<Chaos, OneStepAhead>>(12, 6, 0.9); }
+  SUBCASE("the same, with the backend in its type") { check_replays<With<Chaos, OneStepAhead>, false>(12, 6, 0.9); }
   SUBCASE("OrbitFlow, planned beside the iteration") { check_replays<OrbitFlow>(13, 5, 0.6); }
   SUBCASE("SuperInfer, whose rotations read the time") { check_replays<SuperInfer>(14, 6, 1.1); }
   SUBCASE("Confluence, whose order and chunks read the time") { check_replays<Confluence>(15, 6, 0.8); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prompts whose tokens are scored, and logits with rules, on a real machine whose memory is short.
 #include "identity/eigen/real_run.hpp"
-#include "support/chaos.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +11,6 @@
 namespace sluice::testing {
 
 namespace {
-
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 
 /// Each prompt with the answer that it gets behind it, to be scored instead of generated.
 RealTrial with_answers(const RealTrial& trial, const std::vector<RealOutput>& answers) {

@@ -11,7 +11,6 @@
 #include "identity/eigen/real_run.hpp"
 #include "kernels/machine/cuda_gather.hpp"
 #include "kernels/machine/cuda_runner.cuh"
-#include "support/chaos.hpp"
 #include "support/looked_at_world.hpp"
 #include "support/small_models.hpp"
 #include "world/cuda/cudart/runtime.hpp"
@@ -59,7 +58,6 @@ GatherKernel counted_gather() {
   }};
 }
 
-using Chaos = Engine<ChaosPlacement, EveryStep, ChaosRelief, ChaosRetention>;
 using CudaMachine = Machine<StreamDevice<CudaMemory>>;
 using Runner = kernels::CudaRunner<kernels::KernelRunnerConfig{ElementType::f32, 32}>;
 

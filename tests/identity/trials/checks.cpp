@@ -1,32 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions, check_turns: trials whose requests find KV of earlier ones in the host tier, on any device.
-#pragma once
+#include "identity/eigen/trials.hpp"
+#include "support/stepped_clock.hpp"
 
-#include "identity/eigen/chaos_checks.hpp"
-#include "identity/eigen/real_run.hpp"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <numeric>
-#include <utility>
-#include <vector>
 
 namespace sluice::testing {
 
-/// Sessions of `turns` turns: each turn's prompt is the whole conversation so far and some new tokens. Turns of one
-/// number arrive together, and those of the next number long after they have ended. In half of the trials all sessions
-/// begin alike.
-struct Sessions {
-  RealTrial trial;
-  std::vector<RealOutput> expected;
-};
-template <class Trials>
+MakeReal stepped(MakeReal make, Seconds step) {
+  return [make = std::move(make), step](const RealConfig& common) {
+    RealConfig config = common;
+    run_stepped(config, step);
+    return make(config);
+  };
+}
+
+void check_chaos(const MakeReal& make, std::uint64_t seed, double share, std::uint64_t leaving,
+                 const std::shared_ptr<CountedRows>& counts) {
+  const Device& device = this_device();
+  Random random(seed);
+  RealExercise exercise;
+  std::int64_t cancelled = 0;
+  // A round in which each request fits preempts none: rounds are added until one does.
+  const auto seen = [&] { return leaving > 0 ? cancelled > 0 : exercise.bytes > 0 && exercise.preempted > 0; };
+  for (int round = 0; round < device.rounds || (!seen() && round < 4 * device.rounds); ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    RealTrial trial = device.draw(random);
+    if (round % 2 == 1) trial = at_once(std::move(trial));
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.leaving = leaving;
+    const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
+    const RealResult result = device.run(trial, kv, stepped(make), {}, random, counts);
+    CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
+    check_identity(result, expected);
+    exercise.add(result);
+    cancelled += result.cancelled;
+  }
+  CHECK((cancelled > 0) == (leaving > 0));
+  if (leaving > 0) return; // a leaving request frees memory for the others, and may leave before anything moves
+  CHECK(exercise.bytes > 0);
+  CHECK(exercise.preempted > 0);
+}
+
+void check_faults(const MakeReal& make, std::uint64_t seed, int rounds, const std::function<void(FaultPlan&)>& spoil,
+                  bool some_fail) {
+  const Device& device = this_device();
+  Random random(seed);
+  std::int64_t retries = 0, refused = 0, served = 0;
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    RealTrial trial = device.draw(random);
+    const std::vector<RealOutput> expected = alone(trial);
+    trial.faults.seed = random.below(1000);
+    spoil(trial.faults);
+    const RealResult result =
+        device.run(trial, 11 * trial.largest() / 10 + 2 * trial.layers() + 8, stepped(make), {}, random, {});
+    check_identity(result, expected);
+    retries += result.moved.to_device.retries + result.moved.to_host.retries;
+    refused += result.refused;
+    served += static_cast<std::int64_t>(trial.prompts.size()) - result.refused;
+  }
+  CHECK(retries > 0);
+  CHECK(served > 0);
+  CHECK((refused > 0) == some_fail);
+}
+
 Sessions random_sessions(Random& random, int turns) {
   Sessions sessions;
-  sessions.trial = Trials::draw(random);
+  sessions.trial = this_device().draw(random);
   RealTrial& trial = sessions.trial;
   const std::size_t count = trial.prompts.size();
   trial.sessions = count;
@@ -53,24 +95,11 @@ Sessions random_sessions(Random& random, int turns) {
   trial.host_blocks = std::min(trial.host_blocks, 2 * trial.all() + 64);
   return sessions;
 }
-/// The tokens that later turns find if nothing is lost: their earlier turn's whole blocks that have KV.
-inline std::int64_t findable(const RealTrial& trial, const std::vector<RealOutput>& expected, std::size_t count) {
-  std::int64_t tokens = 0;
-  for (std::size_t i = count; i < trial.prompts.size(); ++i) {
-    const auto before = static_cast<std::int64_t>(trial.prompts[i - count].size() + expected[i - count].tokens.size());
-    const std::int64_t each = trial.limits.block_tokens.count();
-    tokens += (before - 1) / each * each; // the last token of an answer has no KV
-  }
-  return tokens;
-}
 
-/// `waiters` requests with one beginning of `blocks` blocks, which lies in the host tier, and then, `records` given,
-/// only on the disk: it crosses the link once, and is read from the disk once.
-template <class Trials>
 void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
-                  const std::function<std::shared_ptr<RecordStore>()>& records = {}) {
+                  const std::function<std::shared_ptr<RecordStore>()>& records) {
   Random random(seed);
-  RealTrial trial = Trials::draw(random);
+  RealTrial trial = this_device().draw(random);
   const std::int64_t each = trial.limits.block_tokens.count();
   const auto length = static_cast<std::size_t>(blocks * each);
   std::vector<std::int32_t> beginning(length);
@@ -92,8 +121,7 @@ void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
   const std::int64_t block = kv_block_floats(trial.weights.config.shape, trial.limits.block_tokens) * 4;
   const auto check = [&](const std::vector<std::size_t>& only, std::int64_t from_disk) {
     if (records) trial.records = records();
-    const RealResult result = run_real<Engine<>>(
-        trial, trial.all(), [](auto&) {}, only, Trials::where(random));
+    const RealResult result = this_device().run(trial, trial.all(), &real<Engine<>>, only, random, {});
     for (const std::size_t i : only) {
       CHECK(result.outputs[i].tokens == expected[i].tokens);
       CHECK_MESSAGE(result.outputs[i].logits == expected[i].logits, "bit-identical logits");
@@ -110,26 +138,21 @@ void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
   if (records) check({all.begin() + 1, all.end()}, blocks * each); // a new process
 }
 
-struct Exercise {
-  std::int64_t found = 0, evicted = 0, preempted = 0;
-  double kv_seconds = 0, busy_seconds = 0; ///< of the link, in both directions
-  void add(const RealResult& result) {
-    found += result.tier.found;
-    evicted += result.tier.evicted;
-    preempted += result.preempted;
-    kv_seconds += result.tier.to_device.seconds + result.tier.to_host.seconds;
-    busy_seconds += (result.moved.to_device.busy + result.moved.to_host.busy).count();
-  }
-};
+void Exercise::add(const RealResult& result) {
+  found += result.tier.found;
+  evicted += result.tier.evicted;
+  preempted += result.preempted;
+  kv_seconds += result.tier.to_device.seconds + result.tier.to_host.seconds;
+  busy_seconds += (result.moved.to_device.busy + result.moved.to_host.busy).count();
+}
 
-/// `share`: the device's memory for KV over what the largest request takes at least.
-template <class Trials, class E>
-Exercise check_turns(std::uint64_t seed, int rounds, double share, std::uint64_t leaving = 0, double failing = 0) {
+Exercise check_turns(const MakeReal& make, std::uint64_t seed, int rounds, double share, std::uint64_t leaving,
+                     double failing) {
   Random random(seed);
   Exercise exercise;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
-    Sessions sessions = random_sessions<Trials>(random, 3);
+    Sessions sessions = random_sessions(random, 3);
     RealTrial& trial = sessions.trial;
     trial.leaving = leaving > 0 ? leaving + random.below(10) : 0;
     trial.faults.failing = failing;
@@ -138,8 +161,8 @@ Exercise check_turns(std::uint64_t seed, int rounds, double share, std::uint64_t
     trial.tier_evicts = static_cast<Replacement>(round % 4);
     trial.tier_blocks = trial.layers() * static_cast<std::int64_t>(1 + random.below(random.below(2) == 0 ? 8 : 200));
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
-    const RealResult result = run_real<E>(
-        trial, std::max(kv, trial.largest() + 2 * trial.layers() + 8), [](auto&) {}, {}, Trials::where(random));
+    const RealResult result =
+        this_device().run(trial, std::max(kv, trial.largest() + 2 * trial.layers() + 8), make, {}, random, {});
     check_identity(result, sessions.expected);
     if (failing == 0) CHECK(result.refused == 0); // the plan guarantees room, though device blocks are shared
     CHECK(result.tier.blocks <= result.tier.capacity);

@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_confluence: Confluence where newcomers press, requests are paused and distances change, on any device.
-#pragma once
-
+// Confluence where newcomers press, requests are paused and distances change.
 #include "sluice/engine/systems/confluence.hpp"
 
-#include "identity/eigen/chaos_checks.hpp"
-
-#include <cstdint>
-#include <utility>
-#include <vector>
+#include "identity/eigen/trials.hpp"
 
 namespace sluice::testing {
 
+namespace {
+
 /// Trials with SLOs that some requests can keep and others cannot. A newcomer presses as soon as a request could pay,
 /// however much pauses have cost, and one batch in two is placed by the policy for many requests.
-template <class Trials>
 void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0) {
+  const Device& device = this_device();
   Random random(seed);
   RealExercise exercise;
   std::int64_t cancelled = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
-    RealTrial trial = Trials::draw(random);
+    RealTrial trial = device.draw(random);
     if (round % 2 == 1) trial = at_once(std::move(trial));
     // Too short to keep; short enough that a request soon is further ahead and pays; and long enough that none pays.
     constexpr double ttfts_s[] = {0.002, 0.005, 0.005, 10};
@@ -32,15 +28,15 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
     trial.leaving = leaving;
     const double share = round % 3 == 0 ? 0.8 : 1.1; // below 1, a request runs with layers on the host
     const auto kv = static_cast<std::int64_t>(share * static_cast<double>(trial.largest())) + 2 * trial.layers() + 8;
-    const RealResult result = run_real<Confluence>(
-        trial, kv,
-        [round](auto& config) {
-          config.admission.budget.misses = 1e9;
-          config.admission.patience = 0;
-          config.placement.places.few_at_most = round % 4 < 2 ? 8 : 1;
-          run_stepped(config, Seconds{1e-3}); // the seed alone decides whose first token is late, and who pays for it
-        },
-        {}, Trials::where(random));
+    const MakeReal make = [round](const RealConfig& common) {
+      Observed<Confluence>::Config config = real_config<Confluence>(common);
+      config.admission.budget.misses = 1e9;
+      config.admission.patience = 0;
+      config.placement.places.few_at_most = round % 4 < 2 ? 8 : 1;
+      return make_real<Confluence>(std::move(config));
+    };
+    // The seed alone decides whose first token is late, and who pays for it.
+    const RealResult result = device.run(trial, kv, stepped(make, Seconds{1e-3}), {}, random, {});
     CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
     check_identity(result, expected);
     exercise.add(result);
@@ -51,5 +47,11 @@ void check_confluence(std::uint64_t seed, int rounds, std::uint64_t leaving = 0)
   CHECK(exercise.bytes > 0);
   CHECK(exercise.preempted > 0);
 }
+
+} // namespace
+
+TEST_CASE("Confluence changes no token and no logit") { check_confluence(81, 15); }
+
+TEST_CASE("cancellations under Confluence change no token and no logit") { check_confluence(83, 8, 25); }
 
 } // namespace sluice::testing
