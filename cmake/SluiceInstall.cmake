@@ -1,9 +1,16 @@
-# `cmake --install build/release` installs the headers, sluice::compiled, and the files that find_package(sluice) reads.
+# `cmake --install build/release` installs the headers, the compiled libraries, and the files that find_package(sluice)
+# reads.
 include(CMakePackageConfigHelpers)
-set_target_properties(sluice_compiled PROPERTIES EXCLUDE_FROM_ALL OFF) # an installed library must be built
+set(compiled "")
+foreach(library IN ITEMS compiled report readers model server)
+  if(TARGET sluice_${library})
+    set_target_properties(sluice_${library} PROPERTIES EXCLUDE_FROM_ALL OFF) # an installed library must be built
+    list(APPEND compiled sluice_${library})
+  endif()
+endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
-install(TARGETS sluice sluice_compiled EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sluice ${compiled} EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${package_folder})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY ${sluice_written}/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -64,10 +64,25 @@ endif()
 option(SLUICE_USE_COMPILED "Link programs and tests with sluice::compiled" ON)
 add_library(sluice_programs INTERFACE) # what a program links
 target_link_libraries(sluice_programs INTERFACE sluice_project)
-target_compile_options(sluice_compiled PRIVATE $<TARGET_PROPERTY:sluice_project,INTERFACE_COMPILE_OPTIONS>)
-if(SLUICE_USE_COMPILED)
-  target_link_libraries(sluice_programs INTERFACE sluice_compiled)
+foreach(library IN ITEMS compiled readers model report server)
+  if(TARGET sluice_${library})
+    target_compile_options(sluice_${library} PRIVATE $<TARGET_PROPERTY:sluice_project,INTERFACE_COMPILE_OPTIONS>)
+  endif()
+endforeach()
+if(TARGET sluice_model) # g++ 12 takes the unused alternatives of a tokenizer's std::variant of steps for uninitialised
+  target_compile_options(sluice_model PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
+if(SLUICE_USE_COMPILED)
+  target_link_libraries(sluice_programs INTERFACE sluice_readers sluice_report)
+endif()
+# sluice_use(<target> PRIVATE|PUBLIC <library>...): links these of the compiled libraries, if programs link any.
+function(sluice_use target how)
+  foreach(library IN LISTS ARGN)
+    if(SLUICE_USE_COMPILED)
+      target_link_libraries(${target} ${how} sluice_${library})
+    endif()
+  endforeach()
+endfunction()
 
 # Code that computes a decoder uses the build machine's vector instructions; without them it has a third of the speed.
 # Results agree between vector widths (model/decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: the

@@ -6,6 +6,7 @@
 // one core; produce the same folder from the same seed; and measure what the model learned, as bits per byte of
 // paragraphs that it has not seen.
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include "corpus.hpp"
 #include "model_folder.hpp"

@@ -18,12 +18,14 @@
 namespace architecture {
 
 /// The content of cmake/layers.txt: each folder's rank, the pairs that may cross within a rank, the folders that stand
-/// for a library, and the headers that may call the operating system.
+/// for a library, the headers that may call the operating system, and the two rings.
 struct Layers {
   std::map<std::string, int> rank;
   std::set<std::pair<std::string, std::string>> allowed;
   std::vector<std::string> libraries;
   std::vector<std::string> system;
+  std::vector<std::string> library;   ///< headers and folders of the outer ring, the framework's libraries
+  std::vector<std::string> framework; ///< headers and folders within those that belong to the inner ring
 };
 
 inline Layers read_layers(std::istream& in) {
@@ -43,8 +45,19 @@ inline Layers read_layers(std::istream& in) {
       layers.libraries.assign(names.begin() + 1, names.end());
       continue;
     }
+    const auto places = [&](std::vector<std::string>& into) {
+      for (auto name = names.begin() + 1; name != names.end(); ++name) into.push_back("sluice/" + *name);
+    };
     if (names.front() == "system:") {
-      for (auto name = names.begin() + 1; name != names.end(); ++name) layers.system.push_back("sluice/" + *name);
+      places(layers.system);
+      continue;
+    }
+    if (names.front() == "library:") {
+      places(layers.library);
+      continue;
+    }
+    if (names.front() == "framework:") {
+      places(layers.framework);
       continue;
     }
     if (names.front().back() == ':') continue; // checked with the umbrella headers
@@ -93,11 +106,22 @@ inline std::optional<std::string> library_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Whether `path` is one of `places`, or in one that ends in '/'.
+/// Whether `path` is one of `places`, or in one that ends in '/'. A `.inl.hpp` is where the header is that declares
+/// what it defines.
 inline bool among(const std::string& path, const std::vector<std::string>& places) {
+  std::string declares = path;
+  if (const std::size_t inl = path.rfind(".inl.hpp"); inl != std::string::npos) declares.erase(inl, 4);
   return std::any_of(places.begin(), places.end(), [&](const std::string& place) {
-    return place.back() == '/' ? path.rfind(place, 0) == 0 : path == place;
+    return place.back() == '/' ? path.rfind(place, 0) == 0 : path == place || declares == place;
   });
+}
+
+/// Whether a header belongs to one of the framework's libraries.
+inline bool of_a_library(const std::string& path, const Layers& layers) {
+  static const std::vector<std::string> folders{"nlohmann", "icu", "beast", "openssl", "cbc"};
+  if (among(path, layers.framework)) return false;
+  return among(path, layers.library) ||
+         std::any_of(folders.begin(), folders.end(), [&](const std::string& name) { return in_folder(path, name); });
 }
 
 /// Whether `<name>` is POSIX's or Linux's.
@@ -142,6 +166,11 @@ inline std::vector<std::string> include_faults(const Header& header, const Layer
     for (const std::string& library : layers.libraries)
       if (in_folder(name, library) && !in_folder(header.path, library))
         fault("includes " + name + " and so needs " + library + "; only headers in a folder " + library + "/ may");
+    // A third-party library's folder needs no ring: the rule above has refused it.
+    if (!umbrella && among(name, layers.library) && !among(name, layers.framework) &&
+        !of_a_library(header.path, layers))
+      fault("includes " + name +
+            ", which belongs to a library; the framework includes none (`library:` in cmake/layers.txt)");
     const std::string to = folder_of(name, layers);
     if (to.empty()) {
       if (!umbrella) fault("includes " + name + ", which includes everything; include what is used");

@@ -57,6 +57,27 @@ TEST_CASE("a path belongs to the longest listed folder that contains it") {
   CHECK(faults("sluice/report/observer/a.hpp", "#include \"sluice/report/json.hpp\"\n") == 1);
 }
 
+TEST_CASE("the framework includes no header of its libraries") {
+  std::istringstream text("core\nworkload\nserve\nengine\nlibraries: nlohmann\nlibrary: serve/ workload/csv.hpp\n"
+                          "framework: serve/gate.hpp\n");
+  const Layers layers = read_layers(text);
+  const auto faults = [&](const std::string& path, const std::string& included) {
+    return include_faults(header(path, "#include \"" + included + "\"\n"), layers).size();
+  };
+  CHECK(faults("sluice/engine/a.hpp", "sluice/workload/b.hpp") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "sluice/workload/csv.hpp") == 1);
+  CHECK(faults("sluice/engine/a.hpp", "sluice/serve/gate.hpp") == 0);
+  CHECK(faults("sluice/engine/a.hpp", "sluice/serve/http.hpp") == 1);
+  CHECK(faults("sluice/serve/gate.hpp", "sluice/serve/http.hpp") == 1);
+  CHECK(faults("sluice/serve/gate.inl.hpp", "sluice/serve/http.hpp") == 1);
+  CHECK(faults("sluice/serve/http.hpp", "sluice/serve/gate.hpp") == 0);
+  CHECK(faults("sluice/serve/http.hpp", "sluice/workload/csv.hpp") == 0);
+  CHECK(faults("sluice/workload/a.hpp", "sluice/workload/csv.inl.hpp") == 1);
+  CHECK(faults("sluice/workload/csv.hpp", "sluice/workload/csv.inl.hpp") == 0);
+  CHECK(of_a_library("sluice/core/nlohmann/a.hpp", layers));
+  CHECK(faults("sluice/sluice.hpp", "sluice/workload/csv.hpp") == 0); // an umbrella names what it will
+}
+
 TEST_CASE("the layer check keeps libraries in the folders that name them") {
   CHECK(faults("sluice/model/a.hpp", "#include <nlohmann/json.hpp>\n") == 1);
   CHECK(faults("sluice/model/nlohmann/a.hpp", "#include <nlohmann/json.hpp>\n") == 0);

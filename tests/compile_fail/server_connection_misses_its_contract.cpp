@@ -3,7 +3,7 @@
 // sentences: 1
 // says: this Connection needs a .scheme., a nested .Stream., .Stream wrap\(tcp::socket\) const.
 // not: nvcc (whose front end does not compile the coroutines of Boost.Asio)
-#include "sluice/serve/beast/http_server.hpp"
+#include "sluice/serve/beast/http_core.hpp"
 
 #include <utility>
 

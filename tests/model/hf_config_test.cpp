@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/named.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 
 #include "support/shared_data.hpp"
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <string>

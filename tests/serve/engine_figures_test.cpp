@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/engine_figures.hpp"
+#include "sluice/serve/live_json.hpp"
 #include "sluice/serve/live_page.hpp"
 
 #include "serve/metrics_text.hpp"

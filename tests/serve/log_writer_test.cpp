@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/log_writer.hpp"
+#include "sluice/serve/wall_time.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

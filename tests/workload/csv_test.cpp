@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
 #include "sluice/workload/csv.hpp"
+#include "sluice/workload/timestamp.hpp"
 
 #include "workload/trace_text.hpp"
 #include <doctest/doctest.h>

@@ -3,6 +3,7 @@
 #include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
+#include "sluice/workload/workload.hpp"
 
 #include <doctest/doctest.h>
 

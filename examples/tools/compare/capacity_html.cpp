@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the HTML page of capacities: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
+#include "sluice/report/html_page.hpp"
+#include "sluice/report/pages.hpp"
 
 #include "compare/capacity.hpp"
 #include "shared/sizes.hpp"

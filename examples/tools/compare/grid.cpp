@@ -2,6 +2,8 @@
 // Comparisons of a grid: reads them, runs them, and writes them as JSON.
 #include "compare/grid.hpp"
 
+#include "sluice/report/number_text.hpp"
+
 #include "shared/crew.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"

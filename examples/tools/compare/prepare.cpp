@@ -13,8 +13,10 @@
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 #include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
+#include "sluice/workload/generator_spec.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/workload/resampled.hpp"
+#include "sluice/workload/session_spec.hpp"
 
 #include "compare/bound.hpp"
 #include "compare/comparison.hpp"

@@ -2,6 +2,7 @@
 // Turns --tenants into several setups in one comparison.
 #include "compare/tenants.hpp"
 
+#include "sluice/core/text.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"

@@ -3,6 +3,9 @@
 #include "sluice/report/html.hpp"
 
 #include "sluice/report/columns.hpp"
+#include "sluice/report/html_page.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/pages.hpp"
 
 #include "explore/exploration.hpp"
 #include "shared/version.hpp"

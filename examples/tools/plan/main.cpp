@@ -8,6 +8,7 @@
 //
 //   sluice::Planner planner{sluice::candidate_space_of<sluice::DistanceSpace>,
 //   sluice::search_rule_of<sluice::DeadlinePool>}; const sluice::Solution& solution = planner.solve(instance);
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/policy/placement/solver/solve_problem.hpp"
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
@@ -16,6 +17,7 @@
 #include "plan/example.hpp"
 #include "shared/flags.hpp"
 #include "shared/whole_output.hpp"
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cmath>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns sluice-profile --measure's flags into a subject: the model and the hardware.
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 

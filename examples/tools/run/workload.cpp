@@ -3,6 +3,7 @@
 #include "run/workload.hpp"
 
 #include "sluice/core/random.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/world/local/prompt.hpp"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/state/memory/shared_beginnings.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/policy/cost/cuda_graphs.hpp"
 #include "sluice/state/view/view.hpp"
 

@@ -2,6 +2,8 @@
 // Record: the bytes of a block of KV in a file, and how a reader recognises that they are the ones it wants.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,78 +39,27 @@ inline constexpr std::size_t record_head_bytes = 48, record_tail_bytes = 4;
 
 namespace detail {
 
-template <class Number>
-void put_number(std::span<std::byte> at, Number number) {
-  for (std::size_t i = 0; i < sizeof(Number); ++i) at[i] = static_cast<std::byte>((number >> (8 * i)) & 0xFFU);
-}
-[[nodiscard]] inline std::uint64_t get_number(std::span<const std::byte> at, std::size_t bytes) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < bytes; ++i) number |= std::to_integer<std::uint64_t>(at[i]) << (8 * i);
-  return number;
-}
+[[nodiscard]] std::uint64_t get_number(std::span<const std::byte> at, std::size_t bytes);
 
 } // namespace detail
 
-[[nodiscard]] inline std::array<std::byte, record_head_bytes> record_head(const RecordIdentity& identity,
-                                                                          std::uint64_t payload_bytes) {
-  std::array<std::byte, record_head_bytes> head{};
-  const std::span<std::byte> to(head);
-  for (std::size_t i = 0; i < record_magic.size(); ++i) head[i] = static_cast<std::byte>(record_magic[i]);
-  detail::put_number(to.subspan(8), record_version);
-  detail::put_number(to.subspan(16), identity.digest);
-  detail::put_number(to.subspan(24), identity.key.high);
-  detail::put_number(to.subspan(32), identity.key.low);
-  detail::put_number(to.subspan(40), payload_bytes);
-  return head;
-}
-[[nodiscard]] inline std::array<std::byte, record_tail_bytes> record_tail(std::uint32_t crc) {
-  std::array<std::byte, record_tail_bytes> tail{};
-  detail::put_number(std::span<std::byte>(tail), crc);
-  return tail;
-}
+[[nodiscard]] std::array<std::byte, record_head_bytes> record_head(const RecordIdentity& identity,
+                                                                   std::uint64_t payload_bytes);
+[[nodiscard]] std::array<std::byte, record_tail_bytes> record_tail(std::uint32_t crc);
 
 inline constexpr std::int64_t least_record_bytes{record_head_bytes + record_tail_bytes};
 
 /// Returns why a file of `file_bytes` does not begin as the record that a reader wants; empty if it does.
-[[nodiscard]] inline std::string_view record_fault(const std::array<std::byte, record_head_bytes>& head,
-                                                   const RecordIdentity& wanted, std::int64_t file_bytes) {
-  const std::span<const std::byte> from(head);
-  for (std::size_t i = 0; i < record_magic.size(); ++i)
-    if (from[i] != static_cast<std::byte>(record_magic[i])) return "the file does not begin as a record";
-  if (detail::get_number(from.subspan(8), 4) != record_version) return "the record has another version";
-  if (detail::get_number(from.subspan(16), 8) != wanted.digest) return "the record is another model's";
-  if (RecordKey{detail::get_number(from.subspan(24), 8), detail::get_number(from.subspan(32), 8)} != wanted.key)
-    return "the record is another block's";
-  if (detail::get_number(from.subspan(40), 8) != static_cast<std::uint64_t>(file_bytes - least_record_bytes))
-    return "the file's length is not the record's";
-  return {};
-}
+[[nodiscard]] std::string_view record_fault(const std::array<std::byte, record_head_bytes>& head,
+                                            const RecordIdentity& wanted, std::int64_t file_bytes);
 
 /// A record's file: DIGEST-KEY.kv, in hexadecimal.
-[[nodiscard]] inline std::string record_name(const RecordIdentity& identity) {
-  std::string name;
-  const auto add = [&name](std::uint64_t number) {
-    for (int shift = 60; shift >= 0; shift -= 4) name += "0123456789abcdef"[(number >> shift) & 15U];
-  };
-  add(identity.digest);
-  name += '-';
-  add(identity.key.high);
-  add(identity.key.low);
-  return name + ".kv";
-}
+[[nodiscard]] std::string record_name(const RecordIdentity& identity);
 /// The reverse. False: it is no record's name.
-[[nodiscard]] inline bool parse_record_name(std::string_view name, RecordIdentity& identity) {
-  std::array<std::uint64_t, 3> numbers{};
-  std::size_t at = 0;
-  for (std::size_t digit = 0; digit < 48; ++digit, ++at) {
-    if (digit == 16 && (at >= name.size() || name[at++] != '-')) return false;
-    if (at >= name.size()) return false;
-    const std::size_t value = std::string_view{"0123456789abcdef"}.find(name[at]);
-    if (value == std::string_view::npos) return false;
-    numbers[digit / 16] = (numbers[digit / 16] << 4) | value;
-  }
-  identity = {numbers[0], {numbers[1], numbers[2]}};
-  return name.substr(at) == ".kv";
-}
+[[nodiscard]] bool parse_record_name(std::string_view name, RecordIdentity& identity);
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/records/record.inl.hpp"
+#endif

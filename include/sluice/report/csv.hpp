@@ -2,9 +2,10 @@
 // CSV: columns with a name, type, unit and meaning; functions that make the cells of a row; and the text of a row.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
+
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -34,21 +35,8 @@ class CsvRow {
     char digits[24];
     unquoted(std::string_view{digits, std::to_chars(digits, digits + sizeof digits, value).ptr});
   }
-  void cell(double value) {
-    char digits[32];
-    const auto end = std::isfinite(value) ? std::to_chars(digits, digits + sizeof digits, value).ptr : digits;
-    unquoted(std::string_view{digits, end});
-  }
-  void cell(std::string_view text) {
-    if (text.find_first_of(",\"\r\n") == std::string_view::npos) return unquoted(text);
-    separate();
-    out_ += '"';
-    for (const char c : text) {
-      if (c == '"') out_ += '"';
-      out_ += c;
-    }
-    out_ += '"';
-  }
+  void cell(double value);
+  void cell(std::string_view text);
   void cell(const char* text) { cell(std::string_view{text}); }
   template <class Value>
   void cell(const std::optional<Value>& value) {
@@ -56,15 +44,9 @@ class CsvRow {
   }
 
  private:
-  void separate() {
-    if (!first_) out_ += ',';
-    first_ = false;
-  }
+  void separate();
   /// Numbers come here directly: looking for characters to quote took a tenth of a comparison's time.
-  void unquoted(std::string_view text) {
-    separate();
-    out_ += text;
-  }
+  void unquoted(std::string_view text);
 
   std::string& out_;
   bool first_ = true;
@@ -115,14 +97,10 @@ void append_cells(CsvRow& row, const CsvColumnOf<Row> (&columns)[count], const s
 }
 
 /// Returns the first line of a file with these columns.
-[[nodiscard]] inline std::string csv_head(std::span<const CsvColumn> first, std::span<const CsvColumn> columns) {
-  std::string text;
-  {
-    CsvRow row(text);
-    for (const CsvColumn& column : first) row.cell(column.name);
-    for (const CsvColumn& column : columns) row.cell(column.name);
-  }
-  return text;
-}
+[[nodiscard]] std::string csv_head(std::span<const CsvColumn> first, std::span<const CsvColumn> columns);
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/csv.inl.hpp"
+#endif

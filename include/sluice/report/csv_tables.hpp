@@ -3,6 +3,7 @@
 // (docs/results.md).
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/csv.hpp"
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/series.hpp"
@@ -13,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -50,21 +50,8 @@ struct CsvRequest {
   [[nodiscard]] double if_started(Seconds time) const { return request.started() ? time.count() : none; }
   [[nodiscard]] bool several() const { return request.delivered.count() > 1; }
 
-  [[nodiscard]] std::string_view outcome() const {
-    switch (request.outcome) {
-    case Outcome::served:
-      return "served";
-    case Outcome::refused:
-      return "refused";
-    case Outcome::cancelled:
-      return "cancelled";
-    default:
-      return "unfinished";
-    }
-  }
-  static std::optional<bool> met(std::int64_t owed, std::int64_t met) {
-    return owed > 0 ? std::optional{met > 0} : std::nullopt;
-  }
+  [[nodiscard]] std::string_view outcome() const;
+  static std::optional<bool> met(std::int64_t owed, std::int64_t met);
 };
 
 inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
@@ -105,20 +92,7 @@ inline constexpr auto csv_request_columns = csv_columns(csv_request_cells);
 
 /// Appends a row for each request. The same code computes a run's figures (report/observer/measure.hpp), so sums over a
 /// run's rows equal its figures.
-inline void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end) {
-  for (std::size_t id = 0; id < state.requests.size(); ++id) {
-    const RequestRecord& request = state.requests[id];
-    if (!request.known) continue;
-    Metrics own;
-    detail::PromiseCounts kept;
-    detail::count_request(request, end, own, kept);
-    const std::string_view reason =
-        request.reason >= 0 ? std::string_view{state.reasons[static_cast<std::size_t>(request.reason)]} : "";
-    CsvRow row(out);
-    append_cells(row, csv_run_cells, run);
-    append_cells(row, csv_request_cells, {id, request, reason, own, kept});
-  }
-}
+void append_requests(std::string& out, const CsvRun& run, const Summary::State& state, Seconds end);
 
 /// A token that reached its user, as a row.
 struct CsvToken {
@@ -134,11 +108,7 @@ inline constexpr CsvColumnOf<CsvToken> csv_token_cells[] = {
 };
 inline constexpr auto csv_token_columns = csv_columns(csv_token_cells);
 
-inline void append_token(std::string& out, const CsvRun& run, const CsvToken& of) {
-  CsvRow row(out);
-  append_cells(row, csv_run_cells, run);
-  append_cells(row, csv_token_cells, of);
-}
+void append_token(std::string& out, const CsvRun& run, const CsvToken& of);
 
 /// An iteration of a run, as a row.
 struct CsvIteration {
@@ -175,13 +145,7 @@ inline constexpr CsvColumnOf<CsvIteration> csv_iteration_cells[] = {
 inline constexpr auto csv_iteration_columns = csv_columns(csv_iteration_cells);
 
 /// Appends a row for each iteration that the timeline keeps.
-inline void append_iterations(std::string& out, const CsvRun& run, const Timeline::State& state) {
-  for (const Timeline::Iteration& it : state.iterations) {
-    CsvRow row(out);
-    append_cells(row, csv_run_cells, run);
-    append_cells(row, csv_iteration_cells, {it, state.layer_block_bytes});
-  }
-}
+void append_iterations(std::string& out, const CsvRun& run, const Timeline::State& state);
 
 /// A stretch of time of a run, as a row. Means are weighted by busy time.
 struct CsvStretch {
@@ -190,12 +154,8 @@ struct CsvStretch {
 
   [[nodiscard]] const SeriesBucket& bucket() const { return state.buckets[number]; }
   [[nodiscard]] double start_s() const { return state.start_s + static_cast<double>(number) * state.width_s; }
-  [[nodiscard]] double mean(const SeriesRange& range) const {
-    return bucket().empty() ? Metrics::absent : bucket().mean(range);
-  }
-  [[nodiscard]] double bytes(double blocks) const {
-    return static_cast<double>(state.layer_block_bytes.count()) * blocks;
-  }
+  [[nodiscard]] double mean(const SeriesRange& range) const;
+  [[nodiscard]] double bytes(double blocks) const;
   [[nodiscard]] double bytes(LayerBlocks blocks) const { return bytes(static_cast<double>(blocks.count())); }
   [[nodiscard]] double mean_bytes(const SeriesRange& range) const { return bytes(mean(range)); }
 };
@@ -233,15 +193,7 @@ inline constexpr CsvColumnOf<CsvStretch> csv_series_cells[] = {
 inline constexpr auto csv_series_columns = csv_columns(csv_series_cells);
 
 /// Appends a row for each stretch of time, up to the last one with iterations.
-inline void append_series(std::string& out, const CsvRun& run, const Series::State& state) {
-  std::size_t last = state.buckets.size();
-  while (last > 0 && state.buckets[last - 1].empty()) --last;
-  for (std::size_t i = 0; i < last; ++i) {
-    CsvRow row(out);
-    append_cells(row, csv_run_cells, run);
-    append_cells(row, csv_series_cells, {state, i});
-  }
-}
+void append_series(std::string& out, const CsvRun& run, const Series::State& state);
 
 /// A run's figures that are not metrics.
 struct CsvFigures {
@@ -261,43 +213,18 @@ inline constexpr CsvColumnOf<CsvFigures> csv_system_cells[] = {
 };
 inline constexpr auto csv_system_columns = csv_columns(csv_system_cells);
 
-namespace detail {
-
-/// Wall times differ from run to run, so tables leave them out.
-inline bool is_csv_figure(std::string_view metric) { return metric.find("_wall_") == std::string_view::npos; }
-
-} // namespace detail
-
 /// Returns the columns above, followed by the metrics, which are named as in `for_each_metric`. A metric's name
 /// contains its unit; docs/metrics.md defines it.
-[[nodiscard]] inline std::vector<CsvColumn> csv_figure_columns() {
-  std::vector<CsvColumn> columns(csv_system_columns.begin(), csv_system_columns.end());
-  const Metrics named;
-  for_each_metric(named, [&](std::string_view name, auto number) {
-    if (!detail::is_csv_figure(name)) return;
-    const bool whole = std::is_integral_v<decltype(number)>;
-    const std::string_view unit = name.ends_with("_s")       ? "s"
-                                  : name.ends_with("_us")    ? "us"
-                                  : name.ends_with("_bytes") ? "bytes"
-                                                             : "";
-    columns.push_back({name, whole ? "integer" : "number", unit, "a figure of the run, defined in docs/metrics.md"});
-  });
-  return columns;
-}
+[[nodiscard]] std::vector<CsvColumn> csv_figure_columns();
 
 /// Appends the cells of a run's figures, the metrics last.
-inline void append_figures(CsvRow& row, const CsvFigures& of, const Metrics& metrics) {
-  append_cells(row, csv_system_cells, of);
-  for_each_metric(metrics, [&](std::string_view name, auto number) {
-    if (detail::is_csv_figure(name)) row.cell(number);
-  });
-}
+void append_figures(CsvRow& row, const CsvFigures& of, const Metrics& metrics);
 
 /// Appends one run's figures.
-inline void append_system(std::string& out, const CsvRun& run, const CsvFigures& of, const Metrics& metrics) {
-  CsvRow row(out);
-  append_cells(row, csv_run_cells, run);
-  append_figures(row, of, metrics);
-}
+void append_system(std::string& out, const CsvRun& run, const CsvFigures& of, const Metrics& metrics);
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/csv_tables.inl.hpp"
+#endif

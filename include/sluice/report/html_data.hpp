@@ -2,6 +2,7 @@
 // Writes the data of report.html's plots, as JSON, rounded to a screen's precision.
 #pragma once
 
+#include "sluice/report/cause_groups.hpp"
 #include "sluice/report/html_page.hpp"
 #include "sluice/report/html_why.hpp"
 #include "sluice/report/observer/json_writer.hpp"

@@ -2,13 +2,11 @@
 // The common shell and data of the result pages of comparisons, grids, capacities and explorations.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/html_tables.hpp"
 #include "sluice/report/made_by.hpp"
 #include "sluice/report/observer/json_writer.hpp"
-#include "sluice/report/order.hpp"
-#include "sluice/report/pages.hpp"
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,25 +14,13 @@
 namespace sluice::detail {
 
 /// Returns one cell of a page's facts; empty if the text is empty.
-[[nodiscard]] inline std::string html_fact(std::string_view label, std::string_view text) {
-  if (text.empty()) return {};
-  const bool wide = text.size() > 40; // over two columns, since a sentence in one column makes the whole row high
-  return std::string{wide ? "<div class=\"w\">" : "<div>"} + "<dt>" + escaped(label) + "</dt><dd>" + escaped(text) +
-         "</dd></div>";
-}
+[[nodiscard]] std::string html_fact(std::string_view label, std::string_view text);
 
 /// Starts every page's data, as report/pages/systems.js reads it: an open object with its first keys.
-inline void begin_page_data(JsonWriter& json, std::string_view kind, const WorkloadReport& workload) {
-  json.begin_object().field("kind", kind).key("seeds").begin_array();
-  for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
-  json.end_array().line();
-}
+void begin_page_data(JsonWriter& json, std::string_view kind, const WorkloadReport& workload);
 
 /// Starts a row of `systems`: an open object.
-inline void begin_page_row(JsonWriter& json, std::string_view name, bool deposit, bool control, double slo_scale) {
-  json.line().begin_object().field("name", name).field("deposit", deposit).field("control", control);
-  json.field("scale", slo_scale);
-}
+void begin_page_row(JsonWriter& json, std::string_view name, bool deposit, bool control, double slo_scale);
 
 inline constexpr std::string_view simulated_unless_told = "Simulated unless a fact above says otherwise.";
 
@@ -49,23 +35,10 @@ struct HtmlPage {
   std::string_view simulated = simulated_unless_told;
 };
 
-[[nodiscard]] inline std::string html_page(const HtmlPage& page, const WorkloadReport& workload,
-                                           const MadeBy& made_by) {
-  const std::string note = one_seed_note(workload);
-  return pages::filled(
-      pages::page_html,
-      {{"title", escaped(page.title)},
-       {"style", std::string{pages::base_css} + std::string{pages::results_css}},
-       {"heading", escaped(page.heading)},
-       {"under", escaped(page.under)},
-       {"facts", page.facts},
-       {"command", page.command.empty() ? std::string{} : "<pre><code>" + escaped(page.command) + "</code></pre>"},
-       {"sections", page.sections},
-       {"note", note.empty() ? std::string{} : "<p class=\"sub\">This is of " + escaped(note) + ".</p>"},
-       {"made_by", escaped(made_by.known() ? made_by.line() : "Sluice")},
-       {"simulated", escaped(page.simulated)},
-       {"data", page.data},
-       {"script", pages::joined(page.script)}});
-}
+[[nodiscard]] std::string html_page(const HtmlPage& page, const WorkloadReport& workload, const MadeBy& made_by);
 
 } // namespace sluice::detail
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/html_page.inl.hpp"
+#endif

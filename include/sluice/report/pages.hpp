@@ -6,10 +6,9 @@
 #error "sluice: sluice/report/pages/files.hpp is written by CMake: link sluice::sluice, or run \
 cmake -DINTO=<folder> -P cmake/pages.cmake and add the folder to the include path"
 #endif
-#include "sluice/core/assert.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/pages/files.hpp"
 
-#include <cstddef>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -19,31 +18,14 @@ cmake -DINTO=<folder> -P cmake/pages.cmake and add the folder to the include pat
 namespace sluice::pages {
 
 /// Joins the modules of a page into one script.
-[[nodiscard]] inline std::string joined(std::span<const std::string_view> modules) {
-  std::string out;
-  for (const std::string_view module : modules) out += module;
-  return out;
-}
+[[nodiscard]] std::string joined(std::span<const std::string_view> modules);
 
 /// Replaces the placeholders of a file's text, each `{{name}}`, by values. Placeholders within values are not replaced.
-[[nodiscard]] inline std::string filled(std::string_view text,
-                                        std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
-  std::string out;
-  for (;;) {
-    const std::size_t open = text.find("{{"), close = text.find("}}", open);
-    out += text.substr(0, open);
-    if (open == std::string_view::npos) return out;
-    const std::string_view wanted = text.substr(open + 2, close - open - 2);
-    bool known = false;
-    for (const auto& [name, value] : values) {
-      if (name != wanted) continue;
-      out += value;
-      known = true;
-    }
-    SLUICE_ASSERT(known, "a page has an unknown placeholder");
-    static_cast<void>(known); // used only in assertions
-    text.remove_prefix(close + 2);
-  }
-}
+[[nodiscard]] std::string filled(std::string_view text,
+                                 std::initializer_list<std::pair<std::string_view, std::string_view>> values);
 
 } // namespace sluice::pages
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/pages.inl.hpp"
+#endif

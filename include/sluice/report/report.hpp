@@ -2,18 +2,17 @@
 // ComparisonReport: the results of a comparison, ready to be written as a table, as JSON or as a page.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/distribution_report.hpp"
 #include "sluice/report/made_by.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
-#include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/observer/quantile.hpp"
 #include "sluice/report/observer/series.hpp"
+#include "sluice/report/observer/summary.hpp"
 #include "sluice/report/time_report.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -116,27 +115,8 @@ using Refusals = std::vector<std::pair<std::string, std::int64_t>>;
 /// Groups reasons that differ only in their numbers ("its KV takes 20512 blocks"); the first represents the group.
 class RefusalGroups {
  public:
-  void add(const std::string& reason, std::int64_t count = 1) {
-    std::string_view text = reason;
-    const bool several = text.ends_with(alike); // this text describes the group of one run, which is now one of several
-    if (several) text.remove_suffix(alike.size());
-    std::string shape;
-    for (const char c : text)
-      if (c < '0' || c > '9') shape += c;
-    const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.shape == shape; });
-    if (known == groups_.end()) {
-      groups_.push_back({shape, std::string{text}, count, several});
-    } else {
-      known->count += count;
-      known->differ |= several || known->first != text;
-    }
-  }
-  [[nodiscard]] Refusals all() const {
-    Refusals refusals;
-    for (const Group& group : groups_)
-      refusals.emplace_back(group.first + (group.differ ? std::string{alike} : std::string{}), group.count);
-    return refusals;
-  }
+  void add(const std::string& reason, std::int64_t count = 1);
+  [[nodiscard]] Refusals all() const;
 
  private:
   static constexpr std::string_view alike = ", and the like";
@@ -147,13 +127,6 @@ class RefusalGroups {
   };
   std::vector<Group> groups_;
 };
-
-[[nodiscard]] inline Refusals refusals_of(const Summary::State& summary) {
-  RefusalGroups groups;
-  for (const RequestRecord& request : summary.requests)
-    if (request.reason >= 0) groups.add(summary.reasons[static_cast<std::size_t>(request.reason)]);
-  return groups.all();
-}
 
 } // namespace detail
 
@@ -177,22 +150,12 @@ template <class Of>
 
 /// Sets the SLO of the requests, and the metrics, distribution functions and refusals that Summary recorded of a run
 /// that ended at `end`.
-inline void collect(SystemReport& report, const Summary::State& summary, Seconds end) {
-  constexpr int curve_points = 120;
-  const LatencyDistributions of = latencies(summary);
-  report.slo_tbt_s =
-      detail::common(summary, report.slo_tbt_s, [](const auto& request) { return request.slo_tbt.count(); });
-  report.slo_ttft_s =
-      detail::common(summary, report.slo_ttft_s, [](const auto& request) { return request.slo_ttft.count(); });
-  report.metrics = measure(summary, end, of);
-  report.ttft_cdf = of.ttft.cdf(curve_points);
-  report.tbt_cdf = of.tbt.cdf(curve_points);
-  report.e2e_cdf = of.e2e.cdf(curve_points);
-  report.distributions = {distribution_report("ttft_s", of.ttft), distribution_report("tpot_s", of.tpot),
-                          distribution_report("tbt_s", of.tbt), distribution_report("e2e_s", of.e2e)};
-  report.refusals = detail::refusals_of(summary);
-}
+void collect(SystemReport& report, const Summary::State& summary, Seconds end);
 inline void collect(SystemReport& report, const Series::State& series) { report.series = series; }
 inline void collect(SystemReport& report, const ChosenIteration::State& chosen) { report.iteration = chosen.kept; }
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/report.inl.hpp"
+#endif

@@ -2,81 +2,23 @@
 // Rows of several seeds: one row for many runs, its intervals, and paired comparisons.
 #pragma once
 
-#include "sluice/report/common_end.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/statistics/paired.hpp"
-#include "sluice/workload/seeds.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace sluice {
 
 /// Returns every number's mean over the runs that have it; counts are rounded.
-[[nodiscard]] inline Metrics mean_metrics(std::span<const Metrics> each) {
-  std::vector<std::vector<double>> values;
-  for (const Metrics& metrics : each) {
-    std::size_t at = 0;
-    for_each_metric(metrics, [&](std::string_view, auto number) {
-      if (at == values.size()) values.emplace_back();
-      values[at++].push_back(static_cast<double>(number));
-    });
-  }
-  Metrics mean;
-  std::size_t at = 0;
-  for_each_metric(mean, [&](std::string_view, auto& number) {
-    if (at == values.size()) return;
-    const double of = mean_interval(values[at++]).mean;
-    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(number)>>)
-      number = of;
-    else
-      number = std::llround(of);
-  });
-  return mean;
-}
+[[nodiscard]] Metrics mean_metrics(std::span<const Metrics> each);
 
 /// Makes one row from the runs of one system, one per seed, in the order of `seeds`. Curves, series and the iteration
 /// are the first seed's, since no user experiences a mean of curves.
-[[nodiscard]] inline SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds) {
-  SLUICE_ASSERT(!runs.empty() && runs.size() == seeds.size(), "a run of every seed");
-  std::vector<Metrics> each;
-  detail::RefusalGroups refusals;
-  std::vector<std::uint64_t> caught;
-  std::vector<std::string> livelocks;
-  std::string livelock;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    each.push_back(runs[i].metrics);
-    for (const auto& [reason, count] : runs[i].refusals) refusals.add(reason, count);
-    livelocks.push_back(runs[i].livelock);
-    if (runs[i].livelock.empty()) continue;
-    if (caught.empty()) livelock = runs[i].livelock;
-    caught.push_back(seeds[i]);
-  }
-  std::vector<SystemReport> classes;
-  for (std::size_t of = 0; of < runs.front().classes.size(); ++of) {
-    std::vector<SystemReport> parts;
-    for (SystemReport& run : runs) parts.push_back(std::move(run.classes[of]));
-    classes.push_back(joined(std::move(parts), seeds));
-  }
-  SystemReport row = std::move(runs.front());
-  row.classes = std::move(classes);
-  for (std::size_t i = 1; i < runs.size(); ++i) row.time.add(runs[i].time);
-  row.metrics = mean_metrics(each);
-  row.per_seed = std::move(each);
-  row.livelocks = std::move(livelocks);
-  row.refusals = refusals.all();
-  row.livelock = caught.empty() ? std::string{}
-                                : "of " + std::to_string(seeds.size()) + " seeds " + std::to_string(caught.size()) +
-                                      " (" + seeds_text(caught) + "), the first " + livelock;
-  return row;
-}
+[[nodiscard]] SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds);
 
 /// Returns a figure for every seed; for a single run, that run's figure.
 template <class Figure>
@@ -95,26 +37,12 @@ template <class Figure>
 
 /// Returns the reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is
 /// none. Never the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
-[[nodiscard]] inline const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline) {
-  for (const SystemReport* row : block.rows)
-    if (!baseline.empty() && row->name == baseline) return row;
-  for (const SystemReport* row : block.rows) // in the order of their ranks
-    if (row->name.find('/') == std::string::npos) return row->control || !row->livelock.empty() ? nullptr : row;
-  return nullptr;
-}
+[[nodiscard]] const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline);
 
 /// Returns the row with which `row` is compared: the reference, or, for a tenant's row, the reference's row of the same
 /// tenant. Null if that is the row itself.
-[[nodiscard]] inline const SystemReport* rival_of(const ReportBlock& block, const SystemReport& row,
-                                                  std::string_view baseline) {
-  const SystemReport* reference = reference_of(block, baseline);
-  if (reference == nullptr) return nullptr;
-  const std::size_t slash = row.name.find('/');
-  const std::string name = reference->name + (slash == std::string::npos ? std::string{} : row.name.substr(slash));
-  for (const SystemReport* rival : block.rows)
-    if (rival->name == name) return rival == &row ? nullptr : rival;
-  return nullptr;
-}
+[[nodiscard]] const SystemReport* rival_of(const ReportBlock& block, const SystemReport& row,
+                                           std::string_view baseline);
 
 /// A figure by which pairs of rows are judged.
 struct JudgedFigure {
@@ -134,38 +62,17 @@ inline constexpr JudgedFigure judged_figures[] = {
 struct JudgedValues {
   std::vector<double> row, reference;
 };
-[[nodiscard]] inline JudgedValues judged_values(const SystemReport& row, const SystemReport& reference,
-                                                const JudgedFigure& by) {
-  const auto figure = [&by](const Metrics& metrics) { return metrics.*by.figure; };
-  JudgedValues values{seed_values(row, figure), seed_values(reference, figure)};
-  if (!by.waits) return values;
-  const auto runs_of = [](const SystemReport& of) {
-    return of.per_seed.empty() ? std::span{&of.metrics, 1} : std::span<const Metrics>{of.per_seed};
-  };
-  const std::span<const Metrics> own = runs_of(row), other = runs_of(reference);
-  for (std::size_t i = 0; i < std::min(own.size(), other.size()); ++i) {
-    const double end = common_end(own[i], other[i]);
-    values.row[i] = mean_e2e_all_until(own[i], end);
-    values.reference[i] = mean_e2e_all_until(other[i], end);
-  }
-  return values;
-}
+[[nodiscard]] JudgedValues judged_values(const SystemReport& row, const SystemReport& reference,
+                                         const JudgedFigure& by);
 
 /// Returns a row's comparison with the reference, seed by seed: the row's figure minus the reference's.
-[[nodiscard]] inline Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
-  const JudgedValues values = judged_values(row, reference, by);
-  return paired(values.row, values.reference);
-}
+[[nodiscard]] Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by);
 
 /// "tie, wins 4 of 8": the verdict, and how many seeds agree with it. A seed without a difference is no win for either.
-[[nodiscard]] inline std::string verdict_of(const Paired& of, bool less_is_better = false) {
-  if (of.pairs() == 0) return "-";
-  std::string wins =
-      "wins " + std::to_string(less_is_better ? of.losses : of.wins) + " of " + std::to_string(of.pairs());
-  if (!of.judged()) return wins;
-  if (of.wins + of.losses == 0) return "tie, the same in all " + std::to_string(of.pairs());
-  if (of.tie()) return "tie, " + wins;
-  return ((of.difference.mean > 0) != less_is_better ? "better, " : "worse, ") + wins;
-}
+[[nodiscard]] std::string verdict_of(const Paired& of, bool less_is_better = false);
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/seeds.inl.hpp"
+#endif

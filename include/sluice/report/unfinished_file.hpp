@@ -2,24 +2,15 @@
 // UnfinishedFile: a file that has no name until it is complete (POSIX, Linux).
 #pragma once
 
-#include "sluice/core/assert.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace sluice {
 
@@ -31,102 +22,29 @@ class UnfinishedFile {
  public:
   /// Returns the target of `path`: `path` itself, or the target of its links, which need not exist. Returns a link to
   /// itself unchanged.
-  [[nodiscard]] static std::string target(const std::string& path) {
-    std::filesystem::path at = path;
-    std::error_code wrong;
-    for (int links = 0; links < 40 && std::filesystem::is_symlink(at, wrong); ++links) {
-      const std::filesystem::path to = std::filesystem::read_symlink(at, wrong);
-      if (wrong) break;
-      at = at.parent_path() / to; // only `to` if it is absolute
-    }
-    return at.string();
-  }
+  [[nodiscard]] static std::string target(const std::string& path);
 
   /// Opens a file. If `link` is a link, it is kept and its target is written. Errors: `link` is a folder or a device,
   /// or its folder cannot be written to. With `nameless` false it behaves as on a file system without nameless files.
-  [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true) {
-    const std::string path = target(link);
-    struct ::stat facts {};
-    if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
-      return Error{ErrorCode::bad_input, path, "this is no regular file", "the name of a file to be written"};
-    if (::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode))
-      return Error{ErrorCode::bad_input, link, "its links lead nowhere else", "the name of a file to be written"};
-    const std::size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    UnfinishedFile file;
-    file.path_ = path;
-    file.other_name_ = path + "." + std::to_string(::getpid()) + ".unfinished";
-    // A nameless file gets its name through /proc.
-    if (nameless && ::access("/proc/self/fd", X_OK) == 0)
-      file.descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    if (file.descriptor_ < 0) {
-      file.descriptor_ = ::open(file.other_name_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-      if (file.descriptor_ < 0) return file.failed("the file cannot be made", "a folder that can be written to");
-      file.named_ = true;
-    }
-    return file;
-  }
+  [[nodiscard]] static Expected<UnfinishedFile> create(const std::string& link, bool nameless = true);
 
   UnfinishedFile(UnfinishedFile&& other) noexcept { swap(other); }
-  UnfinishedFile& operator=(UnfinishedFile&& other) noexcept {
-    swap(other);
-    return *this;
-  }
+  UnfinishedFile& operator=(UnfinishedFile&& other) noexcept;
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
-  ~UnfinishedFile() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    if (named_) ::unlink(other_name_.c_str());
-  }
+  ~UnfinishedFile();
 
   /// Writes `bytes` at an offset, independently of other writes.
-  Status write(std::int64_t at, std::span<const std::byte> bytes) {
-    SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
-    while (!bytes.empty()) {
-      const ::ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), at);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return failed("the file cannot be written", "room for it");
-      at += written;
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-    return {};
-  }
+  Status write(std::int64_t at, std::span<const std::byte> bytes);
 
   /// Gives the file its name. No call may follow.
-  Status finish() {
-    SLUICE_ASSERT(descriptor_ >= 0, "a file that is not finished");
-    if (!named_) {
-      const std::string own = "/proc/self/fd/" + std::to_string(descriptor_);
-      // Linking cannot replace a file, so the new file gets a second name and is then renamed over the old file.
-      if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0) return close();
-      if (errno != EEXIST) return failed("the file cannot be named", "a folder that can be written to");
-      ::unlink(other_name_.c_str());
-      if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, other_name_.c_str(), AT_SYMLINK_FOLLOW) != 0)
-        return failed("the file cannot be named", "a folder that can be written to");
-      named_ = true;
-    }
-    if (std::rename(other_name_.c_str(), path_.c_str()) != 0)
-      return failed("the file cannot be named", "a name that can be given to a file");
-    named_ = false;
-    return close();
-  }
+  Status finish();
 
  private:
   UnfinishedFile() = default;
-  void swap(UnfinishedFile& other) {
-    std::swap(path_, other.path_);
-    std::swap(other_name_, other.other_name_);
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(named_, other.named_);
-  }
-  [[nodiscard]] Error failed(const char* what, const char* expected) const {
-    return {ErrorCode::bad_input, path_, std::string{what} + ": " + std::generic_category().message(errno), expected};
-  }
-  Status close() {
-    const int closed = ::close(std::exchange(descriptor_, -1));
-    return closed == 0 ? Status{} : Status{failed("the file cannot be written", "room for it")};
-  }
+  void swap(UnfinishedFile& other);
+  [[nodiscard]] Error failed(const char* what, const char* expected) const;
+  Status close();
 
   std::string path_;
   std::string other_name_;
@@ -135,11 +53,10 @@ class UnfinishedFile {
 };
 
 /// Writes a file that gets its name once it is complete.
-[[nodiscard]] inline Status write_whole(const std::string& path, std::string_view text) {
-  Expected<UnfinishedFile> file = UnfinishedFile::create(path);
-  if (!file) return file.error();
-  if (Status status = file->write(0, std::as_bytes(std::span{text})); !status) return status;
-  return file->finish();
-}
+[[nodiscard]] Status write_whole(const std::string& path, std::string_view text);
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/unfinished_file.inl.hpp"
+#endif

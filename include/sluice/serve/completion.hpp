@@ -14,6 +14,12 @@
 
 namespace sluice {
 
+/// The treatment of a field that neither the API nor this server defines.
+enum class UnknownFields : std::uint8_t {
+  refused, ///< the default: a misspelt field must not be ignored silently
+  ignored  ///< --lenient: for clients that send additional fields
+};
+
 /// One prompt of `/v1/completions`: text or tokens.
 struct CompletionPrompt {
   std::string text;
@@ -55,6 +61,12 @@ struct ApiError {
   std::string type = "invalid_request_error";
   std::string param; ///< empty: written as null
   std::string code;  ///< empty: written as null
+};
+
+/// Why an answer ended, in the API's terms.
+enum class FinishReason : std::uint8_t {
+  stop,  ///< an end token or a stop string
+  length ///< `max_tokens`, or the context
 };
 
 } // namespace sluice

@@ -2,9 +2,9 @@
 // Cors: the headers that let pages of another origin use the server from a browser.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/http.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,36 +23,13 @@ class Cors {
   [[nodiscard]] bool allowed() const { return !origin_.empty(); }
 
   /// Returns the response with the headers added.
-  [[nodiscard]] HttpResponse open(HttpResponse response) const {
-    if (!allowed()) return response;
-    response.headers.add("Access-Control-Allow-Origin", origin_);
-    response.headers.add("Access-Control-Expose-Headers",
-                         "x-sluice-forecast, x-request-id, retry-after, retry-after-ms, "
-                         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
-                         "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
-    return response;
-  }
+  [[nodiscard]] HttpResponse open(HttpResponse response) const;
   /// Returns an exchange that adds the headers to its response.
-  [[nodiscard]] std::unique_ptr<Exchange> open(std::unique_ptr<Exchange> exchange) const {
-    if (!allowed()) return exchange;
-    return std::make_unique<Opened>(*this, std::move(exchange));
-  }
+  [[nodiscard]] std::unique_ptr<Exchange> open(std::unique_ptr<Exchange> exchange) const;
 
   /// Returns the response to a browser's preflight request. Allows all headers that the request names: OpenAI's clients
   /// send a dozen of their own (x-stainless-*), and a list of them here would become outdated.
-  [[nodiscard]] static HttpResponse preflight(const HttpRequest& request) {
-    HttpResponse response;
-    response.status = 204;
-    response.type.clear();
-    response.headers.add("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    const std::string_view wanted = request.headers.find("Access-Control-Request-Headers");
-    response.headers.add("Access-Control-Allow-Headers",
-                         names_headers(wanted)
-                             ? std::string{wanted}
-                             : "authorization, content-type, traceparent, x-slo-ttft-ms, x-slo-tbt-ms");
-    response.headers.add("Access-Control-Max-Age", "86400");
-    return response;
-  }
+  [[nodiscard]] static HttpResponse preflight(const HttpRequest& request);
 
  private:
   class Opened final : public Exchange {
@@ -71,16 +48,13 @@ class Cors {
 
   /// Returns whether `text` is a list of header names (RFC 9110: tokens) separated by commas, and short enough to
   /// repeat.
-  static bool names_headers(std::string_view text) {
-    constexpr std::size_t most = 4096;
-    const auto may_be = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             std::string_view{"!#$%&'*+-.^_`|~, "}.find(c) != std::string_view::npos;
-    };
-    return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), may_be);
-  }
+  static bool names_headers(std::string_view text);
 
   std::string origin_;
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/cors.inl.hpp"
+#endif

@@ -2,122 +2,37 @@
 // CpuTokens: tokens that a machine has computed, kept until delivery releases them.
 #pragma once
 
-#include "sluice/core/assert.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/world/real/token_world.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace sluice {
 
-namespace detail {
-
-/// Returns the log-probability of `chosen`, then those of the `count` likeliest tokens, highest first; ties are ordered
-/// by token number.
-[[nodiscard]] inline std::vector<TokenChance> chances_of(std::span<const float> logits, std::int32_t chosen,
-                                                         int count) {
-  const float largest = logits[static_cast<std::size_t>(greedy_token(logits))];
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(largest));
-  const double base = static_cast<double>(largest) + std::log(sum);
-  const auto chance = [&](std::int32_t token) {
-    return TokenChance{token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - base};
-  };
-  std::vector<TokenChance> chances{chance(chosen)};
-  if (count == 0) return chances;
-  std::vector<std::uint64_t> places;
-  for (std::size_t token = 0; token < logits.size(); ++token)
-    places.push_back(sampling_place(logits[token], static_cast<std::int64_t>(token)));
-  const auto most = std::min(static_cast<std::size_t>(count), places.size());
-  sort_likeliest(places, most);
-  for (std::size_t i = 0; i < most; ++i) chances.push_back(chance(static_cast<std::int32_t>(places[i] & 0xffffffffU)));
-  return chances;
-}
-
-} // namespace detail
-
 /// Setup: construct this object, construct the machine with its `listener`, then `attach` the machine.
 class CpuTokens final : public TokenSource {
  public:
-  [[nodiscard]] TokenListener listener() {
-    TokenListener listener;
-    listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
-    listener.scored = [this](RequestId id, std::int32_t token, std::span<const float> logits) {
-      const auto found = requests_.find(index(id));
-      if (found != requests_.end()) // otherwise the request was cancelled while its prompt was computed
-        found->second.prompt.push_back(detail::chances_of(logits, token, found->second.wanted));
-    };
-    listener.wants_logits = [this](RequestId id) { return wants_chances(id); };
-    listener.token = [this](RequestId id, std::int32_t token) { chosen(id, token); };
-    return listener;
-  }
-  void attach(std::shared_ptr<TokenWorld> machine) {
-    const DecoderConfig& config = machine->weights().config;
-    end_tokens_ = config.end_tokens;
-    machine_ = std::move(machine);
-  }
+  [[nodiscard]] TokenListener listener();
+  void attach(std::shared_ptr<TokenWorld> machine);
 
-  [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation, const WouldLoad& would_load) override {
-    if (!tier()) return std::nullopt;
-    TokenRequest request;
-    request.tokens = generation.prompt;
-    request.salt = generation.salt;
-    request.scores = generation.scores_prompt;
-    return machine_->seek(request, would_load);
-  }
+  [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation, const WouldLoad& would_load) override;
   [[nodiscard]] bool sought(std::uint64_t search) override { return machine_->sought(search); }
   [[nodiscard]] Tokens find(std::uint64_t search) override { return machine_->find(search); }
   void leave_search(std::uint64_t search) override { machine_->leave_search(search); }
-  [[nodiscard]] std::optional<HostTierCounts> tier() const override {
-    const HostTierCounts counts = machine_->host_tier();
-    return counts.capacity > 0 ? std::optional{counts} : std::nullopt;
-  }
-  void enter(RequestId id, const Generation& generation) override {
-    SLUICE_ASSERT(machine_ != nullptr, "attached to a machine");
-    TokenRequest request;
-    request.tokens = generation.prompt;
-    request.sampling = generation.sampling;
-    request.sequence = generation.sequence;
-    request.ends = !generation.ignore_end;
-    request.scores = generation.scores_prompt;
-    request.salt = generation.salt;
-    request.rules = generation.rules;
-    if (generation.rules && generation.rules->min_tokens > 0 && !generation.ignore_end) {
-      LogitRules rules = *generation.rules;
-      rules.ends.insert(rules.ends.end(), end_tokens_.begin(), end_tokens_.end());
-      request.rules = std::make_shared<const LogitRules>(std::move(rules));
-    }
-    machine_->enter(id, std::move(request));
-    requests_[index(id)].wanted = generation.logprobs;
-    requests_[index(id)].ends = !generation.ignore_end;
-  }
-  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, std::size_t /*count*/) override {
-    return requests_.at(index(id)).tokens;
-  }
-  [[nodiscard]] std::span<const std::vector<TokenChance>> chances(RequestId id) override {
-    return requests_.at(index(id)).chances;
-  }
-  [[nodiscard]] std::span<const std::vector<TokenChance>> prompt_chances(RequestId id) override {
-    return requests_.at(index(id)).prompt;
-  }
-  [[nodiscard]] bool stopped(RequestId id) override {
-    const Kept& kept = requests_.at(index(id));
-    return kept.ends && !kept.tokens.empty() &&
-           std::find(end_tokens_.begin(), end_tokens_.end(), kept.tokens.back()) != end_tokens_.end();
-  }
-  void forget(RequestId id) override {
-    machine_->forget(id);
-    requests_.erase(index(id));
-  }
+  [[nodiscard]] std::optional<HostTierCounts> tier() const override;
+  void enter(RequestId id, const Generation& generation) override;
+  [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, std::size_t /*count*/) override;
+  [[nodiscard]] std::span<const std::vector<TokenChance>> chances(RequestId id) override;
+  [[nodiscard]] std::span<const std::vector<TokenChance>> prompt_chances(RequestId id) override;
+  [[nodiscard]] bool stopped(RequestId id) override;
+  void forget(RequestId id) override;
 
  private:
   struct Kept {
@@ -129,20 +44,9 @@ class CpuTokens final : public TokenSource {
     bool ends = true;
   };
 
-  [[nodiscard]] bool wants_chances(RequestId id) const {
-    const auto found = requests_.find(index(id));
-    return found != requests_.end() && found->second.wanted >= 0;
-  }
-  void choosing(RequestId id, std::span<const float> logits) {
-    requests_.at(index(id)).logits.assign(logits.begin(), logits.end());
-  }
-  void chosen(RequestId id, std::int32_t token) {
-    const auto found = requests_.find(index(id));
-    if (found == requests_.end()) return; // cancelled while this token was computed
-    Kept& kept = found->second;
-    kept.tokens.push_back(token);
-    if (kept.wanted >= 0) kept.chances.push_back(detail::chances_of(kept.logits, token, kept.wanted));
-  }
+  [[nodiscard]] bool wants_chances(RequestId id) const;
+  void choosing(RequestId id, std::span<const float> logits);
+  void chosen(RequestId id, std::int32_t token);
 
   std::shared_ptr<TokenWorld> machine_;
   std::vector<int> end_tokens_;
@@ -150,3 +54,7 @@ class CpuTokens final : public TokenSource {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/cpu_tokens.inl.hpp"
+#endif

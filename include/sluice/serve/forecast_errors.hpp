@@ -2,18 +2,16 @@
 // ForecastErrors: how far forecasts were off, and the margin that this calls for.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/ids.hpp"
 #include "sluice/serve/recent_quantile.hpp"
 #include "sluice/serve/slo_class_table.hpp"
 #include "sluice/serve/slo_lead.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -52,43 +50,15 @@ class ForecastErrors {
   /// A request with this SLO has entered.
   void entered(RequestId id, const Slo& slo) { live_.insert_or_assign(index(id), Live{.slo = slo}); }
   /// A newcomer was admitted because of a forecast that says this of the live requests, the newcomer included.
-  void foretell(const std::vector<Foretold>& all) {
-    for (const Foretold& one : all) {
-      const auto found = live_.find(index(one.id));
-      if (found == live_.end()) continue;
-      found->second.first = std::max(found->second.first, one.first);
-      found->second.longest = std::max(found->second.longest, one.longest);
-    }
-  }
-  void delivered(RequestId id, Seconds when) {
-    const auto found = live_.find(index(id));
-    if (found == live_.end()) return;
-    Live& live = found->second;
-    const Seconds last = std::exchange(live.last, when);
-    if (last.count() >= 0)
-      live.measured = std::max(live.measured, when - last);
-    else if (live.first.count() >= 0 && !std::isinf(live.slo.ttft.count()))
-      add(live.slo, &ForecastErrorsOfClass::ttft, when - live.first);
-  }
+  void foretell(const std::vector<Foretold>& all);
+  void delivered(RequestId id, Seconds when);
   /// The request has ended by itself.
-  void ended(RequestId id) {
-    const auto found = live_.find(index(id));
-    if (found == live_.end()) return;
-    const Live& live = found->second;
-    if (live.longest.count() > 0 && live.measured.count() > 0 && !std::isinf(live.slo.tbt.count()))
-      add(live.slo, &ForecastErrorsOfClass::gap, live.measured - live.longest);
-    live_.erase(found);
-  }
+  void ended(RequestId id);
   /// It was cancelled or refused: how it would have gone on is unknown.
   void left(RequestId id) { live_.erase(index(id)); }
 
   /// Seconds that a forecast must keep from this SLO.
-  [[nodiscard]] SloLead margin(const Slo& slo) const {
-    const ForecastErrorsOfClass* const found = classes_.find(slo); // refused requests must not take classes
-    const ForecastErrorsOfClass& own = found == nullptr ? all_ : *found;
-    const SloLead little = unmeasured_lead(slo);
-    return {margin(own.ttft, all_.ttft, little.ttft), margin(own.gap, all_.gap, little.tbt)};
-  }
+  [[nodiscard]] SloLead margin(const Slo& slo) const;
   /// Calls `visit(class name, errors)` for each class.
   template <class Visit>
   void each(Visit&& visit) const {
@@ -105,16 +75,8 @@ class ForecastErrors {
     Seconds measured{0}; ///< the same as it came
     Seconds last{-1};    ///< when the newest token came; below 0: none has
   };
-  static Seconds margin(const RecentQuantile& own, const RecentQuantile& all, Seconds little) {
-    const RecentQuantile& errors = own.size() < few ? all : own;
-    const Seconds measured{std::max(0.0, errors.quantile(share))};
-    return errors.size() < few ? std::max(measured, little) : measured;
-  }
-  void add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of, Seconds error) {
-    (classes_.of(slo).*of).add(error.count());
-    (all_.*of).add(error.count());
-    ++measured_;
-  }
+  static Seconds margin(const RecentQuantile& own, const RecentQuantile& all, Seconds little);
+  void add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of, Seconds error);
 
   SloClassTable<ForecastErrorsOfClass> classes_;
   ForecastErrorsOfClass all_;
@@ -129,11 +91,7 @@ struct ForecastErrorQuantiles {
   std::size_t count = 0;
   std::array<double, 3> seconds{};
 
-  [[nodiscard]] static ForecastErrorQuantiles of(const RecentQuantile& errors) {
-    ForecastErrorQuantiles all{.count = errors.size()};
-    for (std::size_t at = 0; at < shares.size(); ++at) all.seconds[at] = errors.quantile(shares[at]);
-    return all;
-  }
+  [[nodiscard]] static ForecastErrorQuantiles of(const RecentQuantile& errors);
 };
 struct ForecastErrorsShown {
   SloClassName name;
@@ -141,3 +99,7 @@ struct ForecastErrorsShown {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/forecast_errors.inl.hpp"
+#endif

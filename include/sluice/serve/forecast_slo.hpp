@@ -2,6 +2,7 @@
 // ForecastSlo: a gate that predicts by simulation whether a newcomer's SLO can be met.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/look_ahead.hpp"
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -50,15 +50,9 @@ struct Finding {
   ApiError error{};
   double retry_after_s = 0;
 
-  [[nodiscard]] bool covers(const Generation& newcomer, std::int64_t have_left_now) const {
-    return have_left == have_left_now && least_computed(newcomer) >= prompt_tokens &&
-           newcomer.max_tokens >= most_tokens && newcomer.slo.ttft <= slo.ttft && newcomer.slo.tbt <= slo.tbt &&
-           newcomer.priority == priority;
-  }
+  [[nodiscard]] bool covers(const Generation& newcomer, std::int64_t have_left_now) const;
   /// The prompt tokens that the newcomer computes if all is loaded that the host has.
-  [[nodiscard]] static std::int64_t least_computed(const Generation& newcomer) {
-    return static_cast<std::int64_t>(newcomer.prompt.size()) - newcomer.on_host.count();
-  }
+  [[nodiscard]] static std::int64_t least_computed(const Generation& newcomer);
 };
 
 } // namespace detail
@@ -137,31 +131,10 @@ struct Foreseen {
 };
 
 /// Formats seconds with three digits.
-[[nodiscard]] inline std::string seconds_text(Seconds seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", seconds.count());
-  return text;
-}
+[[nodiscard]] std::string seconds_text(Seconds seconds);
 
 /// "TTFT 2.3 s predicted, 0.5 asked; longest gap 0.04 s predicted, 0.05 asked".
-[[nodiscard]] inline std::string forecast_text(const Foreseen& seen, const Slo& slo) {
-  std::string text;
-  if (seen.ttft.count() >= 0)
-    text = "TTFT " + seconds_text(seen.ttft) + " s predicted";
-  else
-    text = "TTFT above " + seconds_text(seen.looked) + " s predicted";
-  const auto asked = [](Seconds limit, Seconds kept) {
-    const Seconds margin = limit - kept;
-    return ", " + seconds_text(limit) + " asked" +
-           (margin.count() > 1e-3 ? " with a margin of " + seconds_text(margin) : std::string{});
-  };
-  if (!std::isinf(slo.ttft.count())) text += asked(slo.ttft, seen.kept.ttft);
-  if (seen.longest.count() > 0 && !std::isinf(slo.tbt.count()))
-    text += "; longest gap " + seconds_text(seen.longest) + " s predicted" + asked(slo.tbt, seen.kept.tbt);
-  if (seen.harms) text += "; another request would miss its SLO";
-  if (seen.good() && !seen.all) text += "; looked " + seconds_text(seen.looked) + " s ahead";
-  return text;
-}
+[[nodiscard]] std::string forecast_text(const Foreseen& seen, const Slo& slo);
 
 /// The simulations for one newcomer.
 template <class E>
@@ -407,3 +380,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
 }
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/forecast_slo.inl.hpp"
+#endif

@@ -5,7 +5,6 @@
 #include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/serve/completion.hpp"
-#include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/prometheus.hpp"
 #include "sluice/serve/slo_lead.hpp"
 #include "sluice/workload/request.hpp"

@@ -2,7 +2,9 @@
 // HttpApp, Exchange, HttpTransport: the interface between an HTTP application and its transport.
 #pragma once
 
-#include <algorithm>
+#include "sluice/core/compiled.hpp"
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,21 +22,12 @@ class HttpHeaders {
  public:
   void add(std::string name, std::string value) { all_.emplace_back(std::move(name), std::move(value)); }
   /// Returns the value of the first header of that name, or empty; without such a header its `data()` is null.
-  [[nodiscard]] std::string_view find(std::string_view name) const {
-    for (const auto& [key, value] : all_)
-      if (same_name(key, name)) return value;
-    return {};
-  }
+  [[nodiscard]] std::string_view find(std::string_view name) const;
   [[nodiscard]] bool has(std::string_view name) const { return find(name).data() != nullptr; }
   [[nodiscard]] auto begin() const { return all_.begin(); }
   [[nodiscard]] auto end() const { return all_.end(); }
 
-  [[nodiscard]] static bool same_name(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    for (std::size_t i = 0; i < a.size(); ++i)
-      if (lower(a[i]) != lower(b[i])) return false;
-    return true;
-  }
+  [[nodiscard]] static bool same_name(std::string_view a, std::string_view b);
 
  private:
   static char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
@@ -49,17 +42,7 @@ struct HttpRequest {
   std::string body;
 
   /// Returns the target without its query, and without the scheme and host of an absolute form (RFC 9112, 3.2.2).
-  [[nodiscard]] std::string_view path() const {
-    std::string_view rest = target;
-    for (const std::string_view scheme : {"http://", "https://"}) {
-      if (!HttpHeaders::same_name(rest.substr(0, scheme.size()), scheme)) continue;
-      rest.remove_prefix(scheme.size());
-      rest.remove_prefix(std::min(rest.find_first_of("/?"), rest.size()));
-      break;
-    }
-    rest = rest.substr(0, rest.find('?'));
-    return rest.empty() ? "/" : rest;
-  }
+  [[nodiscard]] std::string_view path() const;
 };
 
 struct HttpResponse {
@@ -132,4 +115,47 @@ class HttpTransport {
   virtual void after(double seconds, std::function<void()> work) = 0;
 };
 
+/// The address to listen on.
+struct HttpAddress {
+  std::string host = "127.0.0.1"; ///< a numeric address of this host
+  std::uint16_t port = 8080;      ///< 0: any free port; `HttpServer::port` returns it
+};
+
+/// Limits of one client, and of all clients together.
+struct HttpLimits {
+  std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond this: 431
+  std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond this: 413
+  /// Bytes of a response that a client may leave unread, in addition to the largest piece so far: for a request with
+  /// many answers, one step may bring more than any limit to a client that reads everything. Beyond: it is dropped.
+  std::size_t max_unread = std::size_t{256} << 10;
+  /// Bytes of further requests that a client may send before its current response has ended. A client that sends more
+  /// is dropped, and its current request is cancelled.
+  std::size_t max_ahead = std::size_t{64} << 10;
+  /// Bytes of all requests' bodies that have arrived and that the application has not taken yet. A request that would
+  /// exceed the limit gets status 503. Must be at least `max_body`; otherwise the largest bodies would never be served.
+  std::size_t max_bodies = std::size_t{64} << 20;
+  int max_connections = 4096; ///< beyond this: 503, except for requests that monitor the server
+  int max_per_address = 0;    ///< connections from one IPv4 address or IPv6 /64; 0: no limit. Beyond this: as above
+  int reserved = 32;          ///< additional connections for requests that monitor the server; each serves one request
+  std::chrono::milliseconds head_time{
+      10'000}; ///< to receive a request's whole head; then the connection is closed, without a 408
+  std::chrono::milliseconds reserved_time{2'000}; ///< the same limit for a connection of the reserve
+  std::chrono::milliseconds body_time{60'000};    ///< to receive a request's body
+  std::chrono::milliseconds idle_time{75'000};    ///< between requests of one connection
+  std::chrono::milliseconds write_time{60'000};   ///< during which the client accepts no byte
+};
+
+/// A server's open connections, and the connections and requests that it has turned away since it started.
+struct HttpFigures {
+  std::size_t connections = 0;     ///< open, including those of the reserve
+  std::size_t in_reserve = 0;      ///< those of `connections` that are in the reserve
+  std::int64_t turned_away = 0;    ///< connections refused because the limit was reached
+  std::size_t body_bytes = 0;      ///< bytes of bodies that have arrived and that the application has not read
+  std::int64_t bodies_refused = 0; ///< requests refused because they exceeded the memory for all bodies
+};
+
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/http.inl.hpp"
+#endif

@@ -2,15 +2,10 @@
 // LogWriter: writes lines to a file or a pipe on its own thread, so that no reader can block the caller.
 #pragma once
 
-#include "sluice/report/observer/json_writer.hpp"
-#include "sluice/serve/wall_time.hpp"
+#include "sluice/core/compiled.hpp"
 
-#include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -20,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 namespace sluice {
 
@@ -37,19 +31,11 @@ class LogWriter {
   /// `descriptor` must stay open until the process ends. `last_wait`: how long the destructor waits until the queue is
   /// written.
   explicit LogWriter(int descriptor, std::size_t room = default_room,
-                     std::chrono::milliseconds last_wait = std::chrono::seconds{1})
-      : state_(std::make_shared<State>(descriptor, room)),
-        last_wait_(last_wait),
-        thread_([state = state_] { state->run(); }) {}
+                     std::chrono::milliseconds last_wait = std::chrono::seconds{1});
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   /// A thread whose write never returns is detached: it owns the state, and ends with the process.
-  ~LogWriter() {
-    if (state_->close(last_wait_))
-      thread_.join();
-    else
-      thread_.detach();
-  }
+  ~LogWriter();
 
   /// Queues one line, without its line end. Never waits for the reader. May be called from any thread.
   void add(std::string_view line) { state_->add(line); }
@@ -61,94 +47,19 @@ class LogWriter {
    public:
     State(int descriptor, std::size_t room) : descriptor_(descriptor), room_(room) {}
 
-    void add(std::string_view line) {
-      {
-        const std::lock_guard lock{mutex_};
-        if (unwritten_ + line.size() + 1 > room_) {
-          ++dropped_;
-          return;
-        }
-        queued_.append(line).push_back('\n');
-        unwritten_ += line.size() + 1;
-      }
-      changed_.notify_all();
-    }
-    std::int64_t dropped() {
-      const std::lock_guard lock{mutex_};
-      return dropped_;
-    }
+    void add(std::string_view line);
+    std::int64_t dropped();
     /// Closes the queue; returns whether the thread has written everything within `wait`.
-    bool close(std::chrono::milliseconds wait) {
-      std::unique_lock lock{mutex_};
-      closing_ = true;
-      changed_.notify_all();
-      return changed_.wait_for(lock, wait, [&] { return ended_; });
-    }
+    bool close(std::chrono::milliseconds wait);
 
-    void run() {
-      sigset_t all; // a pipe without a reader must not end the program: SIGPIPE goes to the thread that writes
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-      std::unique_lock lock{mutex_};
-      for (;;) {
-        changed_.wait(lock, [&] { return closing_ || !queued_.empty(); });
-        if (queued_.empty()) break;
-        const std::string batch = std::exchange(queued_, {});
-        lock.unlock();
-        const std::int64_t lost = write(batch);
-        lock.lock();
-        unwritten_ -= batch.size();
-        dropped_ += lost;
-        if (lost > 0 || dropped_ == told_) continue;
-        const std::string missing = line_of(dropped_ - told_);
-        const std::int64_t told = dropped_;
-        lock.unlock();
-        const bool written = write(missing) == 0;
-        lock.lock();
-        if (written) told_ = told;
-      }
-      ended_ = true;
-      changed_.notify_all();
-    }
+    void run();
 
    private:
-    [[nodiscard]] static std::string line_of(std::int64_t lines) {
-      std::string line;
-      JsonWriter(line)
-          .begin_object()
-          .key("event")
-          .value("log_lines_dropped")
-          .key("time")
-          .value(iso_time(wall_ms()))
-          .key("lines")
-          .value(lines)
-          .end_object();
-      line += '\n';
-      return line;
-    }
+    [[nodiscard]] static std::string line_of(std::int64_t lines);
     /// Writes whole lines; returns how many of them were not written.
-    std::int64_t write(std::string_view lines) {
-      if (torn_) torn_ = write_all("\n") > 0; // the end of a line that was written in part
-      const std::size_t left = torn_ ? lines.size() : write_all(lines);
-      const std::string_view rest = lines.substr(lines.size() - left);
-      torn_ = torn_ || (left > 0 && left < lines.size() && lines[lines.size() - left - 1] != '\n');
-      return std::count(rest.begin(), rest.end(), '\n');
-    }
+    std::int64_t write(std::string_view lines);
     /// Returns how many bytes the descriptor refused.
-    std::size_t write_all(std::string_view bytes) {
-      while (!bytes.empty()) {
-        const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
-        if (wrote > 0) {
-          bytes.remove_prefix(static_cast<std::size_t>(wrote));
-        } else if (wrote < 0 && errno == EAGAIN) { // another program made the descriptor non-blocking
-          pollfd ready{descriptor_, POLLOUT, 0};
-          (void)::poll(&ready, 1, -1);
-        } else if (wrote == 0 || errno != EINTR) {
-          break;
-        }
-      }
-      return bytes.size();
-    }
+    std::size_t write_all(std::string_view bytes);
 
     const int descriptor_;
     const std::size_t room_;
@@ -168,3 +79,7 @@ class LogWriter {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/log_writer.inl.hpp"
+#endif

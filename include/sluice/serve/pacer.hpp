@@ -2,12 +2,11 @@
 // Pacer: holds events that an engine sent early, so that a token leaves when it is due.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +14,6 @@
 #include <map>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -39,23 +37,12 @@ class Pacer final : public GenerationListener {
   /// `clock`: seconds at the pace of the transport's timers, callable from any thread. It is the application's clock,
   /// which measures delivery from the time when an event was due. `transport` must run posted work in the order in
   /// which a thread posts it.
-  explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady)
-      : transport_(&transport), clock_(std::move(clock)) {}
+  explicit Pacer(HttpTransport& transport, std::function<double()> clock = steady);
 
   void tell(GenerationListener& to) { to_ = &to; }
 
-  void happened(std::vector<GenerationEvent> events) override {
-    if (to_ == nullptr || events.empty()) return;
-    const double told = clock_();
-    for (GenerationEvent& event : events) event.due_s = told + event.hold_s;
-    const bool held = std::any_of(events.begin(), events.end(), [](const auto& event) { return event.hold_s > 0; });
-    if (!held && on_their_way_.load(std::memory_order_acquire) == 0) return to_->happened(std::move(events));
-    on_their_way_.fetch_add(static_cast<std::int64_t>(events.size()), std::memory_order_relaxed);
-    transport_->post([this, events = std::move(events)]() mutable { queue(std::move(events)); });
-  }
-  void stopped(const std::string& why) override {
-    if (to_ != nullptr) to_->stopped(why);
-  }
+  void happened(std::vector<GenerationEvent> events) override;
+  void stopped(const std::string& why) override;
 
  private:
   /// One generation's queued events.
@@ -64,46 +51,13 @@ class Pacer final : public GenerationListener {
     std::int64_t events = 0;
   };
 
-  static double steady() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  static double steady();
 
   // ---- on the application's thread
 
-  void queue(std::vector<GenerationEvent> events) {
-    for (GenerationEvent& event : events) {
-      Queued& of = of_[event.id];
-      of.last_due = of.events > 0 ? std::max(of.last_due, event.due_s) : event.due_s;
-      ++of.events;
-      held_.emplace(of.last_due, std::move(event)); // after all others that are due at the same time
-    }
-    hand_on();
-  }
+  void queue(std::vector<GenerationEvent> events);
   /// Passes on due events in order, and sets a timer for the next.
-  void hand_on() {
-    const double now = clock_();
-    std::vector<GenerationEvent> due;
-    while (!held_.empty() && held_.begin()->first <= now) {
-      due.push_back(std::move(held_.begin()->second));
-      held_.erase(held_.begin());
-      const auto of = of_.find(due.back().id);
-      if (--of->second.events == 0) of_.erase(of);
-    }
-    const auto count = static_cast<std::int64_t>(due.size());
-    if (count > 0) {
-      to_->happened(std::move(due));
-      // The application posts events to itself: the engine's thread may bypass the queue only after they have arrived.
-      transport_->post([this, count] { on_their_way_.fetch_sub(count, std::memory_order_release); });
-    }
-    if (held_.empty() || held_.begin()->first >= armed_) return;
-    armed_ = held_.begin()->first;
-    transport_->after(std::max(0.0, armed_ - now), [this, at = armed_] {
-      if (armed_ == at)
-        armed_ = never; // otherwise a timer for an earlier time was set after this one, and it sets the
-                        // next one
-      hand_on();
-    });
-  }
+  void hand_on();
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -117,3 +71,7 @@ class Pacer final : public GenerationListener {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/pacer.inl.hpp"
+#endif

@@ -2,78 +2,28 @@
 // write_process_metrics: metrics of this process, as Prometheus' client libraries name them (Linux).
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/prometheus.hpp"
 
-#include <dirent.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <cstddef>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <string>
 
 namespace sluice {
 namespace detail {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-  void operator()(DIR* folder) const { closedir(folder); }
-};
-/// Returns the content of a file in /proc; empty if it cannot be read.
-[[nodiscard]] inline std::string proc_text(const char* path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path, "re"));
-  if (file == nullptr) return {};
-  std::string text;
-  char piece[4096];
-  for (std::size_t n; (n = std::fread(piece, 1, sizeof piece, file.get())) > 0;) text.append(piece, n);
-  return text;
-}
 /// Returns field `number` of /proc/self/stat, counted from 1 as in proc(5); only for fields after the program's name.
-[[nodiscard]] inline double stat_field(const std::string& stat, int number) {
-  std::size_t at = stat.rfind(')'); // the name may contain spaces
-  for (int field = 2; field < number && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-  return at == std::string::npos ? 0 : std::atof(stat.c_str() + at + 1);
-}
+[[nodiscard]] double stat_field(const std::string& stat, int number);
 /// Returns the number of open files, excluding the one used for counting.
-[[nodiscard]] inline int open_files() {
-  const std::unique_ptr<DIR, CloseFile> folder(opendir("/proc/self/fd"));
-  if (folder == nullptr) return 0;
-  int count = -1;
-  while (const dirent* const entry = readdir(folder.get())) // NOLINT(concurrency-mt-unsafe): a folder of its own
-    if (entry->d_name[0] != '.') ++count;
-  return count;
-}
+[[nodiscard]] int open_files();
 
 } // namespace detail
 
 /// `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`, `process_open_fds`,
 /// `process_max_fds`, `process_start_time_seconds` and `process_threads`. Takes about 50 us, more with many open files.
-inline void write_process_metrics(PrometheusWriter& to) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  const std::string stat = detail::proc_text("/proc/self/stat");
-  const std::string machine = detail::proc_text("/proc/stat");
-  const std::size_t boot = machine.rfind("\nbtime ");
-  const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
-  const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  to.counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
-             seconds(usage.ru_utime) + seconds(usage.ru_stime));
-  to.gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", detail::stat_field(stat, 23));
-  to.gauge("process_resident_memory_bytes", "Resident memory size in bytes.", detail::stat_field(stat, 24) * page);
-  if (boot != std::string::npos)
-    to.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
-             std::atof(machine.c_str() + boot + std::strlen("\nbtime ")) + detail::stat_field(stat, 22) / ticks);
-  to.gauge("process_open_fds", "Number of open file descriptors.", detail::open_files());
-  to.gauge("process_max_fds", "Maximum number of open file descriptors.", static_cast<double>(files.rlim_cur));
-  to.gauge("process_threads", "Number of threads.", detail::stat_field(stat, 20));
-}
+void write_process_metrics(PrometheusWriter& to);
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/process_metrics.inl.hpp"
+#endif

@@ -2,14 +2,10 @@
 // write_request: writes a finished request as one line of a record, which sluice-compare reads as a trace.
 #pragma once
 
-#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/served_request.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <string>
-#include <utility>
 
 namespace sluice {
 
@@ -22,27 +18,10 @@ namespace sluice {
 /// order. A line can therefore be written when its request ends, and a server that is killed loses only running
 /// requests. A request without a token (it was `cancelled`) is recorded with one token, the minimum of a trace; the
 /// times that it never reached are set to its end.
-inline void write_request(std::string& to, const ServedRequest& request) {
-  const SloAttainment& kept = request.kept;
-  const Seconds first = kept.started() ? kept.first : request.ended;
-  const Seconds last = kept.started() ? kept.last : request.ended;
-  const Seconds scheduled = request.scheduled.count() < 0 ? first : std::min(request.scheduled, first);
-  JsonWriter json(to);
-  json.begin_object().key("request_id").value(std::to_string(index(request.id)));
-  json.key("input_toks").value(request.spec.prompt.count());
-  json.key("output_toks").value(std::max<std::int64_t>(1, request.generated.count()));
-  json.key("queued_ts").value(kept.arrival.count()).key("scheduled_ts").value(scheduled.count());
-  json.key("first_token_ts").value(first.count()).key("last_token_ts").value(last.count());
-  json.key("max_tokens").value(request.spec.output.count());
-  const Slo& given = request.spec.slo;
-  for (const auto& [name, limit] : {std::pair{"slo_ttft_s", kept.slo.ttft}, {"slo_tbt_s", kept.slo.tbt}})
-    if (!std::isinf(limit.count())) json.key(name).value(limit.count());
-  if (given.ttft < kept.slo.ttft) json.key("engine_slo_ttft_s").value(given.ttft.count());
-  if (given.tbt < kept.slo.tbt) json.key("engine_slo_tbt_s").value(given.tbt.count());
-  if (request.spec.session > 0)
-    json.key("session").value(std::int64_t{request.spec.session}).key("turn").value(std::int64_t{request.spec.turn});
-  json.key("cancelled").value(request.cancelled).end_object();
-  to += '\n';
-}
+void write_request(std::string& to, const ServedRequest& request);
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/request_record.inl.hpp"
+#endif

@@ -2,9 +2,9 @@
 // ServedRequests: the requests that ended in the last ten minutes.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/served_request.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,44 +30,17 @@ class ServedRequests final : public ServedListener {
 
   void over(const ServedRequest& request) override { over(request, Clock::now()); }
   /// `at` must never decrease.
-  void over(const ServedRequest& request, Clock::time_point at) {
-    const std::lock_guard lock{mutex_};
-    if (all_.size() == most) {
-      crowded_until_ = all_.front().at + window;
-      all_.pop_front();
-    }
-    all_.push_back({request, at});
-    ++total_;
-    forget(at);
-  }
+  void over(const ServedRequest& request, Clock::time_point at);
 
-  [[nodiscard]] Copy copy(Clock::time_point now = Clock::now()) {
-    Copy copy;
-    {
-      const std::lock_guard lock{mutex_};
-      forget(now);
-      copy.requests.reserve(all_.size());
-      for (const Ended& one : all_) copy.requests.push_back(one.request);
-      copy.total = total_;
-      copy.crowded = crowded_until_ >= now;
-    }
-    std::sort(copy.requests.begin(), copy.requests.end(),
-              [](const ServedRequest& a, const ServedRequest& b) { return index(a.id) < index(b.id); });
-    return copy;
-  }
-  [[nodiscard]] std::int64_t total() const {
-    const std::lock_guard lock{mutex_};
-    return total_;
-  }
+  [[nodiscard]] Copy copy(Clock::time_point now = Clock::now());
+  [[nodiscard]] std::int64_t total() const;
 
  private:
   struct Ended {
     ServedRequest request;
     Clock::time_point at;
   };
-  void forget(Clock::time_point now) {
-    while (!all_.empty() && now - all_.front().at > window) all_.pop_front();
-  }
+  void forget(Clock::time_point now);
 
   mutable std::mutex mutex_;
   std::deque<Ended> all_; ///< in the order in which they ended
@@ -76,3 +49,7 @@ class ServedRequests final : public ServedListener {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/served_requests.inl.hpp"
+#endif

@@ -2,11 +2,10 @@
 // SloTally: SLO attainment of many requests; SloJudge: computes it for an engine that replays requests.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/observer/any_observer.hpp"
 #include "sluice/serve/slo_attainment.hpp"
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,67 +21,33 @@ struct SloTally {
   std::int64_t refused = 0;             ///< part of `requests`: the engine could not serve them
 
   /// `over`: when a request without a token ended.
-  void add(const SloAttainment& kept, Seconds over) {
-    ++requests;
-    const SloAttainment::Verdict verdict = kept.verdict(kept.started() ? kept.last : over);
-    if (verdict != SloAttainment::Verdict::none) ++with_slo;
-    if (verdict == SloAttainment::Verdict::met) ++met;
-    if (!std::isinf(kept.slo.ttft.count())) {
-      ++with_ttft;
-      if (!kept.first_is_late(over)) ++first_in_time;
-    }
-    on_time += kept.on_time;
-    missed += kept.missed;
-  }
+  void add(const SloAttainment& kept, Seconds over);
   /// A request that the engine could not serve misses its SLO.
-  void add_refused(const Slo& slo) {
-    ++requests;
-    ++refused;
-    if (SloAttainment{.slo = slo}.has_slo()) ++with_slo;
-    if (!std::isinf(slo.ttft.count())) ++with_ttft;
-  }
+  void add_refused(const Slo& slo);
 
   [[nodiscard]] double attainment() const { return share(met, with_slo); }
   [[nodiscard]] double first_attainment() const { return share(first_in_time, with_ttft); }
   [[nodiscard]] double token_attainment() const { return share(on_time, on_time + missed); }
 
  private:
-  static double share(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : std::nan("");
-  }
+  static double share(std::int64_t part, std::int64_t whole);
 };
 
 /// Listens to an engine that replays `requests`; its request ids are indexes into them.
 class SloJudge final : public EventListener {
  public:
-  explicit SloJudge(std::span<const RequestSpec> requests) {
-    for (const RequestSpec& request : requests) kept_.push_back({.slo = request.slo, .arrival = request.arrival});
-    over_.resize(kept_.size());
-  }
+  explicit SloJudge(std::span<const RequestSpec> requests);
   [[nodiscard]] const SloTally& tally() const { return tally_; }
   /// Ends the replay: requests that the engine never finished count as refused.
-  void finish() {
-    for (std::size_t i = 0; i < kept_.size(); ++i)
-      if (!over_[i]) tally_.add_refused(kept_[i].slo);
-  }
+  void finish();
 
   using hears = Events<events::Delivered, events::Ended, events::Refused>;
-  void hear(const AnyEvent& event) override {
-    event.visit(hears{}, [this](const auto& of_its_type) { this->on(of_its_type); });
-  }
+  void hear(const AnyEvent& event) override;
 
  private:
-  void on(const events::Delivered& event) {
-    if (event.count.count() > 0) (void)kept_.at(index(event.row.id)).release(event.count.count(), event.when);
-  }
-  void on(const events::Ended& event) {
-    over_.at(index(event.row.id)) = true;
-    tally_.add(kept_.at(index(event.row.id)), event.now);
-  }
-  void on(const events::Refused& event) {
-    over_.at(index(event.id)) = true;
-    tally_.add_refused(kept_.at(index(event.id)).slo);
-  }
+  void on(const events::Delivered& event);
+  void on(const events::Ended& event);
+  void on(const events::Refused& event);
 
   std::vector<SloAttainment> kept_; ///< by request
   std::vector<bool> over_;          ///< by request
@@ -90,3 +55,7 @@ class SloJudge final : public EventListener {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/slo_tally.inl.hpp"
+#endif

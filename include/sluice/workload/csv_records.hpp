@@ -2,14 +2,11 @@
 // CsvRecords: the records of a CSV as fields without quotes.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/workload/line_reader.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,52 +21,7 @@ class CsvRecords {
   explicit CsvRecords(LineReader lines) : lines_(std::move(lines)) {}
 
   /// Reads the next record's fields; returns false at the end.
-  Expected<bool> next(std::vector<std::string>& fields) {
-    fields.clear();
-    Expected<std::optional<std::string_view>> line = lines_.next();
-    while (line && *line && std::all_of((*line)->begin(), (*line)->end(), [this](char c) { return blank(c); }))
-      line = lines_.next(); // a line that contains only blanks counts as empty
-    if (!line) return line.error();
-    if (!*line) return false;
-    number_ = lines_.number();
-    if (separator_ == 0) separator_ = separator_of(**line);
-    std::string_view rest = **line;
-    for (;;) {
-      std::string& field = fields.emplace_back();
-      skip_blanks(rest);
-      if (!rest.starts_with('"')) {
-        const std::size_t end = std::min(rest.find(separator_), rest.size());
-        field = trimmed(rest.substr(0, end));
-        rest.remove_prefix(end);
-      } else {
-        rest.remove_prefix(1);
-        for (;;) { // up to the closing quote, on this line or a later one
-          const std::size_t quote = rest.find('"');
-          field += rest.substr(0, quote);
-          if (quote != std::string_view::npos) {
-            rest.remove_prefix(quote + 1);
-            if (!rest.starts_with('"')) break;
-            field += '"';
-            rest.remove_prefix(1);
-            continue;
-          }
-          field += '\n';
-          if (field.size() > LineReader::longest_line)
-            return Error{ErrorCode::bad_input, where(), "a quoted field is longer than 1 MiB", "a closing quote"};
-          line = lines_.next();
-          if (!line) return line.error();
-          if (!*line) return Error{ErrorCode::bad_input, where(), "a quoted field has no end", "a closing quote"};
-          rest = **line;
-        }
-        skip_blanks(rest);
-        if (!rest.empty() && rest.front() != separator_)
-          return Error{ErrorCode::bad_input, where(), "there is text behind a quoted field",
-                       "quotes around whole fields, and doubled within"};
-      }
-      if (rest.empty()) return true;
-      rest.remove_prefix(1);
-    }
-  }
+  Expected<bool> next(std::vector<std::string>& fields);
 
   /// "trace.csv:17": the line where the last record begins.
   [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
@@ -79,31 +31,11 @@ class CsvRecords {
 
  private:
   /// Returns comma, semicolon or tab: the most frequent one outside quotes in the line.
-  static char separator_of(std::string_view line) {
-    constexpr std::array<char, 3> known{',', ';', '\t'};
-    std::array<std::size_t, 3> count{};
-    bool quoted = false;
-    for (const char character : line) {
-      if (character == '"') quoted = !quoted;
-      for (std::size_t i = 0; i < known.size(); ++i)
-        if (!quoted && character == known[i]) ++count[i];
-    }
-    std::size_t most = 0;
-    for (std::size_t i = 1; i < known.size(); ++i)
-      if (count[i] > count[most]) most = i;
-    return known[most];
-  }
+  static char separator_of(std::string_view line);
 
-  [[nodiscard]] bool blank(char character) const {
-    return (character == ' ' || character == '\t') && character != separator_;
-  }
-  void skip_blanks(std::string_view& text) const {
-    while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  }
-  [[nodiscard]] std::string_view trimmed(std::string_view text) const {
-    while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-    return text;
-  }
+  [[nodiscard]] bool blank(char character) const;
+  void skip_blanks(std::string_view& text) const;
+  [[nodiscard]] std::string_view trimmed(std::string_view text) const;
 
   LineReader lines_;
   std::int64_t number_ = 0; ///< the line where the record begins
@@ -111,3 +43,7 @@ class CsvRecords {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/workload/csv_records.inl.hpp"
+#endif

@@ -2,8 +2,8 @@
 // LineReader: the numbered lines of a text stream, in constant memory.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/workload/trace_file.hpp"
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace sluice {
 
@@ -25,39 +24,12 @@ class LineReader {
   static constexpr std::size_t longest_line = std::size_t{1} << 20;
 
   /// Error messages begin with `name`, a file's path.
-  LineReader(std::unique_ptr<std::istream> stream, std::string name)
-      : stream_(std::move(stream)), name_(std::move(name)) {}
+  LineReader(std::unique_ptr<std::istream> stream, std::string name);
 
-  static Expected<LineReader> open(const std::string& path) {
-    Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
-    if (!file) return file.error();
-    return LineReader{std::move(*file), path};
-  }
+  static Expected<LineReader> open(const std::string& path);
 
   /// Returns the next line, valid until the next call, or nothing at the end.
-  Expected<std::optional<std::string_view>> next() {
-    for (;;) {
-      line_.clear();
-      if (!refill()) {
-        if (stream_->bad()) return Error{ErrorCode::bad_input, where(), "reading fails here", "a readable file"};
-        return std::optional<std::string_view>{};
-      }
-      ++number_;
-      for (bool open = true; open && refill();) {
-        const std::string_view rest(buffer_->data() + begin_, end_ - begin_);
-        const std::size_t newline = rest.find(line_end_);
-        open = newline == std::string_view::npos;
-        line_ += rest.substr(0, newline);
-        begin_ += open ? rest.size() : newline + 1;
-        if (line_.size() > longest_line) {
-          return Error{ErrorCode::bad_input, where(), "the line is longer than 1 MiB", "one request a line"};
-        }
-      }
-      if (number_ == 1 && line_.rfind("\xef\xbb\xbf", 0) == 0) line_.erase(0, 3);
-      if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-      if (!line_.empty()) return std::optional<std::string_view>{line_};
-    }
-  }
+  Expected<std::optional<std::string_view>> next();
 
   /// "trace.csv:17": the position of the last line.
   [[nodiscard]] std::string where() const { return name_ + ":" + std::to_string(number_); }
@@ -67,19 +39,7 @@ class LineReader {
  private:
   /// Returns whether a character is available. Reads through the stream, whose `read` never throws, not through its
   /// buffer.
-  bool refill() {
-    if (begin_ < end_) return true;
-    stream_->read(buffer_->data(), static_cast<std::streamsize>(buffer_->size()));
-    begin_ = 0;
-    end_ = static_cast<std::size_t>(stream_->gcount());
-    if (line_end_ == 0) {
-      const std::string_view first(buffer_->data(), end_ == buffer_->size() ? end_ - 1 : end_); // CR and LF may be in
-                                                                                                // different buffers
-      const bool returns = first.find('\r') != first.npos && first.find('\n') == first.npos;
-      line_end_ = returns ? '\r' : '\n';
-    }
-    return end_ > 0;
-  }
+  bool refill();
 
   std::unique_ptr<std::istream> stream_;
   std::unique_ptr<std::array<char, 1 << 14>> buffer_ = std::make_unique<std::array<char, 1 << 14>>();
@@ -92,3 +52,7 @@ class LineReader {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/workload/line_reader.inl.hpp"
+#endif

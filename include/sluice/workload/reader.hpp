@@ -2,6 +2,7 @@
 // TraceReader: a workload, one request at a time, from a file or a generator.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/workload/content.hpp"
 #include "sluice/workload/request.hpp"
@@ -65,30 +66,8 @@ struct ReadOptions {
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };
 
-namespace detail {
-
-inline Status check_slo(const char* flag, Seconds slo) {
-  if (slo.count() > 0.0) return {}; // infinite is valid, NaN is not
-  return Error{ErrorCode::bad_input, flag, "the SLO is " + std::to_string(slo.count()) + " s",
-               "a positive number of seconds"};
-}
-
-} // namespace detail
-
 /// Returns an error if an option is out of range; it names the program's flag.
-inline Status check(const ReadOptions& options) {
-  if (options.limit && *options.limit < 1) {
-    return Error{ErrorCode::bad_input, "--limit", "the limit is " + std::to_string(*options.limit),
-                 "a whole number of at least 1"};
-  }
-  // The range keeps scaled arrivals finite and distinct.
-  if (!(options.rate_scale >= 1e-6 && options.rate_scale <= 1e6)) {
-    return Error{ErrorCode::bad_input, "--rate-scale", "the rate scale is " + std::to_string(options.rate_scale),
-                 "a number from 0.000001 to 1000000"};
-  }
-  if (Status status = detail::check_slo("--slo-ttft", options.slo.ttft); !status) return status;
-  return detail::check_slo("--slo-tbt", options.slo.tbt);
-}
+Status check(const ReadOptions& options);
 
 /// Any reader with the options applied; it is itself a TraceReader. Never reads lines after the limit.
 template <TraceReader Reader>
@@ -168,19 +147,7 @@ namespace detail {
 class ArrivalClock {
  public:
   /// `raw`: seconds on the format's clock. `where`: the position of the request that arrives then.
-  Expected<Seconds> arrival(double raw, const std::string& where) {
-    if (!std::isfinite(raw) || std::fabs(raw) > 1e12) {
-      return Error{ErrorCode::bad_input, where, "the arrival is no usable time", "seconds within 1e12 of zero"};
-    }
-    if (!first_) first_ = last_ = raw;
-    if (raw < *last_) {
-      return Error{ErrorCode::bad_input, where,
-                   "the request arrives " + std::to_string(*last_ - raw) + " s before the one above it",
-                   "requests in the order of arrival (sort the file)"};
-    }
-    last_ = raw;
-    return Seconds{raw - *first_};
-  }
+  Expected<Seconds> arrival(double raw, const std::string& where);
 
  private:
   std::optional<double> first_;
@@ -190,3 +157,7 @@ class ArrivalClock {
 } // namespace detail
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/workload/reader.inl.hpp"
+#endif

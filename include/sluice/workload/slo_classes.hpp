@@ -3,25 +3,18 @@
 // class.
 #pragma once
 
-#include "sluice/core/assert.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/core/text.hpp"
 #include "sluice/workload/request.hpp"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -42,104 +35,26 @@ struct SloClass {
 inline constexpr std::size_t most_slo_classes = 8;
 
 /// "50ms", "2s", "none".
-[[nodiscard]] inline std::string short_time(Seconds time) {
-  if (std::isinf(time.count())) return "none";
-  char text[32];
-  const bool small = time.count() < 1;
-  std::snprintf(text, sizeof text, "%.6g%s", small ? 1e3 * time.count() : time.count(), small ? "ms" : "s");
-  return text;
-}
+[[nodiscard]] std::string short_time(Seconds time);
 /// "2s/50ms": TTFT and TBT.
 [[nodiscard]] inline std::string slo_name(const Slo& slo) { return short_time(slo.ttft) + "/" + short_time(slo.tbt); }
-
-namespace detail {
-
-/// "50ms" or "2s". A number without a unit is refused: 50 could be either.
-inline std::optional<Seconds> read_short_time(std::string_view text) {
-  double value = 0;
-  const auto [stop, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(stop - text.data()));
-  const double scale = unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : 0;
-  if (wrong != std::errc{} || !(value > 0) || !std::isfinite(value) || scale == 0) return std::nullopt;
-  return Seconds{scale * value};
-}
-
-} // namespace detail
 
 /// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms": each one's share of the requests, its TTFT SLO and its TBT SLO;
 /// a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with `--slo-classes`. Two classes with one SLO
 /// are an error: a report distinguishes classes by their SLO.
-[[nodiscard]] inline Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text) {
-  const auto wrong = [](std::string what, std::string expected = "SHARE:TTFT/TBT of each class with commas, such as "
-                                                                 "0.5:2s/50ms,0.5:30s/200ms or chat=1:2s/50ms") {
-    return Error{ErrorCode::bad_input, "--slo-classes", std::move(what), std::move(expected)};
-  };
-  std::vector<SloClass> classes;
-  double sum = 0;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view whole = text.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t equals = whole.find('=');
-    const std::string_view name = equals == std::string_view::npos ? std::string_view{} : whole.substr(0, equals);
-    const std::string_view rest = equals == std::string_view::npos ? whole : whole.substr(equals + 1);
-    const std::size_t colon = rest.find(':'), slash = rest.find('/');
-    if (colon == std::string_view::npos || slash == std::string_view::npos || slash < colon || whole.starts_with('='))
-      return wrong("'" + excerpt(whole) + "' is no class");
-    SloClass one{.name = std::string{name}, .share = 0, .slo = {}};
-    const auto [stop, failed] = std::from_chars(rest.data(), rest.data() + colon, one.share);
-    if (failed != std::errc{} || stop != rest.data() + colon || !(one.share > 0) || one.share > 1)
-      return wrong("the share of '" + excerpt(whole) + "' is '" + excerpt(rest.substr(0, colon)) + "'",
-                   "a share of the requests, above 0 and at most 1");
-    for (const auto& [time, into] : {std::pair{rest.substr(colon + 1, slash - colon - 1), &one.slo.ttft},
-                                     {rest.substr(slash + 1), &one.slo.tbt}}) {
-      const std::optional<Seconds> read = detail::read_short_time(time);
-      if (!read) return wrong("'" + excerpt(time) + "' is no time", "a number above 0 with s or ms, such as 50ms");
-      *into = *read;
-    }
-    if (one.slo.tbt > slowest_tbt)
-      return wrong("the TBT SLO of '" + excerpt(whole) + "' is " + short_time(one.slo.tbt) + " per token",
-                   "TTFT first, then TBT, which is at most " + short_time(slowest_tbt));
-    if (one.name.empty()) one.name = slo_name(one.slo);
-    for (const SloClass& other : classes) {
-      if (other.slo == one.slo)
-        return wrong("two classes have the SLO " + slo_name(one.slo), "each SLO once, with the sum of their shares");
-      if (other.name == one.name) return wrong("two classes are named " + excerpt(one.name), "each name once");
-    }
-    sum += one.share;
-    classes.push_back(std::move(one));
-  }
-  if (classes.size() > most_slo_classes)
-    return wrong("there are " + std::to_string(classes.size()),
-                 "at most " + std::to_string(most_slo_classes) + ": each is a table of its own");
-  if (std::fabs(sum - 1) > 1e-6) {
-    char told[32];
-    std::snprintf(told, sizeof told, "%.6g", sum);
-    return wrong(std::string{"the shares sum to "} + told, "shares that sum to 1");
-  }
-  return classes;
-}
+[[nodiscard]] Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text);
 
 /// Draws each request's class according to the shares. The draws depend only on the seed, so that a request has the
 /// same class for every system, at every rate.
 class SloDraws {
  public:
   /// `classes`: their shares must sum to 1.
-  SloDraws(std::vector<SloClass> classes, std::uint64_t seed)
-      : classes_(std::move(classes)), random_(seed ^ 0x510c1a55u) {} // differs from the draws of a generator with this
-                                                                     // seed
+  SloDraws(std::vector<SloClass> classes, std::uint64_t seed); // differs from the draws of a generator with this
+                                                               // seed
 
   [[nodiscard]] bool none() const { return classes_.empty(); }
 
-  const Slo& next() {
-    SLUICE_ASSERT(!none(), "at least one class");
-    double draw = random_.uniform();
-    for (const SloClass& one : std::span{classes_}.first(classes_.size() - 1)) {
-      if (draw < one.share) return one.slo;
-      draw -= one.share;
-    }
-    return classes_.back().slo; // also covers rounding errors
-  }
+  const Slo& next();
 
  private:
   std::vector<SloClass> classes_;
@@ -148,23 +63,10 @@ class SloDraws {
 
 /// Returns the classes of requests that have their own SLOs, the most urgent first: by TTFT, then by TBT. Returns none
 /// if there are more than `most_slo_classes`.
-[[nodiscard]] inline std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests) {
-  std::vector<SloClass> classes;
-  for (const RequestSpec& request : requests) {
-    const auto known =
-        std::find_if(classes.begin(), classes.end(), [&](const SloClass& one) { return one.slo == request.slo; });
-    if (known != classes.end()) {
-      known->share += 1;
-      continue;
-    }
-    if (classes.size() == most_slo_classes) return std::nullopt;
-    classes.push_back({.name = slo_name(request.slo), .share = 1, .slo = request.slo});
-  }
-  for (SloClass& one : classes) one.share /= static_cast<double>(requests.size());
-  std::sort(classes.begin(), classes.end(), [](const SloClass& a, const SloClass& b) {
-    return a.slo.ttft != b.slo.ttft ? a.slo.ttft < b.slo.ttft : a.slo.tbt < b.slo.tbt;
-  });
-  return classes;
-}
+[[nodiscard]] std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests);
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/workload/slo_classes.inl.hpp"
+#endif

@@ -2,16 +2,14 @@
 // Workload: the source of a run's requests, shown in the head of every report. WorkloadTotals: their sums.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/workload/orbitflow_header.hpp"
 #include "sluice/workload/reader.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace sluice {
 
@@ -45,33 +43,10 @@ struct WorkloadTotals {
 };
 
 /// `requests`: in order of arrival.
-inline WorkloadTotals totals(std::span<const RequestSpec> requests) {
-  WorkloadTotals sum;
-  sum.requests = static_cast<std::int64_t>(requests.size());
-  for (const RequestSpec& request : requests) {
-    sum.prompt += request.prompt;
-    sum.output += request.output;
-    sum.longest = std::max(sum.longest, request.prompt + request.output);
-  }
-  std::vector<Seconds> arrivals;
-  for (const RequestSpec& request : requests) {
-    if (!request.follows) arrivals.push_back(request.arrival);
-    sum.sessions += request.session != 0 && request.turn == 0 ? 1 : 0;
-  }
-  if (arrivals.size() < 2) return sum;
-  sum.span = arrivals.back() - arrivals.front();
-  const auto gaps = static_cast<double>(arrivals.size() - 1);
-  if (sum.span.count() <= 0.0) return sum;
-  sum.rate = gaps / sum.span.count();
-  if (arrivals.size() < 3) return sum;
-  const double mean = sum.span.count() / gaps;
-  double squares = 0.0;
-  for (std::size_t i = 1; i < arrivals.size(); ++i) {
-    const double off = (arrivals[i] - arrivals[i - 1]).count() - mean;
-    squares += off * off;
-  }
-  sum.gap_cv = std::sqrt(squares / gaps) / mean;
-  return sum;
-}
+WorkloadTotals totals(std::span<const RequestSpec> requests);
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/workload/workload.inl.hpp"
+#endif

@@ -5,6 +5,7 @@
 #include "support/program.hpp"
 #include "support/small_decoders.hpp"
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/units.hpp"
+#include "sluice/model/checkpoint/layer_layout.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 
 #include "support/small_decoders.hpp"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/model/device/named.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>

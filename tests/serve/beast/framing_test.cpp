@@ -5,6 +5,7 @@
 
 #include "serve/beast/wire.hpp"
 #include "support/certificate.hpp"
+#include <boost/asio.hpp>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>

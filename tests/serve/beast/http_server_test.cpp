@@ -2,6 +2,7 @@
 #include "sluice/serve/beast/http_server.hpp"
 
 #include "serve/beast/wire.hpp"
+#include <boost/asio.hpp>
 #include <doctest/doctest.h>
 #include <sys/ioctl.h>
 

@@ -5,6 +5,7 @@
 #include "sluice/serve/beast/http_server.hpp"
 
 #include "serve/beast/test_app.hpp"
+#include <boost/asio.hpp>
 #include <doctest/doctest.h>
 
 #include <atomic>

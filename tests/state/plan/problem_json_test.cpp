@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planning problems from JSON: all fields are read, and every error is reported in one line that names it.
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <sstream>

@@ -2,12 +2,10 @@
 // ByteTokenizer: one token per byte, for models without a tokenizer.
 #pragma once
 
-#include "sluice/core/assert.hpp"
-#include "sluice/model/tokenizer/byte_pair_model.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,30 +21,14 @@ class ByteTokenizer final : public Tokenizer {
   ByteTokenizer() : Tokenizer(bytes(), {.begin_token = begin, .end_tokens = {end}, .leading_spaces = 0}) {}
 
   [[nodiscard]] Expected<std::vector<std::int32_t>> encode(std::string_view text,
-                                                           AddSpecial add = AddSpecial::yes) const override {
-    if (Status status = check_length(text); !status) return status.error();
-    std::vector<std::int32_t> ids;
-    ids.reserve(text.size() + 1);
-    if (add == AddSpecial::yes) ids.push_back(begin);
-    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
-    return ids;
-  }
+                                                           AddSpecial add = AddSpecial::yes) const override;
 
  private:
-  static Vocabulary bytes() {
-    Vocabulary vocabulary;
-    const auto add = [&](std::int32_t id, const std::string& name, const std::string& text, bool special) {
-      [[maybe_unused]] const Status added = vocabulary.add(id, name, text, special);
-      SLUICE_ASSERT(added.ok(), "each byte once");
-    };
-    for (std::int32_t id = 0; id < 256; ++id) {
-      const auto byte = static_cast<unsigned char>(id);
-      add(id, byte_fallback_name(byte), std::string(1, static_cast<char>(byte)), false);
-    }
-    add(begin, "<begin>", "<begin>", true);
-    add(end, "<end>", "<end>", true);
-    return vocabulary;
-  }
+  static Vocabulary bytes();
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_MODEL_COMPILED
+#include "sluice/model/tokenizer/bytes.inl.hpp"
+#endif

@@ -2,9 +2,8 @@
 // Vocabulary: tokens by name and number, and the bytes that each represents.
 #pragma once
 
-#include "sluice/core/assert.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/core/text.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,55 +24,21 @@ inline constexpr std::int32_t most_tokens = std::int32_t{1} << 24;
 class Vocabulary {
  public:
   /// Adds token `id`. The error (without a place) says what is repeated or out of range.
-  [[nodiscard]] Status add(std::int64_t id, std::string_view name, std::string_view text, bool special) {
-    if (id < 0 || id >= most_tokens) {
-      return Error{ErrorCode::bad_input,
-                   {},
-                   "token '" + excerpt(name) + "' has the number " + std::to_string(id),
-                   "a number from 0 to " + std::to_string(most_tokens - 1)};
-    }
-    const auto at = static_cast<std::size_t>(id);
-    if (at < tokens_.size() && tokens_[at].there) {
-      return Error{ErrorCode::bad_input,
-                   {},
-                   "token '" + excerpt(name) + "' has the number " + std::to_string(id) + ", as another has",
-                   "each number once"};
-    }
-    if (!ids_.emplace(name, static_cast<std::int32_t>(id)).second)
-      return Error{ErrorCode::bad_input, {}, "token '" + excerpt(name) + "' is there twice", "each name once"};
-    if (at >= tokens_.size()) tokens_.resize(at + 1);
-    ++count_;
-    return put(at, text, special);
-  }
+  [[nodiscard]] Status add(std::int64_t id, std::string_view name, std::string_view text, bool special);
 
   /// Changes an existing token's text (an added token's text is its name), and whether it is special.
-  [[nodiscard]] Status change(std::int32_t id, std::string_view text, bool special) {
-    SLUICE_ASSERT(has(id), "a token");
-    return put(static_cast<std::size_t>(id), text, special);
-  }
+  [[nodiscard]] Status change(std::int32_t id, std::string_view text, bool special);
 
   /// One more than the highest number: the fewest rows that an embedding needs.
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
   /// The number of tokens.
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view name) const {
-    const auto found = ids_.find(name);
-    if (found == ids_.end()) return std::nullopt;
-    return found->second;
-  }
-  [[nodiscard]] bool has(std::int32_t id) const {
-    return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].there;
-  }
+  [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view name) const;
+  [[nodiscard]] bool has(std::int32_t id) const;
   /// The bytes of a token; none for a number that is no token (a model's vocabulary is often padded).
-  [[nodiscard]] std::string_view text_of(std::int32_t id) const {
-    if (!has(id)) return {};
-    const Token& token = tokens_[static_cast<std::size_t>(id)];
-    return std::string_view(texts_).substr(token.begin, token.bytes);
-  }
-  [[nodiscard]] bool is_special(std::int32_t id) const {
-    return has(id) && tokens_[static_cast<std::size_t>(id)].special;
-  }
+  [[nodiscard]] std::string_view text_of(std::int32_t id) const;
+  [[nodiscard]] bool is_special(std::int32_t id) const;
 
  private:
   struct Token {
@@ -87,14 +52,7 @@ class Vocabulary {
     std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
   };
 
-  Status put(std::size_t at, std::string_view text, bool special) {
-    constexpr std::size_t most = std::size_t{1} << 31;
-    if (texts_.size() + text.size() > most)
-      return Error{ErrorCode::bad_input, {}, "the tokens have over 2 GiB of text", "a vocabulary of a model"};
-    tokens_[at] = {static_cast<std::uint32_t>(texts_.size()), static_cast<std::uint32_t>(text.size()), true, special};
-    texts_.append(text);
-    return {};
-  }
+  Status put(std::size_t at, std::string_view text, bool special);
 
   std::string texts_; ///< one after another: a std::string each would take four times the memory
   std::vector<Token> tokens_;
@@ -103,3 +61,7 @@ class Vocabulary {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_MODEL_COMPILED
+#include "sluice/model/tokenizer/vocabulary.inl.hpp"
+#endif

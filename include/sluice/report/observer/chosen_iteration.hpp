@@ -3,11 +3,10 @@
 // given one.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/timeline_sink.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,54 +40,16 @@ struct RecordedIteration {
 
   [[nodiscard]] bool empty() const { return step < 0; }
   /// Returns the request that the transfer is for; null if it moves weights, or blocks of all requests together.
-  [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const {
-    const auto stream = static_cast<std::size_t>(transfer.stream);
-    return transfer.stream >= 0 && stream < stream_owners.size() ? &stream_owners[stream] : nullptr;
-  }
+  [[nodiscard]] const RequestId* owner_of(const TransferSlice& transfer) const;
   /// Returns whether the transfer moves only weights.
-  [[nodiscard]] bool of_weights(const TransferSlice& transfer) const {
-    return owner_of(transfer) == nullptr && (transfer.stream >= 0 || stream_owners.empty());
-  }
+  [[nodiscard]] bool of_weights(const TransferSlice& transfer) const;
 };
 
 namespace detail {
 
 /// Overwrites `into` with the iteration and reuses its vectors' memory. The record's clock starts before the wait for
 /// the planner, the evaluator's clock starts after it.
-inline void record_iteration(const IterationRecord& record, const TimelineReplay& replay, RecordedIteration& into) {
-  into.layer_slices.clear();
-  into.transfers.clear();
-  into.step = record.step;
-  into.start_s = record.start.count();
-  into.duration_s = record.duration.count();
-  into.stall_s = record.stall.count();
-  into.planning_s = record.planning.count();
-  into.batch = static_cast<std::int64_t>(record.batch.size());
-  into.decodes = record.decodes;
-  into.tokens = record.tokens.count();
-  into.layers = 0;
-  into.device_used_blocks = static_cast<double>(record.device_used.count());
-  into.device_capacity_blocks = static_cast<double>(record.device_capacity.count());
-  into.placed.clear();
-  for (const Claim& claim : record.batch)
-    if (index(claim.slot) < record.rows.size()) {
-      const RequestRow& row = record.rows[index(claim.slot)];
-      into.placed.push_back({row.id, row.holding.host, row.holding.nowhere});
-    }
-  into.stream_owners.clear();
-  for (const Slot slot : record.stream_slots) into.stream_owners.push_back(record.rows[index(slot)].id);
-  into.binding = record.plan != nullptr ? record.plan->binding : Binding::none;
-  replay({into.layer_slices, into.transfers});
-  for (LayerSlice& layer : into.layer_slices) {
-    into.layers = std::max(into.layers, layer.layer + 1);
-    layer.start_s += into.planning_s;
-    layer.end_s += into.planning_s;
-  }
-  for (TransferSlice& transfer : into.transfers) {
-    transfer.start_s += into.planning_s;
-    transfer.end_s += into.planning_s;
-  }
-}
+void record_iteration(const IterationRecord& record, const TimelineReplay& replay, RecordedIteration& into);
 
 } // namespace detail
 
@@ -108,21 +69,16 @@ struct ChosenIteration {
     RecordedIteration kept;
   };
 
-  void on(State& state, const events::Iterated& event) const {
-    if (wanted(state.kept, event.record)) detail::record_iteration(event.record, event.replay, state.kept);
-  }
+  void on(State& state, const events::Iterated& event) const;
 
  private:
-  [[nodiscard]] bool wanted(const RecordedIteration& kept, const IterationRecord& record) const {
-    // Among the iterations before the given step, only the first and the last can matter. The last one is not known in
-    // advance, so the iterations within reach of the step are kept.
-    if (step >= 0) return record.step == step || (record.step < step && (kept.empty() || step - record.step < 64));
-    if (kept.empty()) return true;
-    if (kept.decodes == 0 && kept.stall_s <= 0 && record.decodes > 0) return true;
-    return record.stall.count() > 1.02 * kept.stall_s && record.stall.count() > 1e-12;
-  }
+  [[nodiscard]] bool wanted(const RecordedIteration& kept, const IterationRecord& record) const;
 };
 
 static_assert(explain<ChosenIteration>());
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/report/observer/chosen_iteration.inl.hpp"
+#endif

@@ -28,30 +28,6 @@
 // NOLINTBEGIN(bugprone-use-after-move)
 namespace sluice {
 
-/// Limits of one client, and of all clients together.
-struct HttpLimits {
-  std::size_t max_header = std::size_t{16} << 10; ///< bytes of a request's head; beyond this: 431
-  std::size_t max_body = std::size_t{8} << 20;    ///< bytes of a request's body; beyond this: 413
-  /// Bytes of a response that a client may leave unread, in addition to the largest piece so far: for a request with
-  /// many answers, one step may bring more than any limit to a client that reads everything. Beyond: it is dropped.
-  std::size_t max_unread = std::size_t{256} << 10;
-  /// Bytes of further requests that a client may send before its current response has ended. A client that sends more
-  /// is dropped, and its current request is cancelled.
-  std::size_t max_ahead = std::size_t{64} << 10;
-  /// Bytes of all requests' bodies that have arrived and that the application has not taken yet. A request that would
-  /// exceed the limit gets status 503. Must be at least `max_body`; otherwise the largest bodies would never be served.
-  std::size_t max_bodies = std::size_t{64} << 20;
-  int max_connections = 4096; ///< beyond this: 503, except for requests that monitor the server
-  int max_per_address = 0;    ///< connections from one IPv4 address or IPv6 /64; 0: no limit. Beyond this: as above
-  int reserved = 32;          ///< additional connections for requests that monitor the server; each serves one request
-  std::chrono::milliseconds head_time{
-      10'000}; ///< to receive a request's whole head; then the connection is closed, without a 408
-  std::chrono::milliseconds reserved_time{2'000}; ///< the same limit for a connection of the reserve
-  std::chrono::milliseconds body_time{60'000};    ///< to receive a request's body
-  std::chrono::milliseconds idle_time{75'000};    ///< between requests of one connection
-  std::chrono::milliseconds write_time{60'000};   ///< during which the client accepts no byte
-};
-
 namespace detail {
 
 namespace asio = boost::asio;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/nlohmann/openai_app.inl.hpp"
 
 namespace sluice {
 
-inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind kind,
+                                              std::unique_ptr<Exchange> exchange) {
   const bool chat = kind != Kind::text;
   Completion wanted;
   wanted.slo = setup_.slo;
@@ -89,7 +91,7 @@ inline void OpenAiApp::complete(const HttpRequest& request, Kind kind, std::uniq
   }
 }
 
-inline std::optional<ApiError> OpenAiApp::check_model(const std::string& name) const {
+SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::check_model(const std::string& name) const {
   if (name.empty() || name == setup_.model) return std::nullopt;
   ApiError error;
   error.status = 404;
@@ -99,7 +101,7 @@ inline std::optional<ApiError> OpenAiApp::check_model(const std::string& name) c
   return error;
 }
 
-inline std::optional<ApiError> OpenAiApp::read_rules(Completion& wanted) const {
+SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::read_rules(Completion& wanted) const {
   const auto check = [this](const char* param, std::int32_t token) -> std::optional<ApiError> {
     if (token < setup_.vocabulary) return std::nullopt;
     return detail::api_error(param, std::string{param} + " has the token " + std::to_string(token) +
@@ -139,7 +141,7 @@ inline std::optional<ApiError> OpenAiApp::read_rules(Completion& wanted) const {
                                                        "or samples on a GPU; expected none, or --backend cpu");
 }
 
-inline std::optional<ApiError> OpenAiApp::check_length(const char* param, std::string_view text) const {
+SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::check_length(const char* param, std::string_view text) const {
   const std::size_t most = static_cast<std::size_t>(setup_.context) * longest_token_;
   if (text.size() <= most) return std::nullopt;
   ApiError error = detail::api_error(param, "this model's maximum context length is " + std::to_string(setup_.context) +
@@ -149,8 +151,8 @@ inline std::optional<ApiError> OpenAiApp::check_length(const char* param, std::s
   return error;
 }
 
-inline std::optional<ApiError> OpenAiApp::encode(Completion& wanted,
-                                                 std::vector<std::vector<std::int32_t>>& into) const {
+SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::encode(Completion& wanted,
+                                                               std::vector<std::vector<std::int32_t>>& into) const {
   const char* const param = wanted.response ? "input" : wanted.chat ? "messages" : "prompt";
   // Texts behind one that does not fit are not tokenized: that would delay all streams.
   const auto add = [&](const std::string& text, AddSpecial special) -> std::optional<ApiError> {
@@ -179,8 +181,8 @@ inline std::optional<ApiError> OpenAiApp::encode(Completion& wanted,
   return std::nullopt;
 }
 
-inline std::optional<ApiError> OpenAiApp::check_room(const char* param, std::span<const std::int32_t> tokens,
-                                                     const Completion& wanted) const {
+SLUICE_SERVER_INLINE std::optional<ApiError>
+OpenAiApp::check_room(const char* param, std::span<const std::int32_t> tokens, const Completion& wanted) const {
   if (tokens.empty()) return detail::api_error(param, "the prompt has no tokens; expected at least one");
   for (const std::int32_t token : tokens)
     if (token < 0 || token >= setup_.vocabulary)

@@ -2,18 +2,20 @@
 // OpenAiApp: the endpoints other than completions: probes, models, metrics, the live page, tokens of a text.
 #pragma once
 
+#include "sluice/core/utf8.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/nlohmann/openai_app.inl.hpp"
 
 namespace sluice {
 
-inline void OpenAiApp::health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   response.type = "text/plain";
   response.body = "ok\n";
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   if (draining_ || !engine_->ready()) return exchange->respond(not_ready());
   HttpResponse response;
   response.type = "text/plain";
@@ -21,7 +23,7 @@ inline void OpenAiApp::ready(const HttpRequest& /*request*/, std::unique_ptr<Exc
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   JsonWriter json(response.body);
   json.begin_object().key("object").value("list").key("data").begin_array();
@@ -30,7 +32,7 @@ inline void OpenAiApp::models(const HttpRequest& /*request*/, std::unique_ptr<Ex
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::model(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::model(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   const std::string name = unescaped(request.path().substr(std::string_view{"/v1/models/"}.size()));
   if (const std::optional<ApiError> error = check_model(name)) return exchange->respond(error_response(*error));
   HttpResponse response;
@@ -39,13 +41,13 @@ inline void OpenAiApp::model(const HttpRequest& request, std::unique_ptr<Exchang
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::write_model(JsonWriter& json) const {
+SLUICE_SERVER_INLINE void OpenAiApp::write_model(JsonWriter& json) const {
   json.begin_object().key("id").value(setup_.model).key("object").value("model");
   json.key("created").value(setup_.created).key("owned_by").value("sluice");
   json.key("max_model_len").value(setup_.context).end_object();
 }
 
-inline std::string OpenAiApp::unescaped(std::string_view path) {
+SLUICE_SERVER_INLINE std::string OpenAiApp::unescaped(std::string_view path) {
   std::string text;
   for (std::size_t at = 0; at < path.size(); ++at) {
     unsigned byte = 0;
@@ -60,7 +62,7 @@ inline std::string OpenAiApp::unescaped(std::string_view path) {
   return text;
 }
 
-inline void OpenAiApp::prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::prometheus(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
@@ -76,7 +78,7 @@ inline void OpenAiApp::prometheus(const HttpRequest& /*request*/, std::unique_pt
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::live(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   response.type = "text/html; charset=utf-8";
   response.body = live_page();
@@ -86,7 +88,7 @@ inline void OpenAiApp::live(const HttpRequest& /*request*/, std::unique_ptr<Exch
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::live_state(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   response.body = "{\"server\":";
   JsonWriter json(response.body);
@@ -107,7 +109,7 @@ inline void OpenAiApp::live_state(const HttpRequest& /*request*/, std::unique_pt
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::what_if(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   if (!setup_.what_if) return exchange->respond(refusal(404, "this server replays nothing; expected --what-if"));
   HttpResponse response;
   response.body = setup_.what_if();
@@ -115,7 +117,7 @@ inline void OpenAiApp::what_if(const HttpRequest& /*request*/, std::unique_ptr<E
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::tokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   const Expected<nlohmann::json> body = parse_body(request.body);
   if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
   static constexpr std::string_view known[]{"prompt", "model", "add_special_tokens"};
@@ -143,7 +145,7 @@ inline void OpenAiApp::tokenize(const HttpRequest& request, std::unique_ptr<Exch
   exchange->respond(std::move(response));
 }
 
-inline void OpenAiApp::detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::detokenize(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   const Expected<nlohmann::json> body = parse_body(request.body);
   if (!body) return exchange->respond(error_response(detail::api_error("", body.error().line())));
   static constexpr std::string_view known[]{"tokens", "model"};
@@ -169,21 +171,21 @@ inline void OpenAiApp::detokenize(const HttpRequest& request, std::unique_ptr<Ex
   exchange->respond(std::move(response));
 }
 
-inline std::optional<ApiError> OpenAiApp::check_fields(const nlohmann::json& body, std::string_view path,
-                                                       std::span<const std::string_view> known) const {
+SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::check_fields(const nlohmann::json& body, std::string_view path,
+                                                                     std::span<const std::string_view> known) const {
   if (setup_.unknown_fields == UnknownFields::ignored) return std::nullopt;
   return detail::only_fields(body, "", path, known);
 }
 
-inline void OpenAiApp::chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::chat_completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   complete(request, Kind::chat, std::move(exchange));
 }
 
-inline void OpenAiApp::responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::responses(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   complete(request, Kind::response, std::move(exchange));
 }
 
-inline void OpenAiApp::completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
+SLUICE_SERVER_INLINE void OpenAiApp::completions(const HttpRequest& request, std::unique_ptr<Exchange> exchange) {
   complete(request, Kind::text, std::move(exchange));
 }
 

@@ -2,44 +2,25 @@
 // Reads a request's headers: content type, SLO.
 #pragma once
 
-#include "sluice/core/text.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/workload/request.hpp"
 
-#include <charconv>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace sluice {
 
 /// Returns whether the content type is JSON, or is absent in a request that does not come from a web page. A page of
 /// any origin can make a browser post plain text or a body without a type, without a CORS preflight, and so use a
 /// server that the page's reader can reach.
-[[nodiscard]] inline bool says_json(const HttpHeaders& headers) {
-  std::string_view type = headers.find("Content-Type");
-  if (type.empty()) return headers.find("Origin").empty();
-  type = type.substr(0, type.find(';'));
-  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
-  return HttpHeaders::same_name(type, "application/json");
-}
+[[nodiscard]] bool says_json(const HttpHeaders& headers);
 
 /// Reads x-slo-ttft-ms and x-slo-tbt-ms, which override the body's SLO.
-[[nodiscard]] inline std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo) {
-  for (const auto& [name, place] : {std::pair{"x-slo-ttft-ms", &slo.ttft}, std::pair{"x-slo-tbt-ms", &slo.tbt}}) {
-    const std::string_view text = headers.find(name);
-    if (text.empty()) continue;
-    double milliseconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
-    if (error != std::errc{} || end != text.data() + text.size() || !(milliseconds > 0 && milliseconds <= 1e9))
-      return detail::api_error(name, std::string{name} + " is '" + without_controls(excerpt(text)) +
-                                         "'; expected milliseconds, above 0 and at most 1e9");
-    *place = Seconds{milliseconds / 1e3};
-  }
-  return std::nullopt;
-}
+[[nodiscard]] std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo);
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/nlohmann/openai_headers.inl.hpp"
+#endif

@@ -2,18 +2,14 @@
 // AgentSessionsReader: reads recorded sessions of coding agents, one file each.
 #pragma once
 
-#include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/workload/nlohmann/hash_ids.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/workload/reader.hpp"
 
-#include <algorithm>
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -33,40 +29,12 @@ class AgentSessionsReader {
   static constexpr Seconds longest_delay{60};
   static constexpr std::size_t longest_file = std::size_t{256} << 20;
 
-  static Expected<AgentSessionsReader> open(const std::string& path) {
-    AgentSessionsReader reader;
-    std::error_code failed;
-    if (!std::filesystem::is_directory(path, failed)) {
-      reader.files_.push_back(path);
-    } else {
-      for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
-        if (at->path().extension() == ".json") reader.files_.push_back(at->path().string());
-      if (failed) return Error{ErrorCode::not_found, path, "the folder cannot be read", "a readable folder"};
-      if (reader.files_.empty())
-        return Error{ErrorCode::bad_input, path, "the folder has no .json file", "one file per session"};
-      std::sort(reader.files_.begin(), reader.files_.end());
-    }
-    if (Status status = reader.read_session(); !status) return status.error();
-    return reader;
-  }
+  static Expected<AgentSessionsReader> open(const std::string& path);
 
   /// Reads one session, from its file's text.
-  static Expected<AgentSessionsReader> from_text(const std::string& text, const std::string& name) {
-    const Expected<nlohmann::json> file = parse_json_object(text, name);
-    if (!file) return file.error();
-    AgentSessionsReader reader;
-    reader.files_.push_back(name);
-    if (Status status = reader.read_session(*file); !status) return status.error();
-    return reader;
-  }
+  static Expected<AgentSessionsReader> from_text(const std::string& text, const std::string& name);
 
-  Expected<std::optional<RequestSpec>> next() {
-    if (turn_ == turns_.size()) {
-      if (session_ == files_.size()) return std::optional<RequestSpec>{};
-      if (Status status = read_session(); !status) return status.error();
-    }
-    return std::optional{turns_[turn_++].spec};
-  }
+  Expected<std::optional<RequestSpec>> next();
   [[nodiscard]] std::span<const ContentPiece> content() const { return turns_[turn_ - 1].content; }
 
  private:
@@ -77,78 +45,11 @@ class AgentSessionsReader {
 
   AgentSessionsReader() = default;
 
-  Status read_session() {
-    const Expected<nlohmann::json> file = read_json_object(files_[session_], longest_file);
-    if (!file) return file.error();
-    return read_session(*file);
-  }
-  Status read_session(const nlohmann::json& file) {
-    const std::string& path = files_[session_];
-    const JsonFields fields(file, path);
-    const Expected<std::int64_t> block = fields.whole("block_size", 1, max_request_tokens);
-    if (!block) return block.error();
-    const auto requests = file.find("requests");
-    if (requests == file.end() || !requests->is_array() || requests->empty())
-      return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
-    const Seconds start = between * static_cast<double>(session_);
-    ++session_;
-    turns_.clear();
-    turn_ = 0;
-    double first = 0, before = 0, answered = 0;
-    for (const nlohmann::json& request : *requests) {
-      const std::string where = path + ": request " + std::to_string(turns_.size() + 1);
-      if (!request.is_object()) return Error{ErrorCode::bad_input, where, "this is no object", "{\"t\":…}"};
-      const JsonFields of(request, where);
-      const Expected<double> t = of.number("t", 0.0, 1e9, "seconds, 0 or more");
-      if (!t) return t.error();
-      const Expected<std::int64_t> prompt = of.whole("in", 1, max_request_tokens);
-      if (!prompt) return prompt.error();
-      const Expected<std::int64_t> output = of.whole("out", 0, max_request_tokens);
-      if (!output) return output.error();
-      double took = 0;
-      if (of.has("api_time")) {
-        const Expected<double> time = of.number("api_time", 0.0, 1e9, "seconds, 0 or more");
-        if (!time) return time.error();
-        took = *time;
-      }
-      if (turns_.empty()) first = before = *t;
-      if (*t < before)
-        return Error{ErrorCode::bad_input, where, "it starts before the one above it", "requests in order of `t`"};
-      before = *t;
-      Turn turn;
-      turn.spec.arrival = start + Seconds{*t - first};
-      turn.spec.prompt = Tokens{*prompt};
-      turn.spec.output = Tokens{std::max<std::int64_t>(1, *output)}; // an aborted answer without tokens counts as one
-                                                                     // token
-      turn.spec.session = static_cast<std::uint32_t>(session_);
-      turn.spec.turn = static_cast<std::int32_t>(turns_.size());
-      turn.spec.follows = !turns_.empty();
-      if (turn.spec.follows) turn.spec.delay = std::clamp(Seconds{*t - answered}, Seconds{0}, longest_delay);
-      answered = *t + took;
-      const HashedPrompt hashed{Tokens{*block}, turn.spec.prompt, static_cast<std::uint64_t>(session_)};
-      if (Status status = read_hash_ids(request, hashed, where, turn.content); !status) return status.error();
-      turns_.push_back(std::move(turn));
-    }
-    for (std::size_t i = 0; i + 1 < turns_.size(); ++i) add_answer(turns_[i], turns_[i + 1].content);
-    return {};
-  }
+  Status read_session();
+  Status read_session(const nlohmann::json& file);
 
   /// If the next prompt continues a turn's prompt, appends the following part of it to the turn's content.
-  static void add_answer(Turn& turn, std::span<const ContentPiece> next) {
-    std::vector<ContentPiece>& own = turn.content;
-    std::size_t same = 0;
-    while (same < own.size() && same < next.size() && own[same] == next[same]) ++same;
-    if (own.empty() || same + 1 < own.size())
-      return; // the last piece of the prompt may be only a part of the next
-              // prompt's
-    own.resize(same);
-    Tokens left = turn.spec.prompt + turn.spec.output;
-    for (const ContentPiece& piece : own) left -= piece.tokens;
-    for (; same < next.size() && left.count() > 0; ++same) {
-      own.push_back({next[same].id, std::min(left, next[same].tokens)});
-      left -= own.back().tokens;
-    }
-  }
+  static void add_answer(Turn& turn, std::span<const ContentPiece> next);
 
   std::vector<std::string> files_;
   std::size_t session_ = 0; ///< sessions read
@@ -159,3 +60,7 @@ class AgentSessionsReader {
 static_assert(TraceReader<AgentSessionsReader> && KnowsContent<AgentSessionsReader>);
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/workload/nlohmann/agent_sessions.inl.hpp"
+#endif

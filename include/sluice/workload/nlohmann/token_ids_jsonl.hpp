@@ -2,9 +2,9 @@
 // TokenIdsReader: requests with the token ids of their prompts and answers.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/workload/nlohmann/jsonl_reader.hpp"
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,31 +17,11 @@ struct TokenIdsFormat {
   static constexpr JsonlNames names{"arrival_time_ns", 1e21, "nanoseconds", 1e9, "input_toks", "output_toks"};
 
   static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens output, const std::string& where,
-                             std::vector<ContentPiece>& content) {
-    if (Status status = read_ids(object, "input_tok_ids", prompt, where, content); !status) return status;
-    const auto answer = object.find("output_tok_ids");
-    if (answer == object.end() || answer->is_null()) return {};
-    return read_ids(object, "output_tok_ids", output, where, content);
-  }
+                             std::vector<ContentPiece>& content);
 
  private:
   static Status read_ids(const nlohmann::json& object, const char* name, Tokens tokens, const std::string& where,
-                         std::vector<ContentPiece>& content) {
-    const std::string expected = "a list of " + std::to_string(tokens.count()) + " token ids";
-    const auto member = object.find(name);
-    if (member == object.end() || !member->is_array())
-      return Error{ErrorCode::bad_input, where, std::string{name} + " is missing or no list", expected};
-    if (static_cast<std::int64_t>(member->size()) != tokens.count())
-      return Error{ErrorCode::bad_input, where, std::string{name} + " has " + std::to_string(member->size()) + " ids",
-                   expected};
-    for (const nlohmann::json& id : *member) {
-      if (!id.is_number_integer() || id < 0)
-        return Error{ErrorCode::bad_input, where, std::string{name} + " holds something else than whole numbers from 0",
-                     expected};
-      content.push_back({id.get<std::uint64_t>(), Tokens{1}});
-    }
-    return {};
-  }
+                         std::vector<ContentPiece>& content);
 };
 
 using TokenIdsReader = JsonlReader<TokenIdsFormat>;
@@ -49,3 +29,7 @@ using TokenIdsReader = JsonlReader<TokenIdsFormat>;
 static_assert(TraceReader<TokenIdsReader> && KnowsContent<TokenIdsReader>);
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/workload/nlohmann/token_ids_jsonl.inl.hpp"
+#endif

@@ -10,6 +10,7 @@
 #include "sluice/serve/what_if_engines.hpp"
 
 #include "serve/beast/test_app.hpp"
+#include <boost/asio.hpp>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

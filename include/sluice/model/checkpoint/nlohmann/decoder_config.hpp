@@ -2,167 +2,15 @@
 // read_decoder_config: a decoder's configuration from a Hugging Face config.json and generation_config.json.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/core/text.hpp"
 #include "sluice/model/decoder/config.hpp"
-#include "sluice/model/nlohmann/hf_config.hpp"
 
-#include <cstdint>
-#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace sluice {
-
-namespace detail {
-
-/// Reads a config's fields one after another and keeps the first error.
-class HfDecoderFields {
- public:
-  HfDecoderFields(const nlohmann::json& config, const std::string& where) : fields_(config, where), config_(&config) {}
-
-  [[nodiscard]] const Status& status() const { return status_; }
-  [[nodiscard]] bool has(const char* name) const { return fields_.has(name); }
-
-  std::int64_t whole(const char* name, std::int64_t least, std::int64_t most) {
-    const Expected<std::int64_t> value = fields_.whole(name, least, most);
-    return value ? *value : (keep(value.error()), least);
-  }
-  double number(const char* name, double least, double most, const std::string& expected) {
-    const Expected<double> value = fields_.number(name, least, most, expected);
-    return value ? *value : (keep(value.error()), least);
-  }
-  bool flag(const char* name, bool otherwise) {
-    if (!fields_.has(name)) return otherwise;
-    const Expected<bool> value = fields_.flag(name);
-    return value ? *value : (keep(value.error()), otherwise);
-  }
-  std::string text(const char* name, const std::string& otherwise, const std::string& expected) {
-    if (!fields_.has(name)) return otherwise;
-    const Expected<std::string> value = fields_.text(name, expected);
-    return value ? *value : (keep(value.error()), otherwise);
-  }
-  /// Refuses every value of a text field but one, which is also the default.
-  void only_text(const char* name, const std::string& only) {
-    const std::string value = text(name, only, only);
-    if (value != only) refuse(std::string{name} + " is '" + excerpt(value) + "'", only);
-  }
-  /// The same for a flag.
-  void only_flag(const char* name, bool only) {
-    if (flag(name, only) != only)
-      refuse(std::string{name} + " is " + (only ? "false" : "true"), only ? "true" : "false");
-  }
-  void refuse(const std::string& what, const std::string& expected) {
-    keep({ErrorCode::unsupported, fields_.where(), what, expected});
-  }
-  /// A token, or a list of tokens; none if the field is absent.
-  std::vector<int> tokens(const char* name, int vocabulary) {
-    std::vector<int> found;
-    const auto field = config_->find(name);
-    if (field == config_->end() || field->is_null()) return found;
-    const auto take = [&](const nlohmann::json& value) {
-      // An unsigned number that is too large is negative here, and refused too.
-      const std::int64_t token = value.is_number_integer() ? value.get<std::int64_t>() : -1;
-      if (token >= 0 && token < vocabulary) return found.push_back(static_cast<int>(token));
-      keep({ErrorCode::bad_input, fields_.where(),
-            std::string{name} + " is or holds " + excerpt(value.is_number() ? value.dump() : value.type_name()),
-            "tokens from 0 to " + std::to_string(vocabulary - 1)});
-    };
-    if (!field->is_array()) {
-      take(*field);
-    } else {
-      for (const nlohmann::json& value : *field) take(value);
-    }
-    return found;
-  }
-
- private:
-  void keep(const Error& error) {
-    if (status_) status_ = error;
-  }
-
-  JsonFields fields_;
-  const nlohmann::json* config_;
-  Status status_;
-};
-
-/// Refuses models whose shape is known but which cannot be computed here, before the shape's reader accepts them.
-inline Status check_computable(const nlohmann::json& config, const std::string& where) {
-  const JsonFields fields(config, where);
-  const std::string types = "llama, mistral, mixtral, opt, qwen2 or qwen3";
-  const Expected<std::string> type = fields.text("model_type", types);
-  if (!type) return type.error();
-  bool known = false;
-  for (const char* name : {"llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"}) known = known || *type == name;
-  if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
-  const char* name = fields.has("dtype") ? "dtype" : "torch_dtype";
-  if (!fields.has(name)) return {};
-  const std::string elements = "float32, float16 or bfloat16";
-  const Expected<std::string> element = fields.text(name, elements);
-  if (!element) return element.error();
-  if (*element == "float32" || *element == "float16" || *element == "bfloat16") return {};
-  return Error{ErrorCode::unsupported, where, std::string{name} + " is '" + excerpt(*element) + "'", elements};
-}
-
-/// Reads rope_theta and rope_scaling, or newer configs' rope_parameters, which holds both.
-inline Status read_rotation(const nlohmann::json& config, const std::string& where, double default_theta,
-                            DecoderConfig& decoder) {
-  HfDecoderFields fields(config, where);
-  decoder.rope_theta = default_theta;
-  const std::string positive = "a number of at least 1";
-  const auto theta_of = [&](HfDecoderFields& from) {
-    if (from.has("rope_theta")) decoder.rope_theta = from.number("rope_theta", 1, 1e15, positive);
-  };
-  theta_of(fields);
-  if (fields.has("partial_rotary_factor") && fields.number("partial_rotary_factor", 0, 1, "a number from 0 to 1") < 1)
-    fields.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
-  const char* name = fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!fields.status() || !fields.has(name)) return fields.status();
-  const nlohmann::json& inner = *config.find(name);
-  if (!inner.is_object()) {
-    return Error{ErrorCode::bad_input, where, std::string{name} + " is no JSON object", "null, or an object"};
-  }
-  HfDecoderFields scaling(inner, where + ": " + name);
-  theta_of(scaling);
-  const std::string kinds = "default or llama3";
-  const std::string kind = scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default", kinds);
-  if (kind == "llama3") {
-    decoder.rope_scaling.factor = scaling.number("factor", 1, 1e6, positive);
-    decoder.rope_scaling.low_frequency_factor = scaling.number("low_freq_factor", 1e-6, 1e6, "a positive number");
-    decoder.rope_scaling.high_frequency_factor = scaling.number("high_freq_factor", 1e-6, 1e6, "a positive number");
-    decoder.rope_scaling.original_positions =
-        static_cast<int>(scaling.whole("original_max_position_embeddings", 1, 1 << 24));
-    if (scaling.status() && decoder.rope_scaling.high_frequency_factor <= decoder.rope_scaling.low_frequency_factor)
-      scaling.refuse("high_freq_factor is not above low_freq_factor", "a range between them");
-  } else if (kind != "default") {
-    scaling.refuse("the rotation's kind is '" + excerpt(kind) + "'", kinds);
-  }
-  return scaling.status();
-}
-
-/// Refuses an attention window that is shorter than the context: it would change the results.
-inline void refuse_window(HfDecoderFields& fields, const nlohmann::json& config, std::string_view type,
-                          int max_positions) {
-  const bool qwen = type == "qwen2" || type == "qwen3";
-  if (qwen && !fields.flag("use_sliding_window", false)) return;
-  std::int64_t window = max_positions;
-  if (fields.has("sliding_window")) {
-    window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
-  } else if (type == "mistral" && !config.contains("sliding_window")) {
-    window = 4096; // the default of Hugging Face's class; null means no window
-  }
-  if (window < max_positions) {
-    fields.refuse("sliding_window is " + std::to_string(window) + ", shorter than max_position_embeddings " +
-                      std::to_string(max_positions),
-                  "attention to the whole context: null, or a max_position_embeddings within the window");
-  }
-}
-
-} // namespace detail
 
 /// The decoder that a parsed config.json describes; `where` opens the error's line. Known model types: llama, mistral,
 /// qwen2, qwen3, opt and mixtral, in float32, float16 or bfloat16. Refuses by name whatever would be computed wrongly:
@@ -170,81 +18,14 @@ inline void refuse_window(HfDecoderFields& fields, const nlohmann::json& config,
 ///
 /// Absent fields take the defaults of Hugging Face's classes where older configs lack them; absent sizes, norm epsilons
 /// and longest contexts are errors.
-inline Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& config, const std::string& where) {
-  if (Status status = detail::check_computable(config, where); !status) return status.error();
-  Expected<ModelShape> shape = shape_from_hf_config(config, where);
-  if (!shape) return shape.error();
-  DecoderConfig decoder;
-  decoder.shape = std::move(*shape);
-  decoder.shape.kv_element_bytes = 4;
-  const std::string type = config.find("model_type")->get<std::string>();
-  detail::HfDecoderFields fields(config, where);
-  decoder.max_positions = static_cast<int>(fields.whole("max_position_embeddings", 1, 1 << 24));
-
-  if (type == "opt") {
-    decoder.norm = NormKind::layer;
-    decoder.norm_epsilon = 1e-5F; // torch.nn.LayerNorm's default; the config has no field for it
-    decoder.position = PositionKind::learned;
-    decoder.position_offset = 2;
-    decoder.mlp = MlpKind::relu;
-    decoder.qkv_bias = decoder.output_bias = decoder.mlp_bias = true;
-    fields.only_text("activation_function", "relu");
-    fields.only_flag("do_layer_norm_before", true); // only OPT-350M has false
-    fields.only_flag("enable_bias", true);
-    fields.only_flag("layer_norm_elementwise_affine", true);
-    fields.only_flag("_remove_final_layer_norm", false);
-  } else {
-    decoder.norm_epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1, "a number from 1e-12 to 1"));
-    fields.only_text("hidden_act", "silu");
-    if (type == "mixtral") decoder.mlp = MlpKind::experts;
-    if (type == "llama" || type == "qwen3")
-      decoder.qkv_bias = decoder.output_bias = fields.flag("attention_bias", false);
-    if (type == "qwen2") decoder.qkv_bias = true;
-    decoder.query_key_norm = type == "qwen3";
-    fields.only_flag("mlp_bias", false);
-    detail::refuse_window(fields, config, type, decoder.max_positions);
-    if (decoder.shape.head_dim % 2 != 0)
-      fields.refuse("the head size is " + std::to_string(decoder.shape.head_dim), "an even one, for its halves rotate");
-    if (fields.status()) {
-      Status rotation = detail::read_rotation(config, where, type == "mixtral" ? 1e6 : 1e4, decoder);
-      if (!rotation) return rotation.error();
-    }
-  }
-  decoder.end_tokens = fields.tokens("eos_token_id", decoder.shape.vocabulary);
-  const std::vector<int> begin = fields.tokens("bos_token_id", decoder.shape.vocabulary);
-  if (!begin.empty()) decoder.begin_token = begin.front();
-  if (!fields.status()) return fields.status().error();
-  return decoder;
-}
+Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& config, const std::string& where);
 
 /// The decoder that a model's folder describes. If there is a generation_config.json that names end tokens, they
 /// replace those of config.json, as in Hugging Face's library.
-inline Expected<DecoderConfig> read_decoder_config(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const std::string file = (fs::path(folder) / "config.json").string();
-  if (!fs::exists(file, ignored)) {
-    const bool there = fs::is_directory(folder, ignored);
-    return Error{ErrorCode::not_found, folder, there ? "the folder has no config.json" : "there is no such folder",
-                 "a Hugging Face model folder"};
-  }
-  const Expected<nlohmann::json> config = read_json_object(file);
-  if (!config) return config.error();
-  Expected<DecoderConfig> decoder = decoder_from_hf_config(*config, file);
-  if (!decoder) return decoder;
-  if (!config->contains("_name_or_path")) {
-    const fs::path name = fs::absolute(fs::path(file), ignored).lexically_normal().parent_path().filename();
-    if (!name.empty()) decoder->shape.name = name.string();
-  }
-  const std::string generation_file = (fs::path(folder) / "generation_config.json").string();
-  if (!fs::exists(generation_file, ignored)) return decoder;
-  const Expected<nlohmann::json> generation = read_json_object(generation_file);
-  if (!generation) return generation.error();
-  detail::HfDecoderFields fields(*generation, generation_file);
-  std::vector<int> end = fields.tokens("eos_token_id", decoder->shape.vocabulary);
-  if (!fields.status()) return fields.status().error();
-  if (!end.empty()) decoder->end_tokens = std::move(end);
-  return decoder;
-}
+Expected<DecoderConfig> read_decoder_config(const std::string& folder);
 
 } // namespace sluice
+
+#ifndef SLUICE_MODEL_COMPILED
+#include "sluice/model/checkpoint/nlohmann/decoder_config.inl.hpp"
+#endif

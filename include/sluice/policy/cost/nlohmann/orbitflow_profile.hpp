@@ -2,8 +2,10 @@
 // read_orbitflow_profile: OrbitFlow's fitted step and transfer times, from JSON.
 #pragma once
 
-#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/policy/cost/linear_profile.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 
@@ -12,34 +14,17 @@ namespace sluice {
 namespace detail {
 
 /// `{"<name>": {"linear": {"A": …, "B": …}}}`
-inline Expected<LinearFit> orbitflow_fit(const nlohmann::json& profile, const char* name, const std::string& where) {
-  const std::string shown = where + ": " + name;
-  const auto section = profile.find(name);
-  if (section == profile.end() || !section->is_object() || !section->contains("linear") ||
-      !(*section)["linear"].is_object()) {
-    return Error{ErrorCode::bad_input, where, std::string{name} + ".linear is missing", "an object with A and B"};
-  }
-  const JsonFields fields((*section)["linear"], shown + ".linear");
-  const Expected<double> slope = fields.number("A", 1e-15, 1.0, "seconds per token, above 0 and at most 1");
-  if (!slope) return slope.error();
-  const Expected<double> fixed = fields.number("B", 0.0, 1e3, "seconds from 0 to 1000");
-  if (!fixed) return fixed.error();
-  return LinearFit{*slope, *fixed};
-}
+Expected<LinearFit> orbitflow_fit(const nlohmann::json& profile, const char* name, const std::string& where);
 
 } // namespace detail
 
 /// The profile of `shape` in the file `path`. `prefill_rate`: FLOP/s that the device achieves in prefill, which is not
 /// in the file.
-inline Expected<LinearProfile> read_orbitflow_profile(const std::string& path, const ModelShape& shape,
-                                                      FlopsPerSecond prefill_rate) {
-  const Expected<nlohmann::json> profile = read_json_object(path);
-  if (!profile) return profile.error();
-  const Expected<LinearFit> decode = detail::orbitflow_fit(*profile, "NoPrefetch", path);
-  if (!decode) return decode.error();
-  const Expected<LinearFit> communication = detail::orbitflow_fit(*profile, "Communication", path);
-  if (!communication) return communication.error();
-  return LinearProfile{shape, *decode, *communication, prefill_rate};
-}
+Expected<LinearProfile> read_orbitflow_profile(const std::string& path, const ModelShape& shape,
+                                               FlopsPerSecond prefill_rate);
 
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/policy/cost/nlohmann/orbitflow_profile.inl.hpp"
+#endif

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/serve/beast/connection.hpp"
+#include "sluice/serve/beast/http_core.hpp"
 
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// ApiKeys: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/core/text.hpp"
+#include "sluice/serve/api_keys.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+namespace sluice::detail {
+
+/// Compares two texts in a time that depends only on the length of the first.
+[[nodiscard]] inline bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  unsigned different = given.size() == secret.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
+    different |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(other));
+  }
+  return different == 0;
+}
+
+} // namespace sluice::detail
+
+namespace sluice {
+
+SLUICE_SERVER_INLINE void ApiKeys::replace(const std::vector<ApiKey>& keys, double now) {
+  std::vector<Known> next;
+  for (const ApiKey& key : keys) {
+    const auto same =
+        std::find_if(known_.begin(), known_.end(), [&](const Known& one) { return one.secret == key.secret; });
+    std::shared_ptr<KeyAccount> account = same == known_.end() ? std::make_shared<KeyAccount>(key, now) : same->account;
+    account->change(key, now);
+    next.push_back({key.secret, std::move(account)});
+  }
+  known_ = std::move(next);
+}
+
+SLUICE_SERVER_INLINE std::shared_ptr<KeyAccount> ApiKeys::find(const HttpHeaders& headers) const {
+  constexpr std::string_view scheme = "Bearer ";
+  std::string_view given = headers.find("Authorization");
+  if (!HttpHeaders::same_name(given.substr(0, scheme.size()), scheme)) return nullptr;
+  given.remove_prefix(scheme.size());
+  std::shared_ptr<KeyAccount> found;
+  for (const Known& one : known_) // compares with every key: the time must not reveal which one matches
+    if (detail::equal_in_constant_time(given, one.secret)) found = one.account;
+  return found;
+}
+
+SLUICE_SERVER_INLINE Expected<std::vector<ApiKey>> read_api_keys(std::string_view text) {
+  std::vector<ApiKey> keys;
+  for (int number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto word = [&] {
+      constexpr std::string_view blanks = " \t\r";
+      line.remove_prefix(std::min(line.size(), line.find_first_not_of(blanks)));
+      const std::string_view one = line.substr(0, line.find_first_of(blanks));
+      if (one.starts_with('#')) return std::string_view{};
+      line.remove_prefix(one.size());
+      return one;
+    };
+    const auto wrong = [&](std::string what) {
+      return Error{ErrorCode::bad_input, "line " + std::to_string(number), std::move(what),
+                   "NAME: KEY requests/min=60 tokens/min=20000, of which only KEY is needed"};
+    };
+    std::string_view first = word();
+    if (first.empty()) continue;
+    ApiKey key;
+    key.name = "line " + std::to_string(number);
+    if (first.ends_with(':')) {
+      key.name = first.substr(0, first.size() - 1);
+      if (key.name.empty()) return wrong("a colon without a name");
+      first = word();
+      if (first.empty()) return wrong("the name '" + excerpt(key.name) + "' has no key");
+    }
+    key.secret = first;
+    for (std::string_view limit = word(); !limit.empty(); limit = word()) {
+      const std::size_t equals = limit.find('=');
+      const std::string_view what = limit.substr(0, equals);
+      std::int64_t* const place = what == "requests/min" ? &key.requests_per_minute
+                                  : what == "tokens/min" ? &key.tokens_per_minute
+                                                         : nullptr;
+      if (place == nullptr || equals == std::string_view::npos) return wrong("a word behind the key is no limit");
+      const std::string_view value = limit.substr(equals + 1);
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *place);
+      if (error != std::errc{} || end != value.data() + value.size() || *place < 1 || *place > 1'000'000'000)
+        return wrong(std::string{what} + " is not a whole number from 1 to 1e9");
+    }
+    for (const ApiKey& other : keys) {
+      if (other.secret == key.secret) return wrong("it repeats the key of '" + excerpt(other.name) + "'");
+      if (other.name == key.name) return wrong("it repeats the name '" + excerpt(key.name) + "'");
+    }
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+} // namespace sluice

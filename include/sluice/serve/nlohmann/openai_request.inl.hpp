@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// read_completion: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/serve/nlohmann/openai_messages.hpp"
+#include "sluice/serve/nlohmann/openai_request.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace sluice::detail {
+
+SLUICE_SERVER_INLINE void read_messages(CompletionFields& fields, UnknownFields unknown,
+                                        std::vector<ChatMessage>& into) {
+  if (fields.error) return;
+  if (!fields.has("messages")) return fields.fail("messages", "messages is missing; expected an array of messages");
+  const nlohmann::json& messages = fields["messages"];
+  if (!messages.is_array() || messages.empty())
+    return fields.fail("messages", "messages is not an array of at least one message");
+  for (std::size_t i = 0; i < messages.size() && !fields.error; ++i)
+    fields.error = read_message(messages[i], "messages[" + std::to_string(i) + "]", unknown, into);
+}
+
+/// Most answers of one request (prompts times `n`): a body of a megabyte could otherwise request thirty million.
+inline constexpr std::size_t most_answers = 1024;
+
+SLUICE_SERVER_INLINE void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into) {
+  if (fields.error) return;
+  static constexpr const char* expected =
+      "; expected a string, an array of strings, an array of tokens, or an array of such arrays";
+  if (!fields.has("prompt")) return fields.fail("prompt", std::string{"prompt is missing"} + expected);
+  const nlohmann::json& prompt = fields["prompt"];
+  const auto tokens_of = [](const nlohmann::json& array, CompletionPrompt& one) {
+    one.is_tokens = true;
+    for (const nlohmann::json& token : array) {
+      if (!token.is_number_unsigned() || token.get<std::uint64_t>() > INT32_MAX) return false;
+      one.tokens.push_back(token.get<std::int32_t>());
+    }
+    return !one.tokens.empty();
+  };
+  const auto wrong = [&] { fields.fail("prompt", std::string{"prompt is none that can be read"} + expected); };
+  if (prompt.is_string()) {
+    into.emplace_back();
+    into.back().text = prompt.get<std::string>();
+  } else if (prompt.is_array() && !prompt.empty() && prompt[0].is_number()) {
+    into.emplace_back();
+    if (!tokens_of(prompt, into.back())) wrong();
+  } else if (prompt.is_array() && !prompt.empty()) {
+    if (prompt.size() > most_answers)
+      return fields.fail("prompt", "prompt has " + std::to_string(prompt.size()) + " prompts; expected at most " +
+                                       std::to_string(most_answers));
+    for (const nlohmann::json& one : prompt) {
+      into.emplace_back();
+      if (one.is_string())
+        into.back().text = one.get<std::string>();
+      else if (!one.is_array() || !tokens_of(one, into.back()))
+        return wrong();
+    }
+  } else {
+    wrong();
+  }
+}
+
+SLUICE_SERVER_INLINE void read_slo(CompletionFields& fields, Slo& into) {
+  if (fields.error || !fields.has("slo")) return;
+  const nlohmann::json& slo = fields["slo"];
+  if (!slo.is_object()) return fields.fail("slo", "slo is no object; expected {\"ttft_ms\", \"tbt_ms\"}");
+  // Unknown fields are always refused here: a client would rely on an SLO that the server ignores.
+  static constexpr std::string_view known[]{"ttft_ms", "tbt_ms"};
+  for (auto field = slo.begin(); field != slo.end(); ++field) {
+    if (lists(known, field.key())) continue;
+    const std::string name = "slo." + without_controls(excerpt(field.key()));
+    return fields.fail(name, name + " is no field of slo; expected ttft_ms and tbt_ms");
+  }
+  CompletionFields inner(slo);
+  double ttft_ms = into.ttft.count() * 1e3, tbt_ms = into.tbt.count() * 1e3;
+  const std::string expected = "milliseconds, above 0 and at most 1e9";
+  inner.number("ttft_ms", ttft_ms, 1e-3, 1e9, expected);
+  inner.number("tbt_ms", tbt_ms, 1e-3, 1e9, expected);
+  if (inner.error) return fields.fail("slo." + inner.error->param, "slo." + inner.error->message);
+  into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
+}
+
+/// Returns whether arrays and objects in the text are nested more than `deepest` levels deep. The text need not be
+/// valid JSON.
+[[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
+  std::size_t depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char character = text[at];
+    if (quoted) {
+      if (character == '\\')
+        ++at; // an escaped quote does not end the string
+      else if (character == '"')
+        quoted = false;
+    } else if (character == '"') {
+      quoted = true;
+    } else if (character == '[' || character == '{') {
+      if (++depth > deepest) return true;
+    } else if ((character == ']' || character == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+} // namespace sluice::detail
+
+namespace sluice {
+
+SLUICE_SERVER_INLINE Expected<nlohmann::json> parse_body(std::string_view body) {
+  static constexpr std::size_t deepest = 64; // the API's own nesting is at most five
+  if (detail::is_deeper(body, deepest))
+    return Error{ErrorCode::bad_input, "the body", "its arrays and objects are nested more than 64 deep", "at most 64"};
+  return parse_json_object(body, "the body");
+}
+
+SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
+                                                             UnknownFields unknown) {
+  const Expected<nlohmann::json> parsed = parse_body(body);
+  if (!parsed) return detail::api_error("", parsed.error().line());
+  detail::CompletionFields fields(*parsed);
+  into.chat = chat;
+  fields.error = refuse_fields(*parsed, chat, unknown);
+  fields.text("model", into.model);
+  if (chat)
+    detail::read_messages(fields, unknown, into.messages);
+  else
+    detail::read_prompts(fields, into.prompts);
+
+  static constexpr std::int64_t longest_answer = std::int64_t{1} << 30;
+  std::int64_t max_tokens = chat ? -1 : 16;                             // the API's default for completions
+  fields.whole("max_tokens", max_tokens, chat ? 1 : 0, longest_answer); // 0: the request only evaluates the prompt
+  if (chat) fields.whole("max_completion_tokens", max_tokens, 1, longest_answer);
+  if (max_tokens >= 0) into.max_tokens = max_tokens;
+  detail::read_rules(fields, into);
+  fields.whole("n", into.choices, 1, 128);
+  const std::size_t answers = into.prompts.size() * static_cast<std::size_t>(into.choices);
+  if (answers > detail::most_answers)
+    fields.fail("n", "n is " + std::to_string(into.choices) + " for each of " + std::to_string(into.prompts.size()) +
+                         " prompts; expected at most " + std::to_string(detail::most_answers) + " answers");
+  fields.number("temperature", into.sampling.temperature, 0, 2, "a number from 0 to 2");
+  fields.number("top_p", into.sampling.top_p, 1e-9, 1, "a number above 0 and at most 1");
+  std::int64_t top_k = 0;
+  fields.whole("top_k", top_k, -1, longest_answer); // in vLLM, -1 and 0 mean all tokens
+  into.sampling.top_k = static_cast<int>(top_k < 0 ? 0 : top_k);
+  std::int64_t seed = 0;
+  fields.whole("seed", seed, INT64_MIN, INT64_MAX);
+  into.seeded = fields.has("seed");
+  into.sampling.seed = static_cast<std::uint64_t>(seed);
+  fields.flag("ignore_eos", into.ignore_end);
+  fields.flag("stream", into.stream);
+  if (fields.has("stream_options")) {
+    const nlohmann::json& options = fields["stream_options"];
+    if (!options.is_object()) {
+      fields.fail("stream_options", "stream_options is no object; expected {\"include_usage\"}");
+    } else if (!into.stream) {
+      fields.fail("stream_options", "stream_options without stream; expected \"stream\": true");
+    } else {
+      detail::CompletionFields inner(options);
+      inner.error = detail::refuse_unsupported(options, detail::stream_unsupported);
+      if (!inner.error && unknown == UnknownFields::refused)
+        inner.error = detail::only_fields(options, "", "stream_options", detail::stream_known);
+      inner.flag("include_usage", into.include_usage);
+      if (inner.error) fields.fail("stream_options." + inner.error->param, "stream_options." + inner.error->message);
+    }
+  }
+  if (chat) {
+    bool wanted = false;
+    fields.flag("logprobs", wanted);
+    int likeliest = 0;
+    fields.whole("top_logprobs", likeliest, 0, 20);
+    if (!wanted && fields.has("top_logprobs") && likeliest > 0)
+      fields.fail("top_logprobs", "top_logprobs without logprobs; expected \"logprobs\": true");
+    if (wanted) into.logprobs = likeliest;
+  } else {
+    fields.whole("logprobs", into.logprobs, 0, 20);
+    fields.flag("echo", into.echo);
+  }
+  detail::read_slo(fields, into.slo);
+  fields.whole("priority", into.priority, INT32_MIN, INT32_MAX);
+  return fields.error;
+}
+
+} // namespace sluice
