@@ -2,7 +2,7 @@
 // Measures whether the copy engine keeps its configured rate, when a single copy ends, and how much CPU time it takes.
 // Every figure is a median, over windows of 50 ms or over copies. Time it on a quiet machine.
 #include "sluice/world/cpu/copy_engine.hpp"
-#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include "shared/flag_errors.hpp"
 #include <CLI/CLI.hpp>

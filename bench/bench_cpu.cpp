@@ -12,7 +12,7 @@
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include <Eigen/Core>
 #include <benchmark/benchmark.h>

@@ -8,16 +8,15 @@
 // does not count, and the process's peak memory so far: if the day needs no more than its tenth, memory does not grow
 // with the run. No observer watches: `Summary` keeps 16 bytes an iteration for its exact quantiles.
 #include "sluice/engine/serve.hpp"
-#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/vllm.hpp"
-#include "sluice/model/device/group_member.hpp"
+#include "sluice/model/device/device.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/model/tensor_shard.hpp"
+#include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/cost/tensor_parallel.hpp"
 #include "sluice/workload/generator.hpp"
-#include "sluice/workload/generator_spec.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -6,7 +6,7 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/roofline.hpp"
-#include "sluice/policy/weights/record_intervals.hpp"
+#include "sluice/policy/weights/interval_source.hpp"
 
 #include <fmt/core.h>
 

@@ -3,8 +3,8 @@
 // clock if its policy does not say its effort (core/judged_time.hpp has the constants that come from here).
 #include "sluice/core/judged_time.hpp"
 #include "sluice/policy/layout/per_layer.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/step_trial.hpp"
-#include "sluice/policy/placement/uniform_trial.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 #include "sluice/state/plan/space.hpp"

@@ -172,7 +172,7 @@ set(page "# What a policy sees and answers, field by field
 [writing-a-policy.md](writing-a-policy.md) explains how the roles use these types, and
 [architecture.md](architecture.md) which code writes them. A deciding policy gets a
 `View`. A placement gets a `PlacementTask`, which contains one. Both refer to requests by `Slot`, and `view.row(slot)`
-returns the `RequestRow`. `RequestId` and `Slot` are numbers ([ids.hpp](../include/sluice/core/ids.hpp)), and so are
+returns the `RequestRow`. `RequestId` and `Slot` are numbers ([units.hpp](../include/sluice/core/units.hpp)), and so are
 `Seconds`, `Bytes`, `Tokens`, `TokenBlocks` (of all layers) and `LayerBlocks` (of one). These do not mix, and `count()`
 returns the plain number ([units.hpp](../include/sluice/core/units.hpp)). Every other type has a section here.
 ")
@@ -183,8 +183,8 @@ foreach(what IN ITEMS state/view/view.hpp:View state/view/request_row.hpp:Reques
                       policy/placement/placement.hpp:Verdict state/view/proposal.hpp:Proposal state/view/proposal.hpp:Refusal state/view/view.hpp:Limits state/view/view.hpp:Geometry
                       workload/request.hpp:RequestSpec workload/request.hpp:Slo state/view/request_row.hpp:Phase state/view/request_row.hpp:LoadMode
                       state/plan/plan.hpp:Binding
-                      state/view/view.hpp:ServedSums state/view/output_lengths.hpp:OutputLengths core/layer_set.hpp:LayerSet state/memory/ledger.hpp:Ledger state/memory/ledger.hpp:Account state/memory/holding.hpp:Footprint
-                      state/memory/holding.hpp:HiddenSize state/plan/window.hpp:Window state/plan/weight_stream.hpp:WeightStream
+                      state/view/view.hpp:ServedSums state/view/view.hpp:OutputLengths core/layer_set.hpp:LayerSet state/memory/ledger.hpp:Ledger state/memory/ledger.hpp:Account state/memory/holding.hpp:Footprint
+                      state/memory/holding.hpp:HiddenSize state/plan/plan.hpp:Window state/plan/plan.hpp:WeightStream
                       policy/transfer/pipeline.hpp:BlockLink policy/cost/work.hpp:Work policy/cost/work.hpp:ChunkWork policy/cost/work.hpp:RebuiltWork policy/cost/work.hpp:HostedWork
                       policy/cost/work.hpp:LayerRebuild)
   string(REPLACE ":" ";" what "${what}")

@@ -14,7 +14,6 @@
 #include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/local/model.hpp"
-#include "sluice/world/local/prompt.hpp"
 #include "sluice/world/local/rates.hpp"
 
 #include <fmt/format.h>

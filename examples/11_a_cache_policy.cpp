@@ -8,7 +8,7 @@
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include <fmt/format.h>
 

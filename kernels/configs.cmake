@@ -16,8 +16,8 @@ foreach(element IN ITEMS f32 f16 bf16)
 
   # Experts: routing of rows to experts, gathering and scattering.
   sluice_kernel(experts/route.hpp Route "${of}")
-  sluice_kernel(experts/gather_rows.hpp GatherRows "${of}")
-  sluice_kernel(experts/scatter_rows.hpp ScatterRows "${of}")
+  sluice_kernel(experts/move_rows.hpp GatherRows "${of}")
+  sluice_kernel(experts/move_rows.hpp ScatterRows "${of}")
 
   # Attention: one warp for decoding, four for prompts. Query groups, block sizes and lengths are parameters at run time.
   # The project's own small models have heads of 32.

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launcher: launches a kernel on a GPU's stream, checks the launch's limits, and converts the driver's errors.
+// Launcher: launches a kernel on a GPU's stream and checks the launch's limits. OnGpu's functions, for generated units.
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/core/type_name.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/world/cuda/cudart/driver.hpp"
 
 #include "kernels/cuda_cta.cuh"
+#include "kernels/lookup.hpp"
 #include <cuda_runtime.h>
 
 #include <string>
 
 namespace sluice::kernels {
+
+// Launcher: launches a kernel on a GPU's stream, checks the launch's limits, and converts the driver's errors.
 
 using sluice::status_of; // beside those of libraries
 
@@ -58,5 +61,17 @@ class Launcher {
  private:
   Launcher() = default;
 };
+
+// OnGpu's functions, for the units that the build generates from kernels/configs.cmake; each instantiates some of them.
+template <Kernel K>
+Status OnGpu::prepare() {
+  const Expected<Launcher<K>> launcher = Launcher<K>::make();
+  return launcher ? Status{} : launcher.error();
+}
+
+template <Kernel K>
+Status OnGpu::launch(const typename K::Params& params, CUstream_st* stream) {
+  return Launcher<K>::launch(K::grid(params), params, stream);
+}
 
 } // namespace sluice::kernels

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compile cost of a comparison with eight engines of its own: published systems that differ in placement, rule, relief
 // and delivery, each with one policy replaced, so that no library contains them.
-#include "sluice/engine/systems/deepspeed_inference.hpp"
-#include "sluice/engine/systems/dynamic_heuristic.hpp"
-#include "sluice/engine/systems/flexgen.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
-#include "sluice/engine/systems/slo_aware.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
 namespace mine { // a named namespace, as in one_engine.cpp

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compile cost of a program that uses eight published engines from sluice::compiled.
-#include "sluice/engine/systems/deepspeed_inference.hpp"
-#include "sluice/engine/systems/dynamic_heuristic.hpp"
-#include "sluice/engine/systems/flexgen.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
-#include "sluice/engine/systems/slo_aware.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 
 namespace {

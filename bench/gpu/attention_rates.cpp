@@ -3,7 +3,7 @@
 // compared with a product's.
 #include "bench.hpp"
 #include "kernels/attention/attention_plan.hpp"
-#include "kernels/rows/rope_turns.hpp"
+#include "kernels/rows/rope_and_store.hpp"
 
 #include <cmath>
 #include <memory>

@@ -6,7 +6,7 @@
 #include "sluice/world/cuda/cudart/measure_gather.hpp"
 #include "sluice/world/cuda/gather.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/stream/fed_stream.hpp"
+#include "sluice/world/stream/stream_link.hpp"
 
 #include "bench_device.hpp"
 #include "fill.hpp"

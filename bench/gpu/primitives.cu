@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PrimitiveKernel, compiled by nvcc.
 #include "kernels/cuda_scan.cuh"
-#include "kernels/lookup.cuh"
+#include "kernels/launch.cuh"
 #include "primitive_kernel.hpp"
 
 namespace sluice::kernels {

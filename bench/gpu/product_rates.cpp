@@ -2,7 +2,7 @@
 // TileProduct and GroupedProduct at a model's sizes: with few rows, bytes of weights compared with a device copy's;
 // with many, operations compared with cuBLAS's.
 #include "bench.hpp"
-#include "kernels/products/product_call.hpp"
+#include "kernels/products/product.hpp"
 
 #include <algorithm>
 #include <cmath>

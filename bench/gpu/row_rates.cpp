@@ -2,8 +2,8 @@
 // Norm, RopeAndStore, Activation, Embed, experts and sampling at a model's sizes: GB/s compared with a device copy's,
 // and microseconds within a graph for few decoding rows.
 #include "bench.hpp"
-#include "kernels/rows/rope_turns.hpp"
-#include "kernels/sample/sample_way.hpp"
+#include "kernels/decoder/kernel_runner.hpp"
+#include "kernels/rows/rope_and_store.hpp"
 
 #include <cmath>
 #include <numbers>

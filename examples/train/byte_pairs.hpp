@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/model/tokenizer/icu/byte_pair_tokenizer.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_steps.hpp"
-#include "sluice/model/tokenizer/icu/pre_tokenizer.hpp"
 
 #include <cstddef>
 #include <cstdint>

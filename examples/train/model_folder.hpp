@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/model/checkpoint/element.hpp"
-#include "sluice/model/tokenizer/byte_level.hpp"
+#include "sluice/model/tokenizer/byte_pair_model.hpp"
 #include "sluice/report/unfinished_file.hpp"
 
 #include "byte_pairs.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttentionPlan: the tiles of an iteration's attention, and which of their results are merged afterwards.
+// AttentionPlan: the tiles of an iteration's attention, the segments of a row, and how their results are merged.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 
-#include "kernels/attention/attention_segments.hpp"
+#include "kernels/device.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +16,34 @@
 #include <vector>
 
 namespace sluice::kernels {
+
+// AttentionSegments: the positions at which a row's softmax is cut into segments.
+
+/// Each segment of a sequence's tokens has a softmax of its own, which starts empty; a row's segments are merged in
+/// ascending order. The cuts are a function of the position alone, so that a row keeps its bits in any batch. A plan
+/// chooses how many consecutive segments a thread block attends to, which changes no bit.
+///
+/// The first 2048 tokens are cut every 256, so that eight sequences of 1024 tokens and eight KV heads are 256 blocks
+/// (cuts every 512 left a block for each SM of an H100, and one warp does not keep an SM's share of memory busy). Later
+/// tokens are cut every 512, since sequences that long have enough segments. Each cut costs a prompt a read and a write
+/// of its running sums, mostly in shared memory, and a split row a write and a read of head_dim + 2 numbers: with four
+/// heads in a group and 256 tokens, 3 % of the bytes of K and V.
+struct AttentionSegments {
+  static constexpr int short_tokens = 256, long_tokens = 512;
+  static constexpr int long_from = 2048; ///< a multiple of both
+  static constexpr int shorts = long_from / short_tokens;
+
+  /// The segment of the token at `position`.
+  [[nodiscard]] SLUICE_HOST_DEVICE static constexpr int of(int position) {
+    return position < long_from ? position / short_tokens : position / long_tokens + (shorts - long_from / long_tokens);
+  }
+  /// The position of a segment's first token.
+  [[nodiscard]] SLUICE_HOST_DEVICE static constexpr int begin(int segment) {
+    return segment < shorts ? segment * short_tokens : (segment - (shorts - long_from / long_tokens)) * long_tokens;
+  }
+};
+
+// AttentionPlan: the tiles of an iteration's attention, and which of their results are merged afterwards.
 
 /// Default limit of a plan's partial rows for splitting: enough for 32 decoding sequences of 65536 tokens with four
 /// query heads per group; 64 MiB with eight KV heads of 128. More blocks would not fit a GPU at once.
@@ -148,5 +176,25 @@ inline void plan_attention(std::span<const AttentionRows> sequences, int group, 
   plan_attention(sequences, group, tile_rows, split_rows, blocks, plan, wanted);
   return plan;
 }
+
+// SegmentMerge: merges the segments of a row into one softmax.
+
+/// A row's softmax over some segments, running in ascending order: acc = acc 2^(old maximum - new) + segment
+/// 2^(its maximum - new), from an `acc` of zeros with the maximum `lowest_score`. Folding segments and merging them
+/// afterwards use the same operations, so the bits are the same.
+struct SegmentMerge {
+  float maximum;
+  float keep;   ///< factor of the result so far
+  float weight; ///< factor of the segment
+
+  SLUICE_DEVICE static SegmentMerge of(float before, float segment) {
+    const float maximum = larger(before, segment);
+    return {maximum, exp2_fast(before - maximum), exp2_fast(segment - maximum)};
+  }
+  /// The factor of a row's merged values. One division for a row: one for each value had a slow path each, 2,000
+  /// instructions in all.
+  SLUICE_DEVICE static float part(float total) { return 1.0F / total; }
+  SLUICE_DEVICE float operator()(float before, float segment) const { return fused(weight, segment, before * keep); }
+};
 
 } // namespace sluice::kernels

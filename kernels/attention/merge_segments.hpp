@@ -5,7 +5,6 @@
 #include "sluice/core/assert.hpp"
 
 #include "kernels/attention/attention_plan.hpp"
-#include "kernels/attention/segment_merge.hpp"
 #include "kernels/cta.hpp"
 
 #include <cstddef>

@@ -6,8 +6,7 @@
 
 #include "kernels/attention/attention_fragments.hpp"
 #include "kernels/attention/attention_plan.hpp"
-#include "kernels/attention/divisor.hpp"
-#include "kernels/attention/segment_merge.hpp"
+#include "kernels/device.hpp"
 
 #include <cmath>
 #include <cstdint>

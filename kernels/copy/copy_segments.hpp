@@ -4,8 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 
-#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
+#include "kernels/shared_array.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,13 +4,11 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/world/cuda/cudart/allocation.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/cudart/driver.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 
 #include "kernels/decoder/kernel_queue.hpp"
-#include "kernels/decoder/launch_graphs.hpp"
 #include "kernels/families.hpp"
 #include "kernels/products/library_products.hpp"
 

@@ -5,14 +5,13 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 
-#include "kernels/decoder/kept_tables.hpp"
 #include "kernels/decoder/kernel_queue.hpp"
 #include "kernels/decoder/runner_room.hpp"
 #include "kernels/decoder/staging.hpp"
-#include "kernels/decoder/weight_pieces.hpp"
-#include "kernels/rows/rope_turns.hpp"
-#include "kernels/sample/sample_way.hpp"
+#include "kernels/rows/rope_and_store.hpp"
+#include "kernels/sample/sample.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +23,16 @@
 #include <vector>
 
 namespace sluice::kernels {
+
+// sample_way: converts the arguments of the host's sampler to Sample's parameters for a row.
+
+/// For the token at `position` of `sequence`: with it `Sample` chooses the same token as `sluice::sample`.
+[[nodiscard]] inline SampleWay sample_way(const Sampling& sampling, std::uint64_t sequence, std::int64_t position) {
+  SLUICE_ASSERT(check(sampling).ok(), "a valid Sampling");
+  if (!(sampling.temperature > 0)) return {};
+  return {sampling_scale(sampling.temperature), sampling_share(sampling.top_p),
+          sluice::detail::sampling_draw(sampling.seed, sequence, position), sampling.top_k};
+}
 
 /// The compile-time configuration of the runner's kernels. Norm, positions, MLP, biases, groups and block sizes come
 /// from the model at run time.

@@ -6,7 +6,7 @@
 #include "sluice/model/decoder/sampling_weight.hpp"
 
 #include "kernels/cta.hpp"
-#include "kernels/rows/row_math.hpp"
+#include "kernels/rows/row_floats.hpp"
 
 #include <cstdint>
 

@@ -7,7 +7,6 @@
 #include "sluice/world/machine/machine.hpp"
 #include "sluice/world/stream/stream_device.hpp"
 
-#include "kernels/machine/check_kernels.hpp"
 #include "kernels/machine/cuda_gather.hpp"
 #include "kernels/machine/cuda_runner.hpp"
 #include "kernels/needs.hpp"

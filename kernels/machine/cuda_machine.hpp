@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_cuda_machine: a model on a GPU, computed by this project's kernels. The target sluice::cuda provides it; callers
-// need no CUDA header.
+// make_cuda_machine: a model on a GPU, computed by this project's kernels; what a caller checks and times before.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/cuda/gather.hpp"
 #include "sluice/world/local/memory.hpp"
@@ -13,6 +14,7 @@
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/real/token_world.hpp"
+#include "sluice/world/stream/measure_runner.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,6 +22,8 @@
 
 namespace sluice {
 
+// make_cuda_machine: a model on a GPU, computed by this project's kernels. The target sluice::cuda provides it; callers
+// need no CUDA header.
 class CudaMemory; // world/cuda/cudart/cuda_memory.hpp
 
 /// A GPU, for one machine at a time. A machine that ends leaves its memory reserved and its weights in it: the next
@@ -67,5 +71,35 @@ struct CudaDevice {
 [[nodiscard]] Expected<std::shared_ptr<TokenWorld>> make_cuda_machine(const ModelWeights& weights, ElementType element,
                                                                       const MachineSetup& setup,
                                                                       TokenListener listener = {});
+
+} // namespace sluice
+
+// check_model, prepare_kernels: whether there are kernels for a model, and whether this GPU can run them.
+namespace sluice::kernels {
+
+/// The first reason why the kernels cannot compute the model.
+[[nodiscard]] Status check_model(const DecoderConfig& config, ElementType element);
+
+/// Prepares the kernels that a runner launches, so that missing features of this GPU are found here and not at the
+/// first launch.
+[[nodiscard]] Status prepare_kernels(const DecoderConfig& config, ElementType element);
+
+} // namespace sluice::kernels
+
+// cuda_batch_timer, cuda_copy_timer: time a GPU with the runner and the copies of a machine on it. The target
+// sluice::cuda provides them; callers need no CUDA header.
+namespace sluice {
+
+/// Times a runner's launches. `weights`: the result of `cuda_weights`. It reserves its own GPU memory, which its
+/// destructor frees. Errors: those of `open_cuda`, missing kernels for the model, and too little memory. If the GPU
+/// fails later, the times mean nothing, and `cuda_status` returns the error.
+[[nodiscard]] Expected<std::unique_ptr<BatchTimer>> cuda_batch_timer(const ModelWeights& weights,
+                                                                     const MachineSetup& setup, const TimerRoom& room);
+
+/// Times copies between the GPU's memory and pinned host memory, in both directions; `arena`: size of each memory.
+[[nodiscard]] Expected<std::unique_ptr<CopyTimer>> cuda_copy_timer(Bytes arena);
+
+/// Ok, or the driver's error for work that failed on the GPU.
+[[nodiscard]] Status cuda_status();
 
 } // namespace sluice

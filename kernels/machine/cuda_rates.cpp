@@ -4,7 +4,6 @@
 #include "sluice/policy/cost/layer_work.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/stream/beside.hpp"
-#include "sluice/world/stream/measure_copies.hpp"
 #include "sluice/world/stream/measure_runner.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/model/decoder/forwarding_runner.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 

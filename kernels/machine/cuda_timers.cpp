@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/machine/cuda_timers.hpp"
-
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 
-#include "kernels/machine/check_kernels.hpp"
 #include "kernels/machine/cuda_machine.hpp"
 #include "kernels/machine/cuda_runner.hpp"
 

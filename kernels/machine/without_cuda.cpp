@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of cuda_machine.hpp and cuda_timers.hpp that need CUDA, for builds without it: each returns an error.
+// The functions of cuda_machine.hpp and cuda_machine.hpp that need CUDA, for builds without it: each returns an error.
 #include "kernels/machine/cuda_machine.hpp"
-#include "kernels/machine/cuda_timers.hpp"
 
 namespace sluice {
 

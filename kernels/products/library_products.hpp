@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 
-#include "kernels/products/product_call.hpp"
+#include "kernels/products/product.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cta.hpp"
-#include "kernels/products/product_call.hpp"
+#include "kernels/products/product.hpp"
 
 #include <cstdint>
 #include <type_traits>

@@ -4,8 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 
-#include "kernels/aligned.hpp"
 #include "kernels/products/product_tile.hpp"
+#include "kernels/shared_array.hpp"
 
 #include <cstddef>
 #include <cstdint>

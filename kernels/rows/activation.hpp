@@ -4,10 +4,9 @@
 
 #include "sluice/core/assert.hpp"
 
-#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
-#include "kernels/rows/row_math.hpp"
+#include "kernels/shared_array.hpp"
 
 #include <cstdint>
 

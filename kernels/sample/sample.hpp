@@ -6,9 +6,9 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/sampling_weight.hpp"
 
-#include "kernels/aligned.hpp"
 #include "kernels/cta.hpp"
 #include "kernels/rows/row_floats.hpp"
+#include "kernels/shared_array.hpp"
 
 #include <bit>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct SampleConfig {
 };
 
 /// How a row's token is chosen: `Sampling` and the row's random number, in the kernel's form
-/// (kernels/sample/sample_way.hpp makes one).
+/// (kernels/decoder/kernel_runner.hpp makes one).
 struct SampleWay {
   double scale = 0;        ///< `sampling_scale` of the temperature; 0: the largest logit wins
   std::uint64_t share = 0; ///< `sampling_share` of top_p

@@ -229,10 +229,10 @@ inline std::vector<std::string> word_faults(const Header& header) {
       {std::regex(R"(\bthrow\b)"),
        "throws; what can happen at run time is a Status or an Expected",
        // What leaves a policy, whose functions return no Status, and what drops a run in the middle of one.
-       {"sluice/core/interrupt.hpp", "sluice/core/policy_mistake.hpp", "sluice/engine/core/policy_threw.hpp"}},
+       {"sluice/core/interrupt.hpp", "sluice/engine/core/checks.hpp"}},
       {std::regex(R"(\bvirtual\b)"),
        "has a virtual function; policies are composed at compile time",
-       {"sluice/model/decoder/batch_timer.hpp", "sluice/model/decoder/decoder.hpp",
+       {"sluice/model/decoder/model_runner.hpp", "sluice/model/decoder/decoder.hpp",
         "sluice/model/decoder/model_runner.hpp", "sluice/model/tokenizer/tokenizer.hpp", "sluice/world/cpu/",
         "sluice/world/machine/", "sluice/world/real/", "sluice/world/stream/", "sluice/records/", "sluice/serve/",
         "sluice/engine/any_engine.hpp", "sluice/report/observer/any_observer.hpp"}},

@@ -19,7 +19,7 @@ TEST_CASE("the check of the machine reports a device's header, an arena and an a
   CHECK(machine_faults({beside, "std::byte* at = memory.beside_arena();"}).empty());
   CHECK(machine_faults({beside, "auto* at = memory.device_arena();"}).size() == 1);
   CHECK(machine_faults({"sluice/world/stream/stream_link.hpp", "auto* at = memory.beside_arena();"}).size() == 1);
-  const std::string timer = "sluice/world/stream/measure_copies.hpp";
+  const std::string timer = "sluice/world/stream/measure_runner.hpp";
   CHECK(machine_faults({timer, "std::byte* at = memory.device_arena();"}).empty());
   CHECK(machine_faults({timer, "#include <cuda_runtime.h>\n"}).size() == 1);
   CHECK(machine_faults({"sluice/world/cpu/cpu_memory.hpp", "std::byte* at = nullptr;"}).empty());

@@ -16,7 +16,7 @@ std::vector<std::string> core_writes(const Header& header) {
       core + "copies_ahead.inl.hpp", core + "lending.inl.hpp",          core + "move_claim.inl.hpp",
       core + "preemption.inl.hpp",   core + "requests.inl.hpp",         core + "saved_states.inl.hpp",
       core + "tiers.inl.hpp",        "sluice/engine/token_accounts.hpp"};
-  static const std::vector<std::string> callers{core + "lending.hpp", core + "caching_table.hpp",
+  static const std::vector<std::string> callers{core + "lending.hpp", core + "policy_table.hpp",
                                                 "sluice/engine/decider.hpp"}; // callers of writers
   static const std::regex reference(R"((\bconst\s+)?\bCore&)");
   static const std::regex written(

@@ -2,10 +2,10 @@
 // A server's max_tokens is a bound, so a server rejects an engine that ranks requests by their lengths.
 // sentences: 1
 // says: this engine's Admission looks at how long each request will be
-#include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/engine/systems/by_length.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/engine/with.hpp"
 
 using namespace sluice;
 

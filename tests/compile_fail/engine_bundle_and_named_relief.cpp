@@ -3,7 +3,7 @@
 // sentences: 1
 // says: two Relief policies in one engine: keep one of them .does a bundle such as PauseResume bring one
 #include "sluice/engine/engine.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/relief/refuse.hpp"
 
 using namespace sluice;

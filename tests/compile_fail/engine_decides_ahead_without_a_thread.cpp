@@ -4,7 +4,7 @@
 // says: OneStepAhead in real time needs a Backend that says plans_async = true
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
-#include "sluice/world/doorbell.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 struct Machine {
   using role = sluice::roles::Backend;

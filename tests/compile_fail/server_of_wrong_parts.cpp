@@ -7,7 +7,7 @@
 // says: this gate needs .GateAnswer answer\(const Generation&, const Outlook<E>&\)., as serve/gate.hpp declares it
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/shortest_first.hpp"
-#include "sluice/serve/explain_server.hpp"
+#include "sluice/serve/gate.hpp"
 
 struct Open {
 #ifdef GOOD

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The docs name files, links, layers, systems and generators that exist. (Their code is compiled: see CMakeLists.txt.)
-#include "sluice/workload/generator_spec.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/generator.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include <doctest/doctest.h>
 

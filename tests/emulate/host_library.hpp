@@ -9,7 +9,7 @@
 
 #include "emulate/streams.hpp"
 #include "kernels/element.hpp"
-#include "kernels/products/matmul_library.hpp"
+#include "kernels/products/bucketed_product.hpp"
 
 #include <cstddef>
 #include <cstdint>

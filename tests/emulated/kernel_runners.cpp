@@ -2,7 +2,7 @@
 #include "emulated/kernel_runners.hpp"
 
 #include "sluice/core/assert.hpp"
-#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include "emulate/kernel_queue.hpp"
 #include "kernels/decoder/kernel_runner.hpp"

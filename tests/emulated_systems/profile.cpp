@@ -3,9 +3,8 @@
 // files and fields as for a processor; the simulator reads it.
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
-#include "sluice/world/stream/measure_copies.hpp"
+#include "sluice/policy/cost/work.hpp"
 #include "sluice/world/stream/measure_runner.hpp"
 
 #include "emulated/eigen/gpu.hpp"

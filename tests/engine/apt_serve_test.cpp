@@ -8,7 +8,6 @@
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/workload/generator.hpp"
-#include "sluice/workload/generator_spec.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>

@@ -4,7 +4,7 @@
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/policy/caching/when_ended.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include "engine/small_tiers.hpp"
 #include <doctest/doctest.h>

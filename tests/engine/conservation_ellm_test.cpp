@@ -4,7 +4,7 @@
 #include "sluice/engine/systems/hcache.hpp"
 #include "sluice/engine/systems/kvpr.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation over random traces.
-#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/shortest_remaining_first.hpp"
 #include "sluice/policy/layout/all_layers.hpp"

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation for engines whose admission rotates, ranks or looks ahead, on small hosts too.
 #include "sluice/engine/systems/apt_serve.hpp"
-#include "sluice/engine/systems/by_length.hpp"
 #include "sluice/engine/systems/fastserve.hpp"
-#include "sluice/engine/systems/future_memory.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/scorpio.hpp"
-#include "sluice/engine/systems/static_offloading.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/admission/shortest_first.hpp"

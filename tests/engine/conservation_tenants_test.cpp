@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation over random traces on a node with three tenants, with systems that sluice-compare runs on a node.
 #include "sluice/engine/systems/confluence.hpp"
-#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conservation over random traces.
-#include "sluice/engine/systems/deepspeed_inference.hpp"
-#include "sluice/engine/systems/dynamic_heuristic.hpp"
-#include "sluice/engine/systems/flexgen.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/pie.hpp"
-#include "sluice/engine/systems/slo_aware.hpp"
 #include "sluice/policy/layout/layer_groups.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/uniform_distance.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 
 #include "engine/trials.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request that its backend ends early gets that iteration's token, and no other request ends with it.
-#include "sluice/engine/bounds.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/with.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/future_memory.hpp"
 #include "sluice/policy/admission/narrowed.hpp"

@@ -2,8 +2,8 @@
 // Confluence: a request larger than the device waits for a bounded time among others that never stop arriving, and
 // lets them in.
 #include "sluice/engine/systems/confluence.hpp"
+#include "sluice/policy/admission/batching.hpp"
 #include "sluice/policy/admission/large_yields.hpp"
-#include "sluice/policy/admission/prompt_chunk.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>

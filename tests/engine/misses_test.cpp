@@ -4,7 +4,7 @@
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/report/observer/any_observer.hpp"
 #include "sluice/report/observer/findable.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include "engine/small_tiers.hpp"
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OutputLengths: the last lengths, against a plain list of them.
 #include "sluice/core/random.hpp"
-#include "sluice/state/view/output_lengths.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <doctest/doctest.h>
 

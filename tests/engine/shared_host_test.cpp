@@ -3,7 +3,7 @@
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include "engine/small_tiers.hpp"
 #include <doctest/doctest.h>

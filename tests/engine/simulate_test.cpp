@@ -2,7 +2,7 @@
 // simulate and serve: a workload through an engine, and the times of events on its clock.
 #include "sluice/core/judged_time.hpp"
 #include "sluice/engine/serve.hpp"
-#include "sluice/engine/systems/dynamic_heuristic.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -12,7 +12,7 @@
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/state/plan/space.hpp"
 #include "sluice/workload/generator.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

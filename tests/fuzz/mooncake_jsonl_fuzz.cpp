@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 #include "workload/trace_text.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tokenizer.json is refused in one line, or encodes and decodes: its own text, as bytes that need not be text.
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

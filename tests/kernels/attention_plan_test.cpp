@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AttentionPlan: every row meets every segment that it sees once; and Divisor divides.
 #include "kernels/attention/attention_plan.hpp"
-#include "kernels/attention/divisor.hpp"
+#include "kernels/device.hpp"
 #include <doctest/doctest.h>
 
 #include <algorithm>

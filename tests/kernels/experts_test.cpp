@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/experts/gather_rows.hpp"
+#include "kernels/experts/move_rows.hpp"
 #include "kernels/experts/place.hpp"
 #include "kernels/experts/route.hpp"
-#include "kernels/experts/scatter_rows.hpp"
 #include "row_data.hpp"
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/element.hpp"
-#include "kernels/products/product_call.hpp"
+#include "kernels/products/product.hpp"
 
 #include <cmath>
 #include <cstdint>

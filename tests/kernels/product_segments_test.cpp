@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ProductSegments: the partition of a matrix, and the blocks that it gives a model's products.
-#include "kernels/products/product_segments.hpp"
+#include "kernels/products/product.hpp"
 #include "kernels/products/tile_product.hpp"
 #include <doctest/doctest.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rows/rope_and_store.hpp"
-#include "kernels/rows/rope_turns.hpp"
 #include "row_data.hpp"
 #include <doctest/doctest.h>
 

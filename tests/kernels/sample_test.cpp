@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/decoder/kernel_runner.hpp"
 #include "kernels/sample/sample.hpp"
-#include "kernels/sample/sample_way.hpp"
 #include "row_data.hpp"
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor_shard: a group's parts add up to the model, and indivisible sizes are refused.
 #include "sluice/model/named.hpp"
-#include "sluice/model/tensor_shard.hpp"
+#include "sluice/model/shape.hpp"
 
 #include <doctest/doctest.h>
 

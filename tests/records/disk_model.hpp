@@ -2,7 +2,7 @@
 // DiskModel: a folder in memory that fails or loses power at a chosen step; crc32c_by_bit: the checksum's definition.
 #pragma once
 
-#include "sluice/records/file_layer.hpp"
+#include "sluice/records/record.hpp"
 #include "sluice/records/record_store.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common end of two runs: the reference is `measure`, told that a run ended later than it did.
 #include "sluice/core/random.hpp"
-#include "sluice/report/common_end.hpp"
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/seed_tables.hpp"
 #include "sluice/report/seeds.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/report/csv_package.hpp"
+#include "sluice/report/csv.hpp"
 #include "sluice/report/csv_tables.hpp"
-#include "sluice/report/distribution_report.hpp"
+#include "sluice/report/report.hpp"
 
 #include "report/read_csv.hpp"
 #include <doctest/doctest.h>

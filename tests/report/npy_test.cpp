@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/report/npy.hpp"
+#include "sluice/report/unfinished_file.hpp"
 
 #include "support/program.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of --why and the drawing of report.html, for rows made by hand: the requested request, in every row.
-#include "sluice/report/html_why.hpp"
+#include "sluice/report/html_data.hpp"
 #include "sluice/report/json.hpp"
 #include "sluice/report/why_text.hpp"
 

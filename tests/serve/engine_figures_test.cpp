@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/report/pages.hpp"
 #include "sluice/serve/engine_figures.hpp"
 #include "sluice/serve/live_json.hpp"
-#include "sluice/serve/live_page.hpp"
 
 #include "serve/metrics_text.hpp"
 #include <doctest/doctest.h>

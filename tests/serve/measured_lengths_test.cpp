@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/serve/measured_lengths.hpp"
+#include "sluice/serve/measured_pace.hpp"
 
 #include <doctest/doctest.h>
 

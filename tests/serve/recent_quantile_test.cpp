@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/serve/recent_quantile.hpp"
+#include "sluice/serve/slo_class_table.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/serve/request_record.hpp"
-#include "sluice/serve/slo_lead.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include <doctest/doctest.h>

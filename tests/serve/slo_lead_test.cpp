@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/serve/slo_lead.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/serve/stop_strings.hpp"
+#include "sluice/serve/completion_job.hpp"
 
 #include <doctest/doctest.h>
 

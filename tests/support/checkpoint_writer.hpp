@@ -2,7 +2,7 @@
 // Writes small checkpoints as Hugging Face folders, in one file or in shards, and malformed ones.
 #pragma once
 
-#include "sluice/model/checkpoint/tensor_names.hpp"
+#include "sluice/model/checkpoint/layer_layout.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
 #include <doctest/doctest.h>

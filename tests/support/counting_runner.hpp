@@ -2,7 +2,7 @@
 // CountingRunner: a ModelRunner that counts the rows that it computes, keeps and restores.
 #pragma once
 
-#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // LookedAt: checks what a machine measures of each iteration.
 #pragma once
 
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 #include "sluice/world/real/world_of.hpp"
 
 #include <algorithm>

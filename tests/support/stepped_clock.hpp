@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 #include "sluice/world/real/world_of.hpp"
 
 #include <algorithm>

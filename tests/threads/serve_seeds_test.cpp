@@ -4,7 +4,7 @@
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 
 #include <doctest/doctest.h>
 

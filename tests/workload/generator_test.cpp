@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 #include "sluice/workload/workload.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
-#include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include "workload/trace_text.hpp"

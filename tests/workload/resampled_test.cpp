@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A resampled trace: which properties it keeps, and which it does not.
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
 #include "sluice/workload/workload.hpp"

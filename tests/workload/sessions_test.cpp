@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: what a generator draws, and what opening and resampling them keeps.
-#include "sluice/workload/dealt.hpp"
-#include "sluice/workload/open_sessions.hpp"
+#include "sluice/workload/reader.hpp"
 #include "sluice/workload/resampled.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
+#include "sluice/workload/session_queue.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/workload/csv.hpp"
 #include "sluice/workload/generator.hpp"
-#include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include "workload/trace_text.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Doorbell: no ring is missed, and a wait without a ring ends on time.
-#include "sluice/world/doorbell.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 #include <doctest/doctest.h>
 

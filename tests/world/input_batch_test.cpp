@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // InputBatch: rows as vLLM's persistent batch keeps them.
-#include "sluice/world/input_batch.hpp"
+#include "sluice/world/simulated.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,6 @@
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/report/observer/decision_log.hpp"
-#include "sluice/world/doorbell.hpp"
 #include "sluice/world/read_clock_record.hpp"
 #include "sluice/world/real/async_thread.hpp"
 #include "sluice/world/recorded.hpp"

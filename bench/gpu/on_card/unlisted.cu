@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that tests launch in addition to the configurations compiled for models.
 #include "kernels/attention/paged_attention.hpp"
-#include "kernels/lookup.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/rows/activation.hpp"
 
 namespace sluice::kernels {

@@ -2,7 +2,7 @@
 // --bound: which comparisons have a bound, and its table.
 #include "compare/bound.hpp"
 
-#include "sluice/policy/cost/step_floor.hpp"
+#include "sluice/policy/cost/layer_work.hpp"
 #include "sluice/report/number_text.hpp"
 
 #include "compare/columns.hpp"

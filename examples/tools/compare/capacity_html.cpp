@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the HTML page of capacities: its data, its tables and its facts.
 #include "sluice/report/html.hpp"
-#include "sluice/report/html_page.hpp"
+#include "sluice/report/html_data.hpp"
 #include "sluice/report/pages.hpp"
 
 #include "compare/capacity.hpp"

@@ -2,7 +2,7 @@
 // Turns a recorded run into its row of the report and its trace.
 #include "compare/collect.hpp"
 
-#include "sluice/report/observer/merged.hpp"
+#include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/trace_json.hpp"
 
 #include "compare/outcome.hpp"

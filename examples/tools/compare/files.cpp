@@ -2,8 +2,7 @@
 // Writes the files of --out.
 #include "compare/files.hpp"
 
-#include "sluice/report/by_class.hpp"
-#include "sluice/report/csv_package.hpp"
+#include "sluice/report/csv.hpp"
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
 #include "sluice/report/order.hpp"

@@ -2,7 +2,7 @@
 // Makes the HTML page of a grid: its data, its tables and its facts.
 #include "sluice/report/columns.hpp"
 #include "sluice/report/html.hpp"
-#include "sluice/report/html_page.hpp"
+#include "sluice/report/html_data.hpp"
 #include "sluice/report/pages.hpp"
 
 #include "compare/grid.hpp"

@@ -2,10 +2,10 @@
 // group_of: divides a model and a device among the members of a tensor-parallel group.
 #include "compare/group.hpp"
 
-#include "sluice/model/device/group_member.hpp"
-#include "sluice/model/tensor_shard.hpp"
-#include "sluice/policy/cost/all_reduce.hpp"
-#include "sluice/policy/cost/read_all_reduce.hpp"
+#include "sluice/model/device/device.hpp"
+#include "sluice/model/shape.hpp"
+#include "sluice/policy/cost/measured_grid.hpp"
+#include "sluice/policy/cost/read_served_tables.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 
 #include <fmt/format.h>

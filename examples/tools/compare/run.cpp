@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/run.hpp"
 
-#include "sluice/engine/simulate.hpp"
+#include "sluice/engine/serve.hpp"
 
 #include "compare/collect.hpp"
 #include "compare/recorder.hpp"

@@ -6,7 +6,7 @@
 #include "sluice/engine/serve.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/workload/dealt.hpp"
+#include "sluice/workload/reader.hpp"
 
 #include "engines/registry.hpp"
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/verdicts.hpp"
 
-#include "sluice/report/by_class.hpp"
+#include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/core/type_name.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/engine/node/bus_coordinator.hpp"
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/node/remap_controller.hpp"

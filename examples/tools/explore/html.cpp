@@ -3,7 +3,7 @@
 #include "sluice/report/html.hpp"
 
 #include "sluice/report/columns.hpp"
-#include "sluice/report/html_page.hpp"
+#include "sluice/report/html_data.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/pages.hpp"
 

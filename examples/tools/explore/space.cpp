@@ -2,7 +2,7 @@
 // Assembles this build's product from its parts.
 #include "explore/space.hpp"
 
-#include "sluice/core/type_name.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/engine/product.hpp"
 
 #include "explore/part.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // compositions.csv and choices.csv: an exploration as tables.
-#include "sluice/report/csv_package.hpp"
+#include "sluice/report/csv.hpp"
 #include "sluice/report/csv_tables.hpp"
 #include "sluice/report/order.hpp"
 

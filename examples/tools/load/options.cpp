@@ -3,7 +3,7 @@
 #include "load/options.hpp"
 
 #include "sluice/core/text.hpp"
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"

@@ -12,7 +12,7 @@
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/policy/placement/solver/solve_problem.hpp"
 #include "sluice/state/plan/nlohmann/problem_json.hpp"
-#include "sluice/workload/trace_file.hpp"
+#include "sluice/workload/line_reader.hpp"
 
 #include "plan/example.hpp"
 #include "shared/flags.hpp"

@@ -3,7 +3,6 @@
 #include "sluice/world/local/memory.hpp"
 
 #include "kernels/machine/cuda_machine.hpp"
-#include "kernels/machine/cuda_timers.hpp"
 #include "profile/subject.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
-#include "sluice/world/stream/measure_copies.hpp"
+#include "sluice/world/stream/measure_runner.hpp"
 
 #include <cstdint>
 #include <vector>

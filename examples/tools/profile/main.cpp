@@ -9,12 +9,12 @@
 // machine's decoder and link into a folder that `sluice-compare --profile` reads.
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/cost/work.hpp"
+#include "sluice/policy/weights/interval_source.hpp"
 #include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
-#include "sluice/policy/weights/record_intervals.hpp"
 #include "sluice/report/number_text.hpp"
 
 #include "profile/measure.hpp"

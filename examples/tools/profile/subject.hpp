@@ -5,10 +5,10 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/model/decoder/batch_timer.hpp"
 #include "sluice/model/decoder/kinds.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/local/host_attention_rate.hpp"
+#include "sluice/world/local/rates.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
 #include "sluice/world/real/token_world.hpp"
 

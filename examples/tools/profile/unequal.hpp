@@ -2,7 +2,7 @@
 // Unequal decodes: the batches behind a bundle's skew.csv, and its rows.
 #pragma once
 
-#include "sluice/model/decoder/batch_timer.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include <fmt/format.h>
 

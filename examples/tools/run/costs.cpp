@@ -3,9 +3,9 @@
 
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/roofline.hpp"
+#include "sluice/policy/cost/work.hpp"
 
 #include "compare/kernel_shape.hpp"
 #include "engines/host_rate.hpp"

@@ -2,7 +2,7 @@
 // Interruptible: a machine that stops waiting for requests once the program is interrupted.
 #pragma once
 
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 
 #include "shared/interrupt.hpp"
 

@@ -6,7 +6,7 @@
 #include "sluice/serve/forecast_slo.hpp"
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
-#include "sluice/serve/served_request.hpp"
+#include "sluice/serve/served_requests.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/workload/request.hpp"
 #include "sluice/world/cpu/cpu.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/report/npy.hpp"
+#include "sluice/report/unfinished_file.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "run/machine.hpp"
 
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
-#include "sluice/world/local/host_attention_rate.hpp"
+#include "sluice/world/local/rates.hpp"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 // Checks the operating system's limits by trying.
 #include "run/promises.hpp"
 
-#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include "shared/sizes.hpp"
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/utf8.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // report.json and tables of sluice-run.
 #include "run/tables.hpp"
 
-#include "sluice/report/csv_package.hpp"
+#include "sluice/report/csv.hpp"
 #include "sluice/report/csv_tables.hpp"
 #include "sluice/report/json.hpp"
 #include "sluice/report/number_text.hpp"

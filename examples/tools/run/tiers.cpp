@@ -2,7 +2,7 @@
 #include "run/tiers.hpp"
 
 #include "sluice/records/record.hpp"
-#include "sluice/world/host_tier/kv_digest.hpp"
+#include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/local/memory.hpp"
 
 #include "shared/sizes.hpp"

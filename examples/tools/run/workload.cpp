@@ -6,7 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
-#include "sluice/world/local/prompt.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/http_server.hpp"
-#include "sluice/serve/key_account.hpp"
 
 #include "run/options.hpp"
 

@@ -9,7 +9,7 @@
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
 #include "sluice/serve/log_writer.hpp"
-#include "sluice/serve/nlohmann/openai_setup.hpp"
+#include "sluice/serve/nlohmann/simulated_config.hpp"
 #include "sluice/serve/tee.hpp"
 #include "sluice/serve/wall_time.hpp"
 

@@ -2,8 +2,8 @@
 // Records a server's requests as they end, and its clock.
 #include "serve/record.hpp"
 
-#include "sluice/serve/request_record.hpp"
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/serve/served_requests.hpp"
+#include "sluice/world/real/world.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/log_writer.hpp"
-#include "sluice/serve/served_request.hpp"
+#include "sluice/serve/served_requests.hpp"
 #include "sluice/world/clock_record.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 

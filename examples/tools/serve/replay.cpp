@@ -4,7 +4,7 @@
 
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 #include "sluice/world/read_clock_record.hpp"
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/replayed.hpp"
 

@@ -5,10 +5,9 @@
 // best rule for evictions could reach; and print the figures of docs/tiers.md. Requests come one after the other, each
 // instantaneous, so nothing is late and everything written is found: the share is what is possible, not what a system
 // reaches.
-#include "sluice/report/text_table.hpp"
+#include "sluice/report/number_text.hpp"
 #include "sluice/state/memory/belady.hpp"
 #include "sluice/state/memory/tier_store.hpp"
-#include "sluice/state/memory/untimed_tiers.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
 #include "shared/flags.hpp"

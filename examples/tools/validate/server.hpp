@@ -4,7 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/policy/cost/cuda_graphs.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include "validate/mechanisms.hpp"

@@ -3,9 +3,8 @@
 #pragma once
 
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/model/tensor_shard.hpp"
+#include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/expert_parallel.hpp"
-#include "sluice/policy/cost/read_all_reduce.hpp"
 #include "sluice/policy/cost/read_served_tables.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/tensor_parallel.hpp"

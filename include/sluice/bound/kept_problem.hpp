@@ -4,7 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/policy/cost/step_floor.hpp"
+#include "sluice/policy/cost/layer_work.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <algorithm>

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interrupts as runs see them: a flag, and what drops a run that is under way.
+// Interrupts and policies' mistakes: what drops a run that is under way.
 #pragma once
 
 #include <atomic>
+#include <stdexcept>
+#include <string>
 
 namespace sluice {
+
+// Interrupts as runs see them: a flag, and what drops a run that is under way.
 
 namespace detail {
 inline std::atomic<int> interrupted_by{0};
@@ -24,5 +28,11 @@ struct Dropped {};
 inline void drop_if_interrupted() {
   if (interrupted() != 0) throw Dropped{};
 }
+
+// policy_mistake: how a policy ends the run that asked it.
+
+/// Ends the run with `what`. The functions of a policy return no Status, so that a policy stays a few lines; the engine
+/// turns what leaves them into the status that ends its run, with the policy's name (engine/core/checks.hpp).
+[[noreturn, gnu::cold]] inline void policy_mistake(const std::string& what) { throw std::domain_error(what); }
 
 } // namespace sluice

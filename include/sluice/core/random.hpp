@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
 
 #include <bit>
 #include <cstdint>

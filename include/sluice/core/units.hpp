@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units: seconds, bytes, tokens and the two kinds of block, as distinct types.
+// Units: seconds, bytes, tokens and the two kinds of block, as distinct types; a request's id and its row's index.
 #pragma once
 
 #include <compare>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice {
@@ -98,5 +99,16 @@ constexpr TokenBlocks blocks_for(Tokens tokens, Tokens block_tokens) {
 }
 /// One token block is one layer block of each of `layers` layers.
 constexpr LayerBlocks across_layers(TokenBlocks blocks, int layers) { return LayerBlocks{blocks.count() * layers}; }
+
+// Ids: a request's identity, and the index of its row.
+
+/// A request of the workload, in the order of arrival: stable from submission to the report.
+enum class RequestId : std::uint32_t {};
+
+/// The index of a live request's row in the engine's table; reused after the request ends.
+enum class Slot : std::uint32_t {};
+
+constexpr std::uint32_t index(RequestId id) { return static_cast<std::uint32_t>(id); }
+constexpr std::uint32_t index(Slot slot) { return static_cast<std::uint32_t>(slot); }
 
 } // namespace sluice

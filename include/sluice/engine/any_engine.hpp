@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/engine/bounds.hpp"
 #include "sluice/engine/fork.hpp"
+#include "sluice/engine/with.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -172,7 +172,7 @@ template <class E>
       std::move(config));
 }
 
-/// As for an engine type that is known (engine/bounds.hpp).
+/// As for an engine type that is known (engine/with.hpp).
 template <class B, class Co, class O>
 [[nodiscard]] bool orders_by_priority(const AnyEngine<B, Co, O>& engine) {
   return engine.heeds_priority();

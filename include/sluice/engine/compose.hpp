@@ -2,7 +2,7 @@
 // Compose: makes one composition from a list of policies in any order, or the sentences that say why there is none.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
 #include "sluice/world/backend.hpp"

@@ -4,11 +4,9 @@
 
 #include "sluice/core/judged_time.hpp"
 #include "sluice/core/stopwatch.hpp"
+#include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/decision.hpp"
-#include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
-#include "sluice/engine/core/policy_threw.hpp"
-#include "sluice/engine/core/proposal_check.hpp"
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/token_accounts.hpp"

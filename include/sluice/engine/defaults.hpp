@@ -4,7 +4,7 @@
 // recomputation.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/caching/no_caching.hpp"
 #include "sluice/policy/cost/roofline.hpp"

@@ -6,7 +6,6 @@
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/decision.hpp"
-#include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/prepared.hpp"
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/decision_source.hpp"

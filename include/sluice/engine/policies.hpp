@@ -2,13 +2,13 @@
 // Policies: an engine's policies and what they remember; and the table through which the core asks them.
 #pragma once
 
-#include "sluice/core/type_name.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/engine/compose.hpp"
+#include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/policy_table.hpp"
-#include "sluice/engine/core/policy_threw.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/weights/resident_weights.hpp"
-#include "sluice/policy/weights/streamed_step.hpp"
+#include "sluice/policy/weights/weights.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/world/backend.hpp"
 

@@ -2,7 +2,7 @@
 // Product: all engines that can be composed of some models per role, as a list of types.
 #pragma once
 
-#include "sluice/core/type_name.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/retention/drop.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"

@@ -1,22 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve: computes metrics from an engine type, a machine and a workload in one call.
+// serve: computes metrics from an engine type, a machine and a workload in one call; simulate runs the workload.
 #pragma once
 
+#include "sluice/core/expected.hpp"
 #include "sluice/engine/engine.hpp"
-#include "sluice/engine/simulate.hpp"
+#include "sluice/engine/progress_watch.hpp"
 #include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/summary.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/session_queue.hpp"
 #include "sluice/world/simulated.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
+
+// ClosedLoop: a workload's requests at their arrivals, of which some depend on the engine's answers.
+
+/// Reads a workload on demand, one request ahead (and the requests that follow it), and says which request arrives
+/// next.
+template <TraceReader Reader>
+class ClosedLoop {
+ public:
+  /// `block_tokens`: the engine's, for the keys of the requests' blocks.
+  ClosedLoop(Reader& reader, Tokens block_tokens) : reader_(reader), block_tokens_(block_tokens) {}
+
+  /// Reads the first request; call it once, before all others.
+  Status start() { return read(); }
+  /// The next arrival that is known; nothing if no request is left, or all wait for answers.
+  [[nodiscard]] std::optional<Seconds> next() const {
+    const std::optional<Seconds> held = sessions_.next();
+    if (!next_) return held;
+    return held ? std::min(*held, next_->spec.arrival) : next_->spec.arrival;
+  }
+  /// Takes the request that arrives next. A request of the source goes before one of equal arrival that was held.
+  Expected<KeyedRequest> take() {
+    const std::optional<Seconds> held = sessions_.next();
+    if (!next_ || (held && *held < next_->spec.arrival)) return sessions_.take();
+    KeyedRequest request = std::move(*next_);
+    sessions_.started(request.spec);
+    if (Status status = read(); !status) return status.error();
+    return request;
+  }
+  void answered(const Answered& answer) { sessions_.answered(answer); }
+
+ private:
+  /// Reads up to the next request that follows none.
+  Status read() {
+    for (;;) {
+      const Expected<std::optional<RequestSpec>> spec = reader_.next();
+      if (!spec) return spec.error();
+      if (!*spec) {
+        next_.reset();
+        sessions_.read_all();
+        return {};
+      }
+      KeyedRequest request{**spec, {}};
+      block_keys(content_of(reader_), block_tokens_, request.keys);
+      if (!request.spec.follows) {
+        next_ = std::move(request);
+        return {};
+      }
+      sessions_.hold(std::move(request));
+    }
+  }
+
+  Reader& reader_;
+  Tokens block_tokens_;
+  SessionQueue sessions_;
+  std::optional<KeyedRequest> next_;
+};
+
+// simulate: runs a workload through an engine, from the first arrival to the last token.
+
+/// What `simulate` reports while it runs.
+struct SimulationProgress {
+  std::int64_t submitted = 0;
+  std::int64_t alive = 0; ///< submitted, and neither ended nor refused
+  std::int64_t steps = 0;
+  Seconds now{0};
+};
+
+/// Runs the requests of `reader` through `engine`. Each is submitted when the engine's clock has reached its arrival;
+/// the engine idles while no request can run. The trace is read on demand, one request ahead. In a session, a request
+/// arrives when the one before it has been answered and its delay is over.
+///
+/// A refused request is no error; observers see it. Errors: an unreadable trace, a policy's impossible answer
+/// (`BasicEngine::status`), and an engine without progress (`ErrorCode::livelocked`); observers keep what was served
+/// until then. `tell` is called every `tell_every` iterations and at the end with a SimulationProgress; it returns
+/// false to stop.
+template <class E, TraceReader Reader, class Tell>
+Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every = 4096) {
+  std::int64_t submitted = 0;
+  const auto progress = [&] { return SimulationProgress{submitted, engine.alive(), engine.steps(), engine.now()}; };
+  ProgressWatch watch;
+  ClosedLoop<Reader> loop(reader, engine.view().limits.block_tokens);
+  if (Status status = loop.start(); !status) return status;
+  std::vector<Answered> answers;
+  engine.take_answers(answers); // from now on the engine keeps them
+  for (;;) {
+    for (std::optional<Seconds> next = loop.next(); next && *next <= engine.now(); next = loop.next()) {
+      const Expected<KeyedRequest> request = loop.take();
+      if (!request) return request.error();
+      if (!engine.submit(request->spec, request->keys)) loop.answered({request->spec.session, engine.now()});
+      ++submitted;
+    }
+    const Stepped stepped = engine.step();
+    if (stepped == Stepped::failed) return engine.status();
+    if (Status status = watch.check(engine); !status) return status;
+    engine.take_answers(answers);
+    for (const Answered& answer : answers) loop.answered(answer);
+    if (stepped == Stepped::idle && answers.empty()) {
+      const std::optional<Seconds> next = loop.next();
+      const Seconds loaded = engine.next_load();
+      if (!next && loaded == never_due) break;
+      engine.idle_until(next ? std::min(*next, loaded) : loaded);
+    }
+    if (engine.steps() % tell_every == 0 && !tell(progress())) return {};
+  }
+  tell(progress());
+  return {};
+}
+
+template <class E, TraceReader Reader>
+Status simulate(E& engine, Reader& reader) {
+  return simulate(engine, reader, [](const SimulationProgress&) { return true; });
+}
 
 /// The common setup of a comparison's systems: a model on a device, the share of its memory for KV, and the limits of a
 /// batch.

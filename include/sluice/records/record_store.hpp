@@ -4,7 +4,6 @@
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/records/file_layer.hpp"
 #include "sluice/records/record.hpp"
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV: columns with a name, type, unit and meaning; functions that make the cells of a row; and the text of a row.
+// CSV: columns with a name, type, unit and meaning, cells, and the package that describes the files to programs.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/report/made_by.hpp"
 
 #include <array>
 #include <charconv>
@@ -13,8 +14,12 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace sluice {
+
+// CSV: columns with a name, type, unit and meaning; functions that make the cells of a row; and the text of a row.
 
 /// Appends one row of RFC 4180. Numbers are written as the shortest decimal that reads back as the same number,
 /// booleans as words, NaN and infinity as an empty cell, which readers take for a missing value.
@@ -98,6 +103,24 @@ void append_cells(CsvRow& row, const CsvColumnOf<Row> (&columns)[count], const s
 
 /// Returns the first line of a file with these columns.
 [[nodiscard]] std::string csv_head(std::span<const CsvColumn> first, std::span<const CsvColumn> columns);
+
+// datapackage.json: describes the CSV files in its folder to programs, in Frictionless Data's format.
+
+/// One file and its columns; the run's columns come first.
+struct CsvFile {
+  std::string_view name; ///< "requests"
+  std::string_view what;
+  std::span<const CsvColumn> run;
+  std::span<const CsvColumn> columns;
+  std::string_view remark{}; ///< about these results: missing rows, for example
+  bool gzipped = false;      ///< the file is NAME.csv.gz
+};
+
+/// Names the program and the command that made the files, and every column with its type, unit and meaning. `facts`:
+/// labels and texts about the run, such as the figures of the machine and their sources. Rejected: a column that
+/// repeats the commit in each row; and comment lines before the first row, which readers need an option to skip.
+[[nodiscard]] std::string csv_package(std::span<const CsvFile> files, const MadeBy& made_by, std::string_view command,
+                                      std::span<const std::pair<std::string, std::string>> facts = {});
 
 } // namespace sluice
 

@@ -4,7 +4,6 @@
 
 #include "sluice/report/html.hpp"
 #include "sluice/report/html_data.hpp"
-#include "sluice/report/html_page.hpp"
 #include "sluice/report/pages.hpp"
 
 #include <algorithm>

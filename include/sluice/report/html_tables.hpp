@@ -2,7 +2,6 @@
 // Writes the tables of report.html: every number of every row, readable without a script.
 #pragma once
 
-#include "sluice/report/by_class.hpp"
 #include "sluice/report/columns.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"

@@ -2,8 +2,8 @@
 // report.json: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/report/by_class.hpp"
 #include "sluice/report/json.hpp"
+#include "sluice/report/order.hpp"
 #include "sluice/report/seeds.hpp"
 
 #include <cstdint>

@@ -3,16 +3,19 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/report/distribution_report.hpp"
 #include "sluice/report/made_by.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
 #include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/observer/quantile.hpp"
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
-#include "sluice/report/time_report.hpp"
+#include "sluice/report/observer/why.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -22,6 +25,75 @@
 #include <vector>
 
 namespace sluice {
+
+// DistributionReport: a latency's percentiles and histogram.
+struct DistributionReport {
+  static constexpr std::array<double, 11> asked{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1};
+
+  std::string name; ///< "ttft_s"
+  std::int64_t count = 0;
+  double mean = 0, least = 0;
+  std::array<double, asked.size()> percentiles{};
+  /// Bin i holds values above `edges[i]` and at most `edges[i + 1]`, in numpy's layout; the first bin also holds the
+  /// smallest value.
+  std::vector<double> edges{};
+  std::vector<std::int64_t> counts{};
+};
+
+/// Each bin is a tenth of a decade. Bins reach from the smallest value to the largest, with the same edges for every
+/// system, so that histograms can be overlaid and summed. Values of 0 (tokens that a batch delivers at once) are in the
+/// bin from 0 to a microsecond.
+[[nodiscard]] inline DistributionReport distribution_report(std::string name, const Distribution& of) {
+  DistributionReport report{.name = std::move(name), .count = of.count(), .mean = of.mean(), .least = of.min()};
+  for (std::size_t i = 0; i < report.asked.size(); ++i) report.percentiles[i] = of.quantile(report.asked[i]);
+  if (of.empty()) return report;
+  constexpr int bins_a_decade = 10, first_decade = -6;
+  const auto edge = [](int k) {
+    return k < 0 ? 0.0 : std::pow(10.0, first_decade + static_cast<double>(k) / bins_a_decade);
+  };
+  const auto bin = [&](double value) { // the smallest k whose upper edge is not below the value
+    int k = -1;
+    if (value > edge(0))
+      k = std::max(0, static_cast<int>(std::floor((std::log10(value) - first_decade) * bins_a_decade)) - 1);
+    while (edge(k + 1) < value) ++k;
+    return k;
+  };
+  const int first = bin(of.min()), last = bin(of.max());
+  double before = 0;
+  for (int k = first; k <= last; ++k) {
+    report.edges.push_back(edge(k));
+    const double up_to = k == last ? 1.0 : of.share_up_to(edge(k + 1));
+    const auto total = static_cast<double>(of.count());
+    report.counts.push_back(std::llround(up_to * total) - std::llround(before * total));
+    before = up_to;
+  }
+  report.edges.push_back(edge(last + 1));
+  return report;
+}
+
+// TimeReport: the time of a row's requests by cause, summed over all and listed for some requests.
+
+/// Why's records of a run; empty without that observer.
+struct TimeReport {
+  std::int64_t seen = 0;                    ///< number of requests, over all seeds
+  Ticks spent{};                            ///< from arrival to end, summed over all requests
+  Ticks covered{};                          ///< the part during which the deposit still had tokens for the user
+  std::array<double, time_causes> missed{}; ///< deadlines
+  double turned_away = 0;                   ///< deadlines of refused requests, which have no cause
+  std::int64_t prompts = 0;                 ///< tokens
+  MissCauses misses;                        ///< of these
+  std::int64_t wanted = -1;                 ///< id of the request that the user asked for; negative: none
+  std::vector<RequestTime> requests;        ///< by id; if there are many, those that missed the most deadlines. With
+                                            ///< several seeds, those of the first seed
+
+  [[nodiscard]] std::int64_t whole() const;
+  [[nodiscard]] double all_missed() const;
+  void add(const TimeReport& other);
+};
+
+/// Details are kept for at most `most` requests: first `wanted`, then those that missed the most deadlines; among
+/// equals, the longest.
+[[nodiscard]] TimeReport time_report(std::vector<RequestTime> all, std::size_t most = 200, std::int64_t wanted = -1);
 
 /// The workload, model, device and limits of all systems in a comparison. Each table shows the trace, seed, model,
 /// device, budget and SLO.

@@ -2,8 +2,8 @@
 // Writes tables of several seeds for a terminal: means with intervals, and paired comparisons.
 #pragma once
 
+#include "sluice/report/number_text.hpp"
 #include "sluice/report/seeds.hpp"
-#include "sluice/report/text_table.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 // Rows of several seeds: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/report/common_end.hpp"
 #include "sluice/report/seeds.hpp"
 #include "sluice/workload/seeds.hpp"
 

@@ -2,11 +2,10 @@
 // Writes tables for a terminal: service and costs.
 #pragma once
 
-#include "sluice/report/by_class.hpp"
 #include "sluice/report/columns.hpp"
+#include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
-#include "sluice/report/text_table.hpp"
 
 #include <algorithm>
 #include <cstddef>

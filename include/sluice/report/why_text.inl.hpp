@@ -2,11 +2,10 @@
 // Why's results as text: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/report/cause_groups.hpp"
+#include "sluice/report/number_text.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/report/report.hpp"
 #include "sluice/report/seed_tables.hpp"
-#include "sluice/report/text_table.hpp"
-#include "sluice/report/time_report.hpp"
 #include "sluice/report/why_text.hpp"
 
 #include <algorithm>

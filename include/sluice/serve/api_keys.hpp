@@ -1,18 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-// ApiKeys: the API keys that a server accepts; read_api_keys: reads them from a file.
+// ApiKeys: the API keys that a server accepts, and how much of its limits each may still use.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/http.hpp"
-#include "sluice/serve/key_account.hpp"
+#include "sluice/serve/openai_reply.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
+
+// KeyAccount: how much of its limits per minute one API key may still use.
+
+/// A key that clients send, and its limits.
+struct ApiKey {
+  std::string name;                     ///< for operators; clients never send it
+  std::string secret;                   ///< the key itself, which clients send
+  std::int64_t requests_per_minute = 0; ///< 0: any number
+  std::int64_t tokens_per_minute = 0;   ///< tokens of prompts and answers together; 0: any number
+};
+
+/// A bucket that fills evenly, up to the amount of one minute. It may be overdrawn; later requests then wait until the
+/// debt is paid.
+class MinuteBucket {
+ public:
+  /// Sets the limit. `now`: seconds. The remaining amount is kept, up to the new limit.
+  void limit(std::int64_t per_minute, double now);
+  void take(double amount, double now);
+  [[nodiscard]] bool limited() const { return per_minute_ > 0; }
+  [[nodiscard]] std::int64_t per_minute() const { return per_minute_; }
+  /// Returns the remaining amount, rounded down to whole units.
+  [[nodiscard]] std::int64_t left(double now);
+  /// Returns the seconds until at least `amount` is available.
+  [[nodiscard]] double wait(double amount, double now);
+
+ private:
+  void fill(double now);
+
+  std::int64_t per_minute_ = 0;
+  double left_ = 0, at_ = 0;
+};
+
+/// A request needs one of the requests per minute, and at least one token. Its tokens are subtracted as they are
+/// counted for `usage`, so the length of an answer need not be guessed. After a long answer the next request waits.
+class KeyAccount {
+ public:
+  KeyAccount(const ApiKey& key, double now) : salt_(salt_of(key.secret)) { change(key, now); }
+  void change(const ApiKey& key, double now);
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Returns the salt of the KV of its prompts (`Generation::salt`), the same after a restart: no other key's owner can
+  /// find out by the time of an answer what its owner has asked.
+  [[nodiscard]] std::uint64_t salt() const { return salt_; }
+
+  /// Returns the refusal of a request that arrives at `now`, if its key has reached a limit. Subtracts nothing.
+  [[nodiscard]] std::optional<ApiError> why_not(double now);
+  void take_request(double now) { requests_.take(1, now); }
+  void take_tokens(std::int64_t tokens, double now) { tokens_.take(static_cast<double>(tokens), now); }
+
+  /// Adds OpenAI's headers with the remaining limits; with `refused`, also the time to retry.
+  void tell(HttpHeaders& headers, double now, bool refused);
+
+  /// Formats seconds as OpenAI does: 20ms, 1.5s, 6m0s.
+  [[nodiscard]] static std::string duration(double seconds);
+
+ private:
+  /// Rounds up, but ignores rounding errors of a double.
+  [[nodiscard]] static std::int64_t milliseconds(double seconds);
+
+  /// Never 0, which is the salt of requests without a key.
+  [[nodiscard]] static std::uint64_t salt_of(const std::string& secret);
+
+  std::string name_;
+  std::uint64_t salt_;
+  MinuteBucket requests_, tokens_;
+};
+
+/// An exchange whose response contains the remaining limits of a key, as they are when its head is sent.
+class AccountedExchange final : public Exchange {
+ public:
+  AccountedExchange(std::shared_ptr<KeyAccount> account, std::function<double()> clock,
+                    std::unique_ptr<Exchange> exchange);
+  void respond(HttpResponse response) override;
+  void begin(HttpResponse head) override;
+  void send(std::string_view piece) override { exchange_->send(piece); }
+  void finish() override { exchange_->finish(); }
+  void on_gone(std::function<void()> gone) override { exchange_->on_gone(std::move(gone)); }
+
+ private:
+  std::shared_ptr<KeyAccount> account_;
+  std::function<double()> clock_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+// ApiKeys: the API keys that a server accepts; read_api_keys: reads them from a file.
 
 /// Used on the application's thread. A server without keys accepts every request.
 class ApiKeys {

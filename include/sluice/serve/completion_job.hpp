@@ -3,14 +3,11 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
-#include "sluice/serve/completion.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/responses_reply.hpp"
-#include "sluice/serve/stop_strings.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +20,33 @@
 #include <vector>
 
 namespace sluice {
+
+// StopStrings: ends an answer before a stop string, even if the string is split among pieces.
+
+/// Filters an answer's text piece by piece, and holds back any suffix that may begin a stop string. Drops a stop string
+/// and the text after it, or with `include` only the text after it. If one piece completes several stop strings, the
+/// one that begins first counts.
+class StopStrings {
+ public:
+  /// Empty strings are ignored.
+  explicit StopStrings(std::vector<std::string> stops = {}, bool include = false);
+
+  /// Adds `piece` and returns the text that can be sent now.
+  [[nodiscard]] std::string push(std::string_view piece);
+  /// Returns the text held back, for an answer that ends without a stop string.
+  [[nodiscard]] std::string finish() { return std::exchange(held_, {}); }
+  /// Returns whether a stop string has ended the answer.
+  [[nodiscard]] bool hit() const { return hit_; }
+
+ private:
+  /// Returns the length of the longest suffix of the held text with which `stop` begins.
+  [[nodiscard]] std::size_t begun(const std::string& stop) const;
+
+  std::vector<std::string> stops_;
+  bool include_ = false;
+  std::string held_;
+  bool hit_ = false;
+};
 
 /// Turns the events of a request's generations into its response, which the exchange gets in pieces. Independent of
 /// engine and transport: `to_cancel` returns the generations that the caller must cancel.

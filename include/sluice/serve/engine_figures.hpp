@@ -7,8 +7,7 @@
 #include "sluice/serve/forecast_errors.hpp"
 #include "sluice/serve/live_state.hpp"
 #include "sluice/serve/prometheus.hpp"
-#include "sluice/serve/request_phases.hpp"
-#include "sluice/serve/served_request.hpp"
+#include "sluice/serve/served_requests.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <chrono>

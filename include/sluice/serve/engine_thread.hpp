@@ -7,7 +7,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
-#include "sluice/world/doorbell.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/core/ids.hpp"
-#include "sluice/serve/recent_quantile.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 #include "sluice/serve/slo_class_table.hpp"
-#include "sluice/serve/slo_lead.hpp"
 
 #include <array>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include "sluice/serve/gate.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/look_ahead.hpp"
-#include "sluice/serve/look_budget.hpp"
+#include "sluice/serve/outlook.hpp"
 
 #include <algorithm>
 #include <chrono>

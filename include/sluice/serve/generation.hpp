@@ -2,11 +2,10 @@
 // Generation, GenerationEngine: the interface between a server and an engine of any type.
 #pragma once
 
-#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
-#include "sluice/serve/completion.hpp"
+#include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/prometheus.hpp"
-#include "sluice/serve/slo_lead.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <cstdint>

@@ -154,6 +154,38 @@ struct HttpFigures {
   std::int64_t bodies_refused = 0; ///< requests refused because they exceeded the memory for all bodies
 };
 
+// AdminApp, PublicApp: one application behind two ports: one for operators, one for all clients.
+
+/// Serves the probes, the metrics and the live page of `app`, and `POST /drain`, without keys: the port is for trusted
+/// networks.
+class AdminApp final : public HttpApp {
+ public:
+  /// `drain` is called on the application's thread.
+  AdminApp(HttpApp& app, std::function<void()> drain) : app_(&app), drain_(std::move(drain)) {}
+
+  void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override;
+  [[nodiscard]] HttpResponse refuse(int status, std::string what, const HttpRequest* head) override;
+  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override;
+
+ private:
+  HttpApp* app_;
+  std::function<void()> drain_;
+};
+
+/// Serves `app` without the paths of the admin port.
+class PublicApp final : public HttpApp {
+ public:
+  explicit PublicApp(HttpApp& app) : app_(&app) {}
+
+  void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) override;
+  [[nodiscard]] HttpResponse refuse(int status, std::string what, const HttpRequest* head) override;
+  [[nodiscard]] std::optional<HttpResponse> refuse_head(const HttpRequest& head) override;
+  [[nodiscard]] bool watches(const HttpRequest& head) const override;
+
+ private:
+  HttpApp* app_;
+};
+
 } // namespace sluice
 
 #ifndef SLUICE_SERVER_COMPILED

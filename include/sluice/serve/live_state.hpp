@@ -2,12 +2,12 @@
 // LiveState: an engine's current state as plain values; other threads get copies of it.
 #pragma once
 
-#include "sluice/core/ids.hpp"
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/retention/retention.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/forecast_errors.hpp"
-#include "sluice/serve/live_history.hpp"
 #include "sluice/serve/slo_attainment.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/plan/plan.hpp"
@@ -22,6 +22,38 @@
 #include <vector>
 
 namespace sluice {
+
+// LiveHistory: memory, queue and counters of an engine during the last minutes.
+
+/// The state at one time. Counters count from the start; readers compute differences.
+struct LiveSample {
+  double time_s = 0;
+  std::int64_t running = 0, waiting = 0, preempted = 0;
+  std::int64_t device_used = 0, device_capacity = 0, host_used = 0; ///< layer blocks
+  std::int64_t to_device = 0, to_host = 0;                          ///< layer blocks moved; counters
+  std::int64_t released = 0, missed = 0;                            ///< tokens and deadlines, counters
+  double busy_s = 0, stall_s = 0;                                   ///< counters
+};
+
+/// The last state of each two-second interval, for at most `most` intervals (five minutes). An interval without events
+/// has no sample, because the previous state still holds.
+class LiveHistory {
+ public:
+  static constexpr double every_s = 2;
+  static constexpr std::size_t most = 150;
+
+  void add(const LiveSample& now);
+  [[nodiscard]] const std::vector<LiveSample>& samples() const { return samples_; }
+
+  /// Writes the samples as columns. Times are rounded to a chart's resolution; counters are exact.
+  void write(JsonWriter& json) const;
+
+ private:
+  void push(const LiveSample& sample);
+
+  std::vector<LiveSample> samples_;
+  std::int64_t last_ = 0; ///< the interval of the newest sample
+};
 
 /// Keeps the last `most` values added, in constant memory.
 template <class T, std::size_t most>
@@ -142,3 +174,7 @@ struct LiveState {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_SERVER_COMPILED
+#include "sluice/serve/live_state.inl.hpp"
+#endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloClassTable: stores a value for each SLO class; requests with the same SLO form a class.
+// Values for each SLO class, and quantiles of the newest values, from which a server learns its leads.
 #pragma once
 
 #include "sluice/serve/prometheus.hpp"
@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace sluice {
+
+// SloClassTable: stores a value for each SLO class; requests with the same SLO form a class.
 
 /// The name of an SLO class in metrics: seconds, `none`, or `other`.
 struct SloClassName {
@@ -74,6 +76,38 @@ class SloClassTable {
 
   Value fresh_;
   std::vector<One> all_;
+};
+
+// RecentQuantile: quantiles of the newest values.
+
+/// Keeps the newest `window` values (at least one). Quantiles use the nearest rank, as docs/metrics.md defines them, so
+/// the P99 of fewer than a hundred values is the largest value.
+class RecentQuantile {
+ public:
+  explicit RecentQuantile(std::size_t window) : window_(window) {}
+
+  void add(double value) {
+    if (values_.size() < window_)
+      values_.push_back(value);
+    else
+      values_[next_] = value;
+    next_ = (next_ + 1) % window_;
+  }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+  /// `share`: above 0, at most 1. Returns 0 if there are no values.
+  [[nodiscard]] double quantile(double share) const {
+    if (values_.empty()) return 0;
+    std::vector<double> sorted = values_;
+    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 1, sorted.size()) - 1);
+    std::nth_element(sorted.begin(), at, sorted.end());
+    return *at;
+  }
+
+ private:
+  std::size_t window_;
+  std::size_t next_ = 0;
+  std::vector<double> values_;
 };
 
 } // namespace sluice

@@ -4,7 +4,7 @@
 
 #include "sluice/engine/product.hpp"
 #include "sluice/engine/serve.hpp"
-#include "sluice/serve/generation_feed.hpp"
+#include "sluice/serve/outlook.hpp"
 #include "sluice/serve/what_if_replay.hpp"
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -67,5 +68,14 @@ inline void block_keys(std::span<const ContentPiece> pieces, Tokens block_tokens
     }
   }
 }
+
+// KeyedRequest: a request with the keys of its blocks.
+
+/// A request as an engine receives it. The keys identify the full blocks of its prompt and, as far as they are known,
+/// of its answer.
+struct KeyedRequest {
+  RequestSpec spec;
+  std::vector<BlockKey> keys;
+};
 
 } // namespace sluice

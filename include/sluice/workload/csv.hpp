@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/workload/csv_records.hpp"
+#include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineReader: the numbered lines of a text stream, in constant memory.
+// LineReader: the numbered lines of a text stream, in constant memory; opening a trace's file; records of a CSV.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -8,11 +8,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -49,6 +54,50 @@ class LineReader {
   std::string name_;
   std::string line_;
   std::int64_t number_ = 0;
+};
+
+// open_trace_file: opens a trace's file.
+
+/// Opens `path` for reading. A folder is an error here, because opening it succeeds and reading it fails without a
+/// reason.
+inline Expected<std::unique_ptr<std::istream>> open_trace_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return Error{ErrorCode::bad_input, path, "this is a folder", "a file"};
+  }
+  std::unique_ptr<std::istream> file = std::make_unique<std::ifstream>(path, std::ios::binary);
+  if (!*file) return Error{ErrorCode::not_found, path, "the file cannot be opened", "a readable file"};
+  return file;
+}
+
+// CsvRecords: the records of a CSV as fields without quotes.
+
+/// RFC 4180, one record at a time: a quoted field may contain separators, line ends and doubled quotes. Blanks around
+/// an unquoted field are dropped. The first record determines the separator.
+class CsvRecords {
+ public:
+  explicit CsvRecords(LineReader lines) : lines_(std::move(lines)) {}
+
+  /// Reads the next record's fields; returns false at the end.
+  Expected<bool> next(std::vector<std::string>& fields);
+
+  /// "trace.csv:17": the line where the last record begins.
+  [[nodiscard]] std::string where() const { return lines_.name() + ":" + std::to_string(number_); }
+  [[nodiscard]] const std::string& name() const { return lines_.name(); }
+  /// Returns the fields' separator: comma, semicolon or tab; 0 before the first record.
+  [[nodiscard]] char separator() const { return separator_; }
+
+ private:
+  /// Returns comma, semicolon or tab: the most frequent one outside quotes in the line.
+  static char separator_of(std::string_view line);
+
+  [[nodiscard]] bool blank(char character) const;
+  void skip_blanks(std::string_view& text) const;
+  [[nodiscard]] std::string_view trimmed(std::string_view text) const;
+
+  LineReader lines_;
+  std::int64_t number_ = 0; ///< the line where the record begins
+  char separator_ = 0;      ///< 0 until the first record is read
 };
 
 } // namespace sluice

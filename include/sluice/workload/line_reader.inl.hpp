@@ -3,8 +3,11 @@
 #pragma once
 
 #include "sluice/workload/line_reader.hpp"
-#include "sluice/workload/trace_file.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace sluice {
@@ -54,6 +57,81 @@ SLUICE_READERS_INLINE bool LineReader::refill() {
     line_end_ = returns ? '\r' : '\n';
   }
   return end_ > 0;
+}
+
+SLUICE_READERS_INLINE Expected<bool> CsvRecords::next(std::vector<std::string>& fields) {
+  fields.clear();
+  Expected<std::optional<std::string_view>> line = lines_.next();
+  while (line && *line && std::all_of((*line)->begin(), (*line)->end(), [this](char c) { return blank(c); }))
+    line = lines_.next(); // a line that contains only blanks counts as empty
+  if (!line) return line.error();
+  if (!*line) return false;
+  number_ = lines_.number();
+  if (separator_ == 0) separator_ = separator_of(**line);
+  std::string_view rest = **line;
+  for (;;) {
+    std::string& field = fields.emplace_back();
+    skip_blanks(rest);
+    if (!rest.starts_with('"')) {
+      const std::size_t end = std::min(rest.find(separator_), rest.size());
+      field = trimmed(rest.substr(0, end));
+      rest.remove_prefix(end);
+    } else {
+      rest.remove_prefix(1);
+      for (;;) { // up to the closing quote, on this line or a later one
+        const std::size_t quote = rest.find('"');
+        field += rest.substr(0, quote);
+        if (quote != std::string_view::npos) {
+          rest.remove_prefix(quote + 1);
+          if (!rest.starts_with('"')) break;
+          field += '"';
+          rest.remove_prefix(1);
+          continue;
+        }
+        field += '\n';
+        if (field.size() > LineReader::longest_line)
+          return Error{ErrorCode::bad_input, where(), "a quoted field is longer than 1 MiB", "a closing quote"};
+        line = lines_.next();
+        if (!line) return line.error();
+        if (!*line) return Error{ErrorCode::bad_input, where(), "a quoted field has no end", "a closing quote"};
+        rest = **line;
+      }
+      skip_blanks(rest);
+      if (!rest.empty() && rest.front() != separator_)
+        return Error{ErrorCode::bad_input, where(), "there is text behind a quoted field",
+                     "quotes around whole fields, and doubled within"};
+    }
+    if (rest.empty()) return true;
+    rest.remove_prefix(1);
+  }
+}
+
+SLUICE_READERS_INLINE char CsvRecords::separator_of(std::string_view line) {
+  constexpr std::array<char, 3> known{',', ';', '\t'};
+  std::array<std::size_t, 3> count{};
+  bool quoted = false;
+  for (const char character : line) {
+    if (character == '"') quoted = !quoted;
+    for (std::size_t i = 0; i < known.size(); ++i)
+      if (!quoted && character == known[i]) ++count[i];
+  }
+  std::size_t most = 0;
+  for (std::size_t i = 1; i < known.size(); ++i)
+    if (count[i] > count[most]) most = i;
+  return known[most];
+}
+
+SLUICE_READERS_INLINE bool CsvRecords::blank(char character) const {
+  return (character == ' ' || character == '\t') && character != separator_;
+}
+
+SLUICE_READERS_INLINE void CsvRecords::skip_blanks(std::string_view& text) const {
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+}
+
+SLUICE_READERS_INLINE std::string_view CsvRecords::trimmed(std::string_view text) const {
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 } // namespace sluice

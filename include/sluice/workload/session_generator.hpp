@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionGenerator: random sessions, in which each prompt contains the previous answers, and the presets.
+// SessionGenerator: random sessions, in which prompts contain the previous answers; parse_sessions reads their text.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -10,10 +10,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sluice {
+
+// SessionGenerator: random sessions, in which each prompt contains the previous answers, and the presets.
 
 /// Lognormal seconds with this mean and coefficient of variation; always the mean if `cv` is 0.
 struct DelayDistribution {
@@ -100,6 +103,18 @@ SessionSpec chat_sessions();
 /// 216 and 899. After 86 % of the answers a tool runs for 9 and 74 s, otherwise a user takes 121 and 1,506 s. 0.9 % of
 /// the prompts are compacted. The four system prompts and the rate are assumptions.
 SessionSpec agent_sessions();
+
+// parse_sessions: reads the text of `--generate` that describes sessions.
+
+/// Returns whether a text of `--generate` describes sessions.
+[[nodiscard]] bool describes_sessions(std::string_view text);
+
+/// Parses a text that describes sessions: `chat`, `agents:sessions=50,rate=0.1`, or
+/// `sessions:rate=1,sessions=100,turns=8,first=4096,growth=512,output=128,user=30`.
+///
+/// Presets have a default for every key. `sessions` needs rate, sessions, turns, first, growth and output. A cv makes
+/// the arrivals gamma. Errors begin with `--generate`.
+Expected<SessionSpec> parse_sessions(std::string_view text);
 
 } // namespace sluice
 

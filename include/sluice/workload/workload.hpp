@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/workload/orbitflow_header.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <cstdint>
@@ -12,6 +12,19 @@
 #include <string>
 
 namespace sluice {
+
+// OrbitFlowHeader: the server's limits in an OrbitFlow trace.
+
+/// The server's limits, which an OrbitFlow trace has in addition to its requests.
+struct OrbitFlowHeader {
+  std::int64_t batch_size = 1;      ///< requests that run together
+  Tokens max_model_len{1};          ///< tokens of a batch
+  TokenBlocks budget{1};            ///< `num_gpu_blocks_override`: the device's KV budget
+  TokenBlocks peak_batch_blocks{1}; ///< the most blocks that any batch of the trace needs
+  std::int64_t requests = 0;        ///< counted on opening
+
+  friend constexpr bool operator==(const OrbitFlowHeader&, const OrbitFlowHeader&) = default;
+};
 
 /// Everything that is needed to make the same requests again.
 struct Workload {

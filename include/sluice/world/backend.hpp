@@ -2,13 +2,13 @@
 // Backend: the role that runs an iteration and keeps the clock.
 #pragma once
 
-#include "sluice/core/contract.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/core/ids.hpp"
 #include "sluice/core/interrupt.hpp"
+#include "sluice/core/role.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/state/plan/plan.hpp"
@@ -24,7 +24,7 @@
 
 namespace sluice {
 
-class Doorbell; // world/doorbell.hpp
+class Doorbell; // world/real/async_thread.hpp
 
 /// What other engines take from an iteration's machine while it runs; nothing by default.
 struct Surroundings {

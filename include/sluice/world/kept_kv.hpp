@@ -2,7 +2,6 @@
 // KeptKv: how much of a request's KV the host keeps after the request, by the answer of Caching.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/tier.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of block tables that a machine gives its runner: whatever moves, they add up to each launch's tables, and
 // the address of a block that stays is given once.
-#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include "emulated/eigen/on_gpu.hpp"
 #include "identity/eigen/trials.hpp"

@@ -5,7 +5,6 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/random.hpp"
-#include "sluice/world/stream/device_weights.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 
 #include "emulate/streams.hpp"

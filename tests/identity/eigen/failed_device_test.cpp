@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that fails for good: every current and later request ends with the device's error, its KV is free, and no
 // token computed after the failure is delivered.
-#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 
 #include "identity/eigen/real_run.hpp"
 

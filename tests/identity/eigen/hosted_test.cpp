@@ -2,7 +2,7 @@
 // Decodes that the host attends on a real machine, over KV in its own memory (NEO).
 #include "sluice/engine/systems/neo.hpp"
 #include "sluice/model/decoder/decoder_runner.hpp"
-#include "sluice/model/decoder/forwarding_runner.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
 
 #include "identity/eigen/trials.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // KeptTables, and a KernelRunner that keeps tables: what a decode step uploads, and that its bits are those of tables
 // that are uploaded whole.
-#include "kernels/decoder/kept_tables.hpp"
 #include "kernels/decoder/runner_case.hpp"
+#include "kernels/decoder/staging.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decoder/launch_graphs.hpp"
+#include "kernels/decoder/kernel_queue.hpp"
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decoder/weight_pieces.hpp"
+#include "kernels/decoder/runner_room.hpp"
 #include <doctest/doctest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/decoder/logit_rules.hpp"
+#include "sluice/model/decoder/sampler.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/decoder/weights_digest.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include <doctest/doctest.h>
 

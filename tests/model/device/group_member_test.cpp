@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // group_member: a group's devices share the host.
-#include "sluice/model/device/group_member.hpp"
+#include "sluice/model/device/device.hpp"
 #include "sluice/model/device/named.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/tokenizer/added_tokens.hpp"
+#include "sluice/model/tokenizer/vocabulary.hpp"
 
 #include "model/tokenizer/random_text.hpp"
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/tokenizer/byte_pair.hpp"
+#include "sluice/model/tokenizer/byte_pair_model.hpp"
 
 #include "model/tokenizer/random_text.hpp"
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include "model/tokenizer/random_text.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/utf8.hpp"
-#include "sluice/model/tokenizer/byte_level.hpp"
+#include "sluice/model/tokenizer/byte_pair_model.hpp"
 
 #include "model/tokenizer/random_text.hpp"
 #include <doctest/doctest.h>

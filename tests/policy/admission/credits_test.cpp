@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credits: how often requests take part, and that a discarded proposal costs nothing.
-#include "sluice/policy/admission/credits.hpp"
+#include "sluice/policy/admission/virtual_batch.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

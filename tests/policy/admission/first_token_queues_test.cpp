@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FirstTokenQueues: against a sort of all waiting requests, while they come, go and become late.
-#include "sluice/policy/admission/first_token_queues.hpp"
+#include "sluice/policy/admission/large_yields.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HybridDelays: the times of a token that is rebuilt or computed again, by a cost model that has them as constants.
-#include "sluice/policy/admission/decode_work.hpp"
-#include "sluice/policy/admission/hybrid_delays.hpp"
+#include "sluice/policy/admission/hybrid_choice.hpp"
+#include "sluice/policy/admission/request_costs.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include "support/hand_made.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NextScheduled: the estimate against the paper's double sum, request by request, and the order that it gives.
-#include "sluice/policy/admission/next_scheduled.hpp"
+#include "sluice/policy/admission/feedback_queue.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PauseBudget: what pauses spend, and when another pause is allowed.
-#include "sluice/policy/admission/pause_budget.hpp"
+#include "sluice/policy/admission/pressing.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PendingQueue: the same sum and the same late requests as a look at each request.
-#include "sluice/policy/admission/pending_queue.hpp"
+#include "sluice/policy/admission/hybrid_choice.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // VainPresses: a claim that changed nothing is not made again until the batch changes.
-#include "sluice/policy/admission/vain_presses.hpp"
+#include "sluice/policy/admission/pressing.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

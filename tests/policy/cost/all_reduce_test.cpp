@@ -2,8 +2,8 @@
 // AllReduce: the ring's formula against a ring run step by step, and measured all-reduces.
 #include "sluice/core/random.hpp"
 #include "sluice/model/device/named.hpp"
-#include "sluice/policy/cost/all_reduce.hpp"
-#include "sluice/policy/cost/read_all_reduce.hpp"
+#include "sluice/policy/cost/measured_grid.hpp"
+#include "sluice/policy/cost/read_served_tables.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaGraphs: captured sizes, padding, and what a graph saves.
-#include "sluice/policy/cost/cuda_graphs.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DecodeTail: hand-computed batches on two multiprocessors, and properties.
 #include "sluice/core/random.hpp"
-#include "sluice/policy/cost/decode_tail.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 
 #include "policy/cost/small_bundle.hpp"
 #include <doctest/doctest.h>

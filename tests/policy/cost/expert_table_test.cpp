@@ -2,7 +2,7 @@
 // ExpertTable and ExpertParallel: uniform routing, and engines that share experts.
 #include "sluice/core/random.hpp"
 #include "sluice/policy/cost/expert_parallel.hpp"
-#include "sluice/policy/cost/expert_table.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 
 #include "policy/cost/decoding.hpp"
 #include "policy/cost/small_bundle.hpp"

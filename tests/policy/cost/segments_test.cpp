@@ -2,8 +2,8 @@
 // Segments: how a link's rate depends on the size of contiguous memory, compared with SuperInfer's figures for a GH200.
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
-#include "sluice/policy/cost/device_link.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
+#include "sluice/policy/cost/work.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 
 #include <doctest/doctest.h>
 

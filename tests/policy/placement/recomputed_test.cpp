@@ -2,10 +2,10 @@
 // Recomputed tokens: a placement in eLLM's manner, which swaps or rebuilds the oldest share of every request, through
 // the whole engine. A head that is not on the device costs transfers and computation, and no block is lost.
 #include "sluice/policy/placement/plan_trial.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
-#include "sluice/report/observer/timeline_sink.hpp"
+#include "sluice/report/observer/chosen_iteration.hpp"
 
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>

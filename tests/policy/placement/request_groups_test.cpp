@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RequestGroups: groups are few, about equal, of neighbours in size and SLO, and lose no block.
-#include "sluice/policy/placement/request_groups.hpp"
+#include "sluice/policy/placement/planning_instance.hpp"
 
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>

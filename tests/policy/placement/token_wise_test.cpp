@@ -6,7 +6,7 @@
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/layout/layer_groups.hpp"
 #include "sluice/policy/placement/token_wise.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"

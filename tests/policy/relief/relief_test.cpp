@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relief: which request is preempted, and which may return.
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/relief/refuse.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AnyTimeline: passes everything on to its sink; a user's own rule may write to a sink without it.
-#include "sluice/policy/transfer/any_timeline.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The evaluator: the paper's worked example, an independent simulation, and which rules never end later than others.
-#include "sluice/policy/transfer/buffer_count.hpp"
+#include "sluice/policy/transfer/transfer_rule.hpp"
 
 #include "policy/transfer/random_pipeline.hpp"
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkClock: rates that change while an iteration runs, under every rule.
 #include "sluice/policy/transfer/evaluate_link.hpp"
-#include "sluice/policy/transfer/link_clock.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include "policy/transfer/random_pipeline.hpp"
 #include <doctest/doctest.h>

@@ -2,8 +2,8 @@
 // KV that is written back to the host as it is computed, on one lane with the prefetches, against an independent
 // simulation.
 #include "sluice/model/device/named.hpp"
-#include "sluice/policy/cost/device_link.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
+#include "sluice/policy/cost/work.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 
 #include "policy/transfer/random_pipeline.hpp"

@@ -5,8 +5,8 @@
 #include "sluice/model/named.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/weights/interval_record.hpp"
+#include "sluice/policy/weights/interval_source.hpp"
 #include "sluice/policy/weights/nlohmann/interval_record_json.hpp"
-#include "sluice/policy/weights/record_intervals.hpp"
 
 #include "support/program.hpp"
 #include <doctest/doctest.h>

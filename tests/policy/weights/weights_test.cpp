@@ -3,7 +3,7 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
 #include "sluice/policy/placement/fewest_layers.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 #include "sluice/policy/weights/resident_weights.hpp"
 

@@ -2,7 +2,7 @@
 // merged: two engines' summaries equal one engine's that served both, in all values that do not depend on order.
 #include "sluice/core/random.hpp"
 #include "sluice/report/observer/measure.hpp"
-#include "sluice/report/observer/merged.hpp"
+#include "sluice/report/observer/summary.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/report/observer/peak_window.hpp"
+#include "sluice/report/observer/timeline.hpp"
 
 #include <doctest/doctest.h>
 

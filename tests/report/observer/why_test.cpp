@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why, compared with scenes of known times; tests/engine/time_audit.hpp checks it against the clock in every system.
 #include "sluice/report/observer/why.hpp"
-#include "sluice/report/time_report.hpp"
+#include "sluice/report/report.hpp"
 #include "sluice/report/why_text.hpp"
 
 #include "support/hand_made.hpp"

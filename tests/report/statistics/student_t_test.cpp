@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Student's t compared with its integrated density and with printed tables.
-#include "sluice/report/statistics/student_t.hpp"
+#include "sluice/report/statistics/interval.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ghosts against two lists.
 #include "sluice/core/random.hpp"
-#include "sluice/state/memory/ghosts.hpp"
+#include "sluice/state/memory/eviction.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TierStore against naive stores, written from each rule's source.
 #include "sluice/core/random.hpp"
+#include "sluice/state/memory/belady.hpp"
 #include "sluice/state/memory/tier_store.hpp"
-#include "sluice/state/memory/untimed_tiers.hpp"
 
 #include <doctest/doctest.h>
 

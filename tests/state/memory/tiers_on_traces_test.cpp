@@ -2,7 +2,6 @@
 // The tables of docs/tiers.md, computed again from the trace by naive stores.
 #include "sluice/state/memory/belady.hpp"
 #include "sluice/state/memory/tier_store.hpp"
-#include "sluice/state/memory/untimed_tiers.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
 #include "support/shared_data.hpp"

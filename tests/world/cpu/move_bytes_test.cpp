@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // move_bytes: does what memcpy does, and nothing else.
 #include "sluice/core/random.hpp"
-#include "sluice/world/cpu/move_bytes.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
 
 #include <doctest/doctest.h>
 

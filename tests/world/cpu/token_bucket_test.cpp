@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TokenBucket, on a clock that moves only in waits: rates, lost time, time made up for, spinning.
 #include "sluice/core/random.hpp"
-#include "sluice/world/cpu/token_bucket.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VirtualMemory: zeros until written, resident only where written, returned page by page.
 #include "sluice/core/random.hpp"
-#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include "support/resident.hpp"
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CopyBatch: a batch made in any order gives the same bytes as its copies one after the other.
 #include "sluice/core/random.hpp"
-#include "sluice/world/cuda/copy_batch.hpp"
+#include "sluice/world/cuda/gather.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DiskForecast: the time of reads to come, beside a list of who waits for which record.
 #include "sluice/core/random.hpp"
-#include "sluice/world/host_tier/disk_forecast.hpp"
+#include "sluice/world/host_tier/record_writer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 // several holders.
 #include "sluice/core/random.hpp"
 #include "sluice/world/host_tier/host_tier.hpp"
-#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FaultPlan: no faults by default; the same fault for the same copy; faults as often as stated.
-#include "sluice/world/link/fault.hpp"
+#include "sluice/world/link/copy.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/checkpoint/tiny.hpp"
-#include "sluice/world/local/host_attention_rate.hpp"
+#include "sluice/world/local/rates.hpp"
 
 #include "world/local/counting_decoder.hpp"
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/world/local/prompt.hpp"
+#include "sluice/world/local/model.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceMemory: counts every byte, also when many threads use it, and never gives out more memory than exists.
 #include "sluice/core/random.hpp"
-#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,6 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
-#include "sluice/policy/caching/load_time.hpp"
 #include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/policy/cost/roofline.hpp"

@@ -6,7 +6,6 @@
 #include "sluice/model/named.hpp"
 #include "sluice/report/observer/decision_log.hpp"
 #include "sluice/workload/generator.hpp"
-#include "sluice/workload/generator_spec.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/real/ends_at.hpp"
 #include "sluice/world/real/paced.hpp"

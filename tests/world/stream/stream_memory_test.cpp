@@ -2,9 +2,8 @@
 // The KV memory that an engine gets: for any weights plan within it, every block and slot fits.
 #include "sluice/core/random.hpp"
 #include "sluice/policy/weights/weights.hpp"
-#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 #include "sluice/world/machine/weight_store.hpp"
-#include "sluice/world/stream/host_images.hpp"
 #include "sluice/world/stream/stream_memory.hpp"
 
 #include "support/small_models.hpp"

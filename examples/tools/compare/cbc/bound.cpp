@@ -3,7 +3,7 @@
 #include "compare/bound.hpp"
 
 #include "sluice/bound/cbc/most_kept.hpp"
-#include "sluice/policy/cost/step_floor.hpp"
+#include "sluice/policy/cost/layer_work.hpp"
 
 #include "compare/rows.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/engine/systems/by_length.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 
 #include "engines/entry.hpp"
 #include "engines/published.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/engine/systems/flexgen.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
 
 #include "engines/entry.hpp"
 #include "engines/published.hpp"

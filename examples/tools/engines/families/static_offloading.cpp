@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/engine/systems/static_offloading.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
 
 #include "engines/entry.hpp"
 #include "engines/published.hpp"

@@ -4,7 +4,7 @@
 
 #include "sluice/core/text.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/model/tensor_shard.hpp"
+#include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 
 #include "validate/import/bundle_files.hpp"

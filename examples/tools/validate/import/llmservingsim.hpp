@@ -6,8 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
-#include "sluice/model/tensor_shard.hpp"
-#include "sluice/policy/cost/read_all_reduce.hpp"
+#include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/read_served_tables.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 

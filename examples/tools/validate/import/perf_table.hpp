@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/text.hpp"
-#include "sluice/workload/csv_records.hpp"
+#include "sluice/workload/line_reader.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,6 @@
 #include "sluice/engine/core/plan_fit.inl.hpp"
 #include "sluice/engine/core/preemption.inl.hpp"
 #include "sluice/engine/core/prepared.inl.hpp"
-#include "sluice/engine/core/proposal_check.inl.hpp"
 #include "sluice/engine/core/requests.inl.hpp"
 #include "sluice/engine/core/saved_states.inl.hpp"
 #include "sluice/engine/core/tiers.inl.hpp"

@@ -5,7 +5,6 @@
 
 #include "sluice/policy/placement/solver/placement_evaluator.inl.hpp"
 #include "sluice/policy/placement/solver/planner.inl.hpp"
-#include "sluice/policy/placement/solver/search_rule.inl.hpp"
 #include "sluice/policy/placement/solver/solve_problem.inl.hpp"
 #include "sluice/state/plan/instance.inl.hpp"
 #include "sluice/state/plan/space.inl.hpp"

@@ -4,10 +4,12 @@
 
 #include "sluice/core/layer_set.hpp"
 #include "sluice/engine/core/checks.hpp"
+#include "sluice/engine/core/commit_steps.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -131,3 +133,136 @@ SLUICE_INLINE Status check_room(RequestId id, Footprint room, const Ledger& ledg
 }
 
 } // namespace sluice::detail
+
+// The check of every proposal.
+namespace sluice {
+
+SLUICE_INLINE ProposalMistake proposal_mistake(const Core& core, Draft& draft) {
+  using Kind = ProposalMistake::Kind;
+  const Proposal& proposal = draft.proposal;
+  // A slot is marked with 2n by the n-th check if it leaves or is refused, and with 2n + 1 if it has a claim.
+  std::vector<std::uint64_t>& seen = draft.proposed;
+  if (seen.size() < core.requests.rows.size()) seen.resize(core.requests.rows.size());
+  const std::uint64_t leaves = 2 * ++draft.checks, claimed = leaves + 1;
+  const auto is_live = [&core](Slot slot) {
+    return index(slot) < core.requests.rows.size() && core.row(slot).phase != Phase::ended;
+  };
+  for (const Slot slot : proposal.leaving) {
+    if (!is_live(slot)) return {Kind::no_request, slot, 0};
+    if (core.row(slot).phase != Phase::running) return {Kind::not_running, slot, 0};
+    if (seen[index(slot)] == leaves) return {Kind::twice, slot, 0};
+    seen[index(slot)] = leaves;
+  }
+  for (const Refusal& refused : proposal.refused) {
+    if (!is_live(refused.slot)) return {Kind::no_request, refused.slot, 0};
+    if (core.row(refused.slot).phase != Phase::waiting) return {Kind::not_waiting, refused.slot, 0};
+    if (seen[index(refused.slot)] == leaves) return {Kind::twice, refused.slot, 0};
+    seen[index(refused.slot)] = leaves;
+  }
+  std::size_t running = proposal.leaving.size();
+  std::int64_t prompts = 0, decodes = 0;
+  bool optional = false, pressing = false;
+  std::int64_t batch = static_cast<std::int64_t>(proposal.claims.size());
+  for (const Claim& claim : proposal.claims) {
+    if (!is_live(claim.slot)) return {Kind::no_request, claim.slot, 0};
+    const RequestRow& request = core.row(claim.slot);
+    std::uint64_t& mark = seen[index(claim.slot)];
+    if (mark == claimed) return {Kind::twice, claim.slot, 0};
+    if (mark == leaves) return {Kind::leaves_too, claim.slot, 0};
+    mark = claimed;
+    if (claim.required && optional) return {Kind::order, claim.slot, 0};
+    optional = !claim.required;
+    pressing = pressing || claim.presses();
+    if (claim.instead) { // it has the place of the request that pays
+      --batch;
+      const bool last = &claim == &proposal.claims.back() || !(&claim + 1)->required;
+      const bool full = &claim - proposal.claims.data() >= core.limits.batch;
+      if (!claim.presses() || !last || !full) return {Kind::instead, claim.slot, 0};
+    }
+    if (request.phase == Phase::preempted && !request.may_return) return {Kind::may_not, claim.slot, 0};
+    const Tokens pending = request.pending();
+    if (claim.tokens < Tokens{0} || claim.tokens > pending) return {Kind::tokens, claim.slot, claim.tokens.count()};
+    if (claim.reserve < Tokens{0} || claim.reserve > Claim::most_reserved)
+      return {Kind::reserve, claim.slot, claim.reserve.count()};
+    (pending <= Tokens{1} ? decodes : prompts) += claim.tokens.count();
+    running += request.phase == Phase::running ? 1 : 0;
+  }
+  if (pressing)
+    for (bool pressed = false; const Claim& claim : proposal.claims) {
+      if (pressed && claim.required && !claim.presses()) return {Kind::cost, claim.slot, 0};
+      if (!claim.presses()) continue;
+      pressed = true;
+      const auto pays = [&](const Claim& other) {
+        return other.slot == claim.at_cost_of && other.required && !other.presses() &&
+               core.row(other.slot).phase == Phase::running;
+      };
+      if (!claim.required || core.row(claim.slot).phase == Phase::running ||
+          std::none_of(proposal.claims.begin(), proposal.claims.end(), pays))
+        return {Kind::cost, claim.slot, 0};
+    }
+  const std::int64_t most = std::max(prompts, decodes);
+  if (most > core.limits.batch_tokens.count()) return {Kind::budget, {}, most};
+  if (batch > std::max(0, core.limits.batch)) return {Kind::batch, {}, batch};
+  if (running < core.requests.running.size())
+    for (const Slot slot : core.requests.running)
+      if (seen[index(slot)] != leaves && seen[index(slot)] != claimed) return {Kind::left_out, slot, 0};
+  return {};
+}
+
+[[gnu::cold, gnu::noinline]] SLUICE_INLINE Error detail::impossible_proposal(const Core& core,
+                                                                             const ProposalMistake& mistake,
+                                                                             Seconds now) {
+  using Kind = ProposalMistake::Kind;
+  const std::string request = request_text(core, mistake.slot), number = std::to_string(mistake.number);
+  const auto error = [&](std::string what, std::string expected) -> Error {
+    std::string seconds = std::to_string(now.count());
+    return {ErrorCode::infeasible, "a proposal of " + core.policies->admission_name() + " at " + seconds + " s",
+            std::move(what), std::move(expected)};
+  };
+  switch (mistake.kind) {
+  case Kind::none:
+  case Kind::no_request:
+    return error("it names " + request + ", which holds no live request",
+                 "slots of running, preempted or waiting requests");
+  case Kind::twice:
+    return error("it names " + request + " twice", "each request once");
+  case Kind::leaves_too:
+    return error(request + " leaves or is refused, and has a claim", "one of both");
+  case Kind::not_running:
+    return error(request + " leaves, but does not run", "running requests in Proposal::leaving");
+  case Kind::not_waiting:
+    return error(request + " is refused, but has run", "requests in Proposal::refused that have never run");
+  case Kind::left_out:
+    return error(request + " runs and has no claim",
+                 "a claim for each running request, of 0 tokens if it waits, or the "
+                 "request in Proposal::leaving");
+  case Kind::order:
+    return error("the required claim of " + request + " comes after an optional one", "required claims first");
+  case Kind::cost:
+    return error(request + " presses, or is required after one that does, in a way that no request can pay for",
+                 "pressing claims after the other required ones, for requests that do not run, each at the cost of a "
+                 "running request that has a required claim");
+  case Kind::instead:
+    return error(request +
+                     " takes the place of a running request without pressing, before another required claim, or in a "
+                     "batch that has a place",
+                 "at most one such claim, a pressing one, last of the required ones, in a full batch");
+  case Kind::may_not:
+    return error(request + " is preempted and may not return, but has a claim",
+                 "preempted requests whose row says may_return");
+  case Kind::tokens:
+    return error("it claims " + number + " tokens of " + request,
+                 "0 to " + std::to_string(core.row(mistake.slot).pending().count()) + ", the tokens that have no KV");
+  case Kind::reserve:
+    return error("it reserves room for " + number + " tokens of " + request,
+                 "0 to " + std::to_string(Claim::most_reserved.count()));
+  case Kind::batch:
+    return error("it has " + number + " claims", "at most " + std::to_string(core.limits.batch) + ", the batch limit");
+  case Kind::budget:
+    return error("it claims " + number + " tokens in one iteration",
+                 "at most " + std::to_string(core.limits.batch_tokens.count()) + ", the token budget");
+  }
+  return error("it is impossible", "another one");
+}
+
+} // namespace sluice

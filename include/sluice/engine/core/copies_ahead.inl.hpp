@@ -6,7 +6,7 @@
 #include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/prepared.hpp"
 #include "sluice/engine/core/writers.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,10 +3,8 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/core/ids.hpp"
-#include "sluice/engine/core/caching_table.hpp"
-#include "sluice/engine/core/carry_over.hpp"
-#include "sluice/engine/core/layout_table.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/lending.hpp"
 #include "sluice/engine/core/policy_table.hpp"
 #include "sluice/engine/core/prefix_reuse.hpp"

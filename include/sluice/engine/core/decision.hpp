@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: the policies' answer to one proposal, before anything moves; and the outcome of a step.
+// Decision: the policies' answer to one proposal; what is written while deciding, and what the next step takes over.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/engine/core/lending.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace sluice {
+
+// Decision: the policies' answer to one proposal, before anything moves; and the outcome of a step.
 
 /// What a call of `step` did.
 enum class Stepped : std::uint8_t {
@@ -92,6 +98,83 @@ struct Decision {
     in_flight = LayerBlocks{0};
     planning = ready = Seconds{0};
   }
+};
+
+// Draft: what an engine writes while it decides; a commit makes it fact.
+
+/// A plan that observers do not know yet, and the wall time that it took.
+struct UnseenPlan {
+  Plan plan;
+  Seconds wall{0};
+};
+
+/// The claim of a running request that is preempted for a pressing one, and its place among the claims.
+struct Paid {
+  Claim claim;
+  std::ptrdiff_t at = 0;
+};
+
+/// The next plan, what the weights offer, and scratch memory of decisions. An engine has one draft for all decisions;
+/// it holds the content of the newest.
+struct Draft {
+  Plan plan; ///< in force once a decision with `new_plan` is committed; an older plan's content until then
+  WeightsOffer offer;
+  Proposal proposal;
+  std::vector<std::uint64_t> proposed; ///< scratch: by slot, the last check that met it (checks.hpp)
+  std::uint64_t checks = 0;            ///< checks of proposals so far
+  Paid paid;                           ///< scratch: for the pressing claim under consideration
+  std::vector<Claim> optional;         ///< scratch: optional claims that wait meanwhile
+  std::vector<LayerStream> streams;    ///< scratch: of a plan applied to claims
+  /// Whether layers are fetched: by the last committed iteration, or by the plan in force when it was last applied.
+  bool fetches = false;
+  /// Whether the plan was made while an iteration ran: requests that it names may have ended since.
+  bool made_ahead = false;
+  /// Plans made asynchronously: observers see them when the decision is taken.
+  std::vector<UnseenPlan> unseen_plans;
+
+  /// No plan names the next request in this row.
+  void forget(Slot slot) {
+    std::erase_if(plan.requests, [slot](const RequestPlan& planned) { return planned.slot == slot; });
+  }
+};
+
+// CarryOver: what the next step may take over from the last one: its decision, and blocks fetched early.
+
+/// The only writer of two facts about the last step: whether its decision stands (`steady`), and whether what was
+/// fetched early for the next one is stale. Each function is an event that changes them.
+class CarryOver {
+ public:
+  /// In the last iteration every request decoded and nothing moved, and nothing has happened since.
+  [[nodiscard]] bool steady() const { return steady_; }
+
+  /// The next iteration gets a decision of its own.
+  void deciding() { steady_ = false; }
+  /// An iteration has run. `steady`: the next one would decide the same (engine/steady_steps.hpp).
+  void ran(bool steady) { steady_ = steady; }
+  /// The engine was copied: the copy has nothing prepared, and decides its next step.
+  void forked() { steady_ = false; }
+  /// A request arrives.
+  void request_entered() { steady_ = false; }
+  /// A request has ended, failed or was cancelled. `fetches`: the last commit, or plan applied, fetches layers.
+  void request_left(bool fetches) {
+    steady_ = false;
+    stale_prefetches_ = stale_prefetches_ || fetches;
+  }
+  /// The committed batch, plan or weights differ from those that blocks were fetched for.
+  void batch_changed() { stale_prefetches_ = true; }
+  /// Other engines of the node have the memory of more or fewer layers.
+  void lent_layers_changed() { steady_ = false; }
+  /// The engine has no request, and its KV memory changed.
+  void memory_resized() {
+    steady_ = false;
+    stale_prefetches_ = true;
+  }
+  /// Whether the evaluator's state must forget what was fetched early; answers true once.
+  [[nodiscard]] bool take_stale_prefetches() { return std::exchange(stale_prefetches_, false); }
+
+ private:
+  bool steady_ = false;
+  bool stale_prefetches_ = false; ///< blocks were fetched early for another batch or plan
 };
 
 } // namespace sluice

@@ -7,7 +7,6 @@
 #include "sluice/engine/core/moves.hpp"
 #include "sluice/engine/core/policy_table.hpp"
 #include "sluice/policy/cost/work.hpp"
-#include "sluice/policy/weights/coordination.hpp"
 #include "sluice/policy/weights/weights.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"

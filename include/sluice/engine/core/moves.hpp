@@ -2,7 +2,6 @@
 // Moves: what a commit transfers over the link, and what the iteration rebuilds.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/cost/work.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"

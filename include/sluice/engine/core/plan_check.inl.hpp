@@ -3,9 +3,9 @@
 // result.
 #pragma once
 
+#include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/commit_steps.hpp"
 #include "sluice/engine/core/plan_fit.hpp"
-#include "sluice/engine/core/proposal_check.hpp"
 #include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>

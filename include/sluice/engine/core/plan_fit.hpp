@@ -6,7 +6,6 @@
 #include "sluice/core/units.hpp"
 #include "sluice/engine/core/core.hpp"
 #include "sluice/engine/core/decision.hpp"
-#include "sluice/engine/core/draft.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <cstddef>

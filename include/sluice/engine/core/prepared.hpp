@@ -7,7 +7,7 @@
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/moves.hpp"
 #include "sluice/policy/cost/work.hpp"
-#include "sluice/state/plan/weight_stream.hpp"
+#include "sluice/state/plan/plan.hpp"
 
 #include <vector>
 

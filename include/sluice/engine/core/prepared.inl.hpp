@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/engine/core/prepared.hpp"
-#include "sluice/policy/transfer/hosted_work.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 // TierLevel: one memory below an engine's device, with its channel; TierRequests: what requests want of it.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/state/memory/tier_store.hpp"

@@ -2,11 +2,10 @@
 // Tiers: the memories below an engine's device: which blocks they have, and which are on their way to or from them.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/engine/core/caching_table.hpp"
+#include "sluice/engine/core/policy_table.hpp"
 #include "sluice/engine/core/tier_level.hpp"
-#include "sluice/report/observer/miss_causes.hpp"
+#include "sluice/report/observer/event.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include "sluice/engine/core/prepared.hpp"
 #include "sluice/engine/core/tiers.hpp"
 #include "sluice/engine/core/writers.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 
 #include <algorithm>
 #include <cstddef>

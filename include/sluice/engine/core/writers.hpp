@@ -6,7 +6,6 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/core/core.hpp"
 #include "sluice/engine/core/decision.hpp"
-#include "sluice/engine/core/draft.hpp"
 #include "sluice/engine/core/moves.hpp"
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/policy/transfer/link_clock.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>

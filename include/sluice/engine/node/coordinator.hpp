@@ -2,10 +2,8 @@
 // Coordinator: the concept of the role that says which part of the shared resources each engine of a node may use.
 #pragma once
 
-#include "sluice/core/contract.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/policy/weights/coordination.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
 #include <concepts>

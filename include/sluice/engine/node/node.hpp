@@ -7,7 +7,7 @@
 #include "sluice/engine/node/bus.hpp"
 #include "sluice/engine/node/coordinator.hpp"
 #include "sluice/engine/node/sharing.hpp"
-#include "sluice/workload/keyed_request.hpp"
+#include "sluice/workload/content.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,6 @@
 // Sharing: which engines of a node may run, and how they slow one another's computation.
 #pragma once
 
-#include "sluice/core/contract.hpp"
 #include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/engine/node/coordinator.hpp"

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/engine/closed_loop.hpp"
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/progress_watch.hpp"
-#include "sluice/engine/simulate.hpp"
+#include "sluice/engine/serve.hpp"
 
 #include <algorithm>
 #include <array>

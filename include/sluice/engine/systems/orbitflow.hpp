@@ -8,7 +8,7 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
 #include "sluice/policy/placement/uniform_distance.hpp"
-#include "sluice/policy/relief/pause_resume.hpp"
+#include "sluice/policy/relief/pause.hpp"
 #include "sluice/policy/replan/decode_window.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 

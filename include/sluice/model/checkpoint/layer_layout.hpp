@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// layout_of: a decoder layer's tensors, their sizes, and their order in a layer's image.
+// layout_of: a decoder layer's tensors, their sizes and order in a layer's image, and Hugging Face's names for them.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 
 namespace sluice {
 
@@ -58,4 +60,22 @@ template <class TypeOf>
   return layout_of(config, [type](LayerTensor, int) { return type; });
 }
 
+// Hugging Face's names for the tensors of a decoder.
+
+/// The names of a decoder's tensors outside the layers, without the prefix "model.", which some checkpoints lack.
+struct OuterTensorNames {
+  std::string embedding, positions, final_norm, final_norm_bias;
+  std::string head = "lm_head.weight"; ///< never has the prefix
+};
+
+/// Learned positions identify OPT's family; the others share their names.
+[[nodiscard]] OuterTensorNames outer_tensor_names(const DecoderConfig& config);
+
+/// The name of a layer's tensor, without the prefix. `expert` is used only for an expert's tensor.
+[[nodiscard]] std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor, int expert);
+
 } // namespace sluice
+
+#ifndef SLUICE_MODEL_COMPILED
+#include "sluice/model/checkpoint/layer_layout.inl.hpp"
+#endif

@@ -5,7 +5,6 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/decoder.hpp"
-#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/decoder/weights.hpp"

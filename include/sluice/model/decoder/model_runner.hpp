@@ -6,10 +6,10 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/decoder.hpp"
-#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -146,6 +146,94 @@ class ModelRunner {
   [[nodiscard]] virtual std::optional<GraphCounts> graphs() const { return std::nullopt; }
 
   [[nodiscard]] virtual const DecoderConfig& config() const = 0;
+};
+
+// BatchTimer: how long one iteration's passes take on a given device.
+
+/// The rows of a timed iteration: one chunk of a prompt, and decodes.
+struct TimedBatch {
+  int chunk = 0;   ///< rows
+  int past = 0;    ///< tokens of its sequence before the chunk
+  int decodes = 0; ///< rows, each a sequence of its own
+  int context = 0; ///< tokens before each decode's row
+  /// If false, rows pass projections, norms and MLP, and each row attends only to itself.
+  bool attends = true;
+  int longest = 0; ///< tokens before the first decode's row instead of `context`, if above 0
+  /// Rows behind those, the first tokens of one more sequence, of which a layer computes only K and V. A device with
+  /// memory of its own reads their hidden states from it, which is timed too.
+  int stored = 0;
+
+  /// Tokens before the row of decode `i`.
+  [[nodiscard]] int context_of(int i) const { return i == 0 && longest > 0 ? longest : context; }
+  /// The most tokens of a sequence, its fresh ones included.
+  [[nodiscard]] int longest_sequence() const {
+    const int decode = decodes > 0 ? std::max(context, longest) + 1 : 0;
+    return std::max({past + chunk, decode, stored});
+  }
+  [[nodiscard]] int rows() const { return chunk + decodes; }
+  [[nodiscard]] int all_rows() const { return rows() + stored; }
+  [[nodiscard]] int sequences() const { return decodes + (chunk > 0 ? 1 : 0); }
+  friend bool operator==(const TimedBatch&, const TimedBatch&) = default;
+};
+
+/// How long a batch took.
+struct BatchTimes {
+  Seconds begin{0}; ///< embedding
+  Seconds layer{0}; ///< mean of the layers that follow another layer: an iteration is their sum, slow ones included
+  Seconds head{0};  ///< last norm and logits of every sequence's last row
+  Seconds sampler{0};
+};
+
+/// An abstract class: programs choose their device at run time, and a measurement takes milliseconds per call.
+class BatchTimer {
+ public:
+  BatchTimer() = default;
+  BatchTimer(const BatchTimer&) = delete;
+  BatchTimer& operator=(const BatchTimer&) = delete;
+  virtual ~BatchTimer() = default;
+
+  /// Whether there is enough memory, and enough positions, for the batch.
+  [[nodiscard]] virtual bool fits(const TimedBatch& batch) const = 0;
+  /// Times one pass of a batch that fits and has at least one row. A single measurement; the caller repeats it.
+  [[nodiscard]] virtual BatchTimes time(const TimedBatch& batch) = 0;
+};
+
+// ForwardingRunner: a ModelRunner that forwards every call, as a base for runners that change some of them.
+
+/// A derived class overrides only what it does differently. Its constructor chooses the runner behind it, which may be
+/// one of its members.
+class ForwardingRunner : public ModelRunner {
+ public:
+  [[nodiscard]] Bytes workspace(std::int64_t rows, std::int64_t samples) const override {
+    return inner_->workspace(rows, samples);
+  }
+  void place(const RunnerMemory& memory) override { inner_->place(memory); }
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
+    inner_->begin(tokens, positions);
+  }
+  void announce(std::span<const GrownTable> tables) override { inner_->announce(tables); }
+  void expect(std::span<const SampleRow> rows) override { inner_->expect(rows); }
+  void restore(std::span<const HiddenRows> rows) override { inner_->restore(rows); }
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+                    int stored_rows, std::span<const HiddenRows> kept) override {
+    inner_->launch_layer(layer, weights, sequences, rows, stored_rows, kept);
+  }
+  [[nodiscard]] bool has_host_lane() const override { return inner_->has_host_lane(); }
+  void open_host_lane() override { inner_->open_host_lane(); }
+  [[nodiscard]] Seconds waited_for_host() const override { return inner_->waited_for_host(); }
+  void give() override { inner_->give(); }
+  void launch_samples(std::span<const SampleRow> rows) override { inner_->launch_samples(rows); }
+  [[nodiscard]] std::span<const std::int32_t> tokens() override { return inner_->tokens(); }
+  [[nodiscard]] std::span<const float> logits(std::size_t sample) override { return inner_->logits(sample); }
+  [[nodiscard]] Status status() override { return inner_->status(); }
+  [[nodiscard]] std::optional<GraphCounts> graphs() const override { return inner_->graphs(); }
+  [[nodiscard]] const DecoderConfig& config() const override { return inner_->config(); }
+
+ protected:
+  void forward_to(ModelRunner& inner) { inner_ = &inner; }
+
+ private:
+  ModelRunner* inner_ = nullptr;
 };
 
 } // namespace sluice

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/fnv.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/kinds.hpp"
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -272,6 +274,28 @@ class WeightsIdentity {
   for (const TensorPlace& place : weights.layout.places)
     sizes.layout.add(place.tensor, place.rows, place.columns, element, place.expert);
   return sizes;
+}
+
+// weights_digest: a number that tells two models' weights apart.
+
+/// 16 hexadecimal digits of all tensors' sizes and of 16 pieces of 64 bytes from each, evenly apart. Training changes
+/// every tensor, so other weights have another digest; reading all of them would take seconds per model that is larger
+/// than memory. Weights can be made to have a given digest.
+[[nodiscard]] inline std::string weights_digest(const ModelWeights& weights) {
+  static constexpr std::int64_t pieces = 16, piece = 64; // bytes
+  Fnv digest;
+  const auto add = [&digest](const std::byte* at, std::int64_t bytes) {
+    digest.add(bytes);
+    const std::int64_t apart = std::max(piece, bytes / pieces);
+    for (std::int64_t from = 0; from < bytes; from += apart) digest.add(at + from, std::min(piece, bytes - from));
+  };
+  weights.lay_out(1, [&](Matrix OuterWeights::*member, std::int64_t) {
+    const Matrix& matrix = weights.*member;
+    add(matrix.row(0), matrix.rows * matrix.row_bytes());
+  });
+  for (const auto& layer : weights.layers)
+    for (std::size_t i = 0; i < layer.size(); ++i) add(layer[i], weights.layout.places[i].bytes());
+  return digest.text();
 }
 
 } // namespace sluice

@@ -4,7 +4,6 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/model/device/lanes.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -12,6 +11,12 @@
 #include <string>
 
 namespace sluice {
+
+// Lanes: how the two directions of a link share it.
+enum class Lanes : std::uint8_t {
+  shared,   ///< one lane: while both directions are active they share one rate, less the mix loss
+  each_way, ///< one lane each way: both run at once, each at its own rate less the mix loss
+};
 
 /// What counts as one copy over the link, and costs `segment_cost` once.
 enum class Copies : std::uint8_t {
@@ -151,6 +156,30 @@ inline Status check(const Device& device, const std::string& where) {
                      "seconds from 0 to below 1"};
   }
   return {};
+}
+
+// group_member: one device of a tensor-parallel group, with its share of the host.
+
+/// One of `degree` equal devices, of which every `per_link` share one link to the host (a PCIe switch's uplink); with 1
+/// each device has its own link, and the group offloads at `degree` times the link's rate. All devices work in step:
+/// when one uses the link its neighbours do too, and each gets its share. The host's memory and its attention are
+/// divided evenly. `where` opens the error's line.
+///
+/// The rate between peers is unchanged: a transfer between two devices on one switch does not use the switch's uplink.
+inline Expected<Device> group_member(Device device, int degree, int per_link, const std::string& where) {
+  if (per_link < 1 || degree % per_link != 0)
+    return Error{ErrorCode::bad_input, where,
+                 std::to_string(degree) + " devices cannot share links " + std::to_string(per_link) + " by " +
+                     std::to_string(per_link),
+                 "a number that divides the devices"};
+  if (degree > 1 && !device.peer)
+    return Error{ErrorCode::bad_input, where, "nothing says how fast " + device.name + " reaches its peers",
+                 "a device with a link between peers (`peer_link` in a device file), or a group of 1"};
+  device.host_memory = device.host_memory / degree;
+  device.host_attention_rate = device.host_attention_rate / static_cast<double>(degree);
+  device.host_to_device = device.host_to_device / per_link;
+  device.device_to_host = device.device_to_host / per_link;
+  return device;
 }
 
 } // namespace sluice

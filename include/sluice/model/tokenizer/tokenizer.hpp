@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizer: text to tokens and back.
+// Tokenizer: text to tokens and back. TokenStream: the way back token by token.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/model/tokenizer/vocabulary.hpp"
 
@@ -78,4 +79,33 @@ class Tokenizer {
   TokenizerTraits traits_;
 };
 
+// TokenStream: decodes tokens one by one, and returns a character only when all its bytes have come.
+
+/// The text of one answer. The results of `push`, and finally of `finish`, concatenate to `decode` of all tokens. No
+/// result ends within a character, so `replace_broken_utf8` of the results equals that of the whole.
+///
+/// A SentencePiece tokenizer drops the space before the first word. If the answer continues a text, push the prompt's
+/// tokens first and ignore the results.
+class TokenStream {
+ public:
+  /// Refers to `tokenizer`, which must outlive this.
+  explicit TokenStream(const Tokenizer& tokenizer, SkipSpecial skip = SkipSpecial::yes);
+
+  /// The text that is complete with `token`; often empty.
+  [[nodiscard]] std::string push(std::int32_t token);
+
+  /// The bytes of a character that never became complete.
+  [[nodiscard]] std::string finish() { return std::exchange(pending_, {}); }
+
+ private:
+  const Tokenizer* tokenizer_;
+  SkipSpecial skip_;
+  int spaces_to_drop_;
+  std::string pending_; ///< at most three bytes, all of one character
+};
+
 } // namespace sluice
+
+#ifndef SLUICE_MODEL_COMPILED
+#include "sluice/model/tokenizer/tokenizer.inl.hpp"
+#endif

@@ -2,7 +2,7 @@
 // Admission: the concept of the role that proposes which requests run next, in which order, with how many tokens.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
@@ -67,9 +67,9 @@ concept StatesLengths = requires {
 ///  5. `P::steady`: true promises that the same batch of decodes is claimed again until a request arrives, ends, is
 ///     preempted or may return. False if the order changes with time (rotation); the engine then asks in every step.
 ///  6. `P::knows_lengths`: whether it ranks or reserves by `spec.output` or `remaining()`, as an oracle does. Such a
-///     policy gets no request whose output is a bound, and no server accepts it (engine/bounds.hpp).
+///     policy gets no request whose output is a bound, and no server accepts it (engine/with.hpp).
 ///
-/// Every proposal is checked, in every build (engine/core/proposal_check.hpp): a running request that neither has a
+/// Every proposal is checked, in every build (engine/core/checks.hpp): a running request that neither has a
 /// claim nor leaves, for example, would keep memory that nobody counts. Not checked: the cost of a step does not grow
 /// with the number of waiting requests.
 template <class P>

@@ -4,7 +4,6 @@
 
 #include "sluice/policy/cost/sub_batches.hpp"
 #include "sluice/policy/transfer/estimate.hpp"
-#include "sluice/policy/transfer/hosted_work.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>

@@ -2,9 +2,14 @@
 // HybridChoice: which requests get memory, and whether for K and V or for hidden states: Apt-Serve's greedy.
 #pragma once
 
+#include "sluice/policy/admission/batching.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
+#include "sluice/state/view/view.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -126,6 +131,79 @@ class HybridChoice {
   std::vector<Step> steps_;        // scratch
   std::vector<CacheForm> forms_;   // by candidate
   std::vector<std::size_t> order_; // candidates with memory
+};
+
+// HybridDelays: what rebuilding K and V from hidden states, or computing a request again, delays an iteration.
+
+/// Seconds by the engine's estimate, of all requests that wait for the iteration together. (Apt-Serve's server measures
+/// the time of rebuilding when it starts.)
+struct HybridDelays {
+  double decode_s = 0;  ///< one iteration of the decode
+  double rebuilt_s = 0; ///< delay of all for each token that is rebuilt
+  double again_s = 0;   ///< the same for each token that is computed again
+
+  /// Of `requests` that wait for `decode`: means over as many tokens as the device holds, or an iteration computes.
+  [[nodiscard]] static HybridDelays of(const View& view, const Work& decode, double requests,
+                                       const Estimate& estimate) {
+    const Seconds plain = estimate.step(decode);
+    const std::int64_t capacity = std::max<std::int64_t>(1, view.ledger->device().capacity().count());
+    const Tokens many = view.limits.block_tokens * (capacity / view.geometry.layers + 1); // as many as the device holds
+    const auto delay_s = [&](const Work& more, Tokens tokens) {
+      return requests * std::max(0.0, (estimate.step(more) - plain).count()) / static_cast<double>(tokens.count());
+    };
+    Work rebuilds = decode;
+    rebuilds.rebuilt.projected = rebuilds.rebuilt.read = many;
+    const ChunkWork again{std::min(many, view.limits.batch_tokens), Tokens{0}};
+    Work computes = decode;
+    computes.chunks = {&again, 1};
+    return {plain.count(), delay_s(rebuilds, many), delay_s(computes, again.fresh)};
+  }
+};
+
+// PendingQueue: waiting requests by the first token's deadline, the late ones by arrival, and how long all have waited.
+
+/// How long a request has waited for its next token: since its last one, or since its arrival, in seconds.
+[[nodiscard]] inline double pending_s(const View& view, const RequestRow& row) {
+  return (view.now - (row.generated.count() > 0 ? row.last_token : row.spec.arrival)).count();
+}
+/// Whether that is longer than its SLO.
+[[nodiscard]] inline bool is_late(const View& view, const RequestRow& row) {
+  const Slo& slo = row.spec.slo;
+  return pending_s(view, row) > (row.generated.count() > 0 ? slo.tbt : slo.ttft).count();
+}
+
+/// A queue that a policy may ask for the sum of all pending times without a look at each request.
+class PendingQueue {
+ public:
+  void enter(Slot slot, const RequestRow& row) {
+    in_time_.insert(QueueEntry::by_deadline(row, slot));
+    arrivals_s_ += row.spec.arrival.count();
+  }
+  void leave(Slot slot, const RequestRow& row) {
+    if (in_time_.erase(QueueEntry::by_deadline(row, slot)) == 0) late_.erase(QueueEntry::by_arrival(row, slot));
+    arrivals_s_ -= row.spec.arrival.count();
+    if (in_time_.empty() && late_.empty()) arrivals_s_ = 0; // without what rounding left
+  }
+  /// Moves the requests whose deadline has passed to the late ones.
+  void pass(const View& view) {
+    while (!in_time_.empty() && in_time_.begin()->key < view.now.count()) {
+      const Slot slot = in_time_.begin()->slot;
+      in_time_.erase(in_time_.begin());
+      late_.insert(QueueEntry::by_arrival(view.row(slot), slot));
+    }
+  }
+
+  [[nodiscard]] const std::set<QueueEntry>& in_time() const { return in_time_; }
+  [[nodiscard]] const std::set<QueueEntry>& late() const { return late_; }
+  [[nodiscard]] std::size_t size() const { return in_time_.size() + late_.size(); }
+  /// The sum of all pending times.
+  [[nodiscard]] double pending_sum_s(Seconds now) const {
+    return static_cast<double>(size()) * now.count() - arrivals_s_;
+  }
+
+ private:
+  std::set<QueueEntry> in_time_, late_;
+  double arrivals_s_ = 0; ///< the sum over both
 };
 
 } // namespace sluice

@@ -5,9 +5,7 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
-#include "sluice/policy/admission/credits.hpp"
-#include "sluice/policy/admission/prompt_time.hpp"
-#include "sluice/policy/admission/queue_entry.hpp"
+#include "sluice/policy/admission/request_costs.hpp"
 #include "sluice/policy/admission/virtual_batch.hpp"
 
 #include <algorithm>

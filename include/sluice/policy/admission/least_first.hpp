@@ -2,11 +2,10 @@
 // LeastFirst: waiting requests join by a key, the least first; no running request is preempted for them.
 #pragma once
 
-#include "sluice/core/ids.hpp"
-#include "sluice/core/policy_mistake.hpp"
+#include "sluice/core/interrupt.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
-#include "sluice/policy/admission/queue_entry.hpp"
 
 #include <cmath>
 #include <set>

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
-#include "sluice/policy/admission/decode_work.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/hosted_choice.hpp"
-#include "sluice/policy/admission/resident_room.hpp"
+#include "sluice/policy/admission/request_costs.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,11 +5,8 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
-#include "sluice/policy/admission/decode_work.hpp"
 #include "sluice/policy/admission/hybrid_choice.hpp"
-#include "sluice/policy/admission/hybrid_delays.hpp"
-#include "sluice/policy/admission/pending_queue.hpp"
-#include "sluice/policy/admission/resident_room.hpp"
+#include "sluice/policy/admission/request_costs.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -6,9 +6,7 @@
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 #include "sluice/policy/admission/feedback_queue.hpp"
-#include "sluice/policy/admission/next_scheduled.hpp"
-#include "sluice/policy/admission/prompt_time.hpp"
-#include "sluice/policy/admission/resident_room.hpp"
+#include "sluice/policy/admission/request_costs.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,13 +5,9 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
-#include "sluice/policy/admission/first_token_queues.hpp"
 #include "sluice/policy/admission/large_yields.hpp"
 #include "sluice/policy/admission/output_length.hpp"
-#include "sluice/policy/admission/pause_budget.hpp"
 #include "sluice/policy/admission/pressing.hpp"
-#include "sluice/policy/admission/prompt_chunk.hpp"
-#include "sluice/policy/admission/vain_presses.hpp"
 
 #include <optional>
 #include <span>

@@ -2,7 +2,7 @@
 // Caching: the concept of the role that says which KV outlives its request below the device, and how it comes back.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/state/memory/tier.hpp"

@@ -2,7 +2,7 @@
 // LeastWaste: holds a paused session's KV on the device as long as that wastes less memory than bringing it back.
 #pragma once
 
-#include "sluice/policy/caching/load_time.hpp"
+#include "sluice/policy/caching/if_faster.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 
 #include <algorithm>

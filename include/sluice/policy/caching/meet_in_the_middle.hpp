@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/policy/caching/caching.hpp"
-#include "sluice/policy/caching/load_time.hpp"
+#include "sluice/policy/caching/if_faster.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // CostModel: the concept of the role that predicts for the planner how long compute and transfers take.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/cost/work.hpp"
 

@@ -2,9 +2,9 @@
 // ExpertParallel: engines that each serve their own requests and share a model's experts.
 #pragma once
 
-#include "sluice/policy/cost/all_reduce.hpp"
-#include "sluice/policy/cost/expert_table.hpp"
+#include "sluice/policy/cost/measured_grid.hpp"
 #include "sluice/policy/cost/served_profile.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -5,8 +5,8 @@
 #include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
-#include "sluice/policy/cost/device_link.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
+#include "sluice/policy/cost/work.hpp"
 
 namespace sluice {
 

@@ -5,7 +5,6 @@
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
-#include "sluice/policy/cost/step_floor.hpp"
 
 #include <algorithm>
 

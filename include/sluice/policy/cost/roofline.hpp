@@ -5,10 +5,9 @@
 #include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
-#include "sluice/policy/cost/device_link.hpp"
-#include "sluice/policy/cost/fused_kernels.hpp"
 #include "sluice/policy/cost/layer_work.hpp"
-#include "sluice/policy/cost/step_floor.hpp"
+#include "sluice/policy/cost/rebuild.hpp"
+#include "sluice/policy/cost/work.hpp"
 
 #include <algorithm>
 

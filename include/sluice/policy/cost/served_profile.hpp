@@ -3,10 +3,7 @@
 // length, and with experts.
 #pragma once
 
-#include "sluice/policy/cost/cuda_graphs.hpp"
-#include "sluice/policy/cost/decode_tail.hpp"
-#include "sluice/policy/cost/expert_table.hpp"
-#include "sluice/policy/cost/skew_table.hpp"
+#include "sluice/policy/cost/served_tables.hpp"
 #include "sluice/policy/cost/table_profile.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/model/shape.hpp"
-#include "sluice/policy/cost/all_reduce.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/policy/cost/measured_grid.hpp"
 
 #include <type_traits>
 #include <utility>

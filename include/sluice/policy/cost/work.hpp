@@ -4,7 +4,7 @@
 
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/model/device/lanes.hpp"
+#include "sluice/model/device/device.hpp"
 
 #include <cstdint>
 #include <span>
@@ -112,5 +112,18 @@ struct LinkCost {
   Seconds host_attention_launch{0}; ///< fixed time of the host's attention, for each sub-batch and layer
   int host_attention_batches = 2;   ///< sub-batches: 2, NEO's, or 1
 };
+
+// device_link: a device's link from its data sheet, for cost models.
+[[nodiscard]] inline LinkCost device_link(const Device& device) {
+  LinkCost link{.rate = device.host_to_device,
+                .lanes = device.lanes,
+                .out_rate = device.device_to_host,
+                .mix_loss = device.mix_loss,
+                .host_attention_rate = device.host_attention_rate,
+                .host_attention_launch = device.host_attention_launch,
+                .host_attention_batches = device.host_attention_batches};
+  (device.copies == Copies::batched ? link.per_layer : link.per_segment) = device.segment_cost;
+  return link;
+}
 
 } // namespace sluice

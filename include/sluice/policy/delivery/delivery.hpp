@@ -2,7 +2,7 @@
 // Delivery: the concept of the role that says when a generated token reaches the user.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/state/view/request_row.hpp"
 
 #include <concepts>

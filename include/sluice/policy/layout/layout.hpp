@@ -2,7 +2,7 @@
 // Layout: the concept of the role that says how many layers a unit of KV memory spans.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
 

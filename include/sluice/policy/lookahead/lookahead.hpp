@@ -2,7 +2,7 @@
 // Lookahead: the concept of the role that says whether a decision is made in its step or one step ahead.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/core/units.hpp"
 
 #include <concepts>

@@ -5,7 +5,6 @@
 
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
-#include "sluice/policy/placement/uniform_trial.hpp"
 #include "sluice/state/plan/space.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // FixedDistance and OffloadAll: the same layers of every request are offloaded, for every batch.
 #pragma once
 
-#include "sluice/policy/placement/uniform_trial.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/state/plan/space.hpp"
 
 namespace sluice {

@@ -4,7 +4,6 @@
 
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/placement/planning_instance.hpp"
-#include "sluice/policy/placement/request_groups.hpp"
 #include "sluice/policy/placement/solver/planner.hpp"
 #include "sluice/state/plan/space.hpp"
 

@@ -2,15 +2,14 @@
 // Placement: the concept of the role that says where each layer's KV of each request lives.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/layout/layout.hpp"
 #include "sluice/policy/layout/per_layer.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/plan/plan.hpp"
-#include "sluice/state/plan/window.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
 

@@ -3,7 +3,7 @@
 // run, to generate the most tokens per second (eLLM).
 #pragma once
 
-#include "sluice/policy/placement/batch_share.hpp"
+#include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/uncached_problem.hpp"
 

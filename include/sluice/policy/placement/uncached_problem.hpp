@@ -4,7 +4,6 @@
 
 #include "sluice/core/layer_set.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
-#include "sluice/policy/placement/batch_share.hpp"
 #include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/policy/placement/placement.hpp"
 

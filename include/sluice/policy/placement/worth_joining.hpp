@@ -6,7 +6,7 @@
 #include "sluice/policy/placement/by_batch_size.hpp"
 #include "sluice/policy/placement/step_worth.hpp"
 #include "sluice/state/view/future_claims.hpp"
-#include "sluice/state/view/slack.hpp"
+#include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include "sluice/core/numbers.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/policy/relief/relief.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -76,5 +77,13 @@ using PauseShortest = BasicPause<Victim::shortest>;
 using PauseRandom = BasicPause<Victim::random>;
 
 static_assert(Relief<PauseLargest> && Relief<PauseRandom>);
+
+// PauseResume: pauses the request with the largest footprint, and keeps its KV until its room is needed.
+
+/// A bundle of two roles that OrbitFlow describes together (section 3.4): which request is preempted, and what remains
+/// of its KV.
+struct PauseResume {
+  using parts = Parts<PauseLargest, KeepUntilNeeded>;
+};
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // Relief: the concept of the role that chooses which request is preempted when no plan fits, and which may return.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
 

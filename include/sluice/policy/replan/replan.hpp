@@ -2,8 +2,8 @@
 // Replan: the concept of the role that says when to plan again, and how long a plan must hold.
 #pragma once
 
-#include "sluice/core/contract.hpp"
-#include "sluice/state/plan/window.hpp"
+#include "sluice/core/role.hpp"
+#include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <concepts>

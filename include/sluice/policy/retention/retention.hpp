@@ -2,7 +2,7 @@
 // Retention: the concept of the role that says what remains of a request's KV when it is preempted.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/state/view/view.hpp"
 

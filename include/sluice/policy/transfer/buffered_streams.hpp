@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 namespace sluice::detail {
 
@@ -51,5 +52,15 @@ class BufferedStreams {
   const Pipeline& pipeline_;
   LayerArray share_s_; ///< each transfer's share of its layer's latency; not set without latency
 };
+
+// request_buffers: the blocks in flight if each request has a buffer of one layer (OrbitFlow, 3.3.1).
+
+/// One buffer for every request that offloads anything.
+inline double request_buffers(std::span<const LayerStream> streams) {
+  double blocks = 0;
+  for (const LayerStream& stream : streams)
+    if (!stream.layers.empty()) blocks += stream.blocks;
+  return blocks;
+}
 
 } // namespace sluice::detail

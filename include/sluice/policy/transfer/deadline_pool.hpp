@@ -2,7 +2,7 @@
 // DeadlinePool: one pool of blocks, filled in layer order as fast as link and room allow. The default rule.
 #pragma once
 
-#include "sluice/policy/transfer/any_timeline.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/policy/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
-#include "sluice/policy/transfer/slot_order.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // EarliestDeadlineFirst: OrbitFlow's buffers, with the link always serving the layer that is needed next.
 #pragma once
 
-#include "sluice/policy/transfer/any_timeline.hpp"
-#include "sluice/policy/transfer/request_buffers.hpp"
+#include "sluice/policy/transfer/buffered_streams.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/policy/transfer/transfer_scheduler.hpp"
 
 #include <span>

@@ -4,7 +4,7 @@
 
 #include "sluice/policy/transfer/buffered_streams.hpp"
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"
-#include "sluice/policy/transfer/slot_order.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,17 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimate: what an iteration would take, for policies that do not place KV: Admission asks before it proposes.
+// Estimate: what an iteration would take, for policies that do not place KV; links and work in the evaluator's units.
 #pragma once
 
 #include "sluice/policy/cost/cost_model.hpp"
-#include "sluice/policy/transfer/block_link.hpp"
+#include "sluice/policy/cost/work.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace sluice {
+
+// block_link: a cost model's link in the evaluator's unit.
+
+/// The link of `LinkCost` in layer blocks per second. `kv_share`: the fraction of the traffic that is KV, which moves
+/// in segments; weights move in long runs. A link has one rate, so the segments' cost is spread over both.
+[[nodiscard]] inline BlockLink block_link(const LinkCost& link, const Geometry& geometry, double kv_share = 1) {
+  const auto block = static_cast<double>(geometry.layer_block_bytes.count());
+  const double segment_s = kv_share * link.per_segment.count() / geometry.segment_layers;
+  const auto blocks_per_s = [&](BytesPerSecond rate) {
+    return segment_s > 0 ? 1 / (block / rate.count() + segment_s) : rate.count() / block;
+  };
+  BlockLink blocks{.blocks_per_s = blocks_per_s(link.rate), .per_layer_s = link.per_layer.count()};
+  blocks.mix_loss = link.mix_loss;
+  if (link.lanes == Lanes::each_way) blocks.out_blocks_per_s = blocks_per_s(link.out_rate);
+  return blocks;
+}
+
+// Estimate: what an iteration would take, for policies that do not place KV: Admission asks before it proposes.
 
 /// The functions behind an Estimate; their first argument is the engine's policies.
 struct EstimateTable {
@@ -83,5 +103,15 @@ class Estimate {
   const void* policies_;
   const Geometry* geometry_;
 };
+
+// hosted_work: decodes that the host attends, with the bytes that their attention reads and exchanges.
+
+/// Decodes with these contexts. Queries and outputs count as wide as hidden states, which heads together usually are.
+[[nodiscard]] inline HostedWork hosted_work(const Geometry& geometry, std::span<const Tokens> contexts,
+                                            Tokens block_tokens) {
+  const std::int64_t kv = geometry.layer_block_bytes.count();
+  return {contexts, Bytes{kv / block_tokens.count()},
+          Bytes{(kv + 2 * geometry.layer_hidden_bytes.count()) / block_tokens.count()}};
+}
 
 } // namespace sluice

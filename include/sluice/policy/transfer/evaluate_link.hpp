@@ -2,10 +2,7 @@
 // evaluate_link: one iteration with both directions of the link under any rule, and with the computation's use of it.
 #pragma once
 
-#include "sluice/policy/transfer/any_timeline.hpp"
-#include "sluice/policy/transfer/contended.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
-#include "sluice/policy/transfer/slot_order.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // FairShare: OrbitFlow's text (3.3.1): one stream per request, and the link in equal shares.
 #pragma once
 
-#include "sluice/policy/transfer/any_timeline.hpp"
-#include "sluice/policy/transfer/request_buffers.hpp"
+#include "sluice/policy/transfer/buffered_streams.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/policy/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>

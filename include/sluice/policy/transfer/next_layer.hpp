@@ -2,7 +2,7 @@
 // NextLayer: each layer is fetched while the one before it computes (DeepSpeed, FlexGen).
 #pragma once
 
-#include "sluice/policy/transfer/any_timeline.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/policy/transfer/transfer_scheduler.hpp"
 
 #include <algorithm>

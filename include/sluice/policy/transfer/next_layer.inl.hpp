@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/policy/transfer/next_layer.hpp"
-#include "sluice/policy/transfer/slot_order.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>
 #include <cstddef>

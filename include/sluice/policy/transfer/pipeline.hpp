@@ -1,20 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline: the evaluator's input for one iteration, and its answer.
+// Pipeline: the evaluator's input for one iteration, and its answer; its clock, its slots and its timeline.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
-#include "sluice/policy/transfer/link_clock.hpp"
-#include "sluice/state/plan/weight_stream.hpp"
+#include "sluice/state/plan/plan.hpp"
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
+#include <type_traits>
 
 namespace sluice {
+
+// LinkClock: converts between seconds and the clock of a link that slows down for the other lane or other engines.
+
+/// From `from_s` on, in seconds from the start of the iteration, the lane to the device has `share` of its rate, above
+/// 0 and at most 1: other engines on the same bus have the others.
+struct LinkSpell {
+  double from_s = 0;
+  double share = 1;
+
+  friend constexpr bool operator==(const LinkSpell&, const LinkSpell&) = default;
+};
+
+/// The rules compute in link time, in which the link always moves one second's blocks per second. While the other lane
+/// is active, from the start of the iteration until `slow_until_s`, the link loses the share `loss`; in each of
+/// `spells` it has a share of the bus. Then its clock runs slow, and a layer's compute takes less link time. So a rule
+/// moves blocks as usual, and adds compute time through `after`. Without loss and spells both clocks are equal to the
+/// last bit.
+struct LinkClock {
+  double slow_until_s = 0;
+  double loss = 0;
+  std::span<const LinkSpell> spells{}; ///< ascending by `from_s`; before the first, the lane has its full rate
+
+  /// Converts link time to seconds from the start of the iteration.
+  [[nodiscard]] constexpr double seconds(double link_s) const {
+    if (!spells.empty()) return walk<true>(link_s);
+    if (slow_until_s <= 0) return link_s;
+    return link_s < (1 - loss) * slow_until_s ? link_s / (1 - loss) : link_s + loss * slow_until_s;
+  }
+  [[nodiscard]] constexpr double link_time(double seconds) const {
+    if (!spells.empty()) return walk<false>(seconds);
+    if (slow_until_s <= 0) return seconds;
+    return seconds < slow_until_s ? seconds * (1 - loss) : seconds - loss * slow_until_s;
+  }
+  /// The link time `compute_s` seconds after `link_s`.
+  [[nodiscard]] constexpr double after(double link_s, double compute_s) const {
+    if (spells.empty() && slow_until_s <= 0) return link_s + compute_s;
+    return link_time(seconds(link_s) + compute_s);
+  }
+
+ private:
+  /// Converts one clock to the other, from the start on; `ToSeconds` says which. Rates change with each spell and at
+  /// `slow_until_s`. Times before the start are converted at the initial rate.
+  template <bool ToSeconds>
+  [[nodiscard]] constexpr double walk(double wanted) const {
+    double at_s = 0;
+    double link_s = 0;
+    double share = 1;
+    for (std::size_t next = 0;;) {
+      for (; next < spells.size() && spells[next].from_s <= at_s; ++next) share = spells[next].share;
+      const bool slow = at_s < slow_until_s;
+      const double rate = slow ? share * (1 - loss) : share;
+      double until_s = next < spells.size() ? spells[next].from_s : std::numeric_limits<double>::infinity();
+      if (slow && slow_until_s < until_s) until_s = slow_until_s;
+      if constexpr (ToSeconds) {
+        if (link_s + (until_s - at_s) * rate >= wanted) return at_s + (wanted - link_s) / rate;
+      } else {
+        if (until_s >= wanted) return link_s + (wanted - at_s) * rate;
+      }
+      link_s += (until_s - at_s) * rate;
+      at_s = until_s;
+    }
+  }
+};
 
 /// The layer blocks that a request moves to the device in every iteration: the same number for each of its layers,
 /// before that layer computes.
@@ -212,4 +277,113 @@ inline double background_left(double background_blocks, double idle_s, const Blo
 }
 
 } // namespace detail
+
+// contended: the cost of an iteration whose computation also uses the link, from its cost without that use.
+
+/// The time that an iteration loses because its computation also uses the link (`Pipeline::on_link`, a share s).
+/// Whenever both want the link, each gets half. While transfers are active, a second of compute time takes 1 + s
+/// seconds, in which the link moves one second's blocks. So on the link's clock everything happens as if the
+/// computation left the link alone, under any rule. The seconds added are s times those in which computing and
+/// transfers overlap, which are the link's active seconds less the stalls, because a transfer is active while a layer
+/// waits. The loss counts as stall: the computation waits for transfers in the middle of a layer.
+///
+/// Exact if s is spread evenly over the iteration. An all-reduce at the end of each half layer deviates if a transfer
+/// is shorter than half a layer. (Rejected: an all-reduce with the link to itself. It would cost nothing when the link
+/// has slack; a real bus serves all requesters in turns.)
+[[nodiscard]] constexpr StepCost contended(const StepCost& alone, double on_link) {
+  const double lost_s = on_link * std::max(0.0, alone.link_s - alone.stall_s);
+  return {alone.step_s + lost_s, alone.stall_s + lost_s, alone.link_s};
+}
+
+} // namespace sluice
+
+// SlotOrder: the order in which streamed weights pass through their slots, and when each layer may start.
+namespace sluice::detail {
+
+/// The streamed layers of this token and the next as one sequence: 0 .. K-1 are this token's, K .. 2K-1 the next one's.
+/// All rules ask this class what the slots allow, so they differ only in which transfer gets the link.
+class SlotOrder {
+ public:
+  explicit SlotOrder(const WeightStream& weights) : slots_(std::min(weights.slots, weights.layers.count())) {
+    SLUICE_ASSERT(weights.empty() || weights.slots >= 1, "streamed weights need a slot");
+    weights.layers.for_each([this](int layer) { order_[static_cast<std::size_t>(count_++)] = layer; });
+  }
+
+  [[nodiscard]] int count() const { return count_; }
+  /// How many of the sequence may have started once `computed` layers of this token have been computed: the slots were
+  /// free before the token, and each computed layer frees one. 0 if nothing is streamed.
+  [[nodiscard]] int released(int computed) const { return slots_ + computed; }
+  [[nodiscard]] int layer(int i) const { return order_[static_cast<std::size_t>(i < count_ ? i : i - count_)]; }
+  /// The layer of element i, counted on into the next token, for a model of `layers`.
+  [[nodiscard]] std::size_t position(int i, std::size_t layers) const {
+    return static_cast<std::size_t>(layer(i)) + (i < count_ ? 0 : layers);
+  }
+  /// The layer of this token whose end frees the slot of element i, or -1 if the slot was free before this token.
+  [[nodiscard]] int waits_for(int i) const { return i < slots_ ? -1 : layer(i - slots_); }
+
+ private:
+  int slots_;
+  int count_ = 0;
+  std::array<int, max_layers> order_; ///< the first `count_` are set
+};
+
+} // namespace sluice::detail
+
+// AnyTimeline: a timeline sink for the evaluator, with its type erased.
+namespace sluice {
+
+/// Points to another sink, which must outlive it. A rule writes its timeline to this type only (`walk_told`), so its
+/// loop is compiled twice, once with a timeline and once without, for all observers' sinks; and in a library once per
+/// program, even for sinks that the library does not know.
+class AnyTimeline {
+ public:
+  static constexpr bool enabled = true;
+
+  template <class Sink>
+    requires(!std::same_as<std::remove_const_t<Sink>, AnyTimeline>)
+  explicit AnyTimeline(Sink& sink)
+      : sink_(const_cast<void*>(static_cast<const void*>(&sink))),
+        layer_([](void* to, int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+          static_cast<Sink*>(to)->layer(layer, start_s, end_s, stall_s, cause);
+        }),
+        transfer_([](void* to, int stream, int layer, double start_s, double end_s) {
+          static_cast<Sink*>(to)->transfer(stream, layer, start_s, end_s);
+        }) {
+    if constexpr (WatchesLink<Sink>)
+      link_ = [](void* to, double begin_s, double end_s) { static_cast<Sink*>(to)->link(begin_s, end_s); };
+  }
+
+  void layer(int layer, double start_s, double end_s, double stall_s, StallCause cause) {
+    layer_(sink_, layer, start_s, end_s, stall_s, cause);
+  }
+  void transfer(int stream, int layer, double start_s, double end_s) {
+    transfer_(sink_, stream, layer, start_s, end_s);
+  }
+  void link(double begin_s, double end_s) {
+    if (link_ != nullptr) link_(sink_, begin_s, end_s);
+  }
+
+ private:
+  void* sink_;
+  void (*layer_)(void*, int, double, double, double, StallCause);
+  void (*transfer_)(void*, int, int, double, double);
+  void (*link_)(void*, double, double) = nullptr; ///< null: the sink does not watch the link
+};
+
+namespace detail {
+
+/// Calls `walk` with an AnyTimeline of the sink if the sink wants a timeline, otherwise with NoTimeline.
+template <class Sink, class Walk>
+StepCost walk_told([[maybe_unused]] Sink& sink, Walk&& walk) {
+  if constexpr (Sink::enabled) {
+    AnyTimeline told{sink};
+    return walk(told);
+  } else {
+    NoTimeline nothing;
+    return walk(nothing);
+  }
+}
+
+} // namespace detail
+
 } // namespace sluice

@@ -2,7 +2,7 @@
 // TransferScheduler: when a transfer may start, and which transfer gets the link.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 
 #include <concepts>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/numbers.hpp"
-#include "sluice/policy/weights/streamed_step.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
 #include <algorithm>

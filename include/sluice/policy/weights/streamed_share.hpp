@@ -5,7 +5,7 @@
 
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/cost/roofline.hpp"
-#include "sluice/policy/weights/streamed_step.hpp"
+#include "sluice/policy/weights/weights.hpp"
 
 #include <algorithm>
 #include <limits>

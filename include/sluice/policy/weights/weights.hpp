@@ -2,14 +2,20 @@
 // Weights: the concept of the role that says how much device memory the weights give up for KV.
 #pragma once
 
-#include "sluice/core/contract.hpp"
 #include "sluice/core/expected.hpp"
+#include "sluice/core/role.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/policy/transfer/estimate.hpp"
+#include "sluice/policy/transfer/fair_share.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -197,6 +203,70 @@ struct Contract<roles::Weights> {
     static_assert(Once, "sluice: two Weights policies in one engine: keep one of them");
     return true;
   }
+};
+
+// Coordination: how an engine in a node asks for memory while it decides.
+
+/// What a batch needs of the memory and time that a node's engines share.
+struct BatchNeeds {
+  LayerBlocks demand{0};  ///< KV of the whole batch if it were all resident, including requests that would join
+  LayerBlocks running{0}; ///< the part of it that running requests need: with less, one of them is preempted
+  LayerBlocks first{0};   ///< the part of it that the first request needs: with less, no request can run
+  Seconds slo{0};         ///< the tightest time between two tokens; 0: no SLO
+};
+
+/// One protocol for everything that several engines share (docs/node.md): an engine says what it needs and what its
+/// weights offer; the node lends it other engines' memory and grants one of the levels. An engine outside a node has
+/// none of this and takes the first level that it offers.
+///
+/// Two function pointers instead of a role: an engine's type does not depend on where it runs, and there is one call
+/// per iteration.
+struct Coordination {
+  void* node = nullptr;
+  std::size_t engine = 0; ///< the engine that asks
+  /// KV blocks of other engines' memory that the engine may use from this decision on; null: no engine lends any.
+  /// `demand`: the blocks of the engine's batch if it were all resident; `own`: the engine's blocks while all weights
+  /// are resident.
+  LayerBlocks (*lend)(void* node, std::size_t engine, LayerBlocks demand, LayerBlocks own) = nullptr;
+  /// The highest level (`WeightsPlan::level`) that the engine may take; -1: none. The engine has offered its levels
+  /// before. Null: any level.
+  int (*grant)(void* node, std::size_t engine) = nullptr;
+};
+
+// streamed_step: how long an iteration takes while weights stream, by the evaluator.
+
+/// The time of an iteration that repeats, token after token, while only these weights cross the link. All rules but
+/// `NextLayer` give the same time, so one of them is used. The first iterations, from a cold start, are left out.
+class StreamedStep {
+ public:
+  /// The steady decode of the task's claims.
+  template <class Task>
+  [[nodiscard]] Seconds operator()(const Task& task, const WeightsPlan& weights) {
+    return of(task.cost, task.view.geometry, task.steady, weights);
+  }
+  /// Any work.
+  template <Predictor Cost>
+  [[nodiscard]] Seconds of(const Cost& cost, const Geometry& geometry, const Work& work, const WeightsPlan& weights) {
+    const StepTime time = cost.step(work);
+    if (weights.streamed.empty()) return time.total(geometry.layers);
+    std::fill_n(compute_.begin(), geometry.layers, time.layer.count());
+    Pipeline pipeline;
+    pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(geometry.layers)};
+    pipeline.before_s = time.before.count();
+    pipeline.after_s = time.after.count();
+    pipeline.link = block_link(cost.link(), geometry, 0);
+    pipeline.weights = geometry.stream_of(weights);
+    state_.clear();
+    StepCost step;
+    for (int token = 0; token < repeats_after; ++token) step = FairShare::evaluate(pipeline, state_);
+    return Seconds{contended(step, time.on_link).step_s};
+  }
+
+ private:
+  static constexpr int repeats_after = 3; ///< tokens after which steps repeat: the one before fills a token's slots
+
+  LayerArray compute_{};
+  FairShare::State state_;
 };
 
 } // namespace sluice

@@ -2,8 +2,8 @@
 // AnyObserver: an observer chosen at run time, which forwards every event to an EventListener.
 #pragma once
 
+#include "sluice/report/observer/chosen_iteration.hpp"
 #include "sluice/report/observer/observer.hpp"
-#include "sluice/report/observer/timeline_sink.hpp"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 // Observer: the concept of the role that receives an engine's events.
 #pragma once
 
-#include "sluice/core/contract.hpp"
+#include "sluice/core/role.hpp"
 #include "sluice/report/observer/event.hpp"
 
 #include <concepts>

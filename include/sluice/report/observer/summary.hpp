@@ -2,6 +2,7 @@
 // Summary: the observer that records the metrics' inputs: one record per request, and the grouped gaps.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
 #include "sluice/core/deadlines.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/quantile.hpp"
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -233,4 +235,15 @@ struct Summary {
 
 static_assert(explain<Summary>());
 
+// merged: combines the Summary records of several engines into one.
+
+/// Merges the records of a node's engines: requests are concatenated (an id is then a position in that order), gaps and
+/// plans are pooled, times and moved blocks are summed. Block sizes differ between models, so all blocks are converted
+/// to the first engine's size.
+[[nodiscard]] Summary::State merged(std::span<const Summary::State* const> parts);
+
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/report/observer/summary.inl.hpp"
+#endif

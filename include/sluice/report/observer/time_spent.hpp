@@ -3,9 +3,8 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/report/observer/miss_causes.hpp"
+#include "sluice/report/observer/event.hpp"
 
 #include <array>
 #include <cmath>

@@ -2,7 +2,7 @@
 // Interval: a mean with its confidence interval; mean_interval: the interval for one value per seed.
 #pragma once
 
-#include "sluice/report/statistics/student_t.hpp"
+#include "sluice/core/compiled.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -12,6 +12,23 @@
 #include <vector>
 
 namespace sluice {
+
+// student_t_quantile: the error of the mean of a few values, in standard errors.
+
+namespace detail {
+
+/// Returns P(|T| <= t) of Student's t with an integer number of degrees of freedom, by the finite sums of Abramowitz
+/// and Stegun, 26.7.3 and 26.7.4.
+[[nodiscard]] double student_t_within(double t, std::int64_t freedom);
+
+} // namespace detail
+
+/// Returns the t that |T| exceeds with probability 1 - `confidence`: 2.776 for 0.95 and four degrees of freedom.
+///
+/// Rejected: Boost.Math. Its quantile supports any real degrees of freedom, which needs an incomplete beta function,
+/// and it would be the only library that the core headers need. The number of seeds is an integer, for which the
+/// distribution is a finite sum.
+[[nodiscard]] double student_t_quantile(double confidence, std::int64_t freedom);
 
 /// The confidence: how often an interval contains the true mean.
 inline constexpr double usual_confidence = 0.95;
@@ -78,3 +95,7 @@ template <class At>
 }
 
 } // namespace sluice
+
+#ifndef SLUICE_REPORT_COMPILED
+#include "sluice/report/statistics/interval.inl.hpp"
+#endif

@@ -5,7 +5,6 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/serve/beast/connection.hpp"
-#include "sluice/serve/beast/held_body.hpp"
 #include "sluice/serve/beast/http_connection.hpp"
 #include "sluice/serve/beast/http_session.hpp"
 #include "sluice/serve/http.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/serve/beast/connection.hpp"
-#include "sluice/serve/beast/held_body.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/http_framing.hpp"
 

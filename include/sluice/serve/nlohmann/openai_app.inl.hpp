@@ -4,9 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/serve/live_page.hpp"
+#include "sluice/report/pages.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/serve/nlohmann/openai_headers.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"

@@ -7,6 +7,9 @@
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -128,3 +131,115 @@ SLUICE_SERVER_INLINE std::optional<ApiError> refuse_fields(const nlohmann::json&
 }
 
 } // namespace sluice
+
+namespace sluice::detail {
+
+SLUICE_SERVER_INLINE void CompletionFields::number(const char* name, double& into, double least, double most,
+                                                   const std::string& expected) {
+  if (error || !fields_.has(name)) return;
+  const Expected<double> value = fields_.number(name, least, most, expected);
+  if (!value) return fail(name, value.error());
+  into = *value;
+}
+
+SLUICE_SERVER_INLINE void CompletionFields::flag(const char* name, bool& into) {
+  if (error || !fields_.has(name)) return;
+  const Expected<bool> value = fields_.flag(name);
+  if (!value) return fail(name, value.error());
+  into = *value;
+}
+
+SLUICE_SERVER_INLINE void CompletionFields::text(const char* name, std::string& into) {
+  if (error || !fields_.has(name)) return;
+  const Expected<std::string> value = fields_.text(name, "a string");
+  if (!value) return fail(name, value.error());
+  into = *value;
+}
+
+SLUICE_SERVER_INLINE void CompletionFields::fail(std::string param, std::string message) {
+  if (!error) error = api_error(std::move(param), std::move(message));
+}
+
+inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) {
+  static constexpr std::size_t most = 16, longest = 512;
+  if (fields.error || !fields.has("stop")) return;
+  const nlohmann::json& stop = fields["stop"];
+  const auto wrong = [&] {
+    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
+  };
+  const auto add = [&](const nlohmann::json& one) {
+    if (!one.is_string()) return false;
+    into.push_back(one.get<std::string>());
+    return !into.back().empty() && into.back().size() <= longest;
+  };
+  if (!stop.is_array()) {
+    if (!add(stop)) wrong();
+    return;
+  }
+  if (stop.size() > most) return wrong();
+  for (const nlohmann::json& one : stop)
+    if (!add(one)) return wrong();
+}
+
+/// Reads "logit_bias": {"token": bias}.
+inline void read_bias(CompletionFields& fields, std::vector<std::pair<std::int32_t, double>>& into) {
+  static constexpr std::size_t most = 1024;
+  if (fields.error || !fields.has("logit_bias")) return;
+  const nlohmann::json& bias = fields["logit_bias"];
+  bool good = bias.is_object() && bias.size() <= most;
+  for (auto field = bias.begin(); good && field != bias.end(); ++field) {
+    const std::string& name = field.key();
+    std::int32_t token = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    good = error == std::errc{} && end == name.data() + name.size() && token >= 0 && field.value().is_number() &&
+           field.value().get<double>() >= -100 && field.value().get<double>() <= 100;
+    if (good) into.emplace_back(token, field.value().get<double>());
+  }
+  if (!good)
+    fields.fail("logit_bias",
+                "logit_bias is none that can be read; expected an object of at most 1024 tokens' numbers, "
+                "each with a bias from -100 to 100");
+}
+
+/// Fewer than any vocabulary has, so that some token can still be sampled.
+inline constexpr std::size_t most_forbidden = 64;
+
+inline void read_stop_tokens(CompletionFields& fields, std::vector<std::int32_t>& into) {
+  if (fields.error || !fields.has("stop_token_ids")) return;
+  const nlohmann::json& tokens = fields["stop_token_ids"];
+  bool good = tokens.is_array() && tokens.size() <= most_forbidden;
+  for (std::size_t i = 0; good && i < tokens.size(); ++i) {
+    good = tokens[i].is_number_unsigned() && tokens[i].get<std::uint64_t>() <= INT32_MAX;
+    if (good) into.push_back(tokens[i].get<std::int32_t>());
+  }
+  if (!good) fields.fail("stop_token_ids", "stop_token_ids is no list of at most 64 tokens; expected whole numbers");
+}
+
+inline void read_bad_words(CompletionFields& fields, std::vector<std::string>& into) {
+  static constexpr std::size_t longest = 512;
+  if (fields.error || !fields.has("bad_words")) return;
+  const nlohmann::json& words = fields["bad_words"];
+  bool good = words.is_array() && words.size() <= most_forbidden;
+  for (std::size_t i = 0; good && i < words.size(); ++i) {
+    good = words[i].is_string() && !words[i].get_ref<const std::string&>().empty() &&
+           words[i].get_ref<const std::string&>().size() <= longest;
+    if (good) into.push_back(words[i].get<std::string>());
+  }
+  if (!good)
+    fields.fail("bad_words", "bad_words is none that can be read; expected at most 64 strings of 1 to 512 bytes");
+}
+
+SLUICE_SERVER_INLINE void read_rules(CompletionFields& fields, Completion& into) {
+  read_stop(fields, into.stop);
+  read_stop_tokens(fields, into.stop_tokens);
+  fields.flag("include_stop_str_in_output", into.include_stop);
+  LogitRules& rules = into.rules;
+  fields.number("presence_penalty", rules.presence, -2, 2, "a number from -2 to 2");
+  fields.number("frequency_penalty", rules.frequency, -2, 2, "a number from -2 to 2");
+  fields.number("repetition_penalty", rules.repetition, 0.01, 100, "a number from 0.01 to 100 (1: none)");
+  read_bias(fields, rules.bias);
+  read_bad_words(fields, into.bad_words);
+  fields.whole("min_tokens", rules.min_tokens, 0, into.max_tokens.value_or(std::int64_t{1} << 30));
+}
+
+} // namespace sluice::detail

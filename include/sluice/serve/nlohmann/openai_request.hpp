@@ -3,14 +3,17 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/serve/completion.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
+#include "sluice/serve/http.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
-#include "sluice/serve/nlohmann/openai_sampling.hpp"
+#include "sluice/serve/openai_reply.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,7 +38,25 @@ void read_slo(CompletionFields& fields, Slo& into);
 [[nodiscard]] std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
                                                       UnknownFields unknown = UnknownFields::refused);
 
+// Reads a request's headers: content type, SLO.
+
+/// Returns whether the content type is JSON, or is absent in a request that does not come from a web page. A page of
+/// any origin can make a browser post plain text or a body without a type, without a CORS preflight, and so use a
+/// server that the page's reader can reach.
+[[nodiscard]] bool says_json(const HttpHeaders& headers);
+
+/// Reads x-slo-ttft-ms and x-slo-tbt-ms, which override the body's SLO.
+[[nodiscard]] std::optional<ApiError> read_slo_headers(const HttpHeaders& headers, Slo& slo);
+
 } // namespace sluice
+
+// read_messages: the conversation of a chat request, with tool calls and their results.
+namespace sluice::detail {
+
+[[nodiscard]] std::optional<ApiError> read_message(const nlohmann::json& message, const std::string& param,
+                                                   UnknownFields unknown, std::vector<ChatMessage>& into);
+
+} // namespace sluice::detail
 
 #ifndef SLUICE_SERVER_COMPILED
 #include "sluice/serve/nlohmann/openai_request.inl.hpp"

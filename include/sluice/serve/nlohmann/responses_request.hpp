@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/serve/completion.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
+#include "sluice/serve/openai_reply.hpp"
 
 #include <optional>
 #include <string_view>

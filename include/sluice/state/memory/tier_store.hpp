@@ -4,10 +4,8 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/state/memory/blocks_aside.hpp"
-#include "sluice/state/memory/ghosts.hpp"
-#include "sluice/state/memory/key_index.hpp"
-#include "sluice/state/memory/leaf_heap.hpp"
+#include "sluice/state/memory/eviction.hpp"
+#include "sluice/state/memory/prefix_cache.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/content.hpp"
 

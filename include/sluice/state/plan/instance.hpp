@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instance: one planning problem, as plain numbers.
+// Instance: one planning problem as plain numbers; with names, PlanningProblem; solved, Solution.
 #pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/state/plan/weight_stream.hpp"
+#include "sluice/state/plan/plan.hpp"
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -78,6 +80,42 @@ struct Hint {
 
 /// Checks an instance; the error says in one line what is wrong. Solvers expect a checked instance.
 Status check(const Instance& instance);
+
+// Solution: what a planner found, what it proved, and why there is no better plan.
+
+/// The outcome of planning an `Instance`. Plain and printable.
+struct Solution {
+  bool feasible = false;
+  /// What prevents any plan if infeasible (`device_memory`, `slo`), otherwise what prevents a better one. `search`: the
+  /// search ended before a feasible plan was found, so the planner cannot say whether there is one.
+  Binding binding = Binding::none;
+  std::vector<LayerSet> offloaded; ///< one set per request, layers from 0; the least bad one if infeasible
+  double resident_blocks = 0;
+  double buffer_blocks = 0;                                 ///< in flight, by the planner's buffer count
+  double step_s = std::numeric_limits<double>::infinity();  ///< mean over the instance's iterations
+  double stall_s = std::numeric_limits<double>::infinity(); ///< the same
+  double lower_bound_s = 0;                                 ///< no feasible plan in the space is shorter
+  bool proven_optimal = false;                              ///< no feasible plan in the space is shorter than this one
+  int window = 0; ///< the longest of [min, max] for which memory and SLO hold; 0 if infeasible
+  /// The second best cost found: an upper bound on the cost of the next best plan; infinite if none was found.
+  double next_best_s = std::numeric_limits<double>::infinity();
+  std::int64_t nodes = 0; ///< partial plans examined and plans evaluated
+};
+
+// PlanningProblem: an instance with names, and a transfer rule, space and buffer count chosen at run time.
+enum class TransferKind : std::uint8_t { next_layer, fair_share, earliest_deadline_first, deadline_pool };
+enum class SpaceKind : std::uint8_t { distance, even, free };
+enum class BufferKind : std::uint8_t { held, paper };
+
+/// The content of a planning problem's file: programs read it, engines never need it.
+struct PlanningProblem {
+  Instance instance;
+  std::vector<std::string> ids; ///< one per request of the instance
+  TransferKind transfer = TransferKind::deadline_pool;
+  SpaceKind space = SpaceKind::distance;
+  BufferKind buffer = BufferKind::held;
+  std::optional<std::vector<LayerSet>> placement; ///< to evaluate instead of solving
+};
 
 } // namespace sluice
 

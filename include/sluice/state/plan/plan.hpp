@@ -2,11 +2,9 @@
 // Plan: where each layer's KV of every running request lives, and what the planner knew when it made the plan.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
-#include "sluice/state/plan/effort.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -14,6 +12,35 @@
 #include <vector>
 
 namespace sluice {
+
+// Effort: what a plan cost to find, in search nodes, if the policy says it.
+
+/// A count of search nodes, and whether the policy said it: any assignment or addition says it, 0 included. A policy
+/// that says nothing is charged what judging its plans takes (core/judged_time.hpp).
+///
+/// Rejected: an optional, because `++plan.effort` is what a search writes.
+class Effort {
+ public:
+  constexpr Effort() = default;
+  constexpr Effort(std::int64_t nodes) : nodes_(nodes), said_(true) {} // NOLINT: a count is an effort that was said
+
+  /// What the engine counted for a policy that says nothing.
+  [[nodiscard]] static constexpr Effort counted(std::int64_t nodes) {
+    Effort effort{nodes};
+    effort.said_ = false;
+    return effort;
+  }
+
+  constexpr Effort& operator+=(std::int64_t nodes) { return *this = Effort{nodes_ + nodes}; }
+  constexpr Effort& operator++() { return *this += 1; }
+
+  [[nodiscard]] constexpr bool said() const { return said_; }
+  constexpr operator std::int64_t() const { return nodes_; } // NOLINT: it is read as a count
+
+ private:
+  std::int64_t nodes_ = 0;
+  bool said_ = false;
+};
 
 /// What prevented a better plan, or any plan.
 enum class Binding : std::uint8_t {
@@ -87,6 +114,35 @@ struct Plan {
   /// Search nodes: the planning cost, in a unit that does not depend on the machine. If a policy never sets it, the
   /// engine charges what the policy's judgements of plans take.
   Effort effort;
+};
+
+// Window: for how many iterations a plan must hold.
+
+/// For how many iterations a plan must hold at least, and need hold at most.
+struct Window {
+  int min = 1; ///< the plan must fit for this many iterations, with every request one token longer in each
+  int max = 1; ///< no plan needs to hold for longer
+
+  /// Of all windows. A planner looks at each step of a window.
+  static constexpr int longest = 100'000;
+};
+
+// WeightStream: weights that pass through device slots in every iteration.
+
+/// Weights that pass through device slots in every iteration (Select-N, MIRAGE): the same number of blocks of each of
+/// these layers, one layer per slot, in layer order and round again with the next token. A layer's transfer may start
+/// when the layer that had its slot, `slots` streamed layers before it, has been computed. This covers Select-N's
+/// interval (one slot) and MIRAGE's alpha + 1 layers in one slot or alpha + 2 in two. The slots lie outside the KV
+/// budget.
+struct WeightStream {
+  LayerSet layers;   ///< the layers whose weights stream
+  double blocks = 0; ///< layer blocks (of KV) of each layer, > 0 if there are layers
+  int slots = 1;     ///< each for one layer's blocks; 1 to the number of layers
+
+  /// Whether nothing streams.
+  [[nodiscard]] bool empty() const { return layers.empty(); }
+
+  friend bool operator==(const WeightStream&, const WeightStream&) = default;
 };
 
 } // namespace sluice

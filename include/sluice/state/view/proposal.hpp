@@ -2,7 +2,6 @@
 // Proposal: the requests that Admission schedules for the next iteration.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 
 #include <string_view>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/nlohmann/agent_sessions.hpp"
-#include "sluice/workload/nlohmann/hash_ids.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// JsonlReader: the requests of a trace that has one JSON object per line.
+// JsonlReader: the requests of a trace that has one JSON object per line: Mooncake's, and those with token ids.
 #pragma once
 
+#include "sluice/core/compiled.hpp"
+#include "sluice/core/expected.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/workload/content.hpp"
 #include "sluice/workload/line_reader.hpp"
-#include "sluice/workload/nlohmann/slo_fields.hpp"
 #include "sluice/workload/reader.hpp"
+#include "sluice/workload/request.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,6 +23,62 @@
 #include <vector>
 
 namespace sluice {
+
+// read_hash_ids: reads the content of a prompt from a trace's hashes of its blocks.
+
+/// The content that the numbers of `hash_ids` identify.
+struct HashedPrompt {
+  Tokens block{512};      ///< tokens per number; the last number may stand for fewer
+  Tokens prompt{1};       ///< the prompt's tokens
+  std::uint64_t salt = 0; ///< equal numbers with different salts identify different content, for example in different
+                          ///< sessions
+};
+
+/// Reads the member `hash_ids` of a request into `content`, which is empty if there is no such member. If a prompt is
+/// longer than its hashes, its end is unknown content. Error messages begin with `where`.
+inline Status read_hash_ids(const nlohmann::json& object, HashedPrompt of, const std::string& where,
+                            std::vector<ContentPiece>& content) {
+  content.clear();
+  const auto member = object.find("hash_ids");
+  if (member == object.end() || member->is_null()) return {};
+  const std::int64_t started = (of.prompt.count() + of.block.count() - 1) / of.block.count();
+  const std::string expected = "at most one whole number per " + std::to_string(of.block.count()) + " prompt tokens";
+  if (!member->is_array()) return Error{ErrorCode::bad_input, where, "hash_ids is no list", expected};
+  if (static_cast<std::int64_t>(member->size()) > started)
+    return Error{ErrorCode::bad_input, where,
+                 "hash_ids has " + std::to_string(member->size()) + " numbers for " +
+                     std::to_string(of.prompt.count()) + " prompt tokens",
+                 expected};
+  Tokens left = of.prompt;
+  for (const nlohmann::json& number : *member) {
+    if (!number.is_number_unsigned())
+      return Error{ErrorCode::bad_input, where, "hash_ids holds something else than whole numbers from 0", expected};
+    const Tokens tokens = std::min(left, of.block);
+    const auto id = number.get<std::uint64_t>();
+    content.push_back({of.salt == 0 ? id : static_cast<std::uint64_t>(next_key(BlockKey{of.salt}, id)), tokens});
+    left -= tokens;
+  }
+  return {};
+}
+
+// read_slo: reads a request's own SLO from a line of JSON.
+
+/// Reads `slo_ttft_s` and `slo_tbt_s`, or the fields with the given names, in seconds; infinite if a field is missing.
+[[nodiscard]] inline Expected<Slo> read_slo(const JsonFields& fields, const char* ttft = "slo_ttft_s",
+                                            const char* tbt = "slo_tbt_s") {
+  Slo slo;
+  for (const auto& [name, time] : {std::pair{ttft, &slo.ttft}, {tbt, &slo.tbt}}) {
+    if (!fields.has(name)) continue;
+    const Expected<double> value = fields.number(name, 0.0, 1e12, "seconds above 0 and at most 1e12, or no such field");
+    if (!value) return value.error();
+    if (*value <= 0) {
+      return Error{ErrorCode::bad_input, fields.where(), std::string{name} + " is 0",
+                   "seconds above 0, or no such field"};
+    }
+    *time = Seconds{*value};
+  }
+  return slo;
+}
 
 /// A format's names for what every request has.
 struct JsonlNames {
@@ -79,4 +142,46 @@ class JsonlReader {
   bool any_ = false;
 };
 
+// MooncakeReader: the trace release of Mooncake.
+
+/// Mooncake's traces (Qin et al., FAST 2025): `timestamp` in milliseconds, `input_length` and `output_length` in
+/// tokens. `hash_ids`, which a line may lack, has one number per started block of 512 prompt tokens: equal numbers mean
+/// equal blocks after equal prompts. The release says nothing of the answers' content.
+struct MooncakeFormat {
+  static constexpr JsonlNames names{"timestamp", 1e15, "milliseconds", 1e3, "input_length", "output_length"};
+
+  static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens, const std::string& where,
+                             std::vector<ContentPiece>& content) {
+    return read_hash_ids(object, {.block = Tokens{512}, .prompt = prompt, .salt = 0}, where, content);
+  }
+};
+
+using MooncakeReader = JsonlReader<MooncakeFormat>;
+
+static_assert(TraceReader<MooncakeReader> && KnowsContent<MooncakeReader>);
+
+// TokenIdsReader: requests with the token ids of their prompts and answers.
+
+/// LLMServingSim's data sets (branch `ispass26-artifact`): `arrival_time_ns`, `input_toks` and `output_toks` in tokens,
+/// and `input_tok_ids` and `output_tok_ids`, the ids themselves. Without `output_tok_ids` the answer is unknown
+/// content.
+struct TokenIdsFormat {
+  static constexpr JsonlNames names{"arrival_time_ns", 1e21, "nanoseconds", 1e9, "input_toks", "output_toks"};
+
+  static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens output, const std::string& where,
+                             std::vector<ContentPiece>& content);
+
+ private:
+  static Status read_ids(const nlohmann::json& object, const char* name, Tokens tokens, const std::string& where,
+                         std::vector<ContentPiece>& content);
+};
+
+using TokenIdsReader = JsonlReader<TokenIdsFormat>;
+
+static_assert(TraceReader<TokenIdsReader> && KnowsContent<TokenIdsReader>);
+
 } // namespace sluice
+
+#ifndef SLUICE_READERS_COMPILED
+#include "sluice/workload/nlohmann/jsonl_reader.inl.hpp"
+#endif

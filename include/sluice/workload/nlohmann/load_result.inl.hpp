@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/workload/csv_records.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/load_result.hpp"
 

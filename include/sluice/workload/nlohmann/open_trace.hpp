@@ -6,13 +6,12 @@
 #include "sluice/workload/csv.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/workload/nlohmann/agent_sessions.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/load_result.hpp"
-#include "sluice/workload/nlohmann/mooncake_jsonl.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
-#include "sluice/workload/nlohmann/token_ids_jsonl.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
-#include "sluice/workload/open_sessions.hpp"
 #include "sluice/workload/session_generator.hpp"
+#include "sluice/workload/session_queue.hpp"
 #include "sluice/workload/workload.hpp"
 
 #include <array>

@@ -4,10 +4,10 @@
 
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/workload/generator_spec.hpp"
+#include "sluice/workload/generator.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
-#include "sluice/workload/session_spec.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include <algorithm>
 #include <filesystem>

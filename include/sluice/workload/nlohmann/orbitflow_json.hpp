@@ -3,15 +3,82 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/workload/nlohmann/json_members.hpp"
-#include "sluice/workload/orbitflow_header.hpp"
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/reader.hpp"
+#include "sluice/workload/workload.hpp"
 
+#include <cstdint>
 #include <istream>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace sluice {
+
+// JsonMembers: reads the members of a JSON object from a stream, one at a time, in constant memory.
+
+/// Iterates over the members of an object and of its nested objects, with at most one value in memory.
+///
+/// nlohmann's parsers read their input to its end: a DOM holds the whole trace, and the SAX interface pushes events and
+/// cannot pause, so neither returns one request at a time. This class finds where values begin and end; nlohmann parses
+/// each value.
+class JsonMembers {
+ public:
+  /// Longer values are errors, so that memory is bounded for every file.
+  static constexpr std::size_t longest_value = std::size_t{1} << 20;
+
+  static constexpr std::size_t deepest = 64;
+
+  JsonMembers(std::istream& stream, std::string name) : stream_(&stream), name_(std::move(name)) {}
+
+  /// Steps into the object that begins here.
+  Status enter();
+
+  /// Moves to the next member of the object and reads its key; false at the object's end, which is consumed. The
+  /// member's value must be taken (`value`, `skip` or `enter`) before the next call.
+  Expected<bool> next(std::string& key);
+
+  /// Returns the current member's value, parsed.
+  Expected<nlohmann::json> value();
+
+  /// Skips the current member's value, which may exceed `longest_value`.
+  Status skip() { return copy_value(nullptr); }
+
+  /// Returns an error unless the rest of the stream is blank.
+  Status end();
+
+  /// "trace.json:17": the position of the current member's value.
+  [[nodiscard]] std::string where() const { return name_ + ":" + std::to_string(value_line_); }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  static constexpr int eof = std::char_traits<char>::eof();
+
+  int take();
+  int skip_blanks();
+
+  [[nodiscard]] Error broken(const char* what, const char* expected);
+
+  Status append(std::string* text, int character);
+
+  /// Copies a string from its first quote to its last, or skips it if `text` is null.
+  Status copy_string(std::string* text);
+
+  Status copy_value(std::string* text);
+
+  /// Copies a number or a literal, up to the next blank, comma or bracket.
+  Status copy_plain(std::string* text);
+
+  /// Copies an object or an array up to its matching bracket. The depth is bounded, so that a file of opening brackets
+  /// does not exhaust memory.
+  Status copy_brackets(std::string* text);
+
+  std::istream* stream_; // read through its own functions, which never throw, not through its buffer
+  std::string name_;
+  std::int64_t line_ = 1;
+  std::int64_t value_line_ = 1;
+  bool first_ = true;
+};
 
 /// A trace of OrbitFlow's artifact: one JSON object with the server's limits and `requests`, an object of requests in
 /// the order of arrival, each with `input_length`, `output_length` and `arrival_time`.

@@ -23,7 +23,7 @@ struct VllmRunRecord {
   Seconds first_token{0};    ///< `first_token_ts`
   Seconds last_token{0};     ///< `last_token_ts`
   Tokens bound{0};           ///< `max_tokens` if the server wrote it, else 0
-  Slo slo{};                 ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/request_record.hpp)
+  Slo slo{};                 ///< `slo_ttft_s` and `slo_tbt_s` if the server wrote them (serve/served_requests.hpp)
   Slo engine_slo{};          ///< `engine_slo_…`: the tighter SLO that the engine got; equal to `slo` if there is none
   std::uint32_t session = 0; ///< `session` and `turn` if the client named its session; 0: it did not
   std::int32_t turn = 0;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
-#include "sluice/workload/nlohmann/slo_fields.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Cpu: the backend that computes real tokens and moves real bytes between two memories of this machine.
 #pragma once
 
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 
 namespace sluice {
 

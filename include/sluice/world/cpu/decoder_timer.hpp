@@ -4,11 +4,11 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/stopwatch.hpp"
-#include "sluice/model/decoder/batch_timer.hpp"
 #include "sluice/model/decoder/decoder.hpp"
+#include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/cpu/virtual_memory.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // Cuda: the backend that computes real tokens on an NVIDIA GPU and moves real bytes between its memory and the host's.
 #pragma once
 
-#include "sluice/world/real/real_backend.hpp"
+#include "sluice/world/real/world.hpp"
 
 namespace sluice {
 

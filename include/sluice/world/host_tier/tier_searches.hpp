@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/records/record_store.hpp"
-#include "sluice/world/doorbell.hpp"
-#include "sluice/world/host_tier/disk_forecast.hpp"
 #include "sluice/world/host_tier/host_tier_steps.hpp"
+#include "sluice/world/host_tier/record_writer.hpp"
 #include "sluice/world/machine/machine_core.hpp"
 #include "sluice/world/machine/token_requests.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/core/ids.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/world/backend.hpp"
 #include "sluice/world/host_tier/host_tier_steps.hpp"
 #include "sluice/world/machine/hidden_states.hpp"

@@ -2,8 +2,8 @@
 // KvSequences: the block tables of every sequence that has any blocks, by slot.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
 #include "sluice/records/record.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/world/kept_kv.hpp"

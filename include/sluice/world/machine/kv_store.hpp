@@ -7,7 +7,6 @@
 #include "sluice/world/link/copy.hpp"
 #include "sluice/world/machine/block.hpp"
 #include "sluice/world/machine/block_pool.hpp"
-#include "sluice/world/machine/device_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>

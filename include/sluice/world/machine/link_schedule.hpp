@@ -8,11 +8,9 @@
 #include "sluice/policy/transfer/pipeline.hpp"
 #include "sluice/world/host_tier/host_tier_counts.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/link/fault.hpp"
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
-#include "sluice/world/machine/weight_passages.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 
 #include <algorithm>

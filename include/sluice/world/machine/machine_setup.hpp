@@ -8,7 +8,6 @@
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/link/fault.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -2,9 +2,7 @@
 // TokenRequests: the tokens of a machine's requests; the engine plans only with their lengths.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/model/decoder/logit_rules.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/sampler.hpp"
 #include "sluice/policy/caching/caching.hpp"

@@ -7,7 +7,7 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/world/backend.hpp"
-#include "sluice/world/doorbell.hpp"
+#include "sluice/world/real/async_thread.hpp"
 
 #include <chrono>
 #include <thread>

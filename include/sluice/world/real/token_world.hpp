@@ -2,13 +2,12 @@
 // TokenWorld: a machine, on any device, for programs that give it tokens and get tokens back.
 #pragma once
 
-#include "sluice/core/ids.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/host_tier/host_tier_counts.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/machine/device_memory.hpp"
+#include "sluice/world/machine/block_pool.hpp"
 #include "sluice/world/machine/token_requests.hpp"
 #include "sluice/world/real/world.hpp"
 

@@ -11,11 +11,10 @@
 #include "sluice/world/machine/device.hpp"
 #include "sluice/world/stream/arena.hpp"
 #include "sluice/world/stream/beside.hpp"
-#include "sluice/world/stream/device_weights.hpp"
-#include "sluice/world/stream/host_images.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 #include "sluice/world/stream/stream_lane.hpp"
 #include "sluice/world/stream/stream_link.hpp"
+#include "sluice/world/stream/stream_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>

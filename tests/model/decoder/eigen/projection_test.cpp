@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projections compared with sums in double, and rows with the same rows alone.
 #include "sluice/core/random.hpp"
-#include "sluice/model/decoder/eigen/exponential.hpp"
-#include "sluice/model/decoder/eigen/norms.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
+#include "sluice/model/decoder/eigen/parts.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
 
 #include "model/decoder/made_model.hpp"

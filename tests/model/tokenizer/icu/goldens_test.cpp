@@ -2,7 +2,7 @@
 // Every family's encoding and decoding against tests/reference/make_tokenizer_goldens.py.
 #include "sluice/core/utf8.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include "model/tokenizer/icu/reference_folder.hpp"
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/tokenizer/byte_level.hpp"
+#include "sluice/model/tokenizer/byte_pair_model.hpp"
 #include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #include "sluice/model/tokenizer/icu/normalizer.hpp"
-#include "sluice/model/tokenizer/token_stream.hpp"
+#include "sluice/model/tokenizer/tokenizer.hpp"
 
 #include "model/tokenizer/icu/reference_folder.hpp"
 #include "model/tokenizer/random_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/engine/systems/one_at_a_time.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of cuBLASLt that kernels/products/lt_matmul.cuh calls, with the library's conventions (column-major
+// The functions of cuBLASLt that kernels/products/cublas_lt.cuh calls, with the library's conventions (column-major
 // matrices), as host functions in a stream of the kernels' emulator.
 #include "emulate/streams.hpp"
 #include "kernels/element.hpp"

@@ -6,7 +6,6 @@
 #include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
-#include "sluice/model/checkpoint/tensor_names.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/config.hpp"
-#include "sluice/model/decoder/eigen/stored.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
 #include <algorithm>

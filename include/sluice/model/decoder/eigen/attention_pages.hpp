@@ -3,8 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/model/decoder/eigen/exponential.hpp"
-#include "sluice/model/decoder/eigen/stored.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
 #include "sluice/model/shape.hpp"
 
 #include <algorithm>

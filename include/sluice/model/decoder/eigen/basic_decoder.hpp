@@ -5,10 +5,8 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/activations.hpp"
-#include "sluice/model/decoder/eigen/add_projection.hpp"
 #include "sluice/model/decoder/eigen/host_lane.hpp"
-#include "sluice/model/decoder/eigen/norms.hpp"
-#include "sluice/model/decoder/eigen/output_parts.hpp"
+#include "sluice/model/decoder/eigen/parts.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
 #include "sluice/model/decoder/thread_pool.hpp"
 

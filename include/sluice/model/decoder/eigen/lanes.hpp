@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
+// Lanes16: sixteen floats in as many registers as they take; how stored numbers become lanes, and their exponential.
 #pragma once
 
+#include "sluice/model/decoder/weights.hpp"
+
+#include <Eigen/Core>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+// Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
 // g++ 12 warns about registers that its own vector headers leave uninitialised on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -207,5 +217,126 @@ template <std::size_t packets>
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+
+// The exponential and SiLU of sixteen lanes: a number's result has the same bits in every lane.
+
+/// e^x within 2 units in the last place for x in -87 .. 88; for other x, the value at the nearer end. The polynomial is
+/// that of Cephes' expf (S. Moshier), on x minus the nearest multiple of ln 2.
+///
+/// Rejected: std::exp (its results depend on the library, and it takes one number at a time) and Eigen's array().exp()
+/// (its tail takes another path than its packets).
+[[nodiscard]] inline Lanes16 exponential(const Lanes16& x) {
+  const Lanes16 bounded = smaller(larger(x, Lanes16::all(-87.0F)), Lanes16::all(88.0F));
+  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+  const Lanes16 shifted = fused(bounded, Lanes16::all(1.44269504F), Lanes16::all(12582912.0F));
+  const Lanes16 whole = shifted - Lanes16::all(12582912.0F);
+  Lanes16 rest = fused(whole, Lanes16::all(-0.693359375F), bounded);
+  rest = fused(whole, Lanes16::all(2.12194440e-4F), rest);
+  Lanes16 value = Lanes16::all(1.9875691500e-4F);
+  constexpr float coefficient[] = {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F};
+  detail::unrolled<5>([&](auto i) { value = fused(value, rest, Lanes16::all(coefficient[i])); });
+  value = fused(value, rest * rest, rest) + Lanes16::all(1.0F);
+  return value * power_of_two(shifted);
+}
+
+[[nodiscard]] inline float exponential(float x) {
+  float at[Lanes16::count];
+  exponential(Lanes16::all(x)).store(at);
+  return at[0];
+}
+
+/// x / (1 + e^-x).
+[[nodiscard]] inline Lanes16 silu(const Lanes16& x) {
+  return x / (Lanes16::all(1.0F) + exponential(Lanes16::zero() - x));
+}
+
+// Stored numbers as lanes: reads f32, f16 and bf16 in place and widens them in registers.
+
+/// Widens one 16-bit number. Exact: every f16 and bf16 is a float.
+[[nodiscard]] inline float widened(std::uint16_t bits, ElementType type) {
+  if (type == ElementType::bf16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  return Eigen::half_impl::half_to_float(Eigen::half_impl::raw_uint16_to_half(bits));
+}
+
+/// The sixteen numbers at `from`, which need not be aligned.
+template <ElementType type>
+[[nodiscard]] Lanes16 load_stored(const std::byte* from) {
+  if constexpr (type == ElementType::f32) {
+    return Lanes16::load(reinterpret_cast<const float*>(from));
+  } else {
+#if defined(EIGEN_VECTORIZE_AVX512)
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    if constexpr (type == ElementType::bf16) {
+      return {{_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))}};
+    } else {
+      return {{_mm512_cvtph_ps(bits)}};
+    }
+#elif defined(EIGEN_VECTORIZE_AVX2) && defined(__F16C__)
+    Lanes16 lanes;
+    for (int i = 0; i < Lanes16::packets; ++i) {
+      const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
+      if constexpr (type == ElementType::bf16) {
+        lanes.part[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+      } else {
+        lanes.part[i] = _mm256_cvtph_ps(bits);
+      }
+    }
+    return lanes;
+#else
+    std::uint16_t bits[Lanes16::count];
+    std::memcpy(bits, from, sizeof bits);
+    float wide[Lanes16::count];
+    for (int i = 0; i < Lanes16::count; ++i) wide[i] = widened(bits[i], type);
+    return Lanes16::load(wide);
+#endif
+  }
+}
+
+/// The `count` (1 .. 16) numbers at `from`, followed by zeros: reads nothing beyond them.
+template <ElementType type>
+[[nodiscard]] Lanes16 load_stored(const std::byte* from, int count) {
+  if (count >= Lanes16::count) return load_stored<type>(from);
+  alignas(64) std::byte padded[Lanes16::count * sizeof(float)] = {};
+  std::memcpy(padded, from, static_cast<std::size_t>(count) * bytes_of(type));
+  return load_stored<type>(padded);
+}
+
+/// The same for floats.
+[[nodiscard]] inline Lanes16 load_floats(const float* from, int count) {
+  return load_stored<ElementType::f32>(reinterpret_cast<const std::byte*>(from), count);
+}
+/// The first `count` lanes.
+inline void store_floats(const Lanes16& lanes, float* to, int count) {
+  if (count >= Lanes16::count) return lanes.store(to);
+  float all[Lanes16::count];
+  lanes.store(all);
+  std::memcpy(to, all, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+/// Calls `visit` with the type as a constant: `visit(std::integral_constant<ElementType, …>)`.
+template <class Visit>
+void with_type(ElementType type, const Visit& visit) {
+  switch (type) {
+  case ElementType::f32:
+    return visit(std::integral_constant<ElementType, ElementType::f32>{});
+  case ElementType::f16:
+    return visit(std::integral_constant<ElementType, ElementType::f16>{});
+  case ElementType::bf16:
+    return visit(std::integral_constant<ElementType, ElementType::bf16>{});
+  }
+}
+
+/// A row of `count` stored numbers as floats: an embedding, a norm's scale, a bias.
+template <ElementType type>
+void widen(const std::byte* row, std::int64_t count, float* to) {
+  std::int64_t at = 0;
+  for (; at + Lanes16::count <= count; at += Lanes16::count)
+    load_stored<type>(row + at * bytes_of(type)).store(to + at);
+  const int left = static_cast<int>(count - at);
+  if (left > 0) store_floats(load_stored<type>(row + at * bytes_of(type), left), to + at, left);
+}
+inline void widen(const std::byte* row, ElementType type, std::int64_t count, float* to) {
+  with_type(type, [&](auto constant) { widen<decltype(constant)::value>(row, count, to); });
+}
 
 } // namespace sluice

@@ -5,10 +5,8 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/basic_decoder.hpp"
-#include "sluice/model/decoder/eigen/mlps.hpp"
-#include "sluice/model/decoder/eigen/norms.hpp"
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
-#include "sluice/model/decoder/eigen/positions.hpp"
+#include "sluice/model/decoder/eigen/parts.hpp"
 
 #include <memory>
 

@@ -5,7 +5,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/attention_pages.hpp"
-#include "sluice/model/decoder/eigen/exponential.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
 #include "sluice/model/decoder/thread_pool.hpp"
 #include "sluice/model/decoder/weights.hpp"
 

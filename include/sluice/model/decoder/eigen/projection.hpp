@@ -3,9 +3,13 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
-#include "sluice/model/decoder/eigen/stored.hpp"
+#include "sluice/model/decoder/eigen/activations.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
+#include "sluice/model/decoder/thread_pool.hpp"
+#include "sluice/model/decoder/weights.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -229,6 +233,73 @@ void project(const ActivationRows& x, const Matrix& w, std::int64_t first, std::
 inline void project(const ActivationRows& x, const Matrix& w, std::int64_t first, std::int64_t last, float* y,
                     std::int64_t y_stride) {
   with_type(w.type, [&](auto type) { project<decltype(type)::value>(x, w, first, last, y, y_stride); });
+}
+
+// OutputParts: the outputs of one or more matrices, cut into parts for threads.
+
+/// Matrices that are applied in one job, with outputs in parts of about 128 KiB of weights: reads long enough for
+/// prefetching, and parts short enough that threads end together. Parts start at multiples of 16 outputs, so that no
+/// two threads write to one cache line.
+class OutputParts {
+ public:
+  struct Part {
+    int matrix = 0;
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+  };
+
+  void add(const Matrix& matrix) {
+    SLUICE_ASSERT(count_ < most, "more matrices than a job has");
+    const std::int64_t fit = part_bytes / std::max<std::int64_t>(1, matrix.row_bytes());
+    const std::int64_t outputs = std::clamp<std::int64_t>(fit / 16 * 16, 16, 96);
+    const int parts = static_cast<int>((matrix.rows + outputs - 1) / outputs);
+    spans_[static_cast<std::size_t>(count_++)] = {parts, outputs, matrix.rows};
+    parts_ += parts;
+  }
+  [[nodiscard]] int count() const { return parts_; }
+  [[nodiscard]] Part part(int number) const {
+    int matrix = 0;
+    while (number >= spans_[static_cast<std::size_t>(matrix)].parts)
+      number -= spans_[static_cast<std::size_t>(matrix++)].parts;
+    const Span& span = spans_[static_cast<std::size_t>(matrix)];
+    return {matrix, number * span.outputs, std::min(span.rows, (number + 1) * span.outputs)};
+  }
+
+ private:
+  struct Span {
+    int parts = 0;
+    std::int64_t outputs = 0; ///< of each part but the last
+    std::int64_t rows = 0;
+  };
+  static constexpr int most = 3;
+  static constexpr std::int64_t part_bytes = 128 << 10;
+
+  std::array<Span, most> spans_{};
+  int count_ = 0;
+  int parts_ = 0;
+};
+
+// Adds a projection to the residual stream: hidden += W x, for attention's output and an MLP's.
+
+/// hidden[to[r]] += factors[r] * (W x[r] + bias); `to` defaults to row r, `factors` to 1. Uses `projected`.
+inline void add_projection(ThreadPool& pool, Activations& activations, const Matrix& w, const float* bias,
+                           const ActivationRows& x, const int* to = nullptr, const float* factors = nullptr) {
+  OutputParts parts;
+  parts.add(w);
+  pool.run(parts.count(), [&](int number, int /*thread*/) {
+    const OutputParts::Part part = parts.part(number);
+    project(x, w, part.first, part.last, activations.projected, activations.hidden_stride);
+    for (int r = 0; r < x.count; ++r) {
+      float* result = activations.projected + r * activations.hidden_stride;
+      add_bias(bias, part.first, part.last, result);
+      float* hidden = activations.hidden + (to != nullptr ? to[r] : r) * activations.hidden_stride;
+      if (factors == nullptr) {
+        for (std::int64_t i = part.first; i < part.last; ++i) hidden[i] += result[i];
+      } else {
+        for (std::int64_t i = part.first; i < part.last; ++i) hidden[i] += factors[r] * result[i];
+      }
+    }
+  });
 }
 
 } // namespace sluice

@@ -2,7 +2,7 @@
 // SlsqpBatchShare: b and r by sequential least squares programming, as eLLM solves its equation 1 (NLopt's SLSQP).
 #pragma once
 
-#include "sluice/policy/placement/batch_share.hpp"
+#include "sluice/policy/placement/ellm_equations.hpp"
 
 #include <nlopt.h>
 

@@ -4,7 +4,7 @@
 
 #include "sluice/policy/placement/solver/rule_search.hpp"
 #include "sluice/policy/placement/solver/search_problem.hpp"
-#include "sluice/state/plan/solution.hpp"
+#include "sluice/state/plan/instance.hpp"
 #include "sluice/state/plan/space.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/judged_time.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
-#include "sluice/policy/transfer/contended.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,12 +2,10 @@
 // PoolSearch: branch and bound for `DeadlinePool` over a listed space, by longest paths of the pooled pipeline.
 #pragma once
 
-#include "sluice/policy/placement/solver/lanes.hpp"
 #include "sluice/policy/placement/solver/mix_program.hpp"
-#include "sluice/policy/placement/solver/pool_paths.hpp"
 #include "sluice/policy/placement/solver/search_problem.hpp"
-#include "sluice/policy/transfer/contended.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
+#include "sluice/policy/transfer/pipeline.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/policy/placement/solver/planner.hpp"
-#include "sluice/state/plan/problem.hpp"
+#include "sluice/state/plan/instance.hpp"
 
 namespace sluice {
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/engine/rejected.hpp"
+#include "sluice/engine/with.hpp"
 #include "sluice/serve/beast/nlohmann/openai_server.hpp"
 #include "sluice/serve/engine_thread.hpp"
-#include "sluice/serve/explain_server.hpp"
+#include "sluice/serve/gate.hpp"
 #include "sluice/serve/token_source.hpp"
 
 #include <cstdint>

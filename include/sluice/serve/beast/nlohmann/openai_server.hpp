@@ -4,9 +4,9 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
-#include "sluice/serve/admin_app.hpp"
 #include "sluice/serve/beast/http_server.hpp"
 #include "sluice/serve/generation.hpp"
+#include "sluice/serve/http.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/pacer.hpp"
 #include "sluice/serve/served_requests.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/state/plan/problem.hpp"
+#include "sluice/state/plan/instance.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

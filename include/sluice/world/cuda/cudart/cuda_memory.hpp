@@ -5,13 +5,9 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
-#include "sluice/world/cuda/copy_batch.hpp"
-#include "sluice/world/cuda/cudart/allocation.hpp"
-#include "sluice/world/cuda/cudart/device_clock.hpp"
 #include "sluice/world/cuda/cudart/driver.hpp"
 #include "sluice/world/cuda/gather.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/stream/device_weights.hpp"
 #include "sluice/world/stream/memory_device.hpp"
 
 #include <cuda_runtime_api.h>

@@ -8,8 +8,8 @@
 #include "sluice/world/cuda/cudart/cuda_memory.hpp"
 #include "sluice/world/cuda/gather.hpp"
 #include "sluice/world/link/copy.hpp"
-#include "sluice/world/stream/fed_stream.hpp"
 #include "sluice/world/stream/memory_device.hpp"
+#include "sluice/world/stream/stream_link.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/model/checkpoint/element.hpp"
 #include "sluice/model/decoder/weights.hpp"
-#include "sluice/world/cuda/cudart/allocation.hpp"
+#include "sluice/world/cuda/cudart/driver.hpp"
 
 #include <algorithm>
 #include <atomic>

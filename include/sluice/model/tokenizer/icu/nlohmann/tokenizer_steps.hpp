@@ -4,8 +4,8 @@
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/model/tokenizer/icu/byte_pair_tokenizer.hpp"
 #include "sluice/model/tokenizer/icu/normalizer.hpp"
-#include "sluice/model/tokenizer/icu/pre_tokenizer.hpp"
 #include "sluice/model/tokenizer/vocabulary.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// tensor_names: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/model/checkpoint/layer_layout.hpp"
+
+namespace sluice {
+
+SLUICE_MODEL_INLINE OuterTensorNames outer_tensor_names(const DecoderConfig& config) {
+  if (config.position == PositionKind::learned) {
+    return {"decoder.embed_tokens.weight", "decoder.embed_positions.weight", "decoder.final_layer_norm.weight",
+            "decoder.final_layer_norm.bias"};
+  }
+  return {"embed_tokens.weight", "", "norm.weight", "norm.bias"};
+}
+
+SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor,
+                                                  int expert) {
+  const bool opt = config.position == PositionKind::learned;
+  const std::string start = (opt ? "decoder.layers." : "layers.") + std::to_string(layer) + ".";
+  const std::string sparse = start + "block_sparse_moe.";
+  const std::string own = sparse + "experts." + std::to_string(expert) + ".";
+  const bool experts = config.mlp == MlpKind::experts;
+  switch (tensor) {
+  case LayerTensor::attention_norm:
+    return start + (opt ? "self_attn_layer_norm.weight" : "input_layernorm.weight");
+  case LayerTensor::attention_norm_bias:
+    return start + (opt ? "self_attn_layer_norm.bias" : "input_layernorm.bias");
+  case LayerTensor::query_bias:
+    return start + "self_attn.q_proj.bias";
+  case LayerTensor::key_bias:
+    return start + "self_attn.k_proj.bias";
+  case LayerTensor::value_bias:
+    return start + "self_attn.v_proj.bias";
+  case LayerTensor::output_bias:
+    return start + (opt ? "self_attn.out_proj.bias" : "self_attn.o_proj.bias");
+  case LayerTensor::query_norm:
+    return start + "self_attn.q_norm.weight";
+  case LayerTensor::key_norm:
+    return start + "self_attn.k_norm.weight";
+  case LayerTensor::mlp_norm:
+    return start + (opt ? "final_layer_norm.weight" : "post_attention_layernorm.weight");
+  case LayerTensor::mlp_norm_bias:
+    return start + (opt ? "final_layer_norm.bias" : "post_attention_layernorm.bias");
+  case LayerTensor::up_bias:
+    return start + (opt ? "fc1.bias" : "mlp.up_proj.bias");
+  case LayerTensor::down_bias:
+    return start + (opt ? "fc2.bias" : "mlp.down_proj.bias");
+  case LayerTensor::router:
+    return sparse + "gate.weight";
+  case LayerTensor::query:
+    return start + "self_attn.q_proj.weight";
+  case LayerTensor::key:
+    return start + "self_attn.k_proj.weight";
+  case LayerTensor::value:
+    return start + "self_attn.v_proj.weight";
+  case LayerTensor::output:
+    return start + (opt ? "self_attn.out_proj.weight" : "self_attn.o_proj.weight");
+  case LayerTensor::gate:
+    return experts ? own + "w1.weight" : start + "mlp.gate_proj.weight";
+  case LayerTensor::up:
+    return experts ? own + "w3.weight" : start + (opt ? "fc1.weight" : "mlp.up_proj.weight");
+  case LayerTensor::down:
+    return experts ? own + "w2.weight" : start + (opt ? "fc2.weight" : "mlp.down_proj.weight");
+  }
+  return {};
+}
+
+} // namespace sluice

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that a BasicDecoder is composed of: RmsNorm, LayerNorm; Rotary, Learned; GatedSilu, Relu, Experts.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/model/decoder/config.hpp"
+#include "sluice/model/decoder/eigen/activations.hpp"
+#include "sluice/model/decoder/eigen/lanes.hpp"
+#include "sluice/model/decoder/eigen/projection.hpp"
+#include "sluice/model/decoder/thread_pool.hpp"
+#include "sluice/model/decoder/weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+// RmsNorm and LayerNorm of one row.
+
+namespace detail {
+
+/// The sum of `term(lanes)` over a row of `count` numbers: sixteen partial sums, then the tree. Beyond the row's end
+/// `term` gets zeros, and must return zeros.
+template <class Term>
+[[nodiscard]] float row_sum(const float* x, std::int64_t count, const Term& term) {
+  Lanes16 total = Lanes16::zero();
+  for (std::int64_t at = 0; at < count; at += Lanes16::count) {
+    const int left = static_cast<int>(count - at < Lanes16::count ? count - at : Lanes16::count);
+    total = term(load_floats(x + at, left), total);
+  }
+  return sum(total);
+}
+
+} // namespace detail
+
+/// y = x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019).
+struct RmsNorm {
+  /// `y` may be `x`.
+  static void apply(const float* x, std::int64_t count, const float* scale, const float* /*bias*/, float epsilon,
+                    float* y) {
+    const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
+    const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * scale[i];
+  }
+};
+
+/// y = (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + bias (Ba et al., "Layer Normalization", 2016).
+struct LayerNorm {
+  /// `y` may be `x`.
+  static void apply(const float* x, std::int64_t count, const float* scale, const float* bias, float epsilon,
+                    float* y) {
+    const auto numbers = static_cast<float>(count);
+    const float mean = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return a + b; }) / numbers;
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] - mean;
+    const float squares = detail::row_sum(y, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
+    const float factor = 1.0F / std::sqrt(squares / numbers + epsilon);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] * factor * scale[i] + bias[i];
+  }
+};
+
+// Rotary and Learned: how a decoder encodes a token's position.
+
+/// RoPE (Su et al., "RoFormer", 2021) in Hugging Face's order: number i of a head rotates with number i + half.
+class Rotary {
+ public:
+  Rotary(const DecoderConfig& config, const Matrix& /*table*/) : half_(config.shape.head_dim / 2) {
+    SLUICE_ASSERT(config.shape.head_dim % 2 == 0, "a head of pairs");
+    for (int pair = 0; pair < half_; ++pair) frequencies_.push_back(rotary_frequency(config, pair));
+  }
+
+  /// Floats that `begin` needs for this many rows.
+  [[nodiscard]] std::int64_t floats(std::int64_t rows) const { return rows * 2 * half_; }
+  /// Cosines and sines of the angles, computed in double: a float's angle is off by 1 % of a turn at position 10^6.
+  void begin(std::span<const std::int32_t> positions, float* room) {
+    room_ = room;
+    for (const std::int32_t position : positions) {
+      for (int pair = 0; pair < half_; ++pair) {
+        const double angle = position * frequencies_[static_cast<std::size_t>(pair)];
+        room[pair] = static_cast<float>(std::cos(angle));
+        room[half_ + pair] = static_cast<float>(std::sin(angle));
+      }
+      room += 2 * half_;
+    }
+  }
+  void embed(std::int32_t /*position*/, float* /*hidden*/) const {}
+  /// Rotates one head of the row.
+  void turn(int row, float* head) const {
+    const float* cosines = room_ + std::int64_t{row} * 2 * half_;
+    const float* sines = cosines + half_;
+    for (int i = 0; i < half_; ++i) {
+      const float low = head[i];
+      const float high = head[half_ + i];
+      head[i] = low * cosines[i] - high * sines[i];
+      head[half_ + i] = high * cosines[i] + low * sines[i];
+    }
+  }
+
+ private:
+  int half_;
+  std::vector<double> frequencies_;
+  const float* room_ = nullptr;
+};
+
+/// Adds a row of a table to the embedding (OPT: from row 2 on).
+class Learned {
+ public:
+  Learned(const DecoderConfig& config, const Matrix& table)
+      : offset_(config.position_offset), table_(table), row_(static_cast<std::size_t>(table.columns)) {}
+
+  [[nodiscard]] std::int64_t floats(std::int64_t /*rows*/) const { return 0; }
+  void begin(std::span<const std::int32_t> /*positions*/, float* /*room*/) {}
+  void embed(std::int32_t position, float* hidden) {
+    SLUICE_ASSERT(position >= 0 && position + offset_ < table_.rows, "a position that the table has");
+    widen(table_.row(position + offset_), table_.type, table_.columns, row_.data());
+    for (std::size_t i = 0; i < row_.size(); ++i) hidden[i] += row_[i];
+  }
+  void turn(int /*row*/, float* /*head*/) const {}
+
+ private:
+  int offset_;
+  Matrix table_;
+  std::vector<float> row_;
+};
+
+// GatedSilu, Relu and Experts: the MLP of a layer.
+
+namespace detail {
+
+/// gate = silu(gate x) * up x, for all rows of x.
+inline void gate_and_up(ThreadPool& pool, Activations& activations, const MlpWeights& weights,
+                        const ActivationRows& x) {
+  OutputParts parts;
+  parts.add(weights.gate);
+  pool.run(parts.count(), [&](int number, int /*thread*/) {
+    const OutputParts::Part part = parts.part(number);
+    project(x, weights.gate, part.first, part.last, activations.gate, activations.mlp_stride);
+    project(x, weights.up, part.first, part.last, activations.up, activations.mlp_stride);
+    for (int r = 0; r < x.count; ++r) {
+      float* gate = activations.gate + r * activations.mlp_stride;
+      const float* up = activations.up + r * activations.mlp_stride;
+      for (std::int64_t i = part.first; i < part.last; i += Lanes16::count) {
+        const int left = static_cast<int>(std::min<std::int64_t>(Lanes16::count, part.last - i));
+        store_floats(silu(load_floats(gate + i, left)) * load_floats(up + i, left), gate + i, left);
+      }
+    }
+  });
+}
+
+} // namespace detail
+
+/// down(silu(gate x) * up x) (Shazeer, "GLU Variants Improve Transformer", 2020).
+class GatedSilu {
+ public:
+  explicit GatedSilu(const DecoderConfig& /*config*/) {}
+  [[nodiscard]] static Bytes workspace(const DecoderConfig& /*config*/, std::int64_t /*rows*/) { return Bytes{0}; }
+
+  /// Adds the result for `rows` rows of `normed` to `hidden`.
+  void run(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const LayerVectors& vectors,
+           int rows) const {
+    const MlpWeights& mlp = weights.mlps[0];
+    detail::gate_and_up(pool, activations, mlp, {activations.normed, activations.hidden_stride, rows});
+    add_projection(pool, activations, mlp.down, vectors.down_bias, {activations.gate, activations.mlp_stride, rows});
+  }
+};
+
+/// down(relu(up x)) with biases (OPT).
+class Relu {
+ public:
+  explicit Relu(const DecoderConfig& /*config*/) {}
+  [[nodiscard]] static Bytes workspace(const DecoderConfig& /*config*/, std::int64_t /*rows*/) { return Bytes{0}; }
+
+  /// Adds the result for `rows` rows of `normed` to `hidden`.
+  void run(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const LayerVectors& vectors,
+           int rows) const {
+    const MlpWeights& mlp = weights.mlps[0];
+    const ActivationRows x{activations.normed, activations.hidden_stride, rows};
+    OutputParts parts;
+    parts.add(mlp.up);
+    pool.run(parts.count(), [&](int number, int /*thread*/) {
+      const OutputParts::Part part = parts.part(number);
+      project(x, mlp.up, part.first, part.last, activations.gate, activations.mlp_stride);
+      for (int r = 0; r < rows; ++r) {
+        float* up = activations.gate + r * activations.mlp_stride;
+        add_bias(vectors.up_bias, part.first, part.last, up);
+        for (std::int64_t i = part.first; i < part.last; ++i) up[i] = up[i] > 0 ? up[i] : 0;
+      }
+    });
+    add_projection(pool, activations, mlp.down, vectors.down_bias, {activations.gate, activations.mlp_stride, rows});
+  }
+};
+
+/// The best `experts_per_token` gated MLPs by the router's logits, weighted by the softmax among them (Jiang et al.,
+/// "Mixtral of Experts", 2024). Among equal logits the lower expert wins; results are added in ascending order of
+/// experts.
+class Experts {
+ public:
+  explicit Experts(const DecoderConfig& config)
+      : experts_(config.shape.experts),
+        taken_(config.shape.experts_per_token),
+        order_(static_cast<std::size_t>(config.shape.experts)) {}
+  [[nodiscard]] static Bytes workspace(const DecoderConfig& config, std::int64_t rows) {
+    const std::int64_t of_row =
+        config.shape.experts * std::int64_t{sizeof(float)} + std::int64_t{sizeof(int)} + std::int64_t{sizeof(float)};
+    return Bytes{rows * of_row + config.shape.experts * std::int64_t{sizeof(int)}};
+  }
+
+  /// Adds the result for `rows` rows of `normed` to `hidden`.
+  void run(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const LayerVectors& /*vectors*/,
+           int rows) {
+    const ActivationRows x{activations.normed, activations.hidden_stride, rows};
+    OutputParts parts;
+    parts.add(weights.router);
+    pool.run(parts.count(), [&](int number, int /*thread*/) {
+      const OutputParts::Part part = parts.part(number);
+      project(x, weights.router, part.first, part.last, activations.router, activations.router_stride);
+    });
+    shares_.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(experts_), -1.0F);
+    for (int r = 0; r < rows; ++r) choose(activations.router + r * activations.router_stride, r);
+    for (int expert = 0; expert < experts_; ++expert) {
+      index_.clear();
+      factors_.clear();
+      for (int r = 0; r < rows; ++r) {
+        const float share = shares_[share_of(r, expert)];
+        if (share < 0) continue;
+        index_.push_back(r);
+        factors_.push_back(share);
+      }
+      if (index_.empty()) continue;
+      const int count = static_cast<int>(index_.size());
+      const MlpWeights& mlp = weights.mlps[static_cast<std::size_t>(expert)];
+      detail::gate_and_up(pool, activations, mlp, {x.data, x.stride, count, index_.data()});
+      add_projection(pool, activations, mlp.down, nullptr, {activations.gate, activations.mlp_stride, count},
+                     index_.data(), factors_.data());
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t share_of(int row, int expert) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(experts_) + static_cast<std::size_t>(expert);
+  }
+  void choose(const float* logits, int row) {
+    for (int i = 0; i < experts_; ++i) order_[static_cast<std::size_t>(i)] = i;
+    std::partial_sort(order_.begin(), order_.begin() + taken_, order_.end(),
+                      [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+    float total = 0;
+    for (int i = 0; i < taken_; ++i) {
+      const int expert = order_[static_cast<std::size_t>(i)];
+      const float weight = exponential(logits[expert] - logits[order_[0]]);
+      shares_[share_of(row, expert)] = weight;
+      total += weight;
+    }
+    for (int i = 0; i < taken_; ++i) shares_[share_of(row, order_[static_cast<std::size_t>(i)])] /= total;
+  }
+
+  int experts_;
+  int taken_;
+  std::vector<int> order_;     // experts, best first
+  std::vector<float> shares_;  // rows x experts; negative: not chosen
+  std::vector<int> index_;     // the rows of the expert being computed
+  std::vector<float> factors_; // the expert's shares in these rows
+};
+
+} // namespace sluice

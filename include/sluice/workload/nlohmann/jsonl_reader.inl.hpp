@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// TokenIdsReader: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
+
+#include <cstdint>
+
+namespace sluice {
+
+SLUICE_READERS_INLINE Status TokenIdsFormat::read_content(const nlohmann::json& object, Tokens prompt, Tokens output,
+                                                          const std::string& where,
+                                                          std::vector<ContentPiece>& content) {
+  if (Status status = read_ids(object, "input_tok_ids", prompt, where, content); !status) return status;
+  const auto answer = object.find("output_tok_ids");
+  if (answer == object.end() || answer->is_null()) return {};
+  return read_ids(object, "output_tok_ids", output, where, content);
+}
+
+SLUICE_READERS_INLINE Status TokenIdsFormat::read_ids(const nlohmann::json& object, const char* name, Tokens tokens,
+                                                      const std::string& where, std::vector<ContentPiece>& content) {
+  const std::string expected = "a list of " + std::to_string(tokens.count()) + " token ids";
+  const auto member = object.find(name);
+  if (member == object.end() || !member->is_array())
+    return Error{ErrorCode::bad_input, where, std::string{name} + " is missing or no list", expected};
+  if (static_cast<std::int64_t>(member->size()) != tokens.count())
+    return Error{ErrorCode::bad_input, where, std::string{name} + " has " + std::to_string(member->size()) + " ids",
+                 expected};
+  for (const nlohmann::json& id : *member) {
+    if (!id.is_number_integer() || id < 0)
+      return Error{ErrorCode::bad_input, where, std::string{name} + " holds something else than whole numbers from 0",
+                   expected};
+    content.push_back({id.get<std::uint64_t>(), Tokens{1}});
+  }
+  return {};
+}
+
+} // namespace sluice
