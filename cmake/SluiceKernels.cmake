@@ -48,7 +48,7 @@ function(sluice_nvcc object source)
   list(TRANSFORM ARGN PREPEND -I OUTPUT_VARIABLE folders)
   add_custom_command(
     OUTPUT ${object} ${object}.ptxas
-    COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -P ${kernels}/nvcc.cmake -- ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS}
+    COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -P ${kernels}/nvcc.cmake -- ${CMAKE_CXX_COMPILER_LAUNCHER} ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS}
             ${SLUICE_NVCC_CODE} ${folders} -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} ${kernels}/nvcc.cmake
     DEPFILE ${object}.d

@@ -14,8 +14,6 @@
 
 namespace sluice::kernels {
 
-// Launcher: launches a kernel on a GPU's stream, checks the launch's limits, and converts the driver's errors.
-
 using sluice::status_of; // beside those of libraries
 
 /// Launches one kernel. Make one per device: shared memory of more than 48 KiB must be enabled first.

@@ -43,8 +43,6 @@ struct AttentionSegments {
   }
 };
 
-// AttentionPlan: the tiles of an iteration's attention, and which of their results are merged afterwards.
-
 /// Default limit of a plan's partial rows for splitting: enough for 32 decoding sequences of 65536 tokens with four
 /// query heads per group; 64 MiB with eight KV heads of 128. More blocks would not fit a GPU at once.
 inline constexpr int attention_split_rows = 16384;

@@ -17,8 +17,6 @@
 
 namespace sluice::kernels {
 
-// Staging: the host writes an iteration's tables into pinned memory, from which they are uploaded to the device.
-
 /// An array that is written on the host and read on the device.
 template <class T>
 struct Staged {

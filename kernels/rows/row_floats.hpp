@@ -9,8 +9,6 @@
 
 namespace sluice::kernels {
 
-// RowFloats: the part of a row that one thread handles at once, as floats: a packet's numbers, or the row's last few.
-
 /// As many numbers as 16 bytes hold. Rows of whole packets are loaded and stored by packets; others number by number,
 /// with zeros beyond the end, so that any number of features works and sums have the same order.
 template <Element T>
