@@ -72,17 +72,15 @@ endforeach()
 if(TARGET sluice_model) # g++ 12 takes the unused alternatives of a tokenizer's std::variant of steps for uninitialised
   target_compile_options(sluice_model PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
-if(SLUICE_USE_COMPILED)
-  target_link_libraries(sluice_programs INTERFACE sluice_readers sluice_report)
-endif()
-# sluice_use(<target> PRIVATE|PUBLIC <library>...): links these of the compiled libraries, if programs link any.
+# sluice_use(<target> PRIVATE|PUBLIC|INTERFACE <library>...): links these of the compiled libraries, if programs link any.
 function(sluice_use target how)
   foreach(library IN LISTS ARGN)
-    if(SLUICE_USE_COMPILED)
+    if(SLUICE_USE_COMPILED AND TARGET sluice_${library}) # a package may be missing: then header-only
       target_link_libraries(${target} ${how} sluice_${library})
     endif()
   endforeach()
 endfunction()
+sluice_use(sluice_programs INTERFACE readers report)
 
 # Code that computes a decoder uses the build machine's vector instructions; without them it has a third of the speed.
 # Results agree between vector widths (model/decoder/eigen sums in a fixed order), given fused multiply-adds. Empty: the

@@ -132,6 +132,27 @@ TEST_CASE("every include points left") {
     for (const std::string& fault : include_faults(each, layers)) FAIL_CHECK(fault);
 }
 
+TEST_CASE("sluice::compiled holds the framework's definitions, and the other libraries hold their own") {
+  const Layers layers = project_layers();
+  int twins = 0;
+  for (const Header& each : read_headers("include")) {
+    if (each.path.rfind(".inl.hpp") == std::string::npos) continue;
+    ++twins;
+    const bool ours = each.text.find("\nSLUICE_INLINE ") != std::string::npos;
+    const bool theirs = std::regex_search(each.text, std::regex(R"(\nSLUICE_[A-Z]+_INLINE )"));
+    CHECK_MESSAGE((!ours || !of_a_library(each.path, layers)), each.path, ": is a library's, and SLUICE_INLINE");
+    CHECK_MESSAGE((!theirs || of_a_library(each.path, layers)), each.path,
+                  ": is the framework's; expected SLUICE_INLINE");
+  }
+  CHECK(twins > 0);
+}
+
+TEST_CASE("cmake/layers.txt names headers and folders that exist") {
+  const Layers layers = project_layers();
+  for (const auto& places : {layers.system, layers.library, layers.framework})
+    for (const std::string& place : places) CHECK_MESSAGE(std::filesystem::exists("include/" + place), place);
+}
+
 TEST_CASE("every header has the project's form") {
   for (const Header& each : read_headers("include"))
     for (const std::string& fault : form_faults(each)) FAIL_CHECK(fault);

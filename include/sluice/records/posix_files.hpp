@@ -70,6 +70,6 @@ class PosixFiles final : public FileLayer {
 
 } // namespace sluice
 
-#ifndef SLUICE_READERS_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/records/posix_files.inl.hpp"
 #endif

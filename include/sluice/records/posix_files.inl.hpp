@@ -14,16 +14,16 @@
 
 namespace sluice {
 
-SLUICE_READERS_INLINE FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
+SLUICE_INLINE FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
   std::swap(file_, other.file_);
   return *this;
 }
 
-SLUICE_READERS_INLINE FileHandle::~FileHandle() {
+SLUICE_INLINE FileHandle::~FileHandle() {
   if (file_ >= 0) ::close(file_);
 }
 
-SLUICE_READERS_INLINE Expected<std::unique_ptr<FileLayer>> PosixFiles::open(const std::string& folder) {
+SLUICE_INLINE Expected<std::unique_ptr<FileLayer>> PosixFiles::open(const std::string& folder) {
   const auto failed = [&folder](const char* what, int code) {
     return Error{ErrorCode::bad_input, folder, std::string{what} + ": " + std::strerror(code),
                  "a folder on a local disk that this process may write"};
@@ -49,7 +49,7 @@ SLUICE_READERS_INLINE Expected<std::unique_ptr<FileLayer>> PosixFiles::open(cons
   return std::unique_ptr<FileLayer>{new PosixFiles(std::move(opened), std::move(lock))};
 }
 
-SLUICE_READERS_INLINE int PosixFiles::list(std::vector<Entry>& into) {
+SLUICE_INLINE int PosixFiles::list(std::vector<Entry>& into) {
   const int again = ::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (again < 0) return errno;
   struct Close {
@@ -75,8 +75,7 @@ SLUICE_READERS_INLINE int PosixFiles::list(std::vector<Entry>& into) {
   }
 }
 
-SLUICE_READERS_INLINE int PosixFiles::write(const std::string& name,
-                                            std::span<const std::span<const std::byte>> parts) {
+SLUICE_INLINE int PosixFiles::write(const std::string& name, std::span<const std::span<const std::byte>> parts) {
   FileHandle file{::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (file.get() < 0) return errno;
   for (std::span<const std::byte> part : parts)
@@ -92,12 +91,12 @@ SLUICE_READERS_INLINE int PosixFiles::write(const std::string& name,
   return file.close();
 }
 
-SLUICE_READERS_INLINE int PosixFiles::rename(const std::string& from, const std::string& to) {
+SLUICE_INLINE int PosixFiles::rename(const std::string& from, const std::string& to) {
   return ::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) == 0 ? 0 : errno;
 }
 
-SLUICE_READERS_INLINE int PosixFiles::read(const std::string& name, std::int64_t bytes, std::int64_t from,
-                                           std::span<const std::span<std::byte>> parts) {
+SLUICE_INLINE int PosixFiles::read(const std::string& name, std::int64_t bytes, std::int64_t from,
+                                   std::span<const std::span<std::byte>> parts) {
   const FileHandle file{::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   if (file.get() < 0) return errno;
   struct ::stat facts {};
@@ -115,16 +114,16 @@ SLUICE_READERS_INLINE int PosixFiles::read(const std::string& name, std::int64_t
   return 0;
 }
 
-SLUICE_READERS_INLINE int PosixFiles::remove(const std::string& name) {
+SLUICE_INLINE int PosixFiles::remove(const std::string& name) {
   return ::unlinkat(folder_.get(), name.c_str(), 0) == 0 ? 0 : errno;
 }
 
-SLUICE_READERS_INLINE int PosixFiles::touch(const std::string& name) {
+SLUICE_INLINE int PosixFiles::touch(const std::string& name) {
   const std::array<::timespec, 2> times = next_times();
   return ::utimensat(folder_.get(), name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
-SLUICE_READERS_INLINE std::array<::timespec, 2> PosixFiles::next_times() {
+SLUICE_INLINE std::array<::timespec, 2> PosixFiles::next_times() {
   ::timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::lock_guard lock{time_mutex_};

@@ -14,8 +14,6 @@
 
 namespace sluice {
 
-// Record: the bytes of a block of KV in a file, and how a reader recognises that they are the ones it wants.
-
 /// Identifies a block's content, and all content before it. 128 bits, so that no two blocks of a full disk share one by
 /// chance.
 struct RecordKey {
@@ -101,6 +99,6 @@ class FileLayer {
 
 } // namespace sluice
 
-#ifndef SLUICE_READERS_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/records/record.inl.hpp"
 #endif

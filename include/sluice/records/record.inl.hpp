@@ -11,7 +11,7 @@ void put_number(std::span<std::byte> at, Number number) {
   for (std::size_t i = 0; i < sizeof(Number); ++i) at[i] = static_cast<std::byte>((number >> (8 * i)) & 0xFFU);
 }
 
-SLUICE_READERS_INLINE std::uint64_t get_number(std::span<const std::byte> at, std::size_t bytes) {
+SLUICE_INLINE std::uint64_t get_number(std::span<const std::byte> at, std::size_t bytes) {
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < bytes; ++i) number |= std::to_integer<std::uint64_t>(at[i]) << (8 * i);
   return number;
@@ -21,8 +21,8 @@ SLUICE_READERS_INLINE std::uint64_t get_number(std::span<const std::byte> at, st
 
 namespace sluice {
 
-SLUICE_READERS_INLINE std::array<std::byte, record_head_bytes> record_head(const RecordIdentity& identity,
-                                                                           std::uint64_t payload_bytes) {
+SLUICE_INLINE std::array<std::byte, record_head_bytes> record_head(const RecordIdentity& identity,
+                                                                   std::uint64_t payload_bytes) {
   std::array<std::byte, record_head_bytes> head{};
   const std::span<std::byte> to(head);
   for (std::size_t i = 0; i < record_magic.size(); ++i) head[i] = static_cast<std::byte>(record_magic[i]);
@@ -34,14 +34,14 @@ SLUICE_READERS_INLINE std::array<std::byte, record_head_bytes> record_head(const
   return head;
 }
 
-SLUICE_READERS_INLINE std::array<std::byte, record_tail_bytes> record_tail(std::uint32_t crc) {
+SLUICE_INLINE std::array<std::byte, record_tail_bytes> record_tail(std::uint32_t crc) {
   std::array<std::byte, record_tail_bytes> tail{};
   detail::put_number(std::span<std::byte>(tail), crc);
   return tail;
 }
 
-SLUICE_READERS_INLINE std::string_view record_fault(const std::array<std::byte, record_head_bytes>& head,
-                                                    const RecordIdentity& wanted, std::int64_t file_bytes) {
+SLUICE_INLINE std::string_view record_fault(const std::array<std::byte, record_head_bytes>& head,
+                                            const RecordIdentity& wanted, std::int64_t file_bytes) {
   const std::span<const std::byte> from(head);
   for (std::size_t i = 0; i < record_magic.size(); ++i)
     if (from[i] != static_cast<std::byte>(record_magic[i])) return "the file does not begin as a record";
@@ -54,7 +54,7 @@ SLUICE_READERS_INLINE std::string_view record_fault(const std::array<std::byte, 
   return {};
 }
 
-SLUICE_READERS_INLINE std::string record_name(const RecordIdentity& identity) {
+SLUICE_INLINE std::string record_name(const RecordIdentity& identity) {
   std::string name;
   const auto add = [&name](std::uint64_t number) {
     for (int shift = 60; shift >= 0; shift -= 4) name += "0123456789abcdef"[(number >> shift) & 15U];
@@ -66,7 +66,7 @@ SLUICE_READERS_INLINE std::string record_name(const RecordIdentity& identity) {
   return name + ".kv";
 }
 
-SLUICE_READERS_INLINE bool parse_record_name(std::string_view name, RecordIdentity& identity) {
+SLUICE_INLINE bool parse_record_name(std::string_view name, RecordIdentity& identity) {
   std::array<std::uint64_t, 3> numbers{};
   std::size_t at = 0;
   for (std::size_t digit = 0; digit < 48; ++digit, ++at) {

@@ -126,6 +126,6 @@ class RecordStore {
 
 } // namespace sluice
 
-#ifndef SLUICE_READERS_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/records/record_store.inl.hpp"
 #endif

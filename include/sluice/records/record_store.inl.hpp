@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-SLUICE_READERS_INLINE Expected<std::unique_ptr<RecordStore>> RecordStore::open(std::unique_ptr<FileLayer> files,
-                                                                               Config config) {
+SLUICE_INLINE Expected<std::unique_ptr<RecordStore>> RecordStore::open(std::unique_ptr<FileLayer> files,
+                                                                       Config config) {
   std::vector<FileLayer::Entry> found;
   if (const int code = files->list(found); code != 0)
     return Error{ErrorCode::bad_input, "the folder of records", std::strerror(code), "a folder that can be read"};
@@ -44,13 +44,13 @@ SLUICE_READERS_INLINE Expected<std::unique_ptr<RecordStore>> RecordStore::open(s
   return store;
 }
 
-SLUICE_READERS_INLINE bool RecordStore::has(const RecordKey& key) const {
+SLUICE_INLINE bool RecordStore::has(const RecordKey& key) const {
   const std::lock_guard lock{mutex_};
   const auto found = index_.find(RecordIdentity{config_.digest, key});
   return found != index_.end() && (*found)->serial != 0;
 }
 
-SLUICE_READERS_INLINE bool RecordStore::get(const RecordKey& key, std::vector<std::byte>& into) {
+SLUICE_INLINE bool RecordStore::get(const RecordKey& key, std::vector<std::byte>& into) {
   Record record;
   {
     const std::lock_guard lock{mutex_};
@@ -89,7 +89,7 @@ SLUICE_READERS_INLINE bool RecordStore::get(const RecordKey& key, std::vector<st
   return false;
 }
 
-SLUICE_READERS_INLINE void RecordStore::use(std::span<const RecordKey> keys) {
+SLUICE_INLINE void RecordStore::use(std::span<const RecordKey> keys) {
   for (std::size_t i = keys.size(); i-- > 0;) {
     const RecordIdentity identity{config_.digest, keys[i]};
     {
@@ -102,7 +102,7 @@ SLUICE_READERS_INLINE void RecordStore::use(std::span<const RecordKey> keys) {
   }
 }
 
-SLUICE_READERS_INLINE std::size_t RecordStore::put(std::span<const NewRecord> records) {
+SLUICE_INLINE std::size_t RecordStore::put(std::span<const NewRecord> records) {
   Records renamed;
   std::size_t done = 0;
   for (; done < records.size(); ++done) {
@@ -124,7 +124,7 @@ SLUICE_READERS_INLINE std::size_t RecordStore::put(std::span<const NewRecord> re
   return code == 0 ? done : 0;
 }
 
-SLUICE_READERS_INLINE RecordStore::Totals RecordStore::totals() const {
+SLUICE_INLINE RecordStore::Totals RecordStore::totals() const {
   const std::lock_guard lock{mutex_};
   Totals now = totals_;
   now.records = ours_;
@@ -132,7 +132,7 @@ SLUICE_READERS_INLINE RecordStore::Totals RecordStore::totals() const {
   return now;
 }
 
-SLUICE_READERS_INLINE void RecordStore::fault(std::string_view what, const std::string& name, int code) {
+SLUICE_INLINE void RecordStore::fault(std::string_view what, const std::string& name, int code) {
   std::string line = name + ": " + std::string{what};
   if (code != 0) line += std::string{": "} + std::strerror(code);
   {
@@ -142,24 +142,24 @@ SLUICE_READERS_INLINE void RecordStore::fault(std::string_view what, const std::
   if (config_.log) config_.log(line);
 }
 
-SLUICE_READERS_INLINE std::int64_t RecordStore::ours(const Record& record) const {
+SLUICE_INLINE std::int64_t RecordStore::ours(const Record& record) const {
   return record.identity.digest == config_.digest ? 1 : 0;
 }
 
-SLUICE_READERS_INLINE void RecordStore::publish(Records::iterator at) {
+SLUICE_INLINE void RecordStore::publish(Records::iterator at) {
   at->serial = ++serials_;
   index_.insert(at);
   ours_ += ours(*at);
 }
 
-SLUICE_READERS_INLINE void RecordStore::drop(Records::iterator at) {
+SLUICE_INLINE void RecordStore::drop(Records::iterator at) {
   bytes_ -= at->bytes;
   ours_ -= ours(*at);
   index_.erase(at);
   records_.erase(at);
 }
 
-SLUICE_READERS_INLINE int RecordStore::remove(Records::iterator at, const std::string& name) {
+SLUICE_INLINE int RecordStore::remove(Records::iterator at, const std::string& name) {
   const int code = files_->remove(name);
   if (code != 0 && code != ENOENT) return code;
   const std::lock_guard lock{mutex_};
@@ -167,7 +167,7 @@ SLUICE_READERS_INLINE int RecordStore::remove(Records::iterator at, const std::s
   return 0;
 }
 
-SLUICE_READERS_INLINE bool RecordStore::make_room(std::int64_t bytes) {
+SLUICE_INLINE bool RecordStore::make_room(std::int64_t bytes) {
   std::string first;
   int code = 0;
   std::size_t stuck = 0, tries = 0;
@@ -204,8 +204,8 @@ SLUICE_READERS_INLINE bool RecordStore::make_room(std::int64_t bytes) {
   return fits;
 }
 
-SLUICE_READERS_INLINE int RecordStore::read(const Record& record, const std::string& name, std::vector<std::byte>& into,
-                                            std::string_view& why) {
+SLUICE_INLINE int RecordStore::read(const Record& record, const std::string& name, std::vector<std::byte>& into,
+                                    std::string_view& why) {
   std::array<std::byte, record_head_bytes> head{};
   std::array<std::byte, record_tail_bytes> tail{};
   const std::span<std::byte> first[] = {head};
@@ -223,7 +223,7 @@ SLUICE_READERS_INLINE int RecordStore::read(const Record& record, const std::str
   return 0;
 }
 
-SLUICE_READERS_INLINE bool RecordStore::write(const NewRecord& record, Records& renamed) {
+SLUICE_INLINE bool RecordStore::write(const NewRecord& record, Records& renamed) {
   const RecordIdentity identity{config_.digest, record.key};
   const std::string name = record_name(identity), unfinished_name = name + std::string{unfinished};
   std::uint64_t length = 0;

@@ -19,8 +19,6 @@
 
 namespace sluice {
 
-// CSV: columns with a name, type, unit and meaning; functions that make the cells of a row; and the text of a row.
-
 /// Appends one row of RFC 4180. Numbers are written as the shortest decimal that reads back as the same number,
 /// booleans as words, NaN and infinity as an empty cell, which readers take for a missing value.
 class CsvRow {

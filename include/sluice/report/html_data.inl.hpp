@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.html: the definitions that a library may hold (core/compiled.hpp).
+// html_data: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/report/html_data.hpp"

@@ -2,8 +2,6 @@
 // Makes pages from the files in report/pages: each page is one file that needs no network; the live page is one.
 #pragma once
 
-#include <string>
-
 #if !__has_include("sluice/report/pages/files.hpp")
 #error "sluice: sluice/report/pages/files.hpp is written by CMake: link sluice::sluice, or run \
 cmake -DINTO=<folder> -P cmake/pages.cmake and add the folder to the include path"

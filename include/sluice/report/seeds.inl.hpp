@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of several seeds: the definitions that a library may hold (core/compiled.hpp).
+// seeds: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/report/seeds.hpp"

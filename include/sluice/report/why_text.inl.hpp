@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why's results as text: the definitions that a library may hold (core/compiled.hpp).
+// why_text: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/report/number_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnswerHeaders: the definitions that a library may hold (core/compiled.hpp).
+// answers: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/text.hpp"

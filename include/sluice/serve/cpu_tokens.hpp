@@ -55,6 +55,6 @@ class CpuTokens final : public TokenSource {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/cpu_tokens.inl.hpp"
 #endif

@@ -37,7 +37,7 @@ namespace sluice::detail {
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE TokenListener CpuTokens::listener() {
+SLUICE_INLINE TokenListener CpuTokens::listener() {
   TokenListener listener;
   listener.logits = [this](RequestId id, std::int64_t, std::span<const float> logits) { choosing(id, logits); };
   listener.scored = [this](RequestId id, std::int32_t token, std::span<const float> logits) {
@@ -50,14 +50,13 @@ SLUICE_SERVER_INLINE TokenListener CpuTokens::listener() {
   return listener;
 }
 
-SLUICE_SERVER_INLINE void CpuTokens::attach(std::shared_ptr<TokenWorld> machine) {
+SLUICE_INLINE void CpuTokens::attach(std::shared_ptr<TokenWorld> machine) {
   const DecoderConfig& config = machine->weights().config;
   end_tokens_ = config.end_tokens;
   machine_ = std::move(machine);
 }
 
-SLUICE_SERVER_INLINE std::optional<std::uint64_t> CpuTokens::seek(const Generation& generation,
-                                                                  const WouldLoad& would_load) {
+SLUICE_INLINE std::optional<std::uint64_t> CpuTokens::seek(const Generation& generation, const WouldLoad& would_load) {
   if (!tier()) return std::nullopt;
   TokenRequest request;
   request.tokens = generation.prompt;
@@ -66,12 +65,12 @@ SLUICE_SERVER_INLINE std::optional<std::uint64_t> CpuTokens::seek(const Generati
   return machine_->seek(request, would_load);
 }
 
-SLUICE_SERVER_INLINE std::optional<HostTierCounts> CpuTokens::tier() const {
+SLUICE_INLINE std::optional<HostTierCounts> CpuTokens::tier() const {
   const HostTierCounts counts = machine_->host_tier();
   return counts.capacity > 0 ? std::optional{counts} : std::nullopt;
 }
 
-SLUICE_SERVER_INLINE void CpuTokens::enter(RequestId id, const Generation& generation) {
+SLUICE_INLINE void CpuTokens::enter(RequestId id, const Generation& generation) {
   SLUICE_ASSERT(machine_ != nullptr, "attached to a machine");
   TokenRequest request;
   request.tokens = generation.prompt;
@@ -91,39 +90,39 @@ SLUICE_SERVER_INLINE void CpuTokens::enter(RequestId id, const Generation& gener
   requests_[index(id)].ends = !generation.ignore_end;
 }
 
-SLUICE_SERVER_INLINE std::span<const std::int32_t> CpuTokens::generated(RequestId id, std::size_t /*count*/) {
+SLUICE_INLINE std::span<const std::int32_t> CpuTokens::generated(RequestId id, std::size_t /*count*/) {
   return requests_.at(index(id)).tokens;
 }
 
-SLUICE_SERVER_INLINE std::span<const std::vector<TokenChance>> CpuTokens::chances(RequestId id) {
+SLUICE_INLINE std::span<const std::vector<TokenChance>> CpuTokens::chances(RequestId id) {
   return requests_.at(index(id)).chances;
 }
 
-SLUICE_SERVER_INLINE std::span<const std::vector<TokenChance>> CpuTokens::prompt_chances(RequestId id) {
+SLUICE_INLINE std::span<const std::vector<TokenChance>> CpuTokens::prompt_chances(RequestId id) {
   return requests_.at(index(id)).prompt;
 }
 
-SLUICE_SERVER_INLINE bool CpuTokens::stopped(RequestId id) {
+SLUICE_INLINE bool CpuTokens::stopped(RequestId id) {
   const Kept& kept = requests_.at(index(id));
   return kept.ends && !kept.tokens.empty() &&
          std::find(end_tokens_.begin(), end_tokens_.end(), kept.tokens.back()) != end_tokens_.end();
 }
 
-SLUICE_SERVER_INLINE void CpuTokens::forget(RequestId id) {
+SLUICE_INLINE void CpuTokens::forget(RequestId id) {
   machine_->forget(id);
   requests_.erase(index(id));
 }
 
-SLUICE_SERVER_INLINE bool CpuTokens::wants_chances(RequestId id) const {
+SLUICE_INLINE bool CpuTokens::wants_chances(RequestId id) const {
   const auto found = requests_.find(index(id));
   return found != requests_.end() && found->second.wanted >= 0;
 }
 
-SLUICE_SERVER_INLINE void CpuTokens::choosing(RequestId id, std::span<const float> logits) {
+SLUICE_INLINE void CpuTokens::choosing(RequestId id, std::span<const float> logits) {
   requests_.at(index(id)).logits.assign(logits.begin(), logits.end());
 }
 
-SLUICE_SERVER_INLINE void CpuTokens::chosen(RequestId id, std::int32_t token) {
+SLUICE_INLINE void CpuTokens::chosen(RequestId id, std::int32_t token) {
   const auto found = requests_.find(index(id));
   if (found == requests_.end()) return; // cancelled while this token was computed
   Kept& kept = found->second;

@@ -119,6 +119,6 @@ class EngineFigures {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/engine_figures.inl.hpp"
 #endif

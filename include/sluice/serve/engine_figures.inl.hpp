@@ -12,18 +12,18 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void EngineFigures::entered(RequestId id, const RequestSpec& spec, const Asked& asked,
-                                                 Seconds predicted_ttft) {
+SLUICE_INLINE void EngineFigures::entered(RequestId id, const RequestSpec& spec, const Asked& asked,
+                                          Seconds predicted_ttft) {
   const SloAttainment attainment{.slo = asked.slo, .arrival = spec.arrival};
   notes_.insert_or_assign(index(id), Note{attainment, ahead_of(asked.slo, asked.lead), predicted_ttft});
   queue_.push_back({index(id), spec.prompt.count(), attainment});
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::hear(const AnyEvent& event) {
+SLUICE_INLINE void EngineFigures::hear(const AnyEvent& event) {
   event.visit(hears{}, [this](const auto& of_its_type) { this->on(of_its_type); });
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Delivered& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Delivered& event) {
   const std::int64_t count = event.count.count();
   const Seconds when = event.when;
   state_.released += count;
@@ -37,14 +37,14 @@ SLUICE_SERVER_INLINE void EngineFigures::on(const events::Delivered& event) {
   state_.forecast_error_s += std::abs((when - note.attainment.arrival - note.predicted_ttft).count());
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Preempted& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Preempted& event) {
   ++state_.preemptions;
   LiveEvent shown = event_of(LiveEvent::Kind::preempt, event.row, event.now);
   shown.kept = event.kept;
   state_.recent_moves.add(shown);
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Resumed& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Resumed& event) {
   LiveEvent shown = event_of(LiveEvent::Kind::resume, event.row, event.now);
   shown.away = event.now - event.row.preempted_since;
   shown.to_compute = event.row.pending().count();
@@ -52,44 +52,44 @@ SLUICE_SERVER_INLINE void EngineFigures::on(const events::Resumed& event) {
   state_.recent_moves.add(shown);
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Ended& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Ended& event) {
   ++state_.ended;
   over(LiveEvent::Kind::end, event.row, event.now);
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Cancelled& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Cancelled& event) {
   ++state_.cancelled;
   over(LiveEvent::Kind::cancel, event.row, event.now);
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Refused& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Refused& event) {
   if (!notes_.contains(index(event.id))) return;
   refused(event.reason);
   forget(index(event.id));
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::refused(std::string_view reason, bool foreseen) {
+SLUICE_INLINE void EngineFigures::refused(std::string_view reason, bool foreseen) {
   ++state_.refused;
   if (foreseen) ++state_.forecast_refused;
   state_.refusal = reason;
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::forecast(double took_s) {
+SLUICE_INLINE void EngineFigures::forecast(double took_s) {
   ++state_.forecasts;
   state_.forecasting_s += took_s;
 }
 
-SLUICE_SERVER_INLINE const SloAttainment* EngineFigures::attainment(RequestId id) const {
+SLUICE_INLINE const SloAttainment* EngineFigures::attainment(RequestId id) const {
   const auto found = notes_.find(index(id));
   return found == notes_.end() ? nullptr : &found->second.attainment;
 }
 
-SLUICE_SERVER_INLINE Slo EngineFigures::firm(RequestId id) const {
+SLUICE_INLINE Slo EngineFigures::firm(RequestId id) const {
   const auto found = notes_.find(index(id));
   return found == notes_.end() ? Slo{} : found->second.firm;
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Planned& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Planned& event) {
   const View& view = event.view;
   const Plan& plan = event.plan;
   ++state_.plans;
@@ -116,7 +116,7 @@ SLUICE_SERVER_INLINE void EngineFigures::on(const events::Planned& event) {
   state_.recent_plans.add(shown);
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::forecast_errors(const ForecastErrors& errors) {
+SLUICE_INLINE void EngineFigures::forecast_errors(const ForecastErrors& errors) {
   if (errors.measured() == state_.forecast_errors_measured) return;
   state_.forecast_errors_measured = errors.measured();
   state_.forecast_errors.clear();
@@ -125,7 +125,7 @@ SLUICE_SERVER_INLINE void EngineFigures::forecast_errors(const ForecastErrors& e
   });
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::on(const events::Iterated& event) {
+SLUICE_INLINE void EngineFigures::on(const events::Iterated& event) {
   const IterationRecord& record = event.record;
   ++state_.steps;
   state_.busy_s += record.duration.count();
@@ -138,7 +138,7 @@ SLUICE_SERVER_INLINE void EngineFigures::on(const events::Iterated& event) {
   state_.last_tokens = record.tokens.count();
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::update(const View& view, const std::optional<HostTierCounts>& tier) {
+SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<HostTierCounts>& tier) {
   state_.now = view.now;
   state_.tier = tier;
   state_.layers = view.geometry.layers;
@@ -165,7 +165,7 @@ SLUICE_SERVER_INLINE void EngineFigures::update(const View& view, const std::opt
   publish();
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::failed(std::string_view why) {
+SLUICE_INLINE void EngineFigures::failed(std::string_view why) {
   state_.failure = why;
   state_.running = state_.waiting = state_.preempted = state_.held = 0;
   state_.requests.clear();
@@ -173,7 +173,7 @@ SLUICE_SERVER_INLINE void EngineFigures::failed(std::string_view why) {
   publish();
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
+SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
   const std::lock_guard lock{mutex_};
   const LiveState& s = published_;
   const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
@@ -220,7 +220,7 @@ SLUICE_SERVER_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
   to.counter("sluice:cancelled_total", "Requests whose client left.", whole(s.cancelled));
 }
 
-SLUICE_SERVER_INLINE std::string EngineFigures::live(Clock::time_point now) const {
+SLUICE_INLINE std::string EngineFigures::live(Clock::time_point now) const {
   LiveState copy;
   double age = 0;
   {
@@ -233,7 +233,7 @@ SLUICE_SERVER_INLINE std::string EngineFigures::live(Clock::time_point now) cons
   return text;
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const HostTierCounts& tier) {
+SLUICE_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const HostTierCounts& tier) {
   const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
   to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
              whole(tier.asked));
@@ -285,7 +285,7 @@ SLUICE_SERVER_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const 
              {{"tier", "disk"}});
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::write_errors(PrometheusWriter& to, const LiveState& state) {
+SLUICE_INLINE void EngineFigures::write_errors(PrometheusWriter& to, const LiveState& state) {
   static constexpr const char* name = "sluice:forecast_error_seconds";
   static constexpr const char* help = "TTFT and longest gap of the newest requests, measured less foretold, by SLO "
                                       "class. The quantile 0.99 is the margin of forecasts.";
@@ -300,24 +300,24 @@ SLUICE_SERVER_INLINE void EngineFigures::write_errors(PrometheusWriter& to, cons
                     {"quantile", ForecastErrorQuantiles::names[at]}});
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::publish() {
+SLUICE_INLINE void EngineFigures::publish() {
   const Clock::time_point at = Clock::now();
   const std::lock_guard lock{mutex_};
   published_ = state_;
   published_at_ = at;
 }
 
-SLUICE_SERVER_INLINE bool EngineFigures::waits(std::uint32_t id) const {
+SLUICE_INLINE bool EngineFigures::waits(std::uint32_t id) const {
   const auto found = notes_.find(id);
   return found != notes_.end() && found->second.waits;
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::forget(std::uint32_t id) {
+SLUICE_INLINE void EngineFigures::forget(std::uint32_t id) {
   if (waits(id)) std::erase_if(queue_, [&](const LiveWaiting& waiting) { return waiting.id == id; });
   notes_.erase(id);
 }
 
-SLUICE_SERVER_INLINE bool EngineFigures::show(const RequestRow& row, bool preempted) {
+SLUICE_INLINE bool EngineFigures::show(const RequestRow& row, bool preempted) {
   LiveRequest shown;
   shown.id = index(row.id);
   shown.phase = preempted                                                 ? LiveRequest::Phase::preempted
@@ -348,7 +348,7 @@ SLUICE_SERVER_INLINE bool EngineFigures::show(const RequestRow& row, bool preemp
   return first;
 }
 
-SLUICE_SERVER_INLINE LiveEvent EngineFigures::event_of(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
+SLUICE_INLINE LiveEvent EngineFigures::event_of(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
   LiveEvent event;
   event.kind = kind;
   event.id = index(row.id);
@@ -358,7 +358,7 @@ SLUICE_SERVER_INLINE LiveEvent EngineFigures::event_of(LiveEvent::Kind kind, con
   return event;
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::note_phases(const Note& note, const RequestRow& row) {
+SLUICE_INLINE void EngineFigures::note_phases(const Note& note, const RequestRow& row) {
   const SloAttainment& at = note.attainment;
   if (!at.started()) return;
   const Seconds scheduled = note.scheduled.count() < 0 ? at.first : std::min(note.scheduled, at.first);
@@ -367,7 +367,7 @@ SLUICE_SERVER_INLINE void EngineFigures::note_phases(const Note& note, const Req
                   row.delivered.count());
 }
 
-SLUICE_SERVER_INLINE void EngineFigures::over(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
+SLUICE_INLINE void EngineFigures::over(LiveEvent::Kind kind, const RequestRow& row, Seconds now) {
   LiveEvent event = event_of(kind, row, now);
   if (const auto found = notes_.find(event.id); found != notes_.end()) {
     const SloAttainment& attainment = found->second.attainment;

@@ -99,6 +99,6 @@ struct ForecastErrorsShown {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/forecast_errors.inl.hpp"
 #endif

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void ForecastErrors::foretell(const std::vector<Foretold>& all) {
+SLUICE_INLINE void ForecastErrors::foretell(const std::vector<Foretold>& all) {
   for (const Foretold& one : all) {
     const auto found = live_.find(index(one.id));
     if (found == live_.end()) continue;
@@ -19,7 +19,7 @@ SLUICE_SERVER_INLINE void ForecastErrors::foretell(const std::vector<Foretold>& 
   }
 }
 
-SLUICE_SERVER_INLINE void ForecastErrors::delivered(RequestId id, Seconds when) {
+SLUICE_INLINE void ForecastErrors::delivered(RequestId id, Seconds when) {
   const auto found = live_.find(index(id));
   if (found == live_.end()) return;
   Live& live = found->second;
@@ -30,7 +30,7 @@ SLUICE_SERVER_INLINE void ForecastErrors::delivered(RequestId id, Seconds when) 
     add(live.slo, &ForecastErrorsOfClass::ttft, when - live.first);
 }
 
-SLUICE_SERVER_INLINE void ForecastErrors::ended(RequestId id) {
+SLUICE_INLINE void ForecastErrors::ended(RequestId id) {
   const auto found = live_.find(index(id));
   if (found == live_.end()) return;
   const Live& live = found->second;
@@ -39,28 +39,26 @@ SLUICE_SERVER_INLINE void ForecastErrors::ended(RequestId id) {
   live_.erase(found);
 }
 
-SLUICE_SERVER_INLINE SloLead ForecastErrors::margin(const Slo& slo) const {
+SLUICE_INLINE SloLead ForecastErrors::margin(const Slo& slo) const {
   const ForecastErrorsOfClass* const found = classes_.find(slo); // refused requests must not take classes
   const ForecastErrorsOfClass& own = found == nullptr ? all_ : *found;
   const SloLead little = unmeasured_lead(slo);
   return {margin(own.ttft, all_.ttft, little.ttft), margin(own.gap, all_.gap, little.tbt)};
 }
 
-SLUICE_SERVER_INLINE Seconds ForecastErrors::margin(const RecentQuantile& own, const RecentQuantile& all,
-                                                    Seconds little) {
+SLUICE_INLINE Seconds ForecastErrors::margin(const RecentQuantile& own, const RecentQuantile& all, Seconds little) {
   const RecentQuantile& errors = own.size() < few ? all : own;
   const Seconds measured{std::max(0.0, errors.quantile(share))};
   return errors.size() < few ? std::max(measured, little) : measured;
 }
 
-SLUICE_SERVER_INLINE void ForecastErrors::add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of,
-                                              Seconds error) {
+SLUICE_INLINE void ForecastErrors::add(const Slo& slo, RecentQuantile ForecastErrorsOfClass::*of, Seconds error) {
   (classes_.of(slo).*of).add(error.count());
   (all_.*of).add(error.count());
   ++measured_;
 }
 
-SLUICE_SERVER_INLINE ForecastErrorQuantiles ForecastErrorQuantiles::of(const RecentQuantile& errors) {
+SLUICE_INLINE ForecastErrorQuantiles ForecastErrorQuantiles::of(const RecentQuantile& errors) {
   ForecastErrorQuantiles all{.count = errors.size()};
   for (std::size_t at = 0; at < shares.size(); ++at) all.seconds[at] = errors.quantile(shares[at]);
   return all;

@@ -381,6 +381,6 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/forecast_slo.inl.hpp"
 #endif

@@ -8,23 +8,23 @@
 
 namespace sluice::detail {
 
-SLUICE_SERVER_INLINE bool Finding::covers(const Generation& newcomer, std::int64_t have_left_now) const {
+SLUICE_INLINE bool Finding::covers(const Generation& newcomer, std::int64_t have_left_now) const {
   return have_left == have_left_now && least_computed(newcomer) >= prompt_tokens &&
          newcomer.max_tokens >= most_tokens && newcomer.slo.ttft <= slo.ttft && newcomer.slo.tbt <= slo.tbt &&
          newcomer.priority == priority;
 }
 
-SLUICE_SERVER_INLINE std::int64_t Finding::least_computed(const Generation& newcomer) {
+SLUICE_INLINE std::int64_t Finding::least_computed(const Generation& newcomer) {
   return static_cast<std::int64_t>(newcomer.prompt.size()) - newcomer.on_host.count();
 }
 
-SLUICE_SERVER_INLINE std::string seconds_text(Seconds seconds) {
+SLUICE_INLINE std::string seconds_text(Seconds seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", seconds.count());
   return text;
 }
 
-SLUICE_SERVER_INLINE std::string forecast_text(const Foreseen& seen, const Slo& slo) {
+SLUICE_INLINE std::string forecast_text(const Foreseen& seen, const Slo& slo) {
   std::string text;
   if (seen.ttft.count() >= 0)
     text = "TTFT " + seconds_text(seen.ttft) + " s predicted";

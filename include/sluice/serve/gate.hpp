@@ -20,8 +20,6 @@
 
 namespace sluice {
 
-// Gate: admission control: admits or refuses a newcomer before it reaches the engine.
-
 /// The result of a gate that looked ahead.
 struct Foresight {
   Seconds ttft{-1};                 ///< the newcomer's TTFT if it is admitted now; below 0: not predicted

@@ -188,6 +188,6 @@ class PublicApp final : public HttpApp {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/http.inl.hpp"
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApp, Exchange, HttpTransport: the definitions that a library may hold (core/compiled.hpp).
+// HttpApp: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/serve/http.hpp"
@@ -11,20 +11,20 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE std::string_view HttpHeaders::find(std::string_view name) const {
+SLUICE_INLINE std::string_view HttpHeaders::find(std::string_view name) const {
   for (const auto& [key, value] : all_)
     if (same_name(key, name)) return value;
   return {};
 }
 
-SLUICE_SERVER_INLINE bool HttpHeaders::same_name(std::string_view a, std::string_view b) {
+SLUICE_INLINE bool HttpHeaders::same_name(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
     if (lower(a[i]) != lower(b[i])) return false;
   return true;
 }
 
-SLUICE_SERVER_INLINE std::string_view HttpRequest::path() const {
+SLUICE_INLINE std::string_view HttpRequest::path() const {
   std::string_view rest = target;
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!HttpHeaders::same_name(rest.substr(0, scheme.size()), scheme)) continue;
@@ -55,7 +55,7 @@ namespace sluice::detail {
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void AdminApp::handle(HttpRequest request, std::unique_ptr<Exchange> exchange) {
+SLUICE_INLINE void AdminApp::handle(HttpRequest request, std::unique_ptr<Exchange> exchange) {
   const std::string_view path = request.path();
   if (detail::shows_inside(path) || detail::is_probe(path))
     return app_->handle(std::move(request), std::move(exchange));
@@ -77,28 +77,28 @@ SLUICE_SERVER_INLINE void AdminApp::handle(HttpRequest request, std::unique_ptr<
   drain_();
 }
 
-SLUICE_SERVER_INLINE HttpResponse AdminApp::refuse(int status, std::string what, const HttpRequest* head) {
+SLUICE_INLINE HttpResponse AdminApp::refuse(int status, std::string what, const HttpRequest* head) {
   return app_->refuse(status, std::move(what), head);
 }
 
-SLUICE_SERVER_INLINE std::optional<HttpResponse> AdminApp::refuse_head(const HttpRequest& head) {
+SLUICE_INLINE std::optional<HttpResponse> AdminApp::refuse_head(const HttpRequest& head) {
   return app_->refuse(413, "this is the admin port; expected a request without a body", &head);
 }
 
-SLUICE_SERVER_INLINE void PublicApp::handle(HttpRequest request, std::unique_ptr<Exchange> exchange) {
+SLUICE_INLINE void PublicApp::handle(HttpRequest request, std::unique_ptr<Exchange> exchange) {
   if (!detail::shows_inside(request.path())) return app_->handle(std::move(request), std::move(exchange));
   exchange->respond(app_->refuse(404, "this path is at the admin port", &request));
 }
 
-SLUICE_SERVER_INLINE HttpResponse PublicApp::refuse(int status, std::string what, const HttpRequest* head) {
+SLUICE_INLINE HttpResponse PublicApp::refuse(int status, std::string what, const HttpRequest* head) {
   return app_->refuse(status, std::move(what), head);
 }
 
-SLUICE_SERVER_INLINE std::optional<HttpResponse> PublicApp::refuse_head(const HttpRequest& head) {
+SLUICE_INLINE std::optional<HttpResponse> PublicApp::refuse_head(const HttpRequest& head) {
   return app_->refuse_head(head);
 }
 
-SLUICE_SERVER_INLINE bool PublicApp::watches(const HttpRequest& head) const {
+SLUICE_INLINE bool PublicApp::watches(const HttpRequest& head) const {
   return detail::is_probe(head.path()) && app_->watches(head);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpHead, wrong_framing: the definitions that a library may hold (core/compiled.hpp).
+// HttpHead: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/serve/http_framing.hpp"

@@ -78,6 +78,6 @@ void write_live(std::string& to, const LiveState& state, double age_s);
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/live_json.inl.hpp"
 #endif

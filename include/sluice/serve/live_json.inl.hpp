@@ -22,7 +22,7 @@ inline void write_slo(JsonWriter& json, const SloAttainment& attainment, Seconds
   json.key("slo").value(name_of(attainment.verdict(now)));
 }
 
-SLUICE_SERVER_INLINE std::string places_of(const LiveRequest& request, int layers) {
+SLUICE_INLINE std::string places_of(const LiveRequest& request, int layers) {
   const char states = request.states_on_device ? 'k' : 's';
   std::string places(request.has_kv ? static_cast<std::size_t>(layers) : 0, 'd');
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -33,7 +33,7 @@ SLUICE_SERVER_INLINE std::string places_of(const LiveRequest& request, int layer
   return places;
 }
 
-SLUICE_SERVER_INLINE void write_live(JsonWriter& json, const LiveRequest& row, const LiveState& state) {
+SLUICE_INLINE void write_live(JsonWriter& json, const LiveRequest& row, const LiveState& state) {
   json.begin_object().key("id").value(row.id).key("phase").value(name_of(row.phase));
   json.key("prompt").value(row.prompt).key("computed").value(row.computed).key("generated").value(row.generated);
   json.key("delivered").value(row.delivered).key("held").value(row.generated - row.delivered);
@@ -45,7 +45,7 @@ SLUICE_SERVER_INLINE void write_live(JsonWriter& json, const LiveRequest& row, c
   json.end_object();
 }
 
-SLUICE_SERVER_INLINE void write_live(JsonWriter& json, const LivePlan& plan) {
+SLUICE_INLINE void write_live(JsonWriter& json, const LivePlan& plan) {
   json.begin_object().key("number").value(plan.number).key("step").value(plan.step);
   json.key("time_s").value(plan.when.count()).key("requests").value(plan.requests).key("offload").value(plan.offload);
   json.key("away").begin_array();
@@ -57,7 +57,7 @@ SLUICE_SERVER_INLINE void write_live(JsonWriter& json, const LivePlan& plan) {
   json.key("effort").value(plan.effort).key("wall_s").value(plan.wall.count()).end_object();
 }
 
-SLUICE_SERVER_INLINE void write_live(JsonWriter& json, const LiveEvent& event) {
+SLUICE_INLINE void write_live(JsonWriter& json, const LiveEvent& event) {
   json.begin_object().key("kind").value(name_of(event.kind)).key("id").value(event.id);
   json.key("time_s").value(event.when.count()).key("generated").value(event.generated);
   json.key("held").value(event.held);
@@ -84,7 +84,7 @@ void write_recent(JsonWriter& json, std::string_view name, const Recent<T, most>
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void write_live(std::string& to, const LiveState& state, double age_s) {
+SLUICE_INLINE void write_live(std::string& to, const LiveState& state, double age_s) {
   JsonWriter json(to);
   json.begin_object().key("now_s").value(state.now.count()).key("age_s").rounded(age_s, 6);
   json.key("failure").value(state.failure).key("refusal").value(state.refusal);

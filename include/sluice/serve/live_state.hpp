@@ -175,6 +175,6 @@ struct LiveState {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/live_state.inl.hpp"
 #endif

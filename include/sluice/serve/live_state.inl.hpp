@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LiveHistory: the definitions that a library may hold (core/compiled.hpp).
+// LiveState: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/serve/live_state.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void LiveHistory::add(const LiveSample& now) {
+SLUICE_INLINE void LiveHistory::add(const LiveSample& now) {
   const auto bucket = static_cast<std::int64_t>(std::floor(now.time_s / every_s));
   if (!samples_.empty() && bucket <= last_) {
     samples_.back() = now;
@@ -25,7 +25,7 @@ SLUICE_SERVER_INLINE void LiveHistory::add(const LiveSample& now) {
   last_ = bucket;
 }
 
-SLUICE_SERVER_INLINE void LiveHistory::write(JsonWriter& json) const {
+SLUICE_INLINE void LiveHistory::write(JsonWriter& json) const {
   const auto column = [&](std::string_view name, auto value) {
     json.key(name).begin_array();
     for (const LiveSample& sample : samples_) json.value(sample.*value);
@@ -53,7 +53,7 @@ SLUICE_SERVER_INLINE void LiveHistory::write(JsonWriter& json) const {
   json.end_object();
 }
 
-SLUICE_SERVER_INLINE void LiveHistory::push(const LiveSample& sample) {
+SLUICE_INLINE void LiveHistory::push(const LiveSample& sample) {
   if (samples_.size() == most) samples_.erase(samples_.begin()); // at most once every two seconds
   samples_.push_back(sample);
 }

@@ -168,6 +168,6 @@ class LookAhead {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/look_ahead.inl.hpp"
 #endif

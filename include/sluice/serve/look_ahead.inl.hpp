@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloReading: the definitions that a library may hold (core/compiled.hpp).
+// LookAhead: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -9,18 +9,18 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE bool SloReading::Followed::missed(Limit limit, Seconds now) const {
+SLUICE_INLINE bool SloReading::Followed::missed(Limit limit, Seconds now) const {
   return attainment.misses(limit == Limit::keep ? limits.keep : limits.firm,
                            over && attainment.started() ? attainment.last : now);
 }
 
-SLUICE_SERVER_INLINE void SloReading::take_over(const SloReading& other) {
+SLUICE_INLINE void SloReading::take_over(const SloReading& other) {
   of_ = other.of_;
   missed_ = other.missed_;
   left_ = other.left_;
 }
 
-SLUICE_SERVER_INLINE void SloReading::follow(RequestId id, const SloAttainment& attainment, const Limits& limits) {
+SLUICE_INLINE void SloReading::follow(RequestId id, const SloAttainment& attainment, const Limits& limits) {
   const Followed one{attainment, limits, Seconds{0}, attainment.started(), false};
   if (!of_.try_emplace(index(id), one).second) return;
   ++left_;
@@ -28,17 +28,17 @@ SLUICE_SERVER_INLINE void SloReading::follow(RequestId id, const SloAttainment& 
     missed_.push_back({id, Limit::keep}); // missed before any newcomer
 }
 
-SLUICE_SERVER_INLINE const SloReading::Followed& SloReading::of(RequestId id) const {
+SLUICE_INLINE const SloReading::Followed& SloReading::of(RequestId id) const {
   const auto found = of_.find(index(id));
   SLUICE_ASSERT(found != of_.end(), "a request that is followed");
   return found->second;
 }
 
-SLUICE_SERVER_INLINE bool SloReading::misses(const Miss& one) const {
+SLUICE_INLINE bool SloReading::misses(const Miss& one) const {
   return std::find(missed_.begin(), missed_.end(), one) != missed_.end();
 }
 
-SLUICE_SERVER_INLINE std::vector<Foretold> SloReading::foretold(Seconds now) const {
+SLUICE_INLINE std::vector<Foretold> SloReading::foretold(Seconds now) const {
   std::vector<Foretold> all;
   for (const auto& [at, one] : of_)
     if (!one.missed(Limit::firm, now))
@@ -48,16 +48,16 @@ SLUICE_SERVER_INLINE std::vector<Foretold> SloReading::foretold(Seconds now) con
   return all;
 }
 
-SLUICE_SERVER_INLINE void SloReading::look_at(Seconds now) {
+SLUICE_INLINE void SloReading::look_at(Seconds now) {
   for (auto& [at, one] : of_)
     if (!one.over) look_at(RequestId{at}, one, now);
 }
 
-SLUICE_SERVER_INLINE void SloReading::hear(const AnyEvent& event) {
+SLUICE_INLINE void SloReading::hear(const AnyEvent& event) {
   event.visit(hears{}, [this](const auto& of_its_type) { this->on(of_its_type); });
 }
 
-SLUICE_SERVER_INLINE void SloReading::on(const events::Delivered& event) {
+SLUICE_INLINE void SloReading::on(const events::Delivered& event) {
   const auto found = of_.find(index(event.row.id));
   if (found == of_.end() || event.count.count() < 1) return;
   Followed& one = found->second;
@@ -66,18 +66,18 @@ SLUICE_SERVER_INLINE void SloReading::on(const events::Delivered& event) {
   look_at(event.row.id, one, event.when);
 }
 
-SLUICE_SERVER_INLINE void SloReading::on(const events::Refused& event) {
+SLUICE_INLINE void SloReading::on(const events::Refused& event) {
   if (!over(event.id)) return;
   add_missed({event.id, Limit::keep});
   add_missed({event.id, Limit::firm});
 }
 
-SLUICE_SERVER_INLINE void SloReading::on(const events::Iterated& event) {
+SLUICE_INLINE void SloReading::on(const events::Iterated& event) {
   const IterationRecord& record = event.record;
   if (!first_) first_ = ForeseenStep{record.step, record.tokens.count(), record.running, record.duration};
 }
 
-SLUICE_SERVER_INLINE bool SloReading::over(RequestId id) {
+SLUICE_INLINE bool SloReading::over(RequestId id) {
   const auto found = of_.find(index(id));
   if (found == of_.end() || found->second.over) return false;
   found->second.over = true;
@@ -85,12 +85,12 @@ SLUICE_SERVER_INLINE bool SloReading::over(RequestId id) {
   return true;
 }
 
-SLUICE_SERVER_INLINE void SloReading::look_at(RequestId id, const Followed& one, Seconds now) {
+SLUICE_INLINE void SloReading::look_at(RequestId id, const Followed& one, Seconds now) {
   for (const Limit limit : {Limit::keep, Limit::firm})
     if (one.missed(limit, now)) add_missed({id, limit});
 }
 
-SLUICE_SERVER_INLINE void SloReading::add_missed(const Miss& one) {
+SLUICE_INLINE void SloReading::add_missed(const Miss& one) {
   if (!misses(one)) missed_.push_back(one);
 }
 

@@ -160,6 +160,6 @@ inline constexpr std::string_view done_event = "data: [DONE]\n\n";
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/openai_reply.inl.hpp"
 #endif

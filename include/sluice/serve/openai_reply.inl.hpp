@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE HttpResponse error_response(const ApiError& error) {
+SLUICE_INLINE HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error.status;
   response.why = error.message;
@@ -50,7 +50,7 @@ inline void write_bytes(JsonWriter& json, const std::string& text) {
   json.end_array();
 }
 
-SLUICE_SERVER_INLINE std::int64_t characters(std::string_view text) {
+SLUICE_INLINE std::int64_t characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
@@ -122,8 +122,8 @@ inline void write_head(JsonWriter& json, const ReplyHead& head, bool chunk) {
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE std::string completion_json(const ReplyHead& head, std::span<const Choice> choices,
-                                                 const TokenUsage& usage) {
+SLUICE_INLINE std::string completion_json(const ReplyHead& head, std::span<const Choice> choices,
+                                          const TokenUsage& usage) {
   std::string text;
   JsonWriter json(text);
   json.begin_object();
@@ -150,7 +150,7 @@ SLUICE_SERVER_INLINE std::string completion_json(const ReplyHead& head, std::spa
   return text;
 }
 
-SLUICE_SERVER_INLINE ChunkWriter::ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage)
+SLUICE_INLINE ChunkWriter::ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage)
     : chat_(head.chat), null_usage_(include_usage) {
   JsonWriter json(begin_);
   begin_ = "data: ";
@@ -159,8 +159,8 @@ SLUICE_SERVER_INLINE ChunkWriter::ChunkWriter(const ReplyHead& head, std::int64_
   json.key("choices").begin_array().begin_object().key("index").value(index);
 }
 
-SLUICE_SERVER_INLINE void ChunkWriter::text(std::string& out, std::string_view piece,
-                                            const std::vector<TokenLogprob>* logprobs) {
+SLUICE_INLINE void ChunkWriter::text(std::string& out, std::string_view piece,
+                                     const std::vector<TokenLogprob>* logprobs) {
   std::string content = chat_ ? "\"delta\":{\"content\":" : "\"text\":";
   JsonWriter(content).value(piece);
   if (chat_) content += '}';
@@ -168,13 +168,13 @@ SLUICE_SERVER_INLINE void ChunkWriter::text(std::string& out, std::string_view p
   offset_ += detail::characters(piece);
 }
 
-SLUICE_SERVER_INLINE void ChunkWriter::finish(std::string& out, FinishReason reason,
-                                              const std::vector<TokenLogprob>* logprobs) const {
+SLUICE_INLINE void ChunkWriter::finish(std::string& out, FinishReason reason,
+                                       const std::vector<TokenLogprob>* logprobs) const {
   chunk(out, chat_ ? "\"delta\":{}" : "\"text\":\"\"", finish_name(reason), logprobs);
 }
 
-SLUICE_SERVER_INLINE void ChunkWriter::chunk(std::string& out, std::string_view content, std::string_view reason,
-                                             const std::vector<TokenLogprob>* logprobs) const {
+SLUICE_INLINE void ChunkWriter::chunk(std::string& out, std::string_view content, std::string_view reason,
+                                      const std::vector<TokenLogprob>* logprobs) const {
   out += begin_;
   out += ',';
   out += content;
@@ -199,7 +199,7 @@ SLUICE_SERVER_INLINE void ChunkWriter::chunk(std::string& out, std::string_view 
   out += null_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
 }
 
-SLUICE_SERVER_INLINE std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {
+SLUICE_INLINE std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {
   std::string text = "data: ";
   JsonWriter json(text);
   json.begin_object();
@@ -210,8 +210,6 @@ SLUICE_SERVER_INLINE std::string usage_event(const ReplyHead& head, const TokenU
   return text + "\n\n";
 }
 
-SLUICE_SERVER_INLINE std::string error_event(const ApiError& error) {
-  return "data: " + error_response(error).body + "\n\n";
-}
+SLUICE_INLINE std::string error_event(const ApiError& error) { return "data: " + error_response(error).body + "\n\n"; }
 
 } // namespace sluice

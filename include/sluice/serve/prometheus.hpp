@@ -101,6 +101,6 @@ class RequestPhases {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/prometheus.inl.hpp"
 #endif

@@ -11,34 +11,33 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE PrometheusHistogram::PrometheusHistogram(std::span<const double> bounds)
+SLUICE_INLINE PrometheusHistogram::PrometheusHistogram(std::span<const double> bounds)
     : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1, 0) {}
 
-SLUICE_SERVER_INLINE void PrometheusHistogram::observe(double value, std::int64_t times) {
+SLUICE_INLINE void PrometheusHistogram::observe(double value, std::int64_t times) {
   const auto at = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
   counts_[static_cast<std::size_t>(at)] += times;
   sum_ += value * static_cast<double>(times);
   count_ += times;
 }
 
-SLUICE_SERVER_INLINE PrometheusWriter::PrometheusWriter(std::string& out, Labels common) : out_(out) {
+SLUICE_INLINE PrometheusWriter::PrometheusWriter(std::string& out, Labels common) : out_(out) {
   for (const auto& [name, value] : common) append_label(common_, name, value);
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::counter(std::string_view name, std::string_view help, double value,
-                                                    Labels labels) {
+SLUICE_INLINE void PrometheusWriter::counter(std::string_view name, std::string_view help, double value,
+                                             Labels labels) {
   describe(name, help, "counter");
   sample(name, "", labels, "", value);
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::gauge(std::string_view name, std::string_view help, double value,
-                                                  Labels labels) {
+SLUICE_INLINE void PrometheusWriter::gauge(std::string_view name, std::string_view help, double value, Labels labels) {
   describe(name, help, "gauge");
   sample(name, "", labels, "", value);
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::histogram(std::string_view name, std::string_view help,
-                                                      const PrometheusHistogram& values) {
+SLUICE_INLINE void PrometheusWriter::histogram(std::string_view name, std::string_view help,
+                                               const PrometheusHistogram& values) {
   describe(name, help, "histogram");
   std::int64_t up_to = 0;
   for (std::size_t i = 0; i < values.counts().size(); ++i) {
@@ -50,7 +49,7 @@ SLUICE_SERVER_INLINE void PrometheusWriter::histogram(std::string_view name, std
   sample(name, "_count", {}, "", static_cast<double>(values.count()));
 }
 
-SLUICE_SERVER_INLINE std::string PrometheusWriter::number(double value) {
+SLUICE_INLINE std::string PrometheusWriter::number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   std::string text;
@@ -58,8 +57,7 @@ SLUICE_SERVER_INLINE std::string PrometheusWriter::number(double value) {
   return text;
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::append_label(std::string& to, std::string_view name,
-                                                         std::string_view value) {
+SLUICE_INLINE void PrometheusWriter::append_label(std::string& to, std::string_view name, std::string_view value) {
   if (!to.empty()) to += ',';
   to += name;
   to += "=\"";
@@ -73,16 +71,15 @@ SLUICE_SERVER_INLINE void PrometheusWriter::append_label(std::string& to, std::s
   to += '"';
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::describe(std::string_view name, std::string_view help,
-                                                     std::string_view type) {
+SLUICE_INLINE void PrometheusWriter::describe(std::string_view name, std::string_view help, std::string_view type) {
   if (name == last_) return;
   last_ = name;
   out_.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
   out_.append(" ").append(type).append("\n");
 }
 
-SLUICE_SERVER_INLINE void PrometheusWriter::sample(std::string_view name, std::string_view suffix, Labels labels,
-                                                   std::string_view bound, double value) {
+SLUICE_INLINE void PrometheusWriter::sample(std::string_view name, std::string_view suffix, Labels labels,
+                                            std::string_view bound, double value) {
   std::string all = common_;
   for (const auto& [key, content] : labels) append_label(all, key, content);
   if (!bound.empty()) append_label(all, "le", bound);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// responses_json, ResponseEvents: the definitions that a library may hold (core/compiled.hpp).
+// responses_json: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/serve/responses_reply.hpp"

@@ -90,6 +90,6 @@ void write_request(std::string& to, const ServedRequest& request);
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/served_requests.inl.hpp"
 #endif

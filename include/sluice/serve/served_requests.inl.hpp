@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void ServedRequests::over(const ServedRequest& request, Clock::time_point at) {
+SLUICE_INLINE void ServedRequests::over(const ServedRequest& request, Clock::time_point at) {
   const std::lock_guard lock{mutex_};
   if (all_.size() == most) {
     crowded_until_ = all_.front().at + window;
@@ -23,7 +23,7 @@ SLUICE_SERVER_INLINE void ServedRequests::over(const ServedRequest& request, Clo
   forget(at);
 }
 
-SLUICE_SERVER_INLINE ServedRequests::Copy ServedRequests::copy(Clock::time_point now) {
+SLUICE_INLINE ServedRequests::Copy ServedRequests::copy(Clock::time_point now) {
   Copy copy;
   {
     const std::lock_guard lock{mutex_};
@@ -38,16 +38,16 @@ SLUICE_SERVER_INLINE ServedRequests::Copy ServedRequests::copy(Clock::time_point
   return copy;
 }
 
-SLUICE_SERVER_INLINE std::int64_t ServedRequests::total() const {
+SLUICE_INLINE std::int64_t ServedRequests::total() const {
   const std::lock_guard lock{mutex_};
   return total_;
 }
 
-SLUICE_SERVER_INLINE void ServedRequests::forget(Clock::time_point now) {
+SLUICE_INLINE void ServedRequests::forget(Clock::time_point now) {
   while (!all_.empty() && now - all_.front().at > window) all_.pop_front();
 }
 
-SLUICE_SERVER_INLINE void write_request(std::string& to, const ServedRequest& request) {
+SLUICE_INLINE void write_request(std::string& to, const ServedRequest& request) {
   const SloAttainment& kept = request.kept;
   const Seconds first = kept.started() ? kept.first : request.ended;
   const Seconds last = kept.started() ? kept.last : request.ended;

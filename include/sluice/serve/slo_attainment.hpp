@@ -69,6 +69,6 @@ struct SloLead {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/slo_attainment.inl.hpp"
 #endif

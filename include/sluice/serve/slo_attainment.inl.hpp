@@ -8,23 +8,23 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE bool SloAttainment::first_is_late(Seconds now) const {
+SLUICE_INLINE bool SloAttainment::first_is_late(Seconds now) const {
   return !sluice::on_time((started() ? first : now) - arrival, slo.ttft, started() ? first : now);
 }
 
-SLUICE_SERVER_INLINE SloAttainment::Verdict SloAttainment::verdict(Seconds now) const {
+SLUICE_INLINE SloAttainment::Verdict SloAttainment::verdict(Seconds now) const {
   if (!has_slo()) return Verdict::none;
   return first_is_late(now) || missed + missing(now) > 0 ? Verdict::missed : Verdict::met;
 }
 
-SLUICE_SERVER_INLINE bool SloAttainment::misses(const Slo& by, Seconds now) const {
+SLUICE_INLINE bool SloAttainment::misses(const Slo& by, Seconds now) const {
   const Seconds since = started() ? last : arrival;
   if (!started()) return !sluice::on_time(now - since, by.ttft, now);
   return !sluice::on_time(first - arrival, by.ttft, first) || !sluice::on_time(longest, by.tbt, last) ||
          !sluice::on_time(now - since, by.tbt, now);
 }
 
-SLUICE_SERVER_INLINE SloAttainment::Counted SloAttainment::release(std::int64_t count, Seconds when) {
+SLUICE_INLINE SloAttainment::Counted SloAttainment::release(std::int64_t count, Seconds when) {
   Counted now{.on_time = count - 1}; // tokens released together have no gap between them
   if (!started()) {
     now.first = true;

@@ -90,6 +90,6 @@ class DrawnTokens final : public TokenSource {
 
 } // namespace sluice
 
-#ifndef SLUICE_SERVER_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/serve/token_source.inl.hpp"
 #endif

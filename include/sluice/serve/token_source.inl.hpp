@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DrawnTokens: the definitions that a library may hold (core/compiled.hpp).
+// TokenSource: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -10,23 +10,22 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE DrawnTokens::DrawnTokens(std::vector<std::int32_t> vocabulary)
-    : vocabulary_(std::move(vocabulary)) {
+SLUICE_INLINE DrawnTokens::DrawnTokens(std::vector<std::int32_t> vocabulary) : vocabulary_(std::move(vocabulary)) {
   SLUICE_ASSERT(!vocabulary_.empty(), "tokens to draw from");
 }
 
-SLUICE_SERVER_INLINE void DrawnTokens::enter(RequestId id, const Generation& generation) {
+SLUICE_INLINE void DrawnTokens::enter(RequestId id, const Generation& generation) {
   requests_.insert_or_assign(
       index(id), Drawn{Random(Random(generation.sampling.seed)() ^ generation.sequence), std::vector<std::int32_t>{}});
 }
 
-SLUICE_SERVER_INLINE std::span<const std::int32_t> DrawnTokens::generated(RequestId id, std::size_t count) {
+SLUICE_INLINE std::span<const std::int32_t> DrawnTokens::generated(RequestId id, std::size_t count) {
   Drawn& drawn = requests_.at(index(id));
   while (drawn.tokens.size() < count) drawn.tokens.push_back(vocabulary_[drawn.random.below(vocabulary_.size())]);
   return drawn.tokens;
 }
 
-SLUICE_SERVER_INLINE std::vector<std::int32_t> letters_to_draw(const Tokenizer& tokenizer) {
+SLUICE_INLINE std::vector<std::int32_t> letters_to_draw(const Tokenizer& tokenizer) {
   std::vector<std::int32_t> letters;
   for (const char letter : std::string_view{"etaoinshrdlucmfwypvbgk     ,."}) {
     const auto tokens = tokenizer.encode({&letter, 1}, AddSpecial::no);

@@ -16,8 +16,6 @@
 
 namespace sluice {
 
-// SessionGenerator: random sessions, in which each prompt contains the previous answers, and the presets.
-
 /// Lognormal seconds with this mean and coefficient of variation; always the mean if `cv` is 0.
 struct DelayDistribution {
   double mean = 0;

@@ -15,8 +15,6 @@
 
 namespace sluice {
 
-// Decision: the policies' answer to one proposal, before anything moves; and the outcome of a step.
-
 /// What a call of `step` did.
 enum class Stepped : std::uint8_t {
   ran,    ///< an iteration ran and the clock advanced

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiers below the device: the definitions that a library may hold (core/compiled.hpp).
+// Tiers: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/assert.hpp"

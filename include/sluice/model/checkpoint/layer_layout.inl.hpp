@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_names: the definitions that a library may hold (core/compiled.hpp).
+// layout_of: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/model/checkpoint/layer_layout.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tiny_llama, random_weights: the definitions that a library may hold (core/compiled.hpp).
+// tiny_llama: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/random.hpp"

@@ -52,6 +52,6 @@ namespace detail {
 
 } // namespace sluice
 
-#ifndef SLUICE_MODEL_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/model/tokenizer/chat.inl.hpp"
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat formats: the definitions that a library may hold (core/compiled.hpp).
+// chat: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/text.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-SLUICE_MODEL_INLINE std::optional<ChatFormat> find_chat_format(const Tokenizer& tokenizer) {
+SLUICE_INLINE std::optional<ChatFormat> find_chat_format(const Tokenizer& tokenizer) {
   const auto has = [&](std::string_view name) { return tokenizer.id_of(name).has_value(); };
   if (has("<|start_header_id|>") && has("<|end_header_id|>") && has("<|eot_id|>")) return ChatFormat::llama3;
   if (has("<|im_start|>") && has("<|im_end|>")) return ChatFormat::chatml;
@@ -39,7 +39,7 @@ namespace sluice::detail {
   return begin < end ? text.substr(begin, end - begin) : std::string_view{};
 }
 
-SLUICE_MODEL_INLINE Status check_turns(ChatFormat format, std::span<const ChatMessage> messages) {
+SLUICE_INLINE Status check_turns(ChatFormat format, std::span<const ChatMessage> messages) {
   const auto wrong = [](std::size_t at, std::string what, std::string expected) {
     return Error{ErrorCode::bad_input, "message " + std::to_string(at + 1), std::move(what), std::move(expected)};
   };
@@ -103,7 +103,7 @@ SLUICE_MODEL_INLINE Status check_turns(ChatFormat format, std::span<const ChatMe
 
 namespace sluice {
 
-SLUICE_MODEL_INLINE Expected<std::string> chat_text(ChatFormat format, std::span<const ChatMessage> messages) {
+SLUICE_INLINE Expected<std::string> chat_text(ChatFormat format, std::span<const ChatMessage> messages) {
   if (Status status = detail::check_turns(format, messages); !status) return status.error();
   if (format == ChatFormat::chatml) return detail::chatml_text(messages);
   if (format == ChatFormat::llama3) return detail::llama3_text(messages);

@@ -106,6 +106,6 @@ class TokenStream {
 
 } // namespace sluice
 
-#ifndef SLUICE_MODEL_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/model/tokenizer/tokenizer.inl.hpp"
 #endif

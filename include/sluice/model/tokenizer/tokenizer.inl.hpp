@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenStream: the definitions that a library may hold (core/compiled.hpp).
+// Tokenizer: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/utf8.hpp"
@@ -10,10 +10,10 @@
 
 namespace sluice {
 
-SLUICE_MODEL_INLINE TokenStream::TokenStream(const Tokenizer& tokenizer, SkipSpecial skip)
+SLUICE_INLINE TokenStream::TokenStream(const Tokenizer& tokenizer, SkipSpecial skip)
     : tokenizer_(&tokenizer), skip_(skip), spaces_to_drop_(tokenizer.leading_spaces()) {}
 
-SLUICE_MODEL_INLINE std::string TokenStream::push(std::int32_t token) {
+SLUICE_INLINE std::string TokenStream::push(std::int32_t token) {
   if (skip_ == SkipSpecial::yes && tokenizer_->vocabulary().is_special(token)) return {};
   std::string_view bytes = tokenizer_->vocabulary().text_of(token);
   for (; spaces_to_drop_ > 0 && !bytes.empty(); --spaces_to_drop_) {

@@ -107,6 +107,6 @@ class AddedTokens {
 
 } // namespace sluice
 
-#ifndef SLUICE_MODEL_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/model/tokenizer/vocabulary.inl.hpp"
 #endif

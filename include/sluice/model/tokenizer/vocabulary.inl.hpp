@@ -12,8 +12,7 @@
 
 namespace sluice {
 
-SLUICE_MODEL_INLINE Status Vocabulary::add(std::int64_t id, std::string_view name, std::string_view text,
-                                           bool special) {
+SLUICE_INLINE Status Vocabulary::add(std::int64_t id, std::string_view name, std::string_view text, bool special) {
   if (id < 0 || id >= most_tokens) {
     return Error{ErrorCode::bad_input,
                  {},
@@ -34,32 +33,32 @@ SLUICE_MODEL_INLINE Status Vocabulary::add(std::int64_t id, std::string_view nam
   return put(at, text, special);
 }
 
-SLUICE_MODEL_INLINE Status Vocabulary::change(std::int32_t id, std::string_view text, bool special) {
+SLUICE_INLINE Status Vocabulary::change(std::int32_t id, std::string_view text, bool special) {
   SLUICE_ASSERT(has(id), "a token");
   return put(static_cast<std::size_t>(id), text, special);
 }
 
-SLUICE_MODEL_INLINE std::optional<std::int32_t> Vocabulary::id_of(std::string_view name) const {
+SLUICE_INLINE std::optional<std::int32_t> Vocabulary::id_of(std::string_view name) const {
   const auto found = ids_.find(name);
   if (found == ids_.end()) return std::nullopt;
   return found->second;
 }
 
-SLUICE_MODEL_INLINE bool Vocabulary::has(std::int32_t id) const {
+SLUICE_INLINE bool Vocabulary::has(std::int32_t id) const {
   return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].there;
 }
 
-SLUICE_MODEL_INLINE std::string_view Vocabulary::text_of(std::int32_t id) const {
+SLUICE_INLINE std::string_view Vocabulary::text_of(std::int32_t id) const {
   if (!has(id)) return {};
   const Token& token = tokens_[static_cast<std::size_t>(id)];
   return std::string_view(texts_).substr(token.begin, token.bytes);
 }
 
-SLUICE_MODEL_INLINE bool Vocabulary::is_special(std::int32_t id) const {
+SLUICE_INLINE bool Vocabulary::is_special(std::int32_t id) const {
   return has(id) && tokens_[static_cast<std::size_t>(id)].special;
 }
 
-SLUICE_MODEL_INLINE Status Vocabulary::put(std::size_t at, std::string_view text, bool special) {
+SLUICE_INLINE Status Vocabulary::put(std::size_t at, std::string_view text, bool special) {
   constexpr std::size_t most = std::size_t{1} << 31;
   if (texts_.size() + text.size() > most)
     return Error{ErrorCode::bad_input, {}, "the tokens have over 2 GiB of text", "a vocabulary of a model"};
@@ -68,7 +67,7 @@ SLUICE_MODEL_INLINE Status Vocabulary::put(std::size_t at, std::string_view text
   return {};
 }
 
-SLUICE_MODEL_INLINE void AddedTokens::add(AddedToken token) {
+SLUICE_INLINE void AddedTokens::add(AddedToken token) {
   SLUICE_ASSERT(!token.spelling.empty(), "an added token that is spelled");
   std::vector<AddedToken>& same = by_first_[static_cast<unsigned char>(token.spelling.front())];
   const auto longer = [&](const AddedToken& other) { return other.spelling.size() >= token.spelling.size(); };
@@ -76,7 +75,7 @@ SLUICE_MODEL_INLINE void AddedTokens::add(AddedToken token) {
   ++count_;
 }
 
-SLUICE_MODEL_INLINE std::vector<TextPart> AddedTokens::split(std::string_view text) const {
+SLUICE_INLINE std::vector<TextPart> AddedTokens::split(std::string_view text) const {
   std::vector<TextPart> parts;
   std::size_t begin = 0; // of the text that is in no part yet
   for (std::size_t at = 0; count_ > 0 && at < text.size();) {
@@ -96,13 +95,13 @@ SLUICE_MODEL_INLINE std::vector<TextPart> AddedTokens::split(std::string_view te
   return parts;
 }
 
-SLUICE_MODEL_INLINE const AddedToken* AddedTokens::find(std::string_view text) const {
+SLUICE_INLINE const AddedToken* AddedTokens::find(std::string_view text) const {
   for (const AddedToken& token : by_first_[static_cast<unsigned char>(text.front())])
     if (text.substr(0, token.spelling.size()) == token.spelling) return &token;
   return nullptr;
 }
 
-SLUICE_MODEL_INLINE std::size_t AddedTokens::end_of_spaces(std::string_view text, std::size_t at) {
+SLUICE_INLINE std::size_t AddedTokens::end_of_spaces(std::string_view text, std::size_t at) {
   while (at < text.size()) {
     const Utf8Step step = next_utf8(text.substr(at));
     if (step.kind != Utf8Kind::whole || !is_white_space(step.code)) break;
@@ -111,8 +110,7 @@ SLUICE_MODEL_INLINE std::size_t AddedTokens::end_of_spaces(std::string_view text
   return at;
 }
 
-SLUICE_MODEL_INLINE std::size_t AddedTokens::begin_of_spaces(std::string_view text, std::size_t least,
-                                                             std::size_t end) {
+SLUICE_INLINE std::size_t AddedTokens::begin_of_spaces(std::string_view text, std::size_t least, std::size_t end) {
   for (;;) {
     std::size_t before = end;
     for (std::size_t bytes = 1; bytes <= 3 && least + bytes <= end; ++bytes) {

@@ -15,8 +15,6 @@
 
 namespace sluice {
 
-// Batching: turns an order of requests into claims under the limits, prefill first or chunked.
-
 /// How prompts share iterations with decodes.
 enum class Batching : std::uint8_t {
   chunked,       ///< decodes first, then prompts in chunks of the remaining token budget (vLLM V1, Sarathi)

@@ -10,8 +10,6 @@
 
 namespace sluice {
 
-// LayerWork: the FLOPs and bytes of one layer for an iteration's work, from its sums alone.
-
 /// What one layer of a model computes for a given `Work`. All counting cost models use this class.
 ///
 /// The layer's rebuilding (`Work::rebuilt`) is counted separately: `rebuild_flops`, `rebuild_bytes`.

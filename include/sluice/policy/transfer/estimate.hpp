@@ -31,8 +31,6 @@ namespace sluice {
   return blocks;
 }
 
-// Estimate: what an iteration would take, for policies that do not place KV: Admission asks before it proposes.
-
 /// The functions behind an Estimate; their first argument is the engine's policies.
 struct EstimateTable {
   StepTime (*step)(const void* policies, const Work& work);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merged: the definitions that a library may hold (core/compiled.hpp).
+// Summary: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/report/observer/summary.hpp"

@@ -96,6 +96,6 @@ template <class At>
 
 } // namespace sluice
 
-#ifndef SLUICE_REPORT_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/report/statistics/interval.inl.hpp"
 #endif

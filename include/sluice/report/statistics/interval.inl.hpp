@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// student_t_quantile: the definitions that a library may hold (core/compiled.hpp).
+// Interval: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -10,7 +10,7 @@
 
 namespace sluice::detail {
 
-SLUICE_REPORT_INLINE double student_t_within(double t, std::int64_t freedom) {
+SLUICE_INLINE double student_t_within(double t, std::int64_t freedom) {
   const double angle = std::atan(t / std::sqrt(static_cast<double>(freedom)));
   const double sine = std::sin(angle), cosine = std::cos(angle);
   const bool odd = freedom % 2 == 1;
@@ -26,7 +26,7 @@ SLUICE_REPORT_INLINE double student_t_within(double t, std::int64_t freedom) {
 
 namespace sluice {
 
-SLUICE_REPORT_INLINE double student_t_quantile(double confidence, std::int64_t freedom) {
+SLUICE_INLINE double student_t_quantile(double confidence, std::int64_t freedom) {
   SLUICE_ASSERT(0 < confidence && confidence < 1 && freedom >= 1, "a confidence below 1, two values or more");
   double low = 0, high = 1;
   while (detail::student_t_within(high, freedom) < confidence) high *= 2;

@@ -94,6 +94,6 @@ struct Bootstrapped {
 
 } // namespace sluice
 
-#ifndef SLUICE_REPORT_COMPILED
+#ifndef SLUICE_COMPILED
 #include "sluice/report/statistics/paired.inl.hpp"
 #endif

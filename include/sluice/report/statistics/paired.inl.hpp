@@ -16,7 +16,7 @@ namespace sluice::detail {
 /// and intervals are 50 % wider than necessary.
 inline constexpr std::size_t least_bootstrapped = 8;
 
-SLUICE_REPORT_INLINE std::size_t resamples_of(std::size_t n, std::size_t most) {
+SLUICE_INLINE std::size_t resamples_of(std::size_t n, std::size_t most) {
   double count = 1;
   for (std::size_t i = 1; i <= n; ++i) count = count * static_cast<double>(n - 1 + i) / static_cast<double>(i);
   return n == 0 || count >= static_cast<double>(most) ? most : static_cast<std::size_t>(std::llround(count));
@@ -53,7 +53,7 @@ class WeightedValues {
   double total_ = 0;
 };
 
-SLUICE_REPORT_INLINE Bootstrapped bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
+SLUICE_INLINE Bootstrapped bootstrap_t(std::span<const double> values, const BootstrapOptions& options) {
   const std::size_t n = values.size();
   const MeanError of = mean_error(n, [&](std::size_t i) { return values[i]; });
   // A resample of one value drawn n times has no spread except for rounding, so it is ignored.
@@ -91,8 +91,7 @@ SLUICE_REPORT_INLINE Bootstrapped bootstrap_t(std::span<const double> values, co
 
 namespace sluice {
 
-SLUICE_REPORT_INLINE Paired paired(std::span<const double> a, std::span<const double> b,
-                                   const BootstrapOptions& options) {
+SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b, const BootstrapOptions& options) {
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");
   Paired result;
   std::vector<double> differences;
@@ -118,7 +117,7 @@ SLUICE_REPORT_INLINE Paired paired(std::span<const double> a, std::span<const do
   return result;
 }
 
-SLUICE_REPORT_INLINE std::vector<bool> hold_together(std::span<const double> p, double confidence) {
+SLUICE_INLINE std::vector<bool> hold_together(std::span<const double> p, double confidence) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < p.size(); ++i)
     if (!std::isnan(p[i])) order.push_back(i);

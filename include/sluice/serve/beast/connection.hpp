@@ -20,8 +20,6 @@
 
 namespace sluice {
 
-// Connection: the concept of a plain or encrypted connection, and PlainHttp.
-
 /// How a server exchanges bytes with its clients: plain HTTP or TLS. The server keeps a copy of this value.
 ///
 ///  1. `C::scheme`: the scheme of its URLs, `http` or `https`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenIdsReader: the definitions that a library may hold (core/compiled.hpp).
+// JsonlReader: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/workload/nlohmann/jsonl_reader.hpp"

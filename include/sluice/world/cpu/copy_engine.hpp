@@ -22,6 +22,10 @@
 #include <thread>
 #include <utility>
 
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
 namespace sluice {
 
 // move_bytes: a memcpy for data that is in no cache.
@@ -49,14 +53,7 @@ inline void move_bytes(std::byte* to, const std::byte* from, std::int64_t bytes,
   std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
 }
 
-} // namespace sluice
-
 // TokenBucket: when a link of fixed rate has moved its copies, and how a thread waits for that.
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
-
-namespace sluice {
 
 /// The machine's monotonic clock in nanoseconds; a TokenBucket waits by it.
 struct WallClock {

@@ -4,14 +4,13 @@
 
 #include "sluice/model/decoder/weights.hpp"
 
-#include <Eigen/Core>
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
-// Lanes16: sixteen floats in as many registers as they take, the unit of every sum of the decoder.
 // g++ 12 warns about registers that its own vector headers leave uninitialised on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -22,10 +21,6 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
-
-#include <cstddef>
-#include <type_traits>
-#include <utility>
 
 namespace sluice {
 

@@ -78,8 +78,6 @@ class Pattern {
   detail::IcuRegex regex_;
 };
 
-// Normalizer: changes a text before it is cut into pieces (with ICU for Unicode's normal forms).
-
 /// "NFC", "NFD", "NFKC" or "NFKD": Unicode Standard Annex 15. Parts that are not UTF-8 stay unchanged.
 class NormalForm {
  public:

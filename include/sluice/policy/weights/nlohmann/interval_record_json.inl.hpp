@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// interval_record_json: the definitions that a library may hold (core/compiled.hpp).
+// read_interval_record: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/layer_set.hpp"

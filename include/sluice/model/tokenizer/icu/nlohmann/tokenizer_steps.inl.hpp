@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the steps of a tokenizer.json: the definitions that a library may hold (core/compiled.hpp).
+// tokenizer_steps: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
