@@ -5,7 +5,8 @@
 # CMake's own units include their files by absolute paths, so that no unit is the same in two clones, and a compiler cache
 # of another clone never has it: not in ccache's direct mode, and not at all where a file says __FILE__, as all tests do.
 # (UNITY_BUILD_RELOCATABLE is CMake 4.0's.) These units name their files from the source folder. As in CMake's,
-# UNITY_BUILD_BATCH_SIZE is the number of files of a unit, and SKIP_UNITY_BUILD_INCLUSION leaves a file out.
+# UNITY_BUILD_BATCH_SIZE is the number of files of a unit; SKIP_UNITY_BUILD_INCLUSION leaves a file out, and so do compile
+# options or include folders of its own.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "Files of a unit, where CMAKE_UNITY_BUILD is on")
 
 # sluice_unity(<target>): replaces its C++ sources by units; the target's SLUICE_UNITY is then ON.
@@ -21,6 +22,12 @@ function(sluice_unity target)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE OUTPUT_VARIABLE path)
     get_source_file_property(apart ${path} TARGET_DIRECTORY ${target} SKIP_UNITY_BUILD_INCLUSION)
+    foreach(own IN ITEMS COMPILE_DEFINITIONS COMPILE_OPTIONS COMPILE_FLAGS INCLUDE_DIRECTORIES) # a unit would lose them
+      get_source_file_property(value ${path} TARGET_DIRECTORY ${target} ${own})
+      if(value)
+        set(apart TRUE)
+      endif()
+    endforeach()
     if(NOT source MATCHES "^[^$]*[.]cpp$" OR apart)
       list(APPEND kept ${source})
       continue()
