@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // IntervalRecord: its grid, its answers between and beyond its points, the paper's pattern, and its file.
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -10,6 +11,7 @@
 
 #include "support/program.hpp"
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdint>
