@@ -134,7 +134,7 @@ inline void hold(std::vector<Judgement>& judgements) {
     }
     cells.push_back(one.range_text(" .. ", "-"));
     cells.push_back(one.short_verdict());
-    if (one.figure + 1 == std::size(judged_figures)) table.row(std::move(cells));
+    if (one.figure + 1 == std::size(judged_figures)) table.row(std::exchange(cells, {}));
   }
   const std::string note = holm_note(judgements);
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +

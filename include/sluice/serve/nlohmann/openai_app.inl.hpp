@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/report/pages.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
+#include "sluice/serve/nlohmann/openai_fields.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
 #include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"

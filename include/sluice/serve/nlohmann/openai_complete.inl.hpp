@@ -4,6 +4,7 @@
 
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/nlohmann/openai_app.inl.hpp"
+#include "sluice/serve/nlohmann/openai_fields.hpp"
 
 namespace sluice {
 

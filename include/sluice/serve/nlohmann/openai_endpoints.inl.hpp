@@ -5,6 +5,7 @@
 #include "sluice/core/utf8.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/nlohmann/openai_app.inl.hpp"
+#include "sluice/serve/nlohmann/openai_fields.hpp"
 
 namespace sluice {
 

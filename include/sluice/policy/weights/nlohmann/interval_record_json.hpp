@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/core/expected.hpp"
 #include "sluice/policy/weights/interval_record.hpp"
 
 #include <nlohmann/json_fwd.hpp>
