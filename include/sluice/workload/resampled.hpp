@@ -3,6 +3,11 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/core/expected.hpp"
+#include "sluice/core/random.hpp"
+#include "sluice/workload/content.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <cstddef>
 #include <cstdint>

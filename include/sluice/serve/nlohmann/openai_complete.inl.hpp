@@ -2,9 +2,11 @@
 // OpenAiApp: the path of a completion from its body to the engine.
 #pragma once
 
+#include "sluice/core/text.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/serve/nlohmann/openai_app.inl.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
+#include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/serve/nlohmann/responses_request.hpp"
 
 namespace sluice {
 

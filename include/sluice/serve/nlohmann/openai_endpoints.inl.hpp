@@ -2,10 +2,13 @@
 // OpenAiApp: the endpoints other than completions: probes, models, metrics, the live page, tokens of a text.
 #pragma once
 
+#include "sluice/core/text.hpp"
 #include "sluice/core/utf8.hpp"
+#include "sluice/report/pages.hpp"
 #include "sluice/serve/nlohmann/openai_app.hpp"
-#include "sluice/serve/nlohmann/openai_app.inl.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
+#include "sluice/serve/nlohmann/openai_request.hpp"
+#include "sluice/serve/process_metrics.hpp"
 
 namespace sluice {
 
