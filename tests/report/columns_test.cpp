@@ -22,7 +22,7 @@ std::string told_mean(MetricUnit unit, double number) { return number_text(unit,
 TEST_CASE("every column has the number of its key in report.json, and keys and names of --columns occur once") {
   Metrics metrics;
   double next = 1;
-  for_each_metric(metrics, [&](std::string_view, auto& number) { number = static_cast<std::int64_t>(next++); });
+  for_each_metric(metrics, [&](std::string_view, auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(next++); });
   for (const MetricColumn& column : metric_columns) {
     double expected = Metrics::absent;
     for_each_metric(metrics, [&](std::string_view name, auto number) {
