@@ -139,7 +139,8 @@ CommandLine::CommandLine()
   flags_.number("--max-pause", options.tuning.max_pause, 0, true,
                 "seconds after which OrbitFlow's paused requests may return (default: never bounded)");
   flags_.whole("--rotation-blocks", options.tuning.rotation_blocks, 0, many,
-               "token blocks that one decision of SuperInfer may move beyond the free memory (default: 2400)");
+               "token blocks that one decision of SuperInfer may move beyond the free memory (default: what the link "
+               "moves in 0.4 of the SLO per token, at most 0.4 of the memory and the paper's 2400)");
   flags_.number("--lag-alpha", options.tuning.lag_alpha, 0, true,
                 "SuperInfer: weight of a rotated request's lag, relative to a waiting one's (default: 3)");
   flags_.number("--lag-first", options.tuning.lag_first, 0, true,

@@ -44,6 +44,10 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
   if constexpr (sluice::numbers_name<typename E::admission_type>() == "LargestVirtualLagFirst") {
     config.admission.first_token = slo.ttft;
     config.admission.next_token = slo.tbt;
+    if (const sluice::Bytes block = setup.geometry.layer_block_bytes * setup.geometry.layers; block.count() > 0)
+      config.admission.rotation =
+          config.admission.rotation_within(slo.tbt, setup.cost.link().rate, block,
+                                           sluice::TokenBlocks{setup.device_blocks.count() / setup.geometry.layers});
   }
   if constexpr (sluice::numbers_name<typename E::weights_type>() == "StreamedShare") {
     sluice::Device peak = setup.device;

@@ -189,9 +189,10 @@ int explored::program(int argc, char** argv) {
                "misses per step that DistancePlacement's plans may accept (default: 1, OrbitFlow's)");
   flags.number("--max-pause", options.tuning.max_pause, 0, true,
                "seconds after which paused requests may return (default: never bounded)");
-  flags.whole(
-      "--rotation-blocks", options.tuning.rotation_blocks, 0, many,
-      "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: 2400)");
+  flags.whole("--rotation-blocks", options.tuning.rotation_blocks, 0, many,
+              "token blocks that one decision of LargestVirtualLagFirst may move beyond the free memory (default: by "
+              "link, memory "
+              "and SLO, at most 2400)");
   add_set_flag(app, options.tuning.set);
   flags.other("--numbers",
               "search the numbers of one system's policies instead: a JSON file of the numbers, and of the workloads "

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 using namespace sluice;
@@ -158,4 +160,27 @@ TEST_CASE("LargestVirtualLagFirst decides by its rule") {
   }
   CHECK(rotated > 500); // otherwise the test would check little
   CHECK(plain > 500);
+}
+
+TEST_CASE("the rotation budget follows link, memory, blocks and SLO, and is the paper's on the paper's machine") {
+  const auto within = [](double tbt, double rate, std::int64_t mebibytes, std::int64_t blocks) {
+    return LargestVirtualLagFirst::rotation_within(Seconds{tbt}, BytesPerSecond{rate}, Bytes{mebibytes << 20},
+                                                   TokenBlocks{blocks})
+        .count();
+  };
+  constexpr double none = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t paper = 2400;
+  CHECK(LargestVirtualLagFirst{}.rotation == TokenBlocks{paper});
+  CHECK(within(0.1, 255e9, 4, 17'000) == paper); // Qwen2.5-32B: 64 layers of 8 KV heads of 128, 16 tokens
+  CHECK(within(0.1, 255e9, 4, 6'500) == paper);
+  // A quarter of the SLO, of the rate or blocks four times as large quarter it; beyond the paper's it does not grow.
+  const std::int64_t on_pcie = within(0.1, 25e9, 4, 17'000);
+  CHECK(on_pcie < 300);
+  CHECK(within(0.025, 25e9, 4, 17'000) == on_pcie / 4);
+  CHECK(within(0.1, 25e9 / 4, 4, 17'000) == on_pcie / 4);
+  CHECK(within(0.1, 25e9, 16, 17'000) == on_pcie / 4);
+  CHECK(within(none, 25e9, 4, 17'000) == paper);
+  CHECK(within(0.1, none, 4, 600) == 240);
+  CHECK(within(none, 0, 4, 17'000) == 1);
+  CHECK(within(0.001, 1e6, 4, 17'000) == 1);
 }

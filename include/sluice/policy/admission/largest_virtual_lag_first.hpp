@@ -26,7 +26,8 @@ namespace sluice {
 /// they cover what was taken beyond the free memory. Places in the batch are counted the same way.
 ///
 /// A request that was preempted before its first token lags like a waiting one. The defaults are SuperInfer's values;
-/// `beta_first` is from notes on the paper, not from its sweep.
+/// `beta_first` is from notes on the paper, not from its sweep. `rotation` is right for its machine alone: where the
+/// link moves less during a token's SLO, the same number lets turns stall every step (`rotation_within`).
 ///
 /// Waiting requests lag by arrival alone, so the queue is always in order, and a decision sorts only running and
 /// preempted requests. It reads the queue until nothing more can fit: to the end if some memory remains that fits no
@@ -52,6 +53,18 @@ struct BasicLargestVirtualLagFirst {
       Number{"beta_next", &BasicLargestVirtualLagFirst::beta_next, 0, 1e9,
              "share of the next token's SLO after which a rotated request lags"},
       Number{"rotation", &BasicLargestVirtualLagFirst::rotation, 0, 1e9, "token blocks moved beyond the free ones"}};
+
+  /// Returns the rotation budget for a machine: what a link of `rate` (one direction) moves in 0.4 `tbt`, in token
+  /// blocks of `token_block` bytes in all layers, and at most 0.4 of the device's `blocks`. That is what SuperInfer's
+  /// 2,400 are on its machine: 4 MiB each, 255 GB/s, tokens due every 100 ms, and at least 6,500 blocks (Qwen2.5-32B on
+  /// a GH200, section 4 and Fig. 21). At least 1 block, at most 2,400.
+  [[nodiscard]] static constexpr TokenBlocks rotation_within(Seconds tbt, BytesPerSecond rate, Bytes token_block,
+                                                             TokenBlocks blocks) {
+    const double by_link =
+        rate.count() > 0 ? 0.4 * tbt.count() * rate.count() / static_cast<double>(token_block.count()) : 0;
+    const double most = std::min({2400.0, by_link, 0.4 * static_cast<double>(blocks.count())});
+    return TokenBlocks{std::max<std::int64_t>(1, static_cast<std::int64_t>(most))};
+  }
 
   struct Entry {
     double lag = 0;
