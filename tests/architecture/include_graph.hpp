@@ -286,6 +286,7 @@ inline const std::vector<LongPolicy>& long_policies() {
       {"sluice/policy/cost/table_profile.hpp", "one interpolation of measured times"},
       {"sluice/policy/placement/partial_recomputation.hpp", "KVPR's one split and its equations"},
       {"sluice/policy/placement/token_wise.hpp", "eLLM's one loop over pair, share and batch"},
+      {"sluice/policy/placement/worth_joining.hpp", "one judgement of newcomers, in time or late"},
       {"sluice/policy/weights/parameter_remap.hpp", "one controller of the memory that weights lend"},
       {"sluice/policy/weights/slo_interval.hpp", "Select-N's two stages, which share a record"},
   };

@@ -2,6 +2,10 @@
 // The host's room: whose KV counts while a decision is made, who must give room up, and what a preemption moves.
 #include "sluice/core/random.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/confluence.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/pie.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/relief/refuse.hpp"
@@ -463,4 +467,40 @@ TEST_CASE("copies leave room for what the host must have, whatever requests are 
   const int rounds = all_rounds ? 300 : 30;
   CHECK(serve_narrow<Engine<ChaosPlacement, EveryStep, ChaosRelief, EagerCopy>>(rounds) > 0);
   CHECK(serve_narrow<Engine<ChaosPlacement, EveryStep, ChaosRelief, KeepCopied>>(rounds) > 0);
+}
+
+/// Serves requests of which each fits the device alone, on hosts of no room to plenty.
+template <class System>
+void serve_on_every_host() {
+  Random random(7);
+  for (std::int64_t host = 0; host <= 40; host += host < 4 ? 1 : 6) {
+    auto engine = engine_with<System>(4, 20, host);
+    const auto draw = [&random](std::uint64_t most) { return static_cast<std::int64_t>(1 + random.below(most)); };
+    for (int i = 0; i < 8; ++i) submit(engine, draw(40), draw(30)); // at most 18 blocks
+    run(engine, [] {});
+    for (const RequestRecord& record : engine.template observed<Summary>().requests)
+      CHECK(record.outcome == Outcome::served);
+  }
+}
+
+/// Serves a request that fits neither alone, but with half of its layers on each side.
+template <class System>
+void serve_in_halves() {
+  auto engine = engine_with<System>(4, 20, 16);
+  submit(engine, 60, 36); // 24 blocks: 48 of 80 layer blocks resident and a layer in flight, 48 of 64 on the host
+  run(engine, [] {});
+  CHECK(engine.template observed<Summary>().requests.front().outcome == Outcome::served);
+}
+
+TEST_CASE("a request is served that needs a part of the host, which has no room for all of it") {
+  serve_in_halves<OrbitFlow>();
+  serve_in_halves<Pie>();
+  serve_in_halves<Confluence>();
+}
+
+TEST_CASE("a request that fits the device is served, however small the host") {
+  serve_on_every_host<VllmSwap>();
+  serve_on_every_host<OrbitFlow>();
+  serve_on_every_host<Pie>();
+  serve_on_every_host<Confluence>();
 }

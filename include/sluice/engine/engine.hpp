@@ -169,6 +169,9 @@ class BasicEngine : public C {
     return {core_, FactsWriter<C>(core_), draft_, policies_, backend_, decision_, accounts_};
   }
   [[gnu::cold]] static Status check(const Config& config);
+  /// The memory that a request takes alone, at its longest, with the least device memory that the placement could
+  /// choose on a host of this size.
+  [[nodiscard]] Footprint least_room(const RequestSpec& spec) const;
   Begun decide_and_commit();
   void run_iteration(const Surroundings& around);
   /// Ends the run with what a policy threw. Call it in a `catch (...)`.

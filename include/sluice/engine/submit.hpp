@@ -60,7 +60,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   if constexpr (C::admission_type::knows_lengths)
     if (spec.output_is_bound) return refused(detail::unknown_length(id));
   // Does it fit alone, at its longest, with the least device memory that the placement could choose?
-  const Footprint room = detail::least_room(core_, policies_.placement.least(core_.geometry.layers), spec);
+  const Footprint room = least_room(spec);
   WeightsPlan lending;
   lending.freed = policies_.weights.most_freed(core_.geometry);
   if constexpr (PromisesRoom<typename C::weights_type>) {
@@ -85,6 +85,23 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
     core_.policies->tiers->entered(core_, slot, now(), calls());
   policies_.tell(events::Submitted{core_.row(slot)});
   return id;
+}
+
+template <class C>
+Footprint BasicEngine<C>::least_room(const RequestSpec& spec) const {
+  const auto& placement = policies_.placement;
+  const int layers = core_.geometry.layers;
+  Footprint room = detail::least_room(core_, placement.least(layers), spec);
+  if constexpr (StatesLeastWithinHost<typename C::placement_type>) {
+    if (const LayerBlocks host = core_.ledger.host().capacity(); room.host > host) {
+      const auto on_host = static_cast<int>(layers * host.count() / room.host.count());
+      room = detail::least_room(core_, placement.least(layers, on_host), spec);
+    }
+    // Layers in flight may take more room than the ones that are away give up.
+    const Footprint resident = detail::least_room(core_, placement.least(layers, 0), spec);
+    if (resident.device < room.device) return resident;
+  }
+  return room;
 }
 
 template <class C>

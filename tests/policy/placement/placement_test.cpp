@@ -453,3 +453,34 @@ TEST_CASE("longest_prefix finds the last count for which a falling property hold
       for (std::size_t last = required; last <= claims; ++last)
         CHECK(longest_prefix(required, claims, [last](std::size_t count) { return count <= last; }) == last - required);
 }
+
+TEST_CASE("the least residency on a small host is one of at most so many layers, and grows with the host to the least "
+          "of all") {
+  const auto check = [](const auto& policy, bool every_number = false) {
+    for (const int layers : {1, 7, 32, 80}) {
+      int before = 0;
+      for (int on_host = 0; on_host <= layers; ++on_host) {
+        const Holding holding = policy.least(layers, on_host);
+        CHECK(holding.host.count() <= on_host);
+        // The most of a space: with distances, the next larger member has more layers than the host has room for.
+        int most = 0;
+        for (int distance = layers; distance >= 1; --distance)
+          if (layers / distance <= on_host) most = layers / distance;
+        CHECK(holding.host.count() == (every_number ? on_host : most));
+        CHECK(holding.host.count() >= before);
+        CHECK((holding.host | LayerSet::all(layers)) == LayerSet::all(layers));
+        before = holding.host.count();
+      }
+      CHECK(policy.least(layers, 0).host.empty());
+      CHECK(policy.least(layers, layers) == policy.least(layers));
+    }
+  };
+  check(DistancePlacement{});
+  check(EvenPlacement{}, true);
+  check(BasicDistancePlacement<FreeSpace>{}, true);
+  check(UniformDistance{});
+  check(SloUniform{});
+  check(FewestLayers{}, true);
+  static_assert(!StatesLeastWithinHost<BasicFewestLayers<Horizon::ever_worst>>); // one set for every batch
+  static_assert(!StatesLeastWithinHost<FixedDistance<2>>);
+}

@@ -17,6 +17,7 @@ template <class Few = GroupedDistance, class Many = BasicSwappedLayers<SwappedOu
 struct BasicByBatchSize {
   using role = roles::Placement;
   static constexpr bool places_layers = Few::places_layers || Many::places_layers;
+  static constexpr bool knows_lengths = KnowsLengths<Few> || KnowsLengths<Many>;
   template <class Transfer>
   struct State {
     typename Few::template State<Transfer> few;
@@ -32,6 +33,9 @@ struct BasicByBatchSize {
 
   /// `Few` places a request alone.
   [[nodiscard]] constexpr Holding least(int layers) const { return few.least(layers); }
+  [[nodiscard]] constexpr Holding least(int layers, int on_host) const requires StatesLeastWithinHost<Few> {
+    return few.least(layers, on_host);
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

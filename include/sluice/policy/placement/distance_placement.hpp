@@ -43,6 +43,9 @@ struct BasicDistancePlacement {
                      "placements that the search evaluates at most"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] Holding least(int layers, int on_host) const {
+    return {all_tokens, largest_member<Space>(layers, on_host), {}};
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

@@ -24,6 +24,7 @@ template <Horizon H = Horizon::now>
 struct BasicFewestLayers {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool knows_lengths = H != Horizon::now; ///< marks an oracle's results (`foresees`)
   template <class Transfer>
   struct State {
     UniformTrial<Transfer> trial;
@@ -38,6 +39,11 @@ struct BasicFewestLayers {
                                      "token blocks of the worst batch (FlexGen); 0: of the limits"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] constexpr Holding least(int layers, int on_host) const
+      requires(H != Horizon::ever_worst) // whose one set of layers is no answer to a host that is small
+  {
+    return {all_tokens, evenly_spaced_layers(layers, on_host), {}};
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

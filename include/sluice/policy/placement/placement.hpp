@@ -126,6 +126,19 @@ concept StatesLeastHolding = requires(const P& policy, int layers) {
   { policy.least(layers) } -> std::same_as<Holding>;
 };
 
+/// `P` names the same of the holdings that have at most `on_host` layers on the host; none if it may choose to have all
+/// KV on the device.
+template <class P>
+concept StatesLeastWithinHost = requires(const P& policy, int layers) {
+  { policy.least(layers, /*on_host=*/layers) } -> std::same_as<Holding>;
+};
+
+/// `P` says that it decides by the lengths of answers to come.
+template <class P>
+concept KnowsLengths = requires {
+  requires bool(P::knows_lengths);
+};
+
 /// `P` says whether it places layers one by one.
 template <class P>
 concept StatesPlacesLayers = requires {
@@ -152,13 +165,15 @@ concept KeepsStates = requires {
 ///     `plan.unseen` with `plan.covers_unseen`, and `plan.in_flight`. On entry the plan may hold an older plan's
 ///     content. The engine fills in candidates, step and expiry.
 ///  3. `least(layers)`: the residency with the least device memory that the policy could ever choose. It decides at
-///     submission whether a request can be placed at all.
+///     submission whether a request can be placed at all. Optional: `least(layers, on_host)`, the same if the host
+///     has room for `on_host` layers of the request. Without it, the host must have room for `least(layers)`.
 ///  4. `P::places_layers`: true if a plan may treat some layers of a request unlike others, which needs a layerwise
 ///     layout.
 ///  5. Optional: `P::rebuilds`. True if a plan may have layers nowhere (`Holding::nowhere`), of which a tier would have
 ///     no copy: such a policy composes with no Caching policy.
 ///  6. Optional: `P::keeps_states`. True if a plan may keep hidden states on the device (`Holding::states_on_device`).
 ///     Such a policy composes with EveryStep alone, and not with a Retention that finds released blocks.
+///  7. Optional: `P::knows_lengths`. True if it decides by `spec.output`: reports then mark the system as an oracle.
 ///
 /// Checked when a plan is adopted, in every build; a violation ends the run (`BasicEngine::status`): resident blocks
 /// and blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`, each claim is

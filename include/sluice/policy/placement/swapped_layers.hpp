@@ -24,9 +24,8 @@ enum class SwappedOut : std::uint8_t {
 /// The host's share grows only while that costs no time: if the steady decode, evaluated with both link directions,
 /// would stall, the plan is infeasible. Then no optional claim joins, and Relief preempts a required claim. A single
 /// remaining request stalls for as long as its transfers take.
-///
-/// A plan is made to last `growth` tokens of every request; if none can last as long, it lasts as long as possible.
-/// Fewer claims offload fewer layers of less KV and compute for nearly as long, so their transfers stay hidden.
+/// A plan is made to last `growth` tokens of every request, or as long as possible. Fewer claims offload fewer layers
+/// of less KV and compute for nearly as long, so their transfers stay hidden.
 template <SwappedOut Out = SwappedOut::whole>
 struct BasicSwappedLayers {
   using role = roles::Placement;
@@ -45,6 +44,7 @@ struct BasicSwappedLayers {
               Number{"only_hidden", &BasicSwappedLayers::only_hidden, 0, 1, "0: transfers may stall"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return held(LayerSet::all(layers)); }
+  [[nodiscard]] constexpr Holding least(int layers, int on_host) const { return held(nested_layers(layers, on_host)); }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

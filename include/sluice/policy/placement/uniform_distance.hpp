@@ -30,6 +30,9 @@ struct BasicUniformDistance {
                                         1e9, "misses per step that a plan may accept"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers), {}}; }
+  [[nodiscard]] Holding least(int layers, int on_host) const {
+    return {all_tokens, largest_member<DistanceSpace>(layers, on_host), {}};
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

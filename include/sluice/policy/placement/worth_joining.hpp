@@ -26,6 +26,7 @@ template <class Places = ByBatchSize>
 struct BasicWorthJoining {
   using role = roles::Placement;
   static constexpr bool places_layers = Places::places_layers;
+  static constexpr bool knows_lengths = KnowsLengths<Places>;
   template <class Transfer>
   struct State {
     typename Places::template State<Transfer> places;
@@ -45,6 +46,9 @@ struct BasicWorthJoining {
       Number{"quantile", &BasicWorthJoining::quantile, 0, 1, "of past lengths, expected where newcomers are late"}};
 
   [[nodiscard]] constexpr Holding least(int layers) const { return places.least(layers); }
+  [[nodiscard]] constexpr Holding least(int layers, int on_host) const requires StatesLeastWithinHost<Places> {
+    return places.least(layers, on_host);
+  }
 
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {

@@ -77,6 +77,18 @@ struct FreeSpace {
   static void candidates(int layers, std::vector<LayerSet>& out);
 };
 
+/// Returns a member of the space with the most layers of all that have at most `most`.
+template <PlacementSpace Space>
+[[nodiscard]] LayerSet largest_member(int layers, int most) {
+  if constexpr (!Space::listed) return evenly_spaced_layers(layers, most); // any set is a member
+  std::vector<LayerSet> members;
+  Space::candidates(layers, members);
+  LayerSet largest;
+  for (const LayerSet member : members)
+    if (member.count() <= most) largest = member;
+  return largest;
+}
+
 /// A space as a table, for code that is compiled once for all spaces.
 struct CandidateSpace {
   std::string_view name;
