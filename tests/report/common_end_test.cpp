@@ -129,7 +129,7 @@ TEST_CASE("a verdict by E2E counts refused requests until the common end of each
       for (const double value : values.row) waits += value / static_cast<double>(seeds);
       CHECK(detail::judged_scale(by, b, a) == doctest::Approx(100 / waits));
       // Attainments stay as they are.
-      const JudgedValues attained = judged_values(b, a, judged_figures[1]);
+      const JudgedValues attained = judged_values(b, a, judged_figures[0]);
       for (std::size_t seed = 0; seed < seeds; ++seed) CHECK(attained.row[seed] == whole[seed].slo_attainment);
     }
 }

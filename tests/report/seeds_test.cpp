@@ -89,7 +89,7 @@ TEST_CASE("rows are compared with the best ranked row, or with the baseline if t
   const SystemReport* best = reference_of(blocks.front(), "");
   REQUIRE(best != nullptr);
   for (const SystemReport* row : blocks.front().rows)
-    if (!row->control) CHECK(row->metrics.tbt_attainment <= best->metrics.tbt_attainment);
+    if (!row->control) CHECK(row->metrics.slo_attainment <= best->metrics.slo_attainment);
   const SystemReport* last = blocks.front().rows[blocks.front().rows.size() - 2];
   CHECK(reference_of(blocks.front(), last->name) == last);
   CHECK(reference_of(blocks.front(), "Nobody") == best);
@@ -106,8 +106,8 @@ TEST_CASE("a tenant's row is compared with the same tenant's, and is never the r
     for (const char* tenant : {"/small", "/large"}) {
       SystemReport part = *whole;
       part.name += tenant;
-      for (Metrics& metrics : part.per_seed) metrics.tbt_attainment += 0.5; // above all
-      part.metrics.tbt_attainment += 0.5;
+      for (Metrics& metrics : part.per_seed) metrics.slo_attainment += 0.5; // above all
+      part.metrics.slo_attainment += 0.5;
       report.systems.push_back(part);
     }
   const std::vector<ReportBlock> blocks = blocks_of(report);
@@ -198,4 +198,37 @@ TEST_CASE("report.json and the page have every seed's values, intervals and verd
   const std::string alone = report_html(synthetic::report(7, {1.5}, false, 30));
   CHECK(alone.find("This is of one seed") != std::string::npos);
   CHECK(alone.find("Judged in pairs") == std::string::npos);
+}
+
+TEST_CASE("an oracle is marked, ranks where its figures say, and is the reference only if it is asked for") {
+  ComparisonReport report = eight();
+  const std::string best = reference_of(blocks_of(report).front(), {})->name;
+  for (SystemReport& row : report.systems) row.oracle = row.name == best;
+  const ReportBlock block = blocks_of(report).front();
+  CHECK(block.rows.front()->name == best);
+  CHECK(label_of(*block.rows.front()) == best + " (oracle)");
+  REQUIRE(reference_of(block, {}) != nullptr);
+  CHECK(reference_of(block, {})->name != best);
+  CHECK(reference_of(block, best)->name == best);
+  const std::string text = table_text(report);
+  CHECK(text.find("oracle: it knows how long each answer will be") != std::string::npos);
+  for (const json& row : json::parse(report_json(report)).at("systems"))
+    CHECK(row.at("oracle") == (row.at("name") == best));
+}
+
+TEST_CASE("rows rank by whole SLOs, then by goodput, and by TBT attainment where no request has an SLO") {
+  const auto row = [](double slo, double goodput, double tbt) {
+    SystemReport of;
+    of.metrics.slo_attainment = slo, of.metrics.goodput_requests_per_s = goodput, of.metrics.tbt_attainment = tbt;
+    return of;
+  };
+  CHECK(ranks_before(row(0.6, 1, 0.1), row(0.5, 2, 0.9))); // the second lets requests queue
+  CHECK(ranks_before(row(0.6, 2, 0.1), row(0.6, 1, 0.9)));
+  const double none = Metrics::absent;
+  CHECK(ranks_before(row(none, none, 0.9), row(none, none, 0.8)));
+  SystemReport stuck = row(1, 9, 1), control = stuck;
+  stuck.livelock = "it runs nobody";
+  control.control = true;
+  CHECK(ranks_before(row(0, 0, 0), stuck));
+  CHECK(ranks_before(stuck, control));
 }

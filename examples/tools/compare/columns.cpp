@@ -359,10 +359,11 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const
       if (!is_near(at.ran, at.whole)) return raw ? "" : "-";
       return raw ? raw_text(gap) : short_text(gap);
     }
-    if (name == "judged-tbt") return verdicts.text(at.row, 0);
-    if (name == "judged-slo") return verdicts.text(at.row, 1);
+    if (name == "judged-slo") return verdicts.text(at.row, 0);
+    if (name == "judged-tbt") return verdicts.text(at.row, 1);
     if (name == "judged-e2e") return verdicts.text(at.row, 2);
-    return raw || at.ran.at.empty() || at.whole.livelock.empty() ? at.whole.name : at.whole.name + " (livelocked)";
+    if (raw) return at.whole.name;
+    return at.whole.name + (at.whole.oracle ? " (oracle)" : "") + (at.whole.livelock.empty() ? "" : " (livelocked)");
   };
   shown.push_back({std::string{name}, true, cell});
 }

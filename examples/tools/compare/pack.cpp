@@ -20,10 +20,10 @@ using nlohmann::json;
 /// draws them.)
 json figures_of(const Outcome& outcome) {
   const SystemReport& report = outcome.report;
-  json figures{{"name", report.name},         {"deposit", report.deposit},    {"control", report.control},
-               {"scale", report.slo_scale},   {"tbt", report.slo_tbt_s},      {"ttft", report.slo_ttft_s},
-               {"transfer", report.transfer}, {"engine", report.engine_type}, {"note", report.note},
-               {"livelock", report.livelock}, {"refusals", report.refusals}};
+  json figures{{"name", report.name},       {"deposit", report.deposit},   {"control", report.control},
+               {"oracle", report.oracle},   {"scale", report.slo_scale},   {"tbt", report.slo_tbt_s},
+               {"ttft", report.slo_ttft_s}, {"transfer", report.transfer}, {"engine", report.engine_type},
+               {"note", report.note},       {"livelock", report.livelock}, {"refusals", report.refusals}};
   const CsvRows& csv = outcome.csv;
   figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
   const TimeReport& time = report.time; // its sums, which are added over all seeds
@@ -53,6 +53,7 @@ void read_figures(const json& figures, Outcome& outcome) {
   figures.at("name").get_to(report.name);
   figures.at("deposit").get_to(report.deposit);
   figures.at("control").get_to(report.control);
+  figures.at("oracle").get_to(report.oracle);
   figures.at("scale").get_to(report.slo_scale);
   figures.at("tbt").get_to(report.slo_tbt_s);
   figures.at("ttft").get_to(report.slo_ttft_s);

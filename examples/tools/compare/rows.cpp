@@ -79,6 +79,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
     Outcome outcome = of_seeds(outcomes.subspan(i * seeds, seeds), c);
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
+    outcome.report.oracle = row.system->foresees;
     outcome.report.slo_scale = row.scale;
     const auto keep = [&](Outcome& one, const std::string& tenant) {
       if (!options.out.empty() && !options.no_traces) {
@@ -97,6 +98,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
       const std::string who = tenant.report.name;
       tenant.report.name = fmt::format("{}/{}", row.system->name, who);
       tenant.report.control = row.system->control;
+      tenant.report.oracle = row.system->foresees;
       tenant.report.slo_scale = row.scale;
       keep(tenant, who);
     }

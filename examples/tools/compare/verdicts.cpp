@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/verdicts.hpp"
 
+#include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/seed_tables.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -23,9 +25,11 @@ std::string Verdicts::text(const SystemReport& row, std::size_t figure) const {
 std::string Verdicts::note(const std::string& baseline, std::string_view table) const {
   if (of.empty()) return {};
   std::string text = fmt::format(
-      "judged: against {} of the same comparison, seed by seed; points, or % of its mean E2E; a tie: 0 is in the 95 % "
-      "interval of the difference\n",
-      baseline.empty() ? "the best" : baseline);
+      "judged: against {}, seed by seed; points, or % of its mean E2E; a tie: 0 is in the 95 % interval of the "
+      "difference\n",
+      baseline.empty() && !reference.empty() ? reference + ", first in the mean over all comparisons"
+      : baseline.empty()                     ? "the best of the same comparison"
+                                             : baseline + " of the same comparison");
   if (table.find("better *") != std::string_view::npos || table.find("worse *") != std::string_view::npos)
     text += fmt::format(
         "* differs in its comparison, but not among all {} of the table together (Holm): about one in 20 such differs "
@@ -34,15 +38,52 @@ std::string Verdicts::note(const std::string& baseline, std::string_view table) 
   return text;
 }
 
+namespace {
+
+/// Returns the system that ranks first over several blocks together, by its mean figures; empty if none is in all of
+/// them without a livelock. One reference for all: with each block's own, a column of verdicts would compare with a
+/// different system in every row.
+std::string best_over(const std::vector<const ReportBlock*>& blocks) {
+  std::vector<SystemReport> means; // of what `ranks_before` reads
+  for (const SystemReport* first : blocks.front()->rows) {
+    SystemReport mean;
+    mean.name = first->name;
+    std::vector<Metrics> all;
+    for (const ReportBlock* block : blocks)
+      for (const SystemReport* row : block->rows)
+        if (row->name == first->name && row->livelock.empty()) all.push_back(row->metrics);
+    const bool part = first->name.find('/') != std::string::npos; // one tenant's
+    if (first->control || first->oracle || part || all.size() != blocks.size()) continue;
+    mean.metrics = mean_metrics(all);
+    means.push_back(std::move(mean));
+  }
+  const auto best = std::min_element(means.begin(), means.end(), ranks_before);
+  return best == means.end() ? std::string{} : best->name;
+}
+
+/// The same for all comparisons; empty for a single block, whose best is the reference. Rows with a deposit and rows
+/// without are never compared with each other, but have one reference.
+std::string best_over(std::span<const Ran> all) {
+  std::vector<std::vector<ReportBlock>> held;
+  std::vector<const ReportBlock*> blocks;
+  for (const Ran& ran : all) held.push_back(blocks_of(ran.report));
+  for (const std::vector<ReportBlock>& of : held)
+    for (const ReportBlock& block : of) blocks.push_back(&block);
+  return blocks.size() < 2 ? std::string{} : best_over(blocks);
+}
+
+} // namespace
+
 Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
   Verdicts verdicts;
+  verdicts.reference = baseline.empty() ? best_over(all) : baseline;
   std::vector<detail::Judgement> judgements;
   // `row_of`: maps a row of the report to the corresponding row of `all`.
   const auto judge_all = [&](const ComparisonReport& report, auto&& row_of) {
     for (const ReportBlock& block : blocks_of(report)) {
-      if (const SystemReport* reference = reference_of(block, baseline))
+      if (const SystemReport* reference = reference_of(block, verdicts.reference))
         verdicts.of[row_of(reference)].fill("reference");
-      for (detail::Judgement& one : detail::judgements_of(block, baseline)) {
+      for (detail::Judgement& one : detail::judgements_of(block, verdicts.reference)) {
         one.row = row_of(one.row);
         judgements.push_back(std::move(one));
       }

@@ -24,7 +24,8 @@ struct Verdicts {
   /// all verdicts of the table are considered together (Holm), and "reference" for the row that others are compared
   /// with.
   std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
-  std::size_t all = 0; ///< number of judged pairs
+  std::size_t all = 0;   ///< number of judged pairs
+  std::string reference; ///< the system that all comparisons are judged against; empty: the best of each
 
   /// Returns the text of a row's figure; "-" for one that is not judged.
   [[nodiscard]] std::string text(const sluice::SystemReport& row, std::size_t figure) const;

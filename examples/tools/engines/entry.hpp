@@ -125,7 +125,7 @@ sluice::Expected<RealEngine> real(const Setup& setup, sluice::Slo slo, sluice::C
 template <class System>
 RealComposed real_composed() {
   return {sluice::engine_name<System>(), System::composition::transfer_type::name,
-          System::composition::delivery_type::deposits};
+          System::composition::delivery_type::deposits, sluice::foresees<System>};
 }
 
 /// Whether the system recomputes K and V of a prefix: its placement drops KV (eLLM, KVPR, Apt-Serve), or its retention
@@ -180,6 +180,7 @@ System simulated_entry(std::string_view name, std::string_view what) {
   System system{.name = name, .what = what};
   if constexpr (detail::engines_for != detail::EnginesFor::machine) system.simulate = &detail::simulated<E, Also>;
   system.numbers = &numbers_of<E>;
+  system.foresees = sluice::foresees<E>;
   return system;
 }
 

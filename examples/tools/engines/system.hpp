@@ -90,6 +90,7 @@ struct RealComposed {
   std::string engine; ///< `Engine<…>`
   std::string_view transfer;
   bool deposits = false;
+  bool foresees = false; ///< as in System
 };
 
 /// A row of the registry. A function is null if the system does not support that kind of run.
@@ -111,6 +112,7 @@ struct System {
   bool rebuilds_kv = false;      ///< it recomputes K and V, so iterations need buffers for that
   bool states_on_device = false; ///< from hidden states that stay on the device, if it keeps any
   std::string_view rule{};       ///< set in a row that is another system on this transfer rule
+  bool foresees = false;         ///< a policy of it knows how long answers will be: an oracle, marked in reports
   bool control = false;          ///< a control row: never ranked
   bool deposit_never = false;    ///< an ablation without the deposit
   bool streams_weights = false;  ///< the model may be larger than the device

@@ -74,6 +74,7 @@ SystemReport system_report(const Told& told, const engines::RealComposed& system
   report.name = options.system;
   report.deposit = system.deposits;
   report.control = options.system == "OneAtATime";
+  report.oracle = system.foresees;
   report.slo_tbt_s = options.slo_tbt;
   report.slo_ttft_s = options.slo_ttft;
   report.transfer = system.transfer;

@@ -169,6 +169,14 @@ inline constexpr bool knows_lengths = false; // a rejected engine: its own sente
 template <class C>
 inline constexpr bool knows_lengths<BasicEngine<C>> = C::admission_type::knows_lengths;
 
+/// Whether any of an engine's policies decides by lengths that only a simulation knows: such an engine is an oracle,
+/// whose results bound what others can reach.
+template <class E>
+inline constexpr bool foresees = false;
+template <class C>
+inline constexpr bool foresees<BasicEngine<C>> =
+    C::admission_type::knows_lengths || KnowsLengths<typename C::placement_type>;
+
 /// Whether a server can run `E`.
 template <class E>
 concept ServesBounds = !knows_lengths<E>;

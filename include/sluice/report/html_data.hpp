@@ -211,7 +211,7 @@ inline void write_seed_plot(JsonWriter& json, const SystemReport& row, const Rep
         .key("slo_ttft")
         .rounded(system.slo_ttft_s, 6)
         .field("same", original != nullptr ? original->name : "");
-    json.field("livelocked", !system.livelock.empty());
+    json.field("livelocked", !system.livelock.empty()).field("oracle", system.oracle);
     if (system.per_seed.size() > 1) write_seed_plot(json, system, *block, report.baseline);
     json.key("m").begin_object();
     for (const auto& [name, of] : drawn_numbers(system)) json.key(name).rounded(of.mean, plot_digits);

@@ -22,9 +22,10 @@ struct Lead {
   std::size_t behind = 0;                ///< systems that are worse than the best, beyond a tie
 };
 
-/// Returns whether a row takes part: no control, no livelocked row, no part of another row, and no duplicate.
+/// Returns whether a row takes part: no control, no oracle, no livelocked row, no part of another row, and no
+/// duplicate.
 [[nodiscard]] inline bool can_lead(const ReportBlock& block, const SystemReport& row) {
-  return !row.control && row.livelock.empty() && row.name.find('/') == std::string::npos &&
+  return !row.control && !row.oracle && row.livelock.empty() && row.name.find('/') == std::string::npos &&
          original_of(block, row) == nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include "sluice/workload/seeds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -21,8 +22,8 @@ namespace sluice {
 struct ReportBlock {
   bool deposit = false;
   double slo_scale = 1;
-  std::vector<const SystemReport*> rows; ///< ordered by TBT attainment; the control row is last, and duplicates follow
-                                         ///< their original
+  std::vector<const SystemReport*> rows; ///< the best first (`ranks_before`); the control row is last, and duplicates
+                                         ///< follow their original
 };
 
 /// Returns whether two rows agree in every figure except wall times, which no run repeats. Usually they are one engine
@@ -43,12 +44,12 @@ struct ReportBlock {
 
 /// Returns the row of the block that `row` duplicates in every figure; null if there is none, or if `row` is itself the
 /// original. The original is the row with the shortest name, because variants' names extend their system's name. The
-/// control row is neither a duplicate nor an original.
+/// control row is neither a duplicate nor an original, and no oracle stands for a system that is none.
 [[nodiscard]] inline const SystemReport* original_of(const ReportBlock& block, const SystemReport& row) {
   if (row.control) return nullptr;
   const SystemReport* best = nullptr;
   for (const SystemReport* other : block.rows)
-    if (!other->control && (other == &row || same_figures(*other, row)) &&
+    if (!other->control && other->oracle == row.oracle && (other == &row || same_figures(*other, row)) &&
         (best == nullptr || other->name.size() < best->name.size()))
       best = other;
   return best == &row ? nullptr : best;
@@ -74,6 +75,23 @@ struct ReportBlock {
   return out;
 }
 
+/// Returns whether a row ranks before another of its block: by the share of requests that met their whole SLO, then by
+/// goodput, TBT attainment and mean E2E of all. Without an SLO for whole requests, by TBT attainment first. Rejected:
+/// TBT attainment for all, which does not count the wait for the first token, and so puts systems first that let
+/// requests queue. A livelocked engine's partial results are no attainment of the workload; such rows come last, before
+/// the control.
+[[nodiscard]] inline bool ranks_before(const SystemReport& a, const SystemReport& b) {
+  const auto key = [](const SystemReport& row) {
+    const Metrics& m = row.metrics;
+    const double attained = std::isnan(m.slo_attainment) ? m.tbt_attainment : m.slo_attainment;
+    const auto number = [](double value) { return std::isnan(value) ? -1.0 : value; };
+    const double place = row.control ? -3.0 : !row.livelock.empty() ? -2.0 : number(attained);
+    const double wait = std::isnan(m.mean_e2e_all_s) ? 0 : -m.mean_e2e_all_s;
+    return std::array{place, number(m.goodput_requests_per_s), number(m.tbt_attainment), wait};
+  };
+  return key(a) > key(b);
+}
+
 /// Returns the blocks of a report: those without deposit first, then by SLO scale. Pointers into `report`.
 [[nodiscard]] inline std::vector<ReportBlock> blocks_of(const ComparisonReport& report) {
   std::vector<ReportBlock> blocks;
@@ -87,14 +105,9 @@ struct ReportBlock {
   std::stable_sort(blocks.begin(), blocks.end(), [](const ReportBlock& a, const ReportBlock& b) {
     return a.deposit != b.deposit ? b.deposit : a.slo_scale < b.slo_scale;
   });
-  const auto rank = [](const SystemReport* row) {
-    if (row->control) return -2.0;
-    // A livelocked engine's partial results are no attainment of the workload.
-    return std::isnan(row->metrics.tbt_attainment) || !row->livelock.empty() ? -1.0 : row->metrics.tbt_attainment;
-  };
   for (ReportBlock& block : blocks) {
     std::stable_sort(block.rows.begin(), block.rows.end(),
-                     [&](const SystemReport* a, const SystemReport* b) { return rank(a) > rank(b); });
+                     [](const SystemReport* a, const SystemReport* b) { return ranks_before(*a, *b); });
     std::vector<const SystemReport*> ordered;
     for (const SystemReport* row : block.rows) {
       if (original_of(block, *row) != nullptr) continue;
@@ -168,7 +181,8 @@ struct ReportBlock {
 
 /// Returns a row's name, with its kind if it is not ranked.
 [[nodiscard]] inline std::string label_of(const SystemReport& row) {
-  return row.name + (row.control ? " (control)" : "") + (row.livelock.empty() ? "" : " (livelocked)");
+  return row.name + (row.control ? " (control)" : "") + (row.oracle ? " (oracle)" : "") +
+         (row.livelock.empty() ? "" : " (livelocked)");
 }
 
 [[nodiscard]] inline std::string title_of(const ReportBlock& block) {
@@ -201,6 +215,8 @@ inline constexpr std::string_view left_out_note =
   };
   for (const SystemReport* row : block.rows) {
     if (!row->note.empty()) add(row->note, row->name);
+    if (row->oracle)
+      add("oracle: it knows how long each answer will be, as no server does; never the reference", row->name);
     const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
     if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)
       add("a plan takes longer than a step: " + time_text(plan_s) + " at P99, a step " + time_text(step_s) +
@@ -257,6 +273,7 @@ inline constexpr std::string_view left_out_note =
     SystemReport own = row.classes[number];
     own.name = row.name;
     own.control = row.control;
+    own.oracle = row.oracle;
     own.slo_scale = row.slo_scale;
     own.livelock = row.livelock;
     own.livelocks = row.livelocks;

@@ -138,6 +138,7 @@ struct SystemReport {
   std::string name;
   bool deposit = false;
   bool control = false; ///< OneAtATime: a control row, never ranked
+  bool oracle = false;  ///< its policies know how long answers will be: ranked and marked, never the reference
   double slo_scale = 1;
   double slo_tbt_s = std::numeric_limits<double>::infinity();
   double slo_ttft_s = std::numeric_limits<double>::infinity();

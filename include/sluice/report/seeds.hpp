@@ -38,7 +38,8 @@ template <class Figure>
 }
 
 /// Returns the reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is
-/// none. Never the row of one tenant among several ("Mirage/opt-13b"), which is a part of another row.
+/// none. Never an oracle, unless it is the baseline, and never the row of one tenant among several ("Mirage/opt-13b"),
+/// which is a part of another row.
 [[nodiscard]] const SystemReport* reference_of(const ReportBlock& block, std::string_view baseline);
 
 /// Returns the row with which `row` is compared: the reference, or, for a tenant's row, the reference's row of the same
@@ -55,8 +56,8 @@ struct JudgedFigure {
   bool waits = false; ///< refused requests wait in it: counted until the common end of both runs
 };
 inline constexpr JudgedFigure judged_figures[] = {
-    {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
     {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true},
+    {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
     {"mean_e2e_all_s", "mean E2E of all", &Metrics::mean_e2e_all_s, false, true, true}, // not shorter by refusing
 };
 

@@ -73,7 +73,8 @@ SLUICE_REPORT_INLINE const SystemReport* reference_of(const ReportBlock& block, 
   for (const SystemReport* row : block.rows)
     if (!baseline.empty() && row->name == baseline) return row;
   for (const SystemReport* row : block.rows) // in the order of their ranks
-    if (row->name.find('/') == std::string::npos) return row->control || !row->livelock.empty() ? nullptr : row;
+    if (!row->oracle && row->name.find('/') == std::string::npos)
+      return row->control || !row->livelock.empty() ? nullptr : row;
   return nullptr;
 }
 

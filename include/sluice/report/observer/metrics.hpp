@@ -17,7 +17,7 @@ namespace sluice {
 struct Metrics {
   static constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
-  double tbt_attainment = absent; ///< systems are ranked by this attainment
+  double tbt_attainment = absent; ///< of the tokens after the first ones: it does not count the wait
   double per_token_attainment = absent;
   double tpot_attainment = absent;
   double ttft_attainment = absent;

@@ -27,7 +27,7 @@ export const shown = () => systems.filter(isChosen);
 export const highlighted = () => chosen.names.map(n => shown().find(s => s.name === n)).filter(Boolean);
 export const slotOf = name => chosen.names.indexOf(name);
 export const scaleName = x => '×' + tidy(digits)(x);
-export const labelOf = s => s.name + (s.control ? ' (control)' : '');
+export const labelOf = s => s.name + (s.control ? ' (control)' : '') + (s.oracle ? ' (oracle)' : '');
 
 /// Sets the names that are in colour. A name that is already in colour keeps its colour.
 export function colourOnly(wanted) {
@@ -41,7 +41,7 @@ export function colourBest(ranking, controls) {
 }
 
 /// A livelocked engine's partial results are no attainment of the workload.
-const standing = s => s.livelocked ? -1 : s.m.tbt_attainment ?? -1;
+const standing = s => s.livelocked ? -1 : s.m.slo_attainment ?? s.m.tbt_attainment ?? -1;
 /// Orders rows: the best first, the control last, and duplicates right after their original.
 export function ranked(list) {
   const sorted = [...list].sort((a, b) => (a.control - b.control) || (standing(b) - standing(a)));
