@@ -77,16 +77,16 @@ struct FreeSpace {
   static void candidates(int layers, std::vector<LayerSet>& out);
 };
 
-/// Returns a member of the space with the most layers of all that have at most `most`.
+/// Returns a member of the space with the most layers of all that have at most `most`. Allocates nothing: each
+/// submission asks.
 template <PlacementSpace Space>
-[[nodiscard]] LayerSet largest_member(int layers, int most) {
-  if constexpr (!Space::listed) return evenly_spaced_layers(layers, most); // any set is a member
-  std::vector<LayerSet> members;
-  Space::candidates(layers, members);
-  LayerSet largest;
-  for (const LayerSet member : members)
-    if (member.count() <= most) largest = member;
-  return largest;
+[[nodiscard]] constexpr LayerSet largest_member(int layers, int most) {
+  if constexpr (std::same_as<Space, DistanceSpace>) {
+    const int count = layers / (layers / (most + 1) + 1); // of the least distance that has no more
+    return count == 0 ? LayerSet{} : every_kth_layer(layers, layers / count);
+  } else {
+    return evenly_spaced_layers(layers, most); // of EvenSpace and FreeSpace
+  }
 }
 
 /// A space as a table, for code that is compiled once for all spaces.
