@@ -216,7 +216,8 @@ TEST_CASE("an oracle is marked, ranks where its figures say, and is the referenc
   CHECK(reference_of(block, "Seer")->name == "Seer");
   const std::string text = table_text(report);
   CHECK(text.find("oracle: it knows how long each answer will be") != std::string::npos);
-  for (const json& row : json::parse(report_json(report)).at("systems"))
+  const json written = json::parse(report_json(report));
+  for (const json& row : written.at("systems"))
     CHECK(row.at("oracle") == (row.at("name") == "Seer"));
 }
 
