@@ -96,7 +96,8 @@ TEST_CASE("of E2E of all the shortest leads, until the common end of each pair")
   };
   const std::string text = leads_text(report_of({row("Long", 60, 60.2), row("Short", 20, 20.2)}));
   CHECK(text.find("  TBT attainment: no lead: Short, with 50.0 %, is in a tie with Long\n") != std::string::npos);
-  CHECK(text.find("  mean E2E of all: Short leads with 20.1 s, beyond a tie with the other\n") != std::string::npos);
+  CHECK(text.find("  mean E2E to a common end: Short leads with 20.1 s, beyond a tie with the other\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("one seed has no leads, and blocks of several SLO scales are named") {

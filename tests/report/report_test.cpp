@@ -231,7 +231,23 @@ TEST_CASE("a remark says where a plan takes longer than a step, or a placement s
   CHECK(remarks[0] == "a plan takes longer than a step: 25.7 ms at P99, a step 20 ms on average (A)");
 }
 
-TEST_CASE("E2E says how many requests it leaves out, a gap does not, and rows that leave out none say nothing") {
+TEST_CASE("a row whose queue grows is marked where a table stands alone, and in a remark elsewhere") {
+  ComparisonReport report = synthetic::report(3, {1}, false, 40);
+  for (SystemReport& each : report.systems) each.metrics.queue_grows = 0;
+  CHECK(count_of(table_text(report), "queue grows") == 0);
+  SystemReport& row = report.systems[1];
+  row.metrics.queue_grows = 0.625; // of eight seeds five
+  row.oracle = true;
+  CHECK(label_of(row) == row.name + " (oracle)");
+  CHECK(label_of(row, true) == row.name + " (oracle) (queue grows)");
+  CHECK(count_of(table_text(report), "queue grows to the end") == 1);
+  CHECK(count_of(report_html(report), "(queue grows)</th>") == 1);
+  row.metrics.queue_grows = 0.5;
+  CHECK(label_of(row, true) == row.name + " (oracle)");
+}
+
+TEST_CASE(
+    "TTFT and E2E say how many requests they leave out, a gap does not, and rows that leave out none say nothing") {
   ComparisonReport report = synthetic::report(4, {1}, false, 40);
   for (SystemReport& each : report.systems) each.metrics.refused = each.metrics.unfinished = 0;
   SystemReport& row = report.systems[1];
@@ -245,10 +261,10 @@ TEST_CASE("E2E says how many requests it leaves out, a gap does not, and rows th
   };
   row.metrics.refused = 31;
   row.metrics.unfinished = 2;
-  CHECK(marked(table_text(report), " (33 out)") == 2);
-  CHECK(count_of(table_text(report), " (33 out)") == 2); // of no other row
+  CHECK(marked(table_text(report), " (33 out)") == 3);
+  CHECK(count_of(table_text(report), " (33 out)") == 3); // of no other row
   CHECK(count_of(table_text(report), "(n out): ") == 1);
-  CHECK(count_of(report_html(report), "<small> (33 out)</small></td>") == 2);
+  CHECK(count_of(report_html(report), "<small> (33 out)</small></td>") == 3);
   // The mean and the P99: a longest gap counts the open gaps of requests that were left.
   CHECK(marked(table_text(report), short_text(row.metrics.mean_e2e_s) + " (33 out)") == 1);
   CHECK(marked(table_text(report), short_text(row.metrics.p99_e2e_s) + " (33 out)") == 1);
@@ -257,8 +273,8 @@ TEST_CASE("E2E says how many requests it leaves out, a gap does not, and rows th
   report.workload.seeds = {1, 2};
   for (SystemReport& each : report.systems) each.per_seed = {each.metrics, each.metrics};
   row.per_seed[1].refused = 0;
-  CHECK(marked(table_text(report), " (17.5 out)") == 1); // the mean only: the table of several seeds has no P99
-  CHECK(count_of(report_html(report), "<small> (17.5 out)</small></td>") == 2);
+  CHECK(marked(table_text(report), " (17.5 out)") == 2); // the table of several seeds has no P99 of E2E
+  CHECK(count_of(report_html(report), "<small> (17.5 out)</small></td>") == 3);
 }
 
 TEST_CASE("a livelocked row ranks before the control only, whatever it served, and names the cause") {

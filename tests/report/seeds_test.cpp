@@ -217,8 +217,7 @@ TEST_CASE("an oracle is marked, ranks where its figures say, and is the referenc
   const std::string text = table_text(report);
   CHECK(text.find("oracle: it knows how long each answer will be") != std::string::npos);
   const json written = json::parse(report_json(report));
-  for (const json& row : written.at("systems"))
-    CHECK(row.at("oracle") == (row.at("name") == "Seer"));
+  for (const json& row : written.at("systems")) CHECK(row.at("oracle") == (row.at("name") == "Seer"));
 }
 
 TEST_CASE("rows rank by whole SLOs, then by goodput, and by TBT attainment where no request has an SLO") {

@@ -80,6 +80,76 @@ TEST_CASE("by default a block has the cube root of the trace's length") {
   CHECK(drawn(of, {}, 3) != drawn(of, {.block = 11}, 3));
 }
 
+TEST_CASE("a number of requests is drawn from the whole trace, not from its beginning") {
+  const std::vector<RequestSpec> of = trace(400);
+  for (const std::int64_t wanted : {1, 7, 50, 1'000}) {
+    std::size_t last = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+      const std::vector<RequestSpec> again = drawn(of, {.block = 5, .requests = wanted}, seed);
+      CHECK(again.size() == static_cast<std::size_t>(wanted));
+      for (const RequestSpec& request : again) last = std::max(last, place(request));
+    }
+    CHECK(last > 300); // 60 blocks, each anywhere: all in the first 300 once in 3e7 trials, and the seeds are fixed
+  }
+  CHECK(drawn(of, {Resampling::Kind::arrivals, 0, 30}, 1).size() == 30);
+}
+
+TEST_CASE("windows are parts of the trace as recorded, without a common request, spread over all of it") {
+  const std::vector<RequestSpec> of = trace(103);
+  for (const std::int64_t windows : {1, 2, 5, 10, 103})
+    for (const std::int64_t requests : {0, 1, 10})
+      for (const std::int64_t offset : {0, 40}) {
+        if (windows > 103 - offset) continue;
+        std::set<std::size_t> seen;
+        for (std::int64_t window = 1; window <= windows; ++window) {
+          const Resampling how{Resampling::Kind::windows, 0, requests, windows, offset};
+          const std::vector<RequestSpec> part = drawn(of, how, static_cast<std::uint64_t>(window));
+          REQUIRE(!part.empty());
+          if (requests > 0) CHECK(part.size() <= static_cast<std::size_t>(requests));
+          const std::size_t first = place(part.front());
+          CHECK(first == static_cast<std::size_t>(offset + (103 - offset) * (window - 1) / windows));
+          for (std::size_t i = 0; i < part.size(); ++i) {
+            CHECK(place(part[i]) == first + i);
+            CHECK((part[i].arrival - (of[first + i].arrival - of[first].arrival)).count() ==
+                  doctest::Approx(0).epsilon(1e-9));
+            CHECK(seen.insert(first + i).second);
+          }
+        }
+        if (requests == 0) CHECK(seen.size() == static_cast<std::size_t>(103 - offset));
+      }
+}
+
+TEST_CASE("a busy period has as many requests as a server that works through them serves without a pause") {
+  const auto seconds = [](std::vector<double> values) {
+    std::vector<Seconds> all;
+    for (const double value : values) all.emplace_back(value);
+    return all;
+  };
+  CHECK(busy_period_requests({}, {}) == 0);
+  // Two periods, of one request and of three: a request is in one of (1 + 3 * 3) / 4 on average.
+  CHECK(busy_period_requests(seconds({0, 5, 6, 7}), seconds({1, 2, 2, 2})) == doctest::Approx(2.5));
+  CHECK(busy_period_requests(seconds({0, 1, 2, 3}), seconds({1, 1, 1, 1})) == doctest::Approx(1)); // it just ends
+  CHECK(busy_period_requests(seconds({0, 1, 2, 3}), seconds({9, 1, 1, 1})) == doctest::Approx(4)); // overloaded
+  // An independent reference: the server's work is followed in small steps.
+  const std::vector<RequestSpec> of = trace(60);
+  std::vector<Seconds> arrivals, service;
+  for (const RequestSpec& one : of) {
+    arrivals.push_back(one.arrival);
+    service.emplace_back(0.004 * static_cast<double>(one.output.count()));
+  }
+  double squares = 0;
+  for (std::size_t i = 0; i < of.size();) { // a period ends before the first request that arrives after its work
+    std::size_t count = 1;
+    double work = service[i].count();
+    while (i + count < of.size() && arrivals[i + count].count() < arrivals[i].count() + work)
+      work += service[i + count++].count();
+    squares += static_cast<double>(count * count);
+    i += count;
+  }
+  CHECK(busy_period_requests(arrivals, service) == doctest::Approx(squares / 60));
+  CHECK(squares > 60);
+}
+
 TEST_CASE("over many seeds every request is drawn equally often") {
   const std::vector<RequestSpec> of = trace(40);
   std::map<std::size_t, int> times;

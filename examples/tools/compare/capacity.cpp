@@ -222,6 +222,7 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
       CapacityRow of = found[next].row;
       of.name = row.system->name;
       of.control = row.system->control;
+      of.oracle = row.system->foresees;
       of.deposit = row.deposit;
       of.slo_scale = row.scale;
       of.own_rates.clear();
@@ -268,9 +269,10 @@ const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice
   const CapacityRow* best = nullptr;
   for (const CapacityRow* other : rows)
     if (other->name == cell.baseline) best = other;
-  if (const CapacityRow* first = rows.front();
-      cell.baseline.empty() && !first->control && first->count(Found::below) < first->seeds.size())
-    best = first;
+  const auto first = std::find_if(rows.begin(), rows.end(), [](const CapacityRow* of) { return !of->oracle; });
+  if (cell.baseline.empty() && first != rows.end() && !(*first)->control &&
+      (*first)->count(Found::below) < (*first)->seeds.size())
+    best = *first;
   return best == &row ? nullptr : best;
 }
 
@@ -395,7 +397,7 @@ class CapacityTable {
     Line line;
     for (const auto& [axis, value] : cell.at) line.push_back(value);
     if (cases_) line.push_back(cell.label);
-    line.push_back(row.name + (row.control && !raw_ ? " (control)" : ""));
+    line.push_back(raw_ ? row.name : row.label());
     if (raw_) line.emplace_back(row.deposit ? "yes" : "no");
     if (scales_ || raw_) line.push_back(tidy_text(row.slo_scale));
     add_geometric(line, row.rates(report_.lattice));
@@ -504,6 +506,7 @@ std::string capacity_json(const CapacityReport& report) {
     json.line(6).key("systems").begin_array();
     for (const CapacityRow& row : cell.rows) {
       json.line(8).begin_object().field("name", row.name).field("deposit", row.deposit).field("control", row.control);
+      json.field("oracle", row.oracle);
       json.field("slo_scale", row.slo_scale).field("slo_tbt_s", row.slo_tbt_s).field("slo_ttft_s", row.slo_ttft_s);
       json.field("engine", row.engine);
       number("requests_per_s", row.rates(report.lattice));

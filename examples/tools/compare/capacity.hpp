@@ -25,12 +25,13 @@ namespace compared {
 /// One system's capacity on the workload of every seed.
 struct CapacityRow {
   std::string name;
-  bool deposit = false, control = false;
+  bool deposit = false, control = false, oracle = false;
   double slo_scale = 1, slo_tbt_s = 0, slo_ttft_s = 0;
   std::string engine;                ///< the composition in one line
   std::vector<CapacitySearch> seeds; ///< one search per seed
   std::vector<double> own_rates;     ///< requests per second of each seed's workload at rate scale 1
 
+  [[nodiscard]] std::string label() const { return name + (control ? " (control)" : "") + (oracle ? " (oracle)" : ""); }
   /// Seeds whose capacity is below, within or above the rates of the lattice.
   [[nodiscard]] std::size_t count(Found found) const;
   [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the required share more than once

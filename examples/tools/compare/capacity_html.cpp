@@ -92,7 +92,7 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   // Among the rows of several comparisons, controls are sorted like all other rows.
   const bool apart = row.control && report.cells.size() == 1 && !what.scales;
   std::string out = std::string{apart ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
-                    escaped(row.name) + "\">" + escaped(row.name) + (row.control ? " (control)" : "") + "</th>";
+                    escaped(row.name) + "\">" + escaped(row.label()) + "</th>";
   const auto number = [&out](const Interval& of, const std::string& text) {
     out += "<td " + detail::html_number(of) + ">" + text + "</td>";
   };

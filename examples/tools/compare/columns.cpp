@@ -149,8 +149,9 @@ struct Chosen {
 };
 
 /// The names of the columns that are text; "judged-..." are verdicts by a figure of judged_figures.
-constexpr std::array<std::string_view, 9> text_columns{"case",     "system",     "class",      "scale",     "deposit",
-                                                       "gap-near", "judged-tbt", "judged-slo", "judged-e2e"};
+constexpr std::array<std::string_view, 11> text_columns{"case",       "system",     "marks",     "class",
+                                                        "scale",      "deposit",    "tuned",     "gap-near",
+                                                        "judged-tbt", "judged-slo", "judged-e2e"};
 
 constexpr std::string_view usual_columns =
     "case,system,tbt,per-token,ttft,slo-met,p99-tbt,p99-ttft,e2e,gap,tokens,goodput,stall,refused";
@@ -307,12 +308,12 @@ bool has_several_systems(const Ran& ran) {
 /// attainment.
 constexpr double near_tbt = 0.1;
 
-/// Returns whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls do
-/// not count.
+/// Returns whether the row is within `near_tbt` of the best at its SLO scale and with the same delivery; controls and
+/// oracles do not count.
 bool is_near(const Ran& ran, const SystemReport& row) {
   double best = -1;
   for (const SystemReport& other : ran.report.systems)
-    if (!other.control && other.deposit == row.deposit && other.slo_scale == row.slo_scale)
+    if (!other.control && !other.oracle && other.deposit == row.deposit && other.slo_scale == row.slo_scale)
       best = std::max(best, other.metrics.tbt_attainment);
   return row.metrics.tbt_attainment >= best - near_tbt;
 }
@@ -348,10 +349,22 @@ Interval value_at(const Chosen& one, const Place& at) {
   return of == nullptr ? Interval{} : one.column->spread(at.ran.comparison, *of);
 }
 
-void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const Verdicts& verdicts) {
-  const auto cell = [name, raw, &verdicts](const Place& at) -> std::string {
+/// Returns the marks of a line of a table. `pivoted`: the line has all SLO scales of a system, and the marks of each.
+std::vector<std::string_view> marks_at(const Place& at, bool pivoted) {
+  std::vector<std::string_view> marks = marks_of(at.whole, true);
+  if (!pivoted) return marks;
+  for (const SystemReport& row : at.ran.report.systems)
+    if (row.name == at.whole.name && row.deposit == at.whole.deposit)
+      for (const std::string_view mark : marks_of(row, true))
+        if (std::find(marks.begin(), marks.end(), mark) == marks.end()) marks.push_back(mark);
+  return marks;
+}
+
+void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, bool pivoted, const Verdicts& verdicts) {
+  const auto cell = [name, raw, pivoted, &verdicts](const Place& at) -> std::string {
     if (name == "case") return at.ran.label;
     if (name == "class") return std::string{at.of_class};
+    if (name == "tuned") return at.whole.tuned;
     if (name == "scale") return tidy_text(at.whole.slo_scale);
     if (name == "deposit") return at.whole.deposit ? "on" : "off";
     if (name == "gap-near") {
@@ -359,11 +372,12 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, const
       if (!is_near(at.ran, at.whole)) return raw ? "" : "-";
       return raw ? raw_text(gap) : short_text(gap);
     }
-    if (name == "judged-slo") return verdicts.text(at.row, 0);
-    if (name == "judged-tbt") return verdicts.text(at.row, 1);
-    if (name == "judged-e2e") return verdicts.text(at.row, 2);
-    if (raw) return at.whole.name;
-    return at.whole.name + (at.whole.oracle ? " (oracle)" : "") + (at.whole.livelock.empty() ? "" : " (livelocked)");
+    if (name == "judged-slo") return verdicts.text(at.row, judged_figure("slo_attainment"));
+    if (name == "judged-tbt") return verdicts.text(at.row, judged_figure("tbt_attainment"));
+    if (name == "judged-e2e") return verdicts.text(at.row, judged_figure("mean_e2e_all_s"));
+    if (name == "system" && raw) return at.whole.name;
+    const std::vector<std::string_view> marks = marks_at(at, pivoted);
+    return name == "marks" ? fmt::format("{}", fmt::join(marks, "; ")) : marked(at.whole.name, marks);
   };
   shown.push_back({std::string{name}, true, cell});
 }
@@ -390,14 +404,14 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
 }
 
 /// Returns the columns of a table: a grid's axes, then the selected ones.
-std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw,
+std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& first, bool raw, bool pivoted,
                                  const Verdicts& verdicts) {
   std::vector<Shown> shown;
   for (std::size_t axis = 0; axis < first.at.size(); ++axis)
     shown.push_back({first.at[axis].first, false, [axis](const Place& at) { return at.ran.at[axis].second; }});
   for (const Chosen& one : chosen)
     if (one.column == nullptr)
-      show_text(shown, one.name, raw, verdicts);
+      show_text(shown, one.name, raw, pivoted, verdicts);
     else
       show_number(shown, one, raw, first.report.workload.seeds.size() > 1);
   return shown;
@@ -495,6 +509,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   };
   if (!named("system") && std::any_of(all.begin(), all.end(), has_several_systems)) add_behind("case", "system");
   if (csv && options.deposit == "both" && !named("deposit")) add_behind(named("system") ? "system" : "case", "deposit");
+  if (csv && options.columns.empty()) add_behind("system", "marks"); // other tables have them beside the name
   const auto insert_after = [&](std::string_view behind, std::string_view name) {
     const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
     if (at != chosen.end()) chosen.insert(at + 1, Chosen{nullptr, name, {}});
@@ -511,7 +526,7 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   const bool judges =
       std::any_of(chosen.begin(), chosen.end(), [](const Chosen& c) { return c.name.starts_with("judged-"); });
   const Verdicts verdicts = judges ? verdicts_of(all, options.baseline) : Verdicts{};
-  const std::vector<Shown> shown = shown_columns(chosen, all.front(), csv, verdicts);
+  const std::vector<Shown> shown = shown_columns(chosen, all.front(), csv, pivoted, verdicts);
   std::vector<std::string> heads;
   std::vector<bool> left;
   for (const Shown& column : shown) {

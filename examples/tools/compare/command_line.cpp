@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +30,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,7 +60,8 @@ CommandLine::CommandLine()
                  "a generated workload: its lengths replace those of the trace's requests");
   app.add_option("--generate", options.workload.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
-  flags_.whole("--limit", options.workload.limit, 0, whole, "serve the first N requests only");
+  flags_.whole("--limit", options.workload.limit, 0, whole,
+               "serve N requests only: the first ones, or as many of each seed or window");
   flags_.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
   app.add_option(
       "--sessions", options.workload.sessions,
@@ -152,6 +155,10 @@ CommandLine::CommandLine()
   flags_.whole("--remap-layers", options.tuning.remapped, 0, 100'000,
                "the most layers whose memory Mirage lends to KV (default: as many as computation hides)");
   add_set_flag(app, options.tuning.set);
+  app.add_option("--tune", options.tune,
+                 "choose each system's own numbers on other seeds or windows than those that judge, by goodput: "
+                 "max-batch-tokens=128,512,2048;Pause.max_wait=5,20 (max-batch-tokens, batch, or numbers of --list "
+                 "numbers)");
   app.add_option("--record", options.record,
                  "the performance record that SelectN looks up, made by sluice-profile (default: its own cost "
                  "model)");
@@ -227,6 +234,28 @@ void add_seed_flags(Flags& flags, Options& options) {
       "--resample", options.workload.resample,
       "how a seed resamples a trace: in blocks of consecutive requests (blocks, or blocks:N of N each), or "
       "only its arrivals (arrivals) (default: blocks with --seed or --seeds, else as recorded)");
+  flags
+      .other("--windows",
+             "instead of --seeds: so many parts of a trace, as recorded, each of --limit requests, spread over all of "
+             "it: means with 95 % intervals, paired differences",
+             [&options](const std::string& text) -> std::string {
+               const auto [end, wrong] =
+                   std::from_chars(text.data(), text.data() + text.size(), options.workload.windows);
+               const bool number = wrong == std::errc{} && end == text.data() + text.size();
+               if (!number || options.workload.windows < 2 || options.workload.windows > 100'000)
+                 return "a whole number from 2 to 100000";
+               options.workload.seeds.resize(static_cast<std::size_t>(options.workload.windows));
+               std::iota(options.workload.seeds.begin(), options.workload.seeds.end(), std::uint64_t{1});
+               return {};
+             })
+      ->excludes("--seed")
+      ->excludes("--seeds");
+  flags.whole("--offset", options.workload.offset, 0, std::numeric_limits<std::int64_t>::max(),
+              "leave out the first N requests (or sessions) of a trace");
+  flags.number("--warmup", options.workload.warmup, 0, true,
+               "seconds: requests that arrive earlier are served, but no figure counts them (default: 0)");
+  flags.number("--horizon", options.workload.horizon, 0, false,
+               "seconds: the same for requests that arrive later (default: none)");
 }
 
 std::optional<int> CommandLine::parse(const std::vector<std::string>& words) {

@@ -28,12 +28,21 @@ sluice::Error flag_error(std::string flag, std::string what, std::string expecte
 /// decodes.
 sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& list, bool host_attends = false);
 
+/// The numbers that --tune chose for a system, with or without a deposit (compare/tune.hpp).
+struct TunedSystem {
+  const System* system;
+  bool deposit;
+  std::string setting;         ///< "max-batch-tokens=128", or "as given"
+  std::vector<Setup> setups{}; ///< one per seed; empty: those of the comparison
+};
+
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.
 struct Comparison {
   Setup setup;
   std::vector<Setup> redrawn{}; ///< with several seeds: the setup with each seed's workload; `setup` has the first
   sluice::WorkloadReport workload;
   std::vector<const System*> systems;
+  std::vector<TunedSystem> tuned{};
   std::string_view rule;        ///< transfer rule for every system; empty: each system's own
   sluice::Seconds base_slo{0};  ///< between tokens; if requests have several, the shortest
   sluice::Seconds slo_ttft{0};  ///< the same for the first token

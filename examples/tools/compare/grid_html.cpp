@@ -111,7 +111,7 @@ std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposi
     for (const SystemReport& row : cell.report.systems) {
       if (row.deposit != deposit) continue;
       rows += std::string{row.control ? "<tr class=\"quiet\">" : "<tr>"} + "<th scope=\"row\" data-text=\"" +
-              escaped(row.name) + "\">" + escaped(label_of(row)) + "</th>" +
+              escaped(row.name) + "\">" + escaped(label_of(row, true)) + "</th>" +
               place_cells(cell.at, cell.label, row.slo_scale, what);
       for (const Figure& figure : figures) {
         rows += detail::html_mean_cell(spread_of(row, figure.column), figure.text());

@@ -26,6 +26,10 @@ struct WorkloadOptions {
   bool seed_stated = false;            ///< the user gave the seed, so it also resamples a trace
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
   std::optional<std::string> resample; ///< how a seed resamples a trace
+  std::int64_t windows = 0;            ///< of a trace, one per seed; 0: no windows
+  std::int64_t offset = 0;             ///< requests, or sessions, of the trace before those that are served
+  double warmup = 0;                   ///< seconds; requests that arrive earlier do not count
+  std::optional<double> horizon;       ///< seconds; requests that arrive later do not count
 };
 
 /// A memory below the host's, for systems that cache.
@@ -80,6 +84,7 @@ struct Options {
   NodeOptions node{};
 
   std::string systems = "all", transfer = "own", deposit = "both";
+  std::string tune;   ///< what each system's own numbers are chosen from; empty: nothing
   std::string record; ///< Select-N's measured intervals
 
   std::string slo_base = "budget";

@@ -37,6 +37,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -209,18 +210,33 @@ Expected<std::vector<NumberSetting>> numbers_by(const TuningOptions& tuning, con
   return numbers;
 }
 
-/// Returns how a seed resamples the trace; empty: the trace is served as recorded.
+/// Returns what a seed serves of the trace; empty: the trace is served as recorded.
 Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workload) {
+  const std::int64_t requests = workload.limit.value_or(0);
+  if (workload.trace.empty() && (workload.windows > 0 || workload.offset > 0))
+    return flag_error(workload.windows > 0 ? "--windows" : "--offset", "no trace is given",
+                      "--trace as well: a generated workload is drawn by its seed");
+  if (workload.windows > 0 && workload.resample)
+    return flag_error("--resample", "windows are served as recorded", "--seeds instead of --windows, or no --resample");
+  const bool by_seed = !workload.seeds.empty() || workload.seed_stated || workload.resample;
+  if (workload.windows > 0 || (workload.offset > 0 && !by_seed))
+    return std::optional{Resampling{.kind = Resampling::Kind::windows,
+                                    .requests = requests,
+                                    .windows = std::max<std::int64_t>(1, workload.windows),
+                                    .offset = workload.offset}};
+  if (workload.offset > 0)
+    return flag_error("--offset", "a seed resamples the whole trace",
+                      "--windows, or no --seed, --seeds and --resample");
   if (!workload.resample) {
     if (workload.trace.empty() || (workload.seeds.empty() && !workload.seed_stated)) return std::optional<Resampling>{};
-    return std::optional{Resampling{}};
+    return std::optional{Resampling{.requests = requests}};
   }
   if (workload.trace.empty())
     return flag_error("--resample", "no trace is given", "--trace as well: a generated workload is drawn by its seed");
   const std::string_view text = *workload.resample;
-  if (text == "arrivals") return std::optional{Resampling{.kind = Resampling::Kind::arrivals}};
-  if (text == "blocks") return std::optional{Resampling{}};
-  Resampling how;
+  if (text == "arrivals") return std::optional{Resampling{.kind = Resampling::Kind::arrivals, .requests = requests}};
+  if (text == "blocks") return std::optional{Resampling{.requests = requests}};
+  Resampling how{.requests = requests};
   const std::string_view number = text.substr(std::min(text.find(':'), text.size() - 1) + 1);
   const auto [end, wrong] = std::from_chars(number.data(), number.data() + number.size(), how.block);
   if (!text.starts_with("blocks:") || wrong != std::errc{} || end != text.data() + text.size() || how.block < 1)
@@ -347,11 +363,12 @@ Status set_machine(const Options& options, const World& world, TokenBlocks budge
   return {};
 }
 
-/// Functions that open the workload at its beginning.
+/// Functions that open the workload at its beginning. `whole` of openers_of: not only --limit requests are read, since
+/// those that are served are drawn from all.
 struct Openers {
   std::function<Expected<Trace>(Slo)> trace;       ///< as recorded or generated
-  std::function<Expected<Requests>(Slo)> recorded; ///< with --lengths applied
-  std::function<Expected<Requests>(Slo)> requests; ///< the same, resampled with --resample
+  std::function<Expected<Requests>(Slo)> recorded; ///< with --lengths applied; sessions as recorded
+  std::function<Expected<Requests>(Slo)> requests; ///< what is served
 };
 
 /// Returns the same requests at their recorded arrivals: none waits for another's answer.
@@ -362,8 +379,7 @@ Expected<Requests> opened_sessions(Expected<Requests> of) {
   return Requests{[source, merge] { return merge->next(*source); }, [merge] { return merge->content(); }};
 }
 
-Expected<Openers> openers_of(const Options& options, const Source& source, const std::optional<Resampling>& resampling,
-                             Seconds full_step) {
+Expected<Openers> openers_of(const Options& options, const Source& source, bool whole, Seconds full_step) {
   std::optional<GeneratorSpec> lengths;
   if (!options.workload.lengths.empty()) {
     Expected<GeneratorSpec> spec = parse_generator(options.workload.lengths);
@@ -372,7 +388,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
     lengths->requests = 1'000'000'000; // as many as the trace has
   }
   const std::uint64_t seed = options.workload.seed;
-  const ReadOptions read{.limit = options.workload.limit,
+  const ReadOptions read{.limit = whole ? std::optional<std::int64_t>{} : options.workload.limit,
                          .rate_scale = options.workload.rate_scale,
                          .slo_classes = options.slo_classes,
                          .class_seed = seed};
@@ -402,23 +418,115 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
       return request;
     }};
   };
-  const auto opened = [as_recorded, open_sessions = options.workload.sessions == "open"](Slo slo) {
-    return open_sessions ? opened_sessions(as_recorded(slo)) : as_recorded(slo);
-  };
-  if (!resampling) return Openers{open, opened, opened};
-  // Sessions are resampled whole, and then opened.
-  return Openers{open, opened,
-                 [as_recorded, how = *resampling, seed,
-                  open_sessions = options.workload.sessions == "open"](Slo slo) -> Expected<Requests> {
-                   Expected<Requests> reader = as_recorded(slo);
-                   if (!reader) return reader.error();
-                   std::vector<RequestSpec> all;
-                   std::vector<std::vector<ContentPiece>> contents;
-                   if (Status status = read_all_with_content(*reader, all, contents); !status) return status.error();
-                   const auto again = std::make_shared<Resampled>(std::move(all), how, seed, std::move(contents));
-                   Requests resampled{[again] { return again->next(); }, [again] { return again->content(); }};
-                   return open_sessions ? opened_sessions(std::move(resampled)) : resampled;
+  return Openers{open, as_recorded,
+                 [as_recorded, open_sessions = options.workload.sessions == "open"](Slo slo) -> Expected<Requests> {
+                   return open_sessions ? opened_sessions(as_recorded(slo)) : as_recorded(slo);
                  }};
+}
+
+/// Lets a seed draw its requests from the recorded ones. Sessions are drawn whole, and then opened.
+void resample(const WorkloadOptions& workload, const Resampling& how, Openers& open) {
+  open.requests = [recorded = open.recorded, how, seed = workload.seed,
+                   open_sessions = workload.sessions == "open"](Slo slo) -> Expected<Requests> {
+    Expected<Requests> reader = recorded(slo);
+    if (!reader) return reader.error();
+    std::vector<RequestSpec> all;
+    std::vector<std::vector<ContentPiece>> contents;
+    if (Status status = read_all_with_content(*reader, all, contents); !status) return status.error();
+    const auto again = std::make_shared<Resampled>(std::move(all), how, seed, std::move(contents));
+    Requests resampled{[again] { return again->next(); }, [again] { return again->content(); }};
+    return open_sessions ? opened_sessions(std::move(resampled)) : resampled;
+  };
+}
+
+/// Returns the number of units of a trace that are drawn whole: sessions, and requests of no session.
+std::int64_t units_of(std::span<const RequestSpec> requests) {
+  return std::count_if(requests.begin(), requests.end(), [](const RequestSpec& one) { return !one.follows; });
+}
+
+/// Returns the mean number of requests of the busy period that a request of the trace is in, if the machine serves one
+/// after the other, each in its share of a full batch's time.
+double busy_period(const World& world, std::span<const RequestSpec> requests, TokenBlocks budget,
+                   const Limits& limits) {
+  const WorkloadTotals sum = totals(requests);
+  const double mean = static_cast<double>((sum.prompt + sum.output).count()) / static_cast<double>(sum.requests);
+  const double held = static_cast<double>((budget * limits.block_tokens.count()).count()) / mean;
+  const int batch = static_cast<int>(std::clamp(held, 1.0, static_cast<double>(limits.batch)));
+  const Seconds token = full_batch_step(world, sum, batch) / static_cast<double>(batch);
+  std::vector<Seconds> arrivals, service;
+  for (const RequestSpec& one : requests) {
+    const ChunkWork prompt{.fresh = one.prompt};
+    Work work;
+    work.chunks = {&prompt, 1};
+    work.samples = 1;
+    arrivals.push_back(one.follows && !arrivals.empty() ? arrivals.back() : one.arrival);
+    service.push_back(world.cost.step(work).total(world.shape.layers) +
+                      token * static_cast<double>(one.output.count()));
+  }
+  return busy_period_requests(arrivals, service);
+}
+
+/// Checks what a seed serves of a trace against the trace, sets the length of its blocks, and says it in the report.
+Status set_resampling(const WorkloadOptions& workload, std::span<const RequestSpec> recorded, double busy,
+                      Resampling& how, WorkloadReport& w) {
+  const std::int64_t units = units_of(recorded);
+  const bool sessions = units < static_cast<std::int64_t>(recorded.size());
+  if (how.kind == Resampling::Kind::windows) {
+    const char* const flag = workload.windows > 0 ? "--windows" : "--offset";
+    const std::int64_t left = units - how.offset, each = left / how.windows;
+    if (left < how.windows || (how.requests > each && !sessions))
+      return flag_error(flag,
+                        how.windows == 1 ? fmt::format("the trace has {} {}", units, sessions ? "sessions" : "requests")
+                                         : fmt::format("{} windows{} are more than the trace's {} {}", how.windows,
+                                                       how.requests > 0 ? fmt::format(" of {} requests", how.requests)
+                                                                        : std::string{},
+                                                       left, sessions ? "sessions" : "requests"),
+                        "fewer, or a smaller --limit");
+    w.windows = true;
+    if (how.windows == 1)
+      w.redrawn = fmt::format("from number {}", how.offset + 1);
+    else
+      w.redrawn = fmt::format("in {} windows{}", how.windows,
+                              how.requests > 0 ? fmt::format(" of {}", how.requests) : std::string{});
+    return {};
+  }
+  if (how.block > units)
+    return flag_error("--resample", fmt::format("a block has {} requests, and the trace {}", how.block, units),
+                      "blocks with fewer requests than the trace: every seed would serve the same");
+  if (how.kind == Resampling::Kind::arrivals) {
+    w.redrawn = "resampled with new arrivals";
+    return {};
+  }
+  if (how.block == 0) {
+    const std::int64_t served = how.requests > 0 ? std::min(how.requests, units) : units;
+    const std::int64_t least = Resampled::block_of(how, static_cast<std::size_t>(served)), most = (served + 7) / 8;
+    how.block = std::max(least, std::min(static_cast<std::int64_t>(std::ceil(busy)), most));
+    if (busy > static_cast<double>(how.block))
+      w.notes.emplace_back("Blocks", fmt::format("a busy period has {:.0f} requests, which blocks of {} cut: intervals "
+                                                 "are too narrow; --windows compares parts of the trace as recorded",
+                                                 busy, how.block));
+  }
+  w.redrawn = fmt::format("resampled in blocks of {}", how.block);
+  return {};
+}
+
+/// Sets the arrivals that figures count, and says so in the report.
+Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec> requests, Setup& setup,
+                   WorkloadReport& w) {
+  setup.counts_from = Seconds{workload.warmup};
+  if (workload.horizon) setup.counts_until = Seconds{*workload.horizon};
+  if (!(workload.warmup > 0) && !workload.horizon) return {};
+  const auto counted = std::count_if(requests.begin(), requests.end(), [&](const RequestSpec& one) {
+    return setup.counts_from <= one.arrival && one.arrival < setup.counts_until;
+  });
+  if (counted == 0)
+    return flag_error(workload.horizon ? "--horizon" : "--warmup",
+                      fmt::format("no request arrives then; the last one at {:.4g} s", requests.back().arrival.count()),
+                      "seconds before that");
+  w.counted = fmt::format("arrivals from {:g} s{}, {} of {} requests", workload.warmup,
+                          workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{}, counted,
+                          requests.size());
+  return {};
 }
 
 /// Returns the mean of a distribution of lengths. For a lognormal one it may be slightly too high, since too long draws
@@ -644,7 +752,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::string_view> rule = rule_of(options.transfer);
   if (!rule) return rule.error();
   if (Status checked = check_flags(options, *systems, *rule); !checked) return checked.error();
-  const Expected<std::optional<Resampling>> resampling = resampling_of(options.workload);
+  Expected<std::optional<Resampling>> resampling = resampling_of(options.workload);
   if (!resampling) return resampling.error();
   const Expected<Source> source = source_of(options.workload);
   if (!source) return source.error();
@@ -663,18 +771,23 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (Status set = set_machine(options, *world, *budget, c); !set) return set.error();
 
   const Seconds full_step = full_budget_step(*world, *budget, limits.block_tokens);
-  Expected<Openers> open = openers_of(options, *source, *resampling, full_step);
+  Expected<Openers> open = openers_of(options, *source, resampling->has_value(), full_step);
   if (!open) return open.error();
-  c.setup.open = open->requests;
   if (Status fits = check_count(options.workload); !fits) return fits.error();
+  const Expected<std::vector<RequestSpec>> recorded = read_all(open->recorded);
+  if (!recorded) return recorded.error();
+  if (std::optional<Resampling>& how = *resampling) {
+    const double busy = busy_period(*world, *recorded, *budget, limits);
+    if (Status set = set_resampling(options.workload, *recorded, busy, *how, c.workload); !set) return set.error();
+    resample(options.workload, *how, *open);
+  }
+  c.setup.open = open->requests;
   // One pass through the workload sums its work and finds the most memory that a request needs.
   const Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();
   const Expected<std::vector<RequestSpec>> requests = read_all(open->requests);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);
-  Expected<std::vector<RequestSpec>> recorded = *resampling ? read_all(open->recorded) : *requests;
-  if (!recorded) return recorded.error();
   const OwnSlos own = own_slos_of(options, *recorded);
   const Seconds computed = options.slo_base == "batch" ? full_batch_step(*world, sum, limits.batch) : full_step;
   if (Status set = set_slos(options, own, computed, c); !set) return set.error();
@@ -695,18 +808,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   WorkloadReport& w = c.workload;
   w.trace = trace->workload().name;
   w.format = trace->workload().format;
-  if (const std::optional<Resampling> how = *resampling;
-      how && how->block > static_cast<std::int64_t>(requests->size()))
-    return flag_error("--resample",
-                      fmt::format("a block has {} requests, and the trace {}", how->block, requests->size()),
-                      "blocks with fewer requests than the trace: every seed would serve the same");
+  if (Status set = set_counted(options.workload, *requests, c.setup, w); !set) return set.error();
   if (options.tuning.remapped && *options.tuning.remapped > world->shape.layers)
     return flag_error("--remap-layers", fmt::format("it is {}", *options.tuning.remapped),
                       fmt::format("at most {}, the layers of {}", world->shape.layers, world->shape.name));
-  if (const std::optional<Resampling> how = *resampling)
-    w.redrawn = how->kind == Resampling::Kind::arrivals
-                    ? "with new arrivals"
-                    : fmt::format("in blocks of {}", Resampled::block_of(*how, requests->size()));
   w.command = command;
   report_machine(options, *world, *budget, limits, w);
   report_workload(options, sum, c, w);

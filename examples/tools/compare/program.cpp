@@ -22,6 +22,7 @@
 #include "compare/preset.hpp"
 #include "compare/run.hpp"
 #include "compare/sweep.hpp"
+#include "compare/tune.hpp"
 #include "compare/why.hpp"
 #include "engines/registry.hpp"
 #include "shared/crew.hpp"
@@ -97,6 +98,7 @@ int tell_interrupted(const RunCount& runs, const char* what, bool rows, std::str
              what, rows ? "only complete rows are shown above" : "no row is complete, so none is shown", files);
   return interrupted_code();
 }
+constexpr std::string_view kept = "; the same command continues from tuning.csv";
 constexpr std::string_view no_files = "; no file is written: the folder of --out is unchanged";
 
 /// Executes --capacity: one search for each system of each comparison, one table, one report.
@@ -211,6 +213,11 @@ int compared::program(int argc, char** argv) {
   for (const char* flag : {"--trace-at", "--wall-times"})
     if (asked.given(flag) && asked.options.out.empty())
       return fail(compared::flag_error(flag, "there is no folder for its output", "--out as well"));
+  if (asked.given("--tune") && asked.options.tune.empty())
+    return fail(compared::flag_error("--tune", "it is empty", "NAME=VALUE,..., or no --tune"));
+  if (!asked.options.tune.empty() && (!asked.listed.empty() || asked.options.capacity))
+    return fail(compared::flag_error("--tune", "it is of one comparison, and this is a grid or a search",
+                                     "one number a flag, and no --capacity"));
   if (!asked.listed.empty() || asked.options.capacity) return sweep(asked, words, crew);
   if (asked.options.cells)
     return fail(compared::flag_error("--cells", "this is one comparison", "a grid: a number with commas"));
@@ -226,8 +233,9 @@ int compared::program(int argc, char** argv) {
   // All input is read before anything runs, so an error in the last case is reported at once.
   std::vector<Ran> all;
   Status prepared;
-  for (const Run& run : *runs) {
+  for (Run& run : *runs) {
     if (Status checked = compared::check_columns(run.options); !checked) return fail(checked.error());
+    run.options = judging(run.options);
     Expected<Comparison> comparison = prepare_seeds(run.options, command);
     if (!comparison) {
       prepared = comparison.error();
@@ -254,6 +262,12 @@ int compared::program(int argc, char** argv) {
   Status files; // a full disk must not lose the tables
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& options = (*runs)[i].options;
+    if (!options.tune.empty() && files.ok() && !options.out.empty()) files = compared::make_folder(options.out);
+    if (!options.tune.empty()) {
+      const Expected<RunCount> tuned = tune(options, command, all[i].comparison, crew);
+      if (!tuned) return fail(tuned.error());
+      if (!tuned->whole()) return tell_interrupted(*tuned, "runs that tune", false, options.out.empty() ? "" : kept);
+    }
     const compared::Asked one{options, all[i].comparison};
     Expected<compared::Compared> made = compared::compare_all({&one, 1}, crew, files);
     if (!made) return fail(made.error());

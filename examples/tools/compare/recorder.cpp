@@ -25,6 +25,18 @@ Timeline rows_of(const Wanted& wanted) {
   return rows;
 }
 
+/// Returns whether figures count an event: of a request by its arrival, otherwise by its time.
+bool counts(const Setup& setup, const AnyEvent& event, const RequestSpec* request) {
+  Seconds at = setup.counts_from;
+  if (request != nullptr)
+    at = request->arrival;
+  else if (const auto* iterated = event.get<events::Iterated>())
+    at = iterated->record.start;
+  else if (const auto* planned = event.get<events::Planned>())
+    at = planned->view.now;
+  return setup.counts_from <= at && at < setup.counts_until;
+}
+
 /// Returns the request that an event is about; null if it is about the engine.
 const RequestSpec* request_of(const AnyEvent& event) {
   if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
@@ -47,8 +59,10 @@ Recorder::Recorder(const Request& of) : request(of) {
 
 /// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
-  tell(Summary{}, kept.summary, event);
-  if (const RequestSpec* of = classes_.empty() ? nullptr : request_of(event))
+  const RequestSpec* of = request_of(event);
+  const bool counted = counts(request.setup, event, of);
+  if (counted) tell(Summary{}, kept.summary, event);
+  if (counted && of != nullptr)
     for (std::size_t i = 0; i < classes_.size(); ++i)
       if (classes_[i] == of->slo) {
         tell(Summary{}, kept.classes[i], event);

@@ -34,6 +34,19 @@ using namespace sluice;
 
 namespace {
 
+const TunedSystem* tuned_of(const Comparison& c, const Row& row) {
+  for (const TunedSystem& tuned : c.tuned)
+    if (tuned.system == row.system && tuned.deposit == row.deposit) return &tuned;
+  return nullptr;
+}
+
+/// Returns the setup of a row's run on the workload of a seed.
+const Setup& setup_of(const Comparison& c, const Row& row, std::size_t seed) {
+  if (const TunedSystem* tuned = tuned_of(c, row); tuned != nullptr && !tuned->setups.empty())
+    return tuned->setups[seed];
+  return c.redrawn.empty() ? c.setup : c.redrawn[seed];
+}
+
 std::string trace_name(const System& system, bool deposit, const std::string& scale) {
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
 }
@@ -81,6 +94,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
     outcome.report.control = row.system->control;
     outcome.report.oracle = row.system->foresees;
     outcome.report.slo_scale = row.scale;
+    if (const TunedSystem* tuned = tuned_of(c, row)) outcome.report.tuned = tuned->setting;
     const auto keep = [&](Outcome& one, const std::string& tenant) {
       if (!options.out.empty() && !options.no_traces) {
         const std::string scale = fmt::format("{:g}{}{}", row.scale, tenant.empty() ? "" : "-", tenant);
@@ -204,7 +218,7 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
     const One& one = runs[i];
     const auto& [options, c] = all[one.asked];
     const std::string label = name_of_run(options, c, rows[one.asked][one.row], one.seed);
-    const Setup& setup = c.redrawn.empty() ? c.setup : c.redrawn[one.seed];
+    const Setup& setup = setup_of(c, rows[one.asked][one.row], one.seed);
     const auto count = [&, i](std::int64_t of) {
       drop_if_interrupted();
       tell(i, static_cast<double>(of), label);

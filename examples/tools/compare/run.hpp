@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ struct Setup : engines::Setup {
   std::function<sluice::Expected<Requests>(sluice::Slo)> open{}; ///< opens the workload at its beginning
   std::shared_ptr<const Tenants> tenants{};                      ///< set if there are several models
   std::vector<sluice::SloClass> slo_classes{}; ///< which a report distinguishes; infinite: the row's SLO
+  sluice::Seconds counts_from{0};              ///< figures count requests that arrive in [from, until), and steps
+  sluice::Seconds counts_until{std::numeric_limits<double>::infinity()};
 };
 
 /// The parameters of the run for one row of the table.

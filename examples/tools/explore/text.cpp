@@ -197,9 +197,9 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   slo.slo_tbt_s = found.slo_tbt_s;
   slo.slo_ttft_s = w.slo_ttft_s;
   const ReportBlock block{found.deposit, found.slo_scale, {&slo}};
-  std::string out = fmt::format("{}{}, {} requests, {}; {} on {}, {}; {}; {}\n", w.trace,
-                                w.redrawn.empty() ? "" : " resampled " + w.redrawn, w.requests, seeds_of(w), w.model,
-                                w.device, kv_budget_text(w), slo_text(w, block), title_of(block));
+  std::string out =
+      fmt::format("{}{}, {} requests, {}; {} on {}, {}; {}; {}\n", w.trace, w.redrawn.empty() ? "" : " " + w.redrawn,
+                  w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w), slo_text(w, block), title_of(block));
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
   if (found.of_seeds())

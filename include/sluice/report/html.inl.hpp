@@ -28,8 +28,12 @@ SLUICE_REPORT_INLINE std::string html_facts(const ComparisonReport& report) {
   if (w.max_batch_tokens > 0) limits += (limits.empty() ? "" : ", ") + std::to_string(w.max_batch_tokens) + " tokens";
   std::string out = html_fact("trace", w.trace + (w.format.empty() ? "" : " (" + w.format + ")"));
   out += html_fact("requests", std::to_string(w.requests)) +
-         html_fact(w.seeds.empty() ? "seed" : "seeds", recorded(w) ? "as recorded" : seeds_text(seeds_served(w)));
-  if (!w.redrawn.empty()) out += html_fact("the trace", "resampled by each seed, " + w.redrawn);
+         html_fact(w.windows         ? "windows"
+                   : w.seeds.empty() ? "seed"
+                                     : "seeds",
+                   recorded(w) ? "as recorded" : seeds_text(seeds_served(w)));
+  if (!w.redrawn.empty()) out += html_fact("each seed's part of the trace", w.redrawn);
+  if (!w.counted.empty()) out += html_fact("requests that count", w.counted);
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",
                    w.host_budget_bytes > 0 ? bytes_text(static_cast<double>(w.host_budget_bytes)) : "not bounded");

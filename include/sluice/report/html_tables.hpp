@@ -118,7 +118,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
                     html_heads(columns, with_transfer ? "transfer rule" : "") + "<tbody>\n";
   for (const SystemReport* row : block.rows) {
     out += row->control ? "<tr class=\"control\">" : "<tr>";
-    out += "<th scope=\"row\">" + escaped(label_of(*row));
+    out += "<th scope=\"row\">" + escaped(label_of(*row, true));
     if (!row->livelock.empty()) out += "<small>" + escaped(row->livelock) + "</small>";
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";

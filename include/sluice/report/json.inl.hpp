@@ -26,6 +26,7 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   json.key("seeds").begin_array();
   for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
   json.end_array().field("redrawn", workload.redrawn);
+  if (!workload.counted.empty()) json.field("counted", workload.counted);
   json.field("requests", workload.requests).field("model", workload.model).field("device", workload.device);
   json.field("profile", workload.profile).field("budget_blocks", workload.budget_blocks);
   json.field("block_tokens", workload.block_tokens).field("budget_bytes", workload.budget_bytes);
@@ -114,6 +115,7 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
   if (system.slo_possible)
     json.field("slo_possible", system.slo_possible->most).field("slo_possible_found", system.slo_possible->found);
   write_distributions(json, system.distributions);
+  if (!system.tuned.empty()) json.field("tuned", system.tuned);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
   json.key("refusals").begin_object();
   for (const auto& [reason, count] : system.refusals) json.field(reason, count);

@@ -127,20 +127,23 @@ struct ReportBlock {
 
 /// Returns whether the workload is a trace that is not resampled by seed.
 [[nodiscard]] inline bool recorded(const WorkloadReport& workload) {
-  return workload.seeds.empty() && workload.redrawn.empty() && !workload.format.empty() &&
+  return workload.seeds.empty() && (workload.redrawn.empty() || workload.windows) && !workload.format.empty() &&
          workload.format != "generated";
 }
 
-/// "seed 1", or "seeds 1..8"; "as recorded" for a trace that is not resampled by seed.
+/// "seed 1", "seeds 1..8" or "windows 1..8"; "as recorded" for a trace that is not resampled by seed.
 [[nodiscard]] inline std::string seeds_of(const WorkloadReport& workload) {
   if (recorded(workload)) return "as recorded";
-  return workload.seeds.empty() ? "seed " + std::to_string(workload.seed) : "seeds " + seeds_text(workload.seeds);
+  if (workload.seeds.empty()) return "seed " + std::to_string(workload.seed);
+  return (workload.windows ? "windows " : "seeds ") + seeds_text(workload.seeds);
 }
 
 /// Returns the note for a table of one seed: a difference may be due to the seed. Empty for several seeds.
 [[nodiscard]] inline std::string one_seed_note(const WorkloadReport& workload) {
-  return workload.seeds.size() > 1 ? std::string{}
-                                   : "one seed: with other seeds a difference may vanish or reverse; try --seeds 1..8";
+  if (workload.seeds.size() > 1) return {};
+  return recorded(workload)
+             ? "one window of a trace: at other times a difference may vanish or reverse; try --limit N --windows 8"
+             : "one seed: with other seeds a difference may vanish or reverse; try --seeds 1..8";
 }
 
 /// The KV budget. It is negative where the weights alone exceed the memory.
@@ -171,18 +174,37 @@ struct ReportBlock {
 
 /// Returns trace, seed, model, device, link, budget and SLO of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
-  std::string text = workload.trace + (workload.redrawn.empty() ? "" : " resampled " + workload.redrawn) + ", " +
+  std::string text = workload.trace + (workload.redrawn.empty() ? "" : " " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
                      " on " + workload.device + (workload.link.empty() ? "" : ", link " + workload.link) + ", " +
                      kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
+  if (!workload.counted.empty()) text += "; counted: " + workload.counted;
   return text + "; " + slo_text(workload, block);
 }
 
-/// Returns a row's name, with its kind if it is not ranked.
-[[nodiscard]] inline std::string label_of(const SystemReport& row) {
-  return row.name + (row.control ? " (control)" : "") + (row.oracle ? " (oracle)" : "") +
-         (row.livelock.empty() ? "" : " (livelocked)");
+/// Returns whether the queue grows to the end in most of a row's seeds, so that its latencies depend on the number of
+/// requests (`queue_grows` of report/observer/measure.hpp).
+[[nodiscard]] inline bool grows(const SystemReport& row) { return row.metrics.queue_grows > 0.5; }
+
+/// Returns what a reader must know before comparing a row with others. A table that stands alone marks every row;
+/// tables with remarks below them leave out `queue grows`, which is often true of all.
+[[nodiscard]] inline std::vector<std::string_view> marks_of(const SystemReport& row, bool stands_alone = false) {
+  std::vector<std::string_view> marks;
+  if (row.control) marks.emplace_back("control");
+  if (row.oracle) marks.emplace_back("oracle");
+  if (!row.livelock.empty()) marks.emplace_back("livelocked");
+  if (stands_alone && grows(row)) marks.emplace_back("queue grows");
+  return marks;
+}
+
+/// Returns a name with marks: "SjfOracle (oracle)".
+[[nodiscard]] inline std::string marked(std::string name, const std::vector<std::string_view>& marks) {
+  for (const std::string_view mark : marks) name += " (" + std::string{mark} + ")";
+  return name;
+}
+[[nodiscard]] inline std::string label_of(const SystemReport& row, bool stands_alone = false) {
+  return marked(row.name, marks_of(row, stands_alone));
 }
 
 [[nodiscard]] inline std::string title_of(const ReportBlock& block) {
@@ -213,10 +235,13 @@ inline constexpr std::string_view left_out_note =
       }
     remarks.push_back({what, {name}});
   };
+  for (const SystemReport* row : block.rows)
+    if (!row->tuned.empty()) add("tuned: " + row->tuned, row->name);
   for (const SystemReport* row : block.rows) {
     if (!row->note.empty()) add(row->note, row->name);
     if (row->oracle)
       add("oracle: it knows how long each answer will be, as no server does; never the reference", row->name);
+    if (grows(*row)) add("queue grows to the end: with more requests latencies would be longer", row->name);
     const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
     if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)
       add("a plan takes longer than a step: " + time_text(plan_s) + " at P99, a step " + time_text(step_s) +

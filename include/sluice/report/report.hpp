@@ -102,7 +102,10 @@ struct WorkloadReport {
   std::string format;               ///< "azure", "mooncake", "orbitflow", "vllm", "generated"
   std::uint64_t seed = 0;           ///< of the only workload, or of the first one
   std::vector<std::uint64_t> seeds; ///< of all workloads; empty if there is one seed
-  std::string redrawn;              ///< how a trace was resampled: "in blocks of 7"; empty: not resampled
+  std::string redrawn;              ///< what each seed serves of a trace: "resampled in blocks of 7", "in 8 windows of
+                                    ///< 500"; empty: all of it
+  bool windows = false;             ///< the seeds are numbers of windows, as recorded
+  std::string counted;              ///< the requests that figures count: "arrivals from 10 s"; empty: all
   std::int64_t requests = 0;
   std::string model;
   std::string device;
@@ -145,6 +148,7 @@ struct SystemReport {
   std::string transfer;    ///< the rule's name
   std::string engine_type; ///< the composition in one line
   std::string note;        ///< a remark on this row; usually empty
+  std::string tuned;       ///< numbers that were chosen for this row alone; empty: none was
   std::string livelock;    ///< why the run was stopped early; empty if it was not. A livelocked row is not ranked
 
   /// Share of the requests that any schedule could keep within their SLOs at most; not there: not asked for.

@@ -17,7 +17,8 @@
 namespace sluice::detail {
 
 [[nodiscard]] inline std::string seeded_title(const WorkloadReport& workload) {
-  return ": means of " + std::to_string(workload.seeds.size()) + " seeds +- half of the 95 % interval";
+  return ": means of " + std::to_string(workload.seeds.size()) + (workload.windows ? " windows" : " seeds") +
+         " +- half of the 95 % interval";
 }
 
 /// Returns half of an interval's width, with as many decimals as its mean: "0.4" for "23.1". Empty without an interval

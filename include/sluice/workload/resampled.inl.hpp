@@ -12,6 +12,19 @@
 
 namespace sluice {
 
+SLUICE_INLINE double busy_period_requests(std::span<const Seconds> arrivals, std::span<const Seconds> service) {
+  SLUICE_ASSERT(arrivals.size() == service.size(), "a service time of every request");
+  Seconds idle{0}; // when the server will have served all that arrived
+  double length = 0, squares = 0;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    if (arrivals[i] >= idle) squares += length * length, length = 0, idle = arrivals[i];
+    idle += service[i];
+    length += 1;
+  }
+  squares += length * length;
+  return arrivals.empty() ? 0 : squares / static_cast<double>(arrivals.size());
+}
+
 SLUICE_INLINE Resampled::Resampled(std::vector<RequestSpec> trace, Resampling how, std::uint64_t seed,
                                    std::vector<std::vector<ContentPiece>> contents)
     : trace_(std::move(trace)), contents_(std::move(contents)), how_(how), random_(seed) {
@@ -28,6 +41,13 @@ SLUICE_INLINE Resampled::Resampled(std::vector<RequestSpec> trace, Resampling ho
   how_.block = block_of(how_, units_.size());
   find_common();
   copies_.resize(units_.size());
+  units_wanted_ = units_.size();
+  if (how_.kind != Resampling::Kind::windows) return;
+  const auto windows = static_cast<std::size_t>(how_.windows), offset = static_cast<std::size_t>(how_.offset);
+  SLUICE_ASSERT(1 <= seed && seed <= windows && offset + windows <= units_.size(), "a window of the trace");
+  const std::size_t left = units_.size() - offset;
+  at_ = offset + left * (seed - 1) / windows;
+  units_wanted_ = offset + left * seed / windows - at_;
 }
 
 SLUICE_INLINE std::int64_t Resampled::block_of(Resampling how, std::size_t requests) {
@@ -35,10 +55,13 @@ SLUICE_INLINE std::int64_t Resampled::block_of(Resampling how, std::size_t reque
 }
 
 SLUICE_INLINE Expected<std::optional<RequestSpec>> Resampled::next() {
+  if (how_.requests > 0 && given_ == how_.requests) return std::optional<RequestSpec>{};
   if (next_ == end_) {
-    if (made_ == units_.size()) return std::optional<RequestSpec>{};
-    unit_ = how_.kind == Resampling::Kind::blocks ? next_of_blocks() : made_;
-    if (made_ > 0) now_ += how_.kind == Resampling::Kind::blocks ? gap_before(unit_) : drawn_gap();
+    // With a number of requests, blocks and gaps are drawn until there are enough.
+    const bool endless = how_.requests > 0 && how_.kind == Resampling::Kind::blocks;
+    if (made_ == units_wanted_ && !endless) return std::optional<RequestSpec>{};
+    unit_ = how_.kind == Resampling::Kind::blocks ? next_of_blocks() : at_ + made_;
+    if (made_ > 0) now_ += how_.kind == Resampling::Kind::arrivals ? drawn_gap() : gap_before(unit_);
     ++made_;
     copy_ = copies_[unit_]++;
     next_ = units_[unit_];
@@ -54,6 +77,7 @@ SLUICE_INLINE Expected<std::optional<RequestSpec>> Resampled::next() {
       if (!std::binary_search(common_.begin(), common_.end(), piece.id))
         piece.id = static_cast<std::uint64_t>(next_key(BlockKey{copy_}, piece.id));
   ++next_;
+  ++given_;
   return std::optional{request};
 }
 

@@ -450,3 +450,58 @@ TEST_CASE("refusals keep their reason, and equal ones in a row share one text") 
   CHECK(state.reasons[static_cast<std::size_t>(state.requests[4].reason)] == "no SLO");
   CHECK(measure(state, Seconds{0}).refused == 10);
 }
+
+namespace {
+
+/// The records of requests that arrive `every` seconds and end `spent(i)` seconds later; below 0: refused.
+template <class Spent>
+double growth(std::size_t requests, Spent&& spent, double every = 1) {
+  Summary::State state;
+  for (std::size_t i = 0; i < requests; ++i) {
+    const auto id = static_cast<std::uint32_t>(i);
+    RequestRow row = row_of(id, every * static_cast<double>(i), 1, 0.1);
+    Summary{}.on(state, events::Submitted{row});
+    if (const double after = spent(i); after < 0) {
+      Summary{}.on(state, events::Refused{row.id, row.spec, row.spec.arrival, "no room"});
+    } else if (std::isfinite(after)) {
+      deliver(state, row, row.spec.arrival.count() + after);
+      Summary{}.on(state, events::Ended{row, row.spec.arrival + Seconds{after}});
+    }
+  }
+  return measure(state, Seconds{1e6}).queue_grows;
+}
+
+} // namespace
+
+TEST_CASE("a queue grows if requests come faster than they end, in whatever order they are served") {
+  Random random{5};
+  const auto noise = [&random] { return static_cast<double>(random.below(1'000)) / 1'000; };
+  for (const std::size_t requests : {std::size_t{40}, std::size_t{200}, std::size_t{1'000}}) {
+    CAPTURE(requests);
+    const auto n = static_cast<double>(requests);
+    CHECK(growth(requests, [&](std::size_t) { return 3 + 4 * noise(); }) == 0);                    // a steady state
+    CHECK(growth(requests, [&](std::size_t i) { return 3 + 0.5 * static_cast<double>(i); }) == 1); // first come
+    CHECK(growth(requests, [&](std::size_t i) { return i % 2 == 0 ? 0.5 : never; }) == 1);         // half starve
+    CHECK(growth(requests, [&](std::size_t i) { return 2 * (n - static_cast<double>(i)); }) == 1); // last come
+    CHECK(growth(requests, [&](std::size_t i) { return i % 2 == 0 ? 2.0 : -1.0; }) == 0); // refusals keep it short
+  }
+  CHECK(std::isnan(growth(least_for_growth - 1, [](std::size_t) { return never; })));
+  CHECK(std::isnan(growth(
+      200, [](std::size_t) { return never; }, 0))); // all at once: a batch to work off
+}
+
+TEST_CASE("prompt tokens of refused and unfinished requests are left out, not those of cancelled ones") {
+  Summary::State state;
+  for (std::uint32_t id = 0; id < 4; ++id) {
+    RequestRow row = row_of(id, 0, 2, 0.1);
+    row.spec.prompt = Tokens{std::int64_t{100} << id};
+    Summary{}.on(state, events::Submitted{row});
+    if (id == 0) {
+      deliver(state, row, 1, 2);
+      Summary{}.on(state, events::Ended{row, Seconds{1}});
+    }
+    if (id == 1) Summary{}.on(state, events::Refused{row.id, row.spec, Seconds{1}, "no room"});
+    if (id == 2) Summary{}.on(state, events::Cancelled{row, Seconds{1}});
+  }
+  CHECK(measure(state, Seconds{9}).left_out_tokens_share == Approx(1000.0 / 1500)); // 200 refused, 800 left
+}

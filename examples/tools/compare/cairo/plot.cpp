@@ -114,11 +114,11 @@ class Rows {
 
   std::string draw() {
     double label = 0;
-    for (const SystemReport* row : first_.rows) label = std::max(label, canvas_.width_of(row->name));
+    for (const SystemReport* row : first_.rows) label = std::max(label, canvas_.width_of(label_of(*row, true)));
     label = std::min(label, 92.0);
     for (std::size_t r = 0; r < first_.rows.size(); ++r) {
       canvas_.ink(0, 0, 0);
-      canvas_.text({label, middle_of(r) + 2.4}, first_.rows[r]->name, Align::right);
+      canvas_.text({label, middle_of(r) + 2.4}, label_of(*first_.rows[r], true), Align::right);
     }
     const double panel = (width - label - 3 * gap - 6) / 3;
     for (std::size_t figure = 0; figure < drawn.size(); ++figure)

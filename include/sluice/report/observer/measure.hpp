@@ -21,6 +21,18 @@ struct LatencyDistributions {
 
 [[nodiscard]] LatencyDistributions latencies(const Summary::State& state);
 
+/// Returns whether the number of requests in the system grows to the last arrival, so that latencies depend on how many
+/// requests are served: 1 or 0; NaN with fewer than `least_for_growth` requests, and if all arrive at once.
+///
+/// Each request counts those that have arrived and not ended when it arrives. In order of arrival the requests make
+/// four quarters. The queue grows if the quarters' mean counts rise one after the other, and the last is at least 1.5
+/// times the second, and two requests more. Under a constant overload the count is proportional to the time, so the
+/// means are as 1, 3, 5 and 7, and that ratio is 7/3; in a steady state it is 1, and four means rise by chance once in
+/// 24. A refused request ends at once. Rejected: waits instead of counts, which do not grow for the newest requests if
+/// a system lets the oldest ones starve.
+[[nodiscard]] double queue_grows(const Summary::State& state);
+inline constexpr std::size_t least_for_growth = 40;
+
 namespace detail {
 
 /// The counts of requests from which attainments are computed.

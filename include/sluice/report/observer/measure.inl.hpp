@@ -5,6 +5,7 @@
 #include "sluice/report/observer/measure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -23,6 +24,31 @@ SLUICE_INLINE LatencyDistributions latencies(const Summary::State& state) {
   }
   return {Distribution{std::move(ttft)}, Distribution{std::move(tpot)}, Distribution{std::move(e2e)},
           Distribution{state.gaps}};
+}
+
+SLUICE_INLINE double queue_grows(const Summary::State& state) {
+  std::vector<Seconds> arrivals, ends;
+  for (const RequestRecord& request : state.requests) {
+    if (!request.known) continue;
+    arrivals.push_back(request.arrival);
+    if (request.outcome == Outcome::unfinished) continue;
+    ends.push_back(request.started() ? request.last : request.arrival);
+  }
+  if (arrivals.size() < least_for_growth) return Metrics::absent;
+  std::sort(arrivals.begin(), arrivals.end());
+  if (arrivals.front() == arrivals.back()) return Metrics::absent; // a batch to work off: there is no rate
+  std::sort(ends.begin(), ends.end());
+  std::array<double, 4> means{};
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const std::size_t begin = arrivals.size() * i / means.size(), behind = arrivals.size() * (i + 1) / means.size();
+    for (std::size_t k = begin; k < behind; ++k) {
+      while (ended < ends.size() && ends[ended] <= arrivals[k]) ++ended;
+      means[i] += static_cast<double>(k + 1 - std::min(ended, k + 1)) / static_cast<double>(behind - begin);
+    }
+  }
+  const bool rises = means[0] < means[1] && means[1] < means[2] && means[2] < means[3];
+  return rises && means[3] >= std::max(1.5 * means[1], means[1] + 2) ? 1 : 0;
 }
 
 } // namespace sluice
@@ -170,9 +196,13 @@ SLUICE_INLINE Metrics measure(const Summary::State& state, Seconds end, const La
   double first_arrival = std::numeric_limits<double>::infinity();
   double last_delivery = -first_arrival;
   double longest = -1, longest_all = -1, all_s = 0;
+  std::int64_t prompts = 0, left_out = 0;
   for (const RequestRecord& request : state.requests) {
     if (!request.known) continue;
     detail::count_request(request, end, m, counts);
+    prompts += request.prompt.count();
+    if (request.outcome == Outcome::refused || request.outcome == Outcome::unfinished)
+      left_out += request.prompt.count();
     if (request.outcome != Outcome::cancelled) {
       // Refused requests count as waiting until the end, so that a system does not look faster because it refuses the
       // requests that would wait longest.
@@ -230,6 +260,8 @@ SLUICE_INLINE Metrics measure(const Summary::State& state, Seconds end, const La
   m.repeated_iterations = state.repeated;
   m.times_rebuilt = state.rebuilding;
   m.end_s = end.count();
+  m.left_out_tokens_share = detail::share(left_out, prompts);
+  m.queue_grows = queue_grows(state);
   detail::count_sessions(state, m);
   return m;
 }

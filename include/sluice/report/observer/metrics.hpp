@@ -69,6 +69,9 @@ struct Metrics {
   std::int64_t refused = 0;
   std::int64_t cancelled = 0; ///< cancelled by their users
   std::int64_t unfinished = 0;
+  double left_out_tokens_share = absent; ///< of all prompt tokens, those of requests that were refused or left
+  double queue_grows = absent;           ///< 1 if the requests in the system become more to the end (`queue_grows` in
+                                         ///< measure.hpp), 0 if not; with several seeds the share of them
   std::int64_t times_preempted = 0;
   std::int64_t tokens_delivered = 0;
   std::int64_t tokens_on_time = 0;   ///< tokens that followed the previous one within the SLO
@@ -177,6 +180,8 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("fetched_share", m.fetched_share);
   visit("findable_share", m.findable_share);
   visit("times_rebuilt", m.times_rebuilt);
+  visit("left_out_tokens_share", m.left_out_tokens_share);
+  visit("queue_grows", m.queue_grows);
 }
 
 } // namespace sluice
