@@ -25,14 +25,14 @@ Timeline rows_of(const Wanted& wanted) {
   return rows;
 }
 
-/// Returns the request that an event is about; null if it is about the engine.
-const RequestSpec* request_of(const AnyEvent& event) {
-  if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Submitted>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Ended>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Preempted>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Refused>()) return &of->spec;
-  if (const auto* of = event.get<events::Cancelled>()) return &of->row.spec;
+/// Returns the SLO of the request that an event is about; null if it is about the engine.
+const Slo* slo_of(const AnyEvent& event) {
+  if (const auto* of = event.get<events::Delivered>()) return &of->row.spec.slo;
+  if (const auto* of = event.get<events::Submitted>()) return &of->row.spec.slo;
+  if (const auto* of = event.get<events::Ended>()) return &of->row.spec.slo;
+  if (const auto* of = event.get<events::Preempted>()) return &of->row.spec.slo;
+  if (const auto* of = event.get<events::Refused>()) return &of->spec.slo;
+  if (const auto* of = event.get<events::Cancelled>()) return &of->row.spec.slo;
   return nullptr;
 }
 
@@ -48,9 +48,9 @@ Recorder::Recorder(const Request& of) : request(of) {
 /// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
   tell(Summary{}, kept.summary, event);
-  if (const RequestSpec* of = classes_.empty() ? nullptr : request_of(event))
+  if (const Slo* of = classes_.empty() ? nullptr : slo_of(event))
     for (std::size_t i = 0; i < classes_.size(); ++i)
-      if (classes_[i] == of->slo) {
+      if (classes_[i] == *of) {
         tell(Summary{}, kept.classes[i], event);
         break;
       }
