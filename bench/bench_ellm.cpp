@@ -33,7 +33,7 @@ struct Scene {
       RequestRow row;
       row.id = RequestId{static_cast<std::uint32_t>(i)};
       row.phase = Phase::running;
-      row.spec = {Seconds{0}, Tokens{200 + 37 * i % 1500}, Tokens{500}, {}};
+      row.spec = RequestSpec{Seconds{0}, Tokens{200 + 37 * i % 1500}, Tokens{500}, {}};
       row.spec.slo.tbt = Seconds{0.1};
       row.generated = row.delivered = Tokens{1 + i % 300};
       row.computed = row.context() - Tokens{1};

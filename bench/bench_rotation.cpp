@@ -46,8 +46,7 @@ struct Scene {
     row.id = RequestId{static_cast<std::uint32_t>(rows.size())};
     row.phase = phase;
     row.may_return = true;
-    row.spec.prompt = prompt;
-    row.spec.output = Tokens{1000};
+    row.spec = RequestSpec{.prompt = prompt, .output = Tokens{1000}, .slo = {}};
     row.spec.arrival = row.running_since = row.last_token = Seconds{when};
     if (phase != Phase::waiting) {
       row.generated = Tokens{10};

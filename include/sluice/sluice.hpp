@@ -32,6 +32,7 @@
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/plan/space.hpp"
 #include "sluice/state/view/future_claims.hpp"
+#include "sluice/state/view/known_spec.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/request_row.hpp"
 #include "sluice/state/view/view.hpp"

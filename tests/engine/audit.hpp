@@ -52,7 +52,7 @@ struct Audit {
   void on(State& state, const events::Submitted& event) const {
     const RequestRow& row = event.row;
     CHECK_MESSAGE(state.lives.count(row.id) == 0, "an id is used once");
-    state.lives[row.id].output = row.spec.output;
+    state.lives[row.id].output = row.output(not_a_policy);
   }
   void on(State& state, const events::Refused& event) const {
     const RequestId id = event.id;
@@ -87,9 +87,9 @@ struct Audit {
     happened(state, event.now);
     Life& life = state.lives[row.id];
     CHECK_FALSE(life.refused);
-    CHECK(life.exists.size() == static_cast<std::size_t>(row.spec.output.count()));
-    CHECK(row.generated == row.spec.output);
-    CHECK_MESSAGE(life.delivered == row.spec.output, "every token is delivered by the end");
+    CHECK(life.exists.size() == static_cast<std::size_t>(row.output(not_a_policy).count()));
+    CHECK(row.generated == row.output(not_a_policy));
+    CHECK_MESSAGE(life.delivered == row.output(not_a_policy), "every token is delivered by the end");
     CHECK_FALSE(life.ended);
     life.ended = true;
   }

@@ -348,13 +348,15 @@ struct Turns {
   struct State {
     std::map<std::pair<std::uint32_t, std::int32_t>, Turn> turns;
   };
-  void on(State& state, const events::Submitted& event) const { at(state, event.row.spec); }
+  void on(State& state, const events::Submitted& event) const { at(state, event.row.spec.whole(not_a_policy)); }
   void on(State& state, const events::Refused& event) const {
     Turn& turn = at(state, event.spec);
     turn.end = event.now.count();
     turn.refused = true;
   }
-  void on(State& state, const events::Ended& event) const { at(state, event.row.spec).end = event.now.count(); }
+  void on(State& state, const events::Ended& event) const {
+    at(state, event.row.spec.whole(not_a_policy)).end = event.now.count();
+  }
   static Turn& at(State& state, const RequestSpec& spec) {
     Turn& turn = state.turns[{spec.session, spec.turn}];
     turn.spec = spec;

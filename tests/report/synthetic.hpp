@@ -60,10 +60,10 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
   for (std::size_t r = 0; r < rows.size(); ++r) {
     arrival += -2.2 * std::log(1 - random.uniform());
     rows[r].id = RequestId{static_cast<std::uint32_t>(r)};
-    rows[r].spec = {Seconds{arrival},
-                    Tokens{500 + static_cast<int>(random.below(6000))},
-                    Tokens{20 + static_cast<int>(random.below(250))},
-                    {Seconds{8}, Seconds{slo_s}}};
+    rows[r].spec = RequestSpec{Seconds{arrival},
+                               Tokens{500 + static_cast<int>(random.below(6000))},
+                               Tokens{20 + static_cast<int>(random.below(250))},
+                               {Seconds{8}, Seconds{slo_s}}};
     slots.push_back(Slot{static_cast<std::uint32_t>(r)});
   }
   std::vector<double> compute(layers);
@@ -79,7 +79,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
   while (done < rows.size() && step < 200'000) {
     for (; next < rows.size() && rows[next].spec.arrival.count() <= now; ++next) {
       if (next % 17 == 16) {
-        tell_all(events::Refused{rows[next].id, rows[next].spec, Seconds{now},
+        tell_all(events::Refused{rows[next].id, rows[next].spec.whole(not_a_policy), Seconds{now},
                                  "needs " + std::to_string(20'000 + next) + " blocks, more than the device has"});
         ++done;
         continue;
@@ -186,7 +186,7 @@ Run run(const System& system, bool deposit, double slo_s, int requests, std::uin
         row.delivered += Tokens{1};
         sink(row, Tokens{1}, Seconds{now});
       }
-      const bool over = row.generated == row.spec.output;
+      const bool over = row.generated == row.output(not_a_policy);
       const bool preempt = !over && random.uniform() < system.pause;
       if (over) {
         if (deposit) TokenDeposit{}.finish(row, Seconds{now}, sink);

@@ -7,8 +7,7 @@ using namespace sluice;
 
 TEST_CASE("MeasuredLengths assumes the bounds until enough answers have ended, then their measured share") {
   RequestRow row;
-  row.spec.output = Tokens{100};
-  row.spec.output_is_bound = true;
+  row.spec = RequestSpec{.output = Tokens{100}, .slo = {}, .output_is_bound = true};
   row.generated = Tokens{30};
   MeasuredLengths lengths;
   for (int i = 0; i < 19; ++i) {
@@ -24,6 +23,6 @@ TEST_CASE("MeasuredLengths assumes the bounds until enough answers have ended, t
   CHECK(MeasuredLengths::expected(row, 0.301) == Tokens{31});
   CHECK(MeasuredLengths::expected(row, 0) == Tokens{1});
   CHECK(MeasuredLengths::expected(row, 1) == Tokens{100});
-  row.spec.output_is_bound = false; // it is the exact length
+  row.spec = RequestSpec{.output = Tokens{100}, .slo = {}}; // the exact length
   CHECK(MeasuredLengths::expected(row, 0.3) == Tokens{100});
 }

@@ -52,7 +52,8 @@ void serve_some(ServedRequests& served, const Server& server) {
       }
       if (const auto* ended = event.get<events::Ended>()) {
         const RequestRow& row = ended->row;
-        served.over({row.id, row.spec, row.generated, kept.at(index(row.id)), Seconds{-1}, ended->now, false});
+        served.over({row.id, row.spec.whole(not_a_policy), row.generated, kept.at(index(row.id)), Seconds{-1},
+                     ended->now, false});
       }
     }
     ServedRequests& served;

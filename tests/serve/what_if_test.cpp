@@ -50,11 +50,11 @@ WhatIfSystem paced(std::string name, double first, double gap, std::int64_t most
           row.id = RequestId{static_cast<std::uint32_t>(i)};
           row.spec = requests[i];
           if (row.spec.prompt.count() > most) {
-            judge.hear(events::Refused{row.id, row.spec, row.spec.arrival, "too long"});
+            judge.hear(events::Refused{row.id, requests[i], row.spec.arrival, "too long"});
             continue;
           }
           Seconds now = row.spec.arrival + Seconds{first};
-          for (std::int64_t token = 0; token < row.spec.output.count(); ++token) {
+          for (std::int64_t token = 0; token < requests[i].output.count(); ++token) {
             judge.hear(events::Delivered{row, Tokens{1}, now});
             now += Seconds{gap};
           }

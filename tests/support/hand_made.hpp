@@ -30,8 +30,7 @@ struct HandMade {
     RequestRow row;
     row.id = RequestId{static_cast<std::uint32_t>(rows.size())};
     row.phase = phase;
-    row.spec.prompt = prompt;
-    row.spec.output = output;
+    row.spec = RequestSpec{.prompt = prompt, .output = output, .slo = {}};
     row.generated = row.delivered = generated;
     row.computed = computed;
     row.blocks = blocks_for(computed, limits.block_tokens);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 namespace compared {
 
@@ -25,27 +26,34 @@ Timeline rows_of(const Wanted& wanted) {
   return rows;
 }
 
+/// What is known of the request that an event is about.
+struct RequestOf {
+  Seconds arrival{0};
+  Slo slo{};
+};
+
+/// Returns nothing if the event is about the engine.
+std::optional<RequestOf> request_of(const AnyEvent& event) {
+  const auto of = [](const auto& spec) { return std::optional{RequestOf{spec.arrival, spec.slo}}; };
+  if (const auto* delivered = event.get<events::Delivered>()) return of(delivered->row.spec);
+  if (const auto* submitted = event.get<events::Submitted>()) return of(submitted->row.spec);
+  if (const auto* ended = event.get<events::Ended>()) return of(ended->row.spec);
+  if (const auto* preempted = event.get<events::Preempted>()) return of(preempted->row.spec);
+  if (const auto* refused = event.get<events::Refused>()) return of(refused->spec);
+  if (const auto* cancelled = event.get<events::Cancelled>()) return of(cancelled->row.spec);
+  return std::nullopt;
+}
+
 /// Returns whether figures count an event: of a request by its arrival, otherwise by its time.
-bool counts(const Setup& setup, const AnyEvent& event, const RequestSpec* request) {
+bool counts(const Setup& setup, const AnyEvent& event, const std::optional<RequestOf>& request) {
   Seconds at = setup.counts_from;
-  if (request != nullptr)
+  if (request)
     at = request->arrival;
   else if (const auto* iterated = event.get<events::Iterated>())
     at = iterated->record.start;
   else if (const auto* planned = event.get<events::Planned>())
     at = planned->view.now;
   return setup.counts_from <= at && at < setup.counts_until;
-}
-
-/// Returns the request that an event is about; null if it is about the engine.
-const RequestSpec* request_of(const AnyEvent& event) {
-  if (const auto* of = event.get<events::Delivered>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Submitted>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Ended>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Preempted>()) return &of->row.spec;
-  if (const auto* of = event.get<events::Refused>()) return &of->spec;
-  if (const auto* of = event.get<events::Cancelled>()) return &of->row.spec;
-  return nullptr;
 }
 
 } // namespace
@@ -59,10 +67,10 @@ Recorder::Recorder(const Request& of) : request(of) {
 
 /// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
-  const RequestSpec* of = request_of(event);
+  const std::optional<RequestOf> of = request_of(event);
   const bool counted = counts(request.setup, event, of);
   if (counted) tell(Summary{}, kept.summary, event);
-  if (counted && of != nullptr)
+  if (counted && of)
     for (std::size_t i = 0; i < classes_.size(); ++i)
       if (classes_[i] == of->slo) {
         tell(Summary{}, kept.classes[i], event);

@@ -4,6 +4,7 @@
 
 #include "sluice/engine/engine.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -65,8 +66,11 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   lending.freed = policies_.weights.most_freed(core_.geometry);
   if constexpr (PromisesRoom<typename C::weights_type>) {
     const auto& predictor = policies_.predictor();
+    const KnownSpec known = spec;
+    const LayerBlocks lacking = std::max(LayerBlocks{0}, room.device - core_.device_blocks);
+    const Tokens answer = lacking > LayerBlocks{0} ? spec.output : known.output_bound().value_or(Tokens{1});
     const Expected<LayerBlocks> promised = policies_.weights.promise(Submission<typename All::predictor_type>{
-        spec, now(), core_.limits, core_.geometry, predictor, room.device, core_.device_blocks});
+        known, now(), core_.limits, core_.geometry, predictor, core_.device_blocks, lacking, spec.prompt + answer});
     if (!promised) return refused(detail::refusal_of(id, promised.error()));
     lending.freed = *promised;
   }

@@ -149,7 +149,7 @@ class TokenAccounts {
   [[nodiscard]] bool has_all(const RequestRow& request) {
     bool ended = false;
     if constexpr (EndsRequests<typename C::backend_type>) ended = std::erase(ending_early_, request.id) > 0;
-    return ended || request.generated >= request.spec.output;
+    return ended || request.generated >= request.output(not_a_policy);
   }
 
   std::vector<Slot> finished_;

@@ -162,20 +162,28 @@ using With = typename detail::Override<E, typename detail::Unpack<Parts<Policies
 
 // Bounds: which engines can serve requests whose output is only bounded, as a server's are, or that have priorities.
 
-/// Whether an engine's policies use the length of each request. Placements and Weights policies that reserve for
-/// `spec.output` do not count: a bound is enough for them.
+/// Whether an engine's Admission uses the length of each request. Policies of other roles that reserve for it
+/// (`RequestRow::output`) do not count: a bound is enough for them.
 template <class E>
 inline constexpr bool knows_lengths = false; // a rejected engine: its own sentences say what is wrong
 template <class C>
 inline constexpr bool knows_lengths<BasicEngine<C>> = C::admission_type::knows_lengths;
 
-/// Whether any of an engine's policies decides by lengths that only a simulation knows: such an engine is an oracle,
-/// whose results bound what others can reach.
+namespace detail {
+
+template <class List>
+inline constexpr bool any_knows_lengths = false;
+template <class... Ps>
+inline constexpr bool any_knows_lengths<Parts<Ps...>> = (KnowsLengths<Ps> || ...);
+
+} // namespace detail
+
+/// Whether any of an engine's policies, of whatever role, decides by lengths that only a simulation knows: such an
+/// engine is an oracle, whose results bound what others can reach.
 template <class E>
 inline constexpr bool foresees = false;
 template <class C>
-inline constexpr bool foresees<BasicEngine<C>> =
-    C::admission_type::knows_lengths || KnowsLengths<typename C::placement_type>;
+inline constexpr bool foresees<BasicEngine<C>> = detail::any_knows_lengths<typename C::policies>;
 
 /// Whether a server can run `E`.
 template <class E>

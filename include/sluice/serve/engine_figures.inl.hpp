@@ -376,8 +376,8 @@ SLUICE_INLINE void EngineFigures::over(LiveEvent::Kind kind, const RequestRow& r
     event.missed = attainment.missed;
     event.verdict = attainment.verdict(attainment.started() ? attainment.last : now);
     if (served_ != nullptr)
-      served_->over(
-          {row.id, row.spec, row.generated, attainment, found->second.scheduled, now, kind == LiveEvent::Kind::cancel});
+      served_->over({row.id, row.spec.whole(not_a_policy), row.generated, attainment, found->second.scheduled, now,
+                     kind == LiveEvent::Kind::cancel});
   }
   forget(event.id);
   state_.recent_ends.add(event);

@@ -73,17 +73,19 @@ class MeasuredLengths {
   /// Returns 1 until a few answers have ended.
   [[nodiscard]] double share() const { return samples_ < few ? 1 : share_; }
   void ended(const RequestRow& row) {
-    if (!row.spec.output_is_bound || row.spec.output.count() < 1) return;
+    const std::optional<Tokens> bound = row.spec.output_bound();
+    if (!bound || bound->count() < 1) return;
     samples_ = std::min(samples_ + 1, window);
-    const double sample = static_cast<double>(row.generated.count()) / static_cast<double>(row.spec.output.count());
+    const double sample = static_cast<double>(row.generated.count()) / static_cast<double>(bound->count());
     share_ += (sample - share_) / samples_;
   }
 
   /// Returns the length that a forecast assumes for a request.
   [[nodiscard]] static Tokens expected(const RequestRow& row, double share) {
-    if (!row.spec.output_is_bound) return row.spec.output;
-    const auto length = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(row.spec.output.count())));
-    return Tokens{std::clamp<std::int64_t>(length, 1, row.spec.output.count())};
+    const std::optional<Tokens> bound = row.spec.output_bound();
+    if (!bound) return row.output(not_a_policy);
+    const auto length = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(bound->count())));
+    return Tokens{std::clamp<std::int64_t>(length, 1, bound->count())};
   }
 
  private:

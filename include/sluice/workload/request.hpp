@@ -20,8 +20,8 @@ struct Slo {
 /// One request of a workload. Arrivals are wall-clock seconds from the start of the run, the same for every system,
 /// except for a request that `follows` another: its arrival depends on when the system has answered that one.
 ///
-/// Both lengths are at least 1. The request *will* generate its output length: the engine ends it there, and only
-/// policies that declare it (oracles such as ShortestRemainingFirst) may read it in advance. With `output_is_bound` (a
+/// Both lengths are at least 1. The request *will* generate its output length: the engine ends it there. Policies see a
+/// KnownSpec, which lacks it, and only oracles such as ShortestRemainingFirst may read it. With `output_is_bound` (a
 /// server's `max_tokens`) the output length is the maximum, and the backend ends the request (`EndsRequests`): policies
 /// may reserve memory for the maximum, and no policy knows the actual length.
 struct RequestSpec {

@@ -214,8 +214,9 @@ std::vector<Slot> shortest(const Scene& scene) {
   for (const Slot slot : view.preempted)
     if (view.row(slot).may_return) all.push_back(slot);
   all.insert(all.end(), scene.queue.begin(), scene.queue.end());
-  std::stable_sort(all.begin(), all.end(),
-                   [&](Slot a, Slot b) { return view.row(a).remaining() < view.row(b).remaining(); });
+  std::stable_sort(all.begin(), all.end(), [&](Slot a, Slot b) {
+    return view.row(a).remaining(not_a_policy) < view.row(b).remaining(not_a_policy);
+  });
   all.resize(std::min(all.size(), static_cast<std::size_t>(view.limits.batch)));
   std::sort(all.begin(), all.end());
   return all;
@@ -270,7 +271,7 @@ TEST_CASE("ShortestRemainingFirst runs the shortest requests of all, and others 
     const View view = scene.made.view();
     const auto lengths = [&](auto&& slots, auto&& slot_of) {
       std::vector<std::int64_t> all;
-      for (const auto& item : slots) all.push_back(view.row(slot_of(item)).remaining().count());
+      for (const auto& item : slots) all.push_back(view.row(slot_of(item)).remaining(not_a_policy).count());
       std::sort(all.begin(), all.end());
       return all;
     };

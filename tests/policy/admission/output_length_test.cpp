@@ -25,10 +25,10 @@ TEST_CASE("RankedLength agrees with the true order as often as its tau implies")
       // Log-normal with a tail, as outputs are: the product of four uniform numbers.
       double length = 1;
       for (int k = 0; k < 4; ++k) length *= 0.05 + random.uniform();
-      row.spec.output = Tokens{1 + static_cast<std::int64_t>(20'000 * length)};
+      row.spec = RequestSpec{.output = Tokens{1 + static_cast<std::int64_t>(20'000 * length)}, .slo = {}};
       const double guess = predict(state, row);
       if (i < 200) continue; // it must observe some lengths first
-      truth.push_back(static_cast<double>(row.spec.output.count()));
+      truth.push_back(static_cast<double>(row.output(not_a_policy).count()));
       predicted.push_back(guess);
     }
     double agree = 0;
@@ -51,9 +51,9 @@ TEST_CASE("RankedLength: a tau of 1 is the oracle") {
   std::vector<std::pair<double, double>> seen;
   for (std::uint32_t i = 0; i < 500; ++i) {
     row.id = RequestId{i};
-    row.spec.output = Tokens{1 + static_cast<std::int64_t>(random.below(4000))};
+    row.spec = RequestSpec{.output = Tokens{1 + static_cast<std::int64_t>(random.below(4000))}, .slo = {}};
     const double guess = predict(state, row);
-    if (i > 400) seen.emplace_back(static_cast<double>(row.spec.output.count()), guess);
+    if (i > 400) seen.emplace_back(static_cast<double>(row.output(not_a_policy).count()), guess);
   }
   // The scale moves a little with every request: clearly shorter must be clearly less.
   for (const auto& [a, guess_a] : seen)
@@ -73,12 +73,12 @@ TEST_CASE("RankedLength predicts tokens that are spread as the outputs are, in t
       row.id = RequestId{i};
       double log = 0; // lognormal: the sum of twelve uniform numbers is nearly normal
       for (int k = 0; k < 12; ++k) log += random.uniform() - 0.5;
-      row.spec.output = Tokens{1 + static_cast<std::int64_t>(200 * std::exp(log))};
+      row.spec = RequestSpec{.output = Tokens{1 + static_cast<std::int64_t>(200 * std::exp(log))}, .slo = {}};
       const double rank = predict(ranks, row), tokens = predict.tokens(state, row);
       REQUIRE(tokens > 0);
       if (i < 200) continue;
       CHECK((rank > 0) == (tokens > std::exp(ranks.mean)));
-      outputs.push_back(static_cast<double>(row.spec.output.count()));
+      outputs.push_back(static_cast<double>(row.output(not_a_policy).count()));
       predicted.push_back(tokens);
     }
     std::sort(outputs.begin(), outputs.end());

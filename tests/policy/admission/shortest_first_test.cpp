@@ -36,8 +36,9 @@ TEST_CASE("ShortestFirst admits the shortest waiting request; running requests s
     Proposal proposal;
     policy.propose(made.view(), state, proposal);
     CHECK(proposal.leaving.empty());
-    std::stable_sort(queue.begin(), queue.end(),
-                     [&](Slot a, Slot b) { return made.rows[index(a)].spec.output < made.rows[index(b)].spec.output; });
+    std::stable_sort(queue.begin(), queue.end(), [&](Slot a, Slot b) {
+      return made.rows[index(a)].output(not_a_policy) < made.rows[index(b)].output(not_a_policy);
+    });
     std::vector<Slot> expected = made.running;
     for (const Slot slot : queue)
       if (static_cast<int>(expected.size()) < made.limits.batch) expected.push_back(slot);

@@ -61,7 +61,7 @@ TEST_CASE("with known lengths a newcomer's size is its prompt and its output") {
       if (random.below(4) == 0)
         policy.leave(state, slot, row);
       else
-        expected.emplace_back((row.spec.prompt + row.spec.output).count(), index(slot));
+        expected.emplace_back((row.spec.prompt + row.output(not_a_policy)).count(), index(slot));
     }
     Proposal proposal;
     policy.propose(made.view(), state, proposal);

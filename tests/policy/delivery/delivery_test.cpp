@@ -57,7 +57,7 @@ template <class P>
 Run deliver(const std::vector<double>& times, Seconds slo, Random& random) {
   Run run{times, {}};
   RequestRow row;
-  row.spec.output = Tokens{static_cast<std::int64_t>(times.size())};
+  row.spec = RequestSpec{.output = Tokens{static_cast<std::int64_t>(times.size())}, .slo = {}};
   row.spec.slo.tbt = slo;
   const auto sink = [&](const RequestRow& who, Tokens count, Seconds when) {
     CHECK(&who == &row);

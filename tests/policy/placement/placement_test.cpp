@@ -343,7 +343,7 @@ TEST_CASE("FlexGen's placements are sized for the worst batch, and never changed
     std::int64_t worst = 0;
     for (const Claim& claim : scene.claims) {
       const RequestRow& row = scene.made.rows[index(claim.slot)];
-      worst += blocks_for(row.spec.prompt + row.spec.output, Tokens{16}).count();
+      worst += blocks_for(row.spec.prompt + row.output(not_a_policy), Tokens{16}).count();
     }
     const auto layers = scene.made.geometry.layers;
     // The whole batch at its longest, resident blocks and blocks in flight together.

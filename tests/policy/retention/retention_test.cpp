@@ -60,7 +60,8 @@ struct Count {
                                     : state.device);
   }
   void on(State& state, const events::Ended& event) const {
-    state.least += event.row.spec.prompt + event.row.spec.output - Tokens{1}; // the last token's KV is never needed
+    state.least +=
+        event.row.spec.prompt + event.row.output(not_a_policy) - Tokens{1}; // the last token's KV is never needed
   }
   void on(State& state, const events::Iterated& event) const {
     const IterationRecord& record = event.record;

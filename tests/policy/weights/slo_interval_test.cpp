@@ -82,9 +82,7 @@ struct Scene {
   explicit Scene(const World& of) : world(of) { view.geometry = of.geometry; }
   void add(Tokens context, Seconds tbt) {
     RequestRow row;
-    row.spec.prompt = context;
-    row.spec.output = Tokens{100};
-    row.spec.slo.tbt = tbt;
+    row.spec = RequestSpec{.prompt = context, .output = Tokens{100}, .slo = {.tbt = tbt}};
     row.computed = context;
     row.generated = Tokens{1};
     claims.push_back({Slot{static_cast<std::uint32_t>(rows.size())}, Tokens{1}, Tokens{0}, true});
@@ -335,9 +333,11 @@ TEST_CASE("a guarantee is met by an interval that frees enough within the SLO, a
     const LayerBlocks room{static_cast<std::int64_t>(
         random.below(static_cast<std::uint64_t>(geometry.blocks_in(geometry.layers * 1.3).count())))};
     const Limits limits;
-    const Submission<GrowingCost> request{spec, Seconds{0}, limits, geometry, world.cost, room, LayerBlocks{1000}};
+    const LayerBlocks own{1000}, needed = room - own;
+    const KnownSpec known = spec;
+    const Submission<GrowingCost> request{
+        known, Seconds{0}, limits, geometry, world.cost, own, std::max(LayerBlocks{0}, needed), last.decode_context};
     const Expected<LayerBlocks> answer = SloInterval{}.promise(request);
-    const LayerBlocks needed = room - request.own;
     StreamedStep step;
     bool large_enough = needed <= LayerBlocks{0};
     bool in_time = large_enough && resident <= spec.slo.tbt;
@@ -388,8 +388,9 @@ TEST_CASE("the SLO of the first token counts less the time that the request has 
   }
   const auto refusal = [&](double ttft, double waited) {
     spec.slo.ttft = Seconds{ttft};
-    const Submission<GrowingCost> request{spec,       Seconds{10 + waited}, limits,        world.geometry,
-                                          world.cost, LayerBlocks{0},       LayerBlocks{0}};
+    const KnownSpec known = spec;
+    const Submission<GrowingCost> request{known,      Seconds{10 + waited}, limits,         world.geometry,
+                                          world.cost, LayerBlocks{0},       LayerBlocks{0}, Tokens{5001}};
     const Expected<LayerBlocks> answer = SloInterval{}.promise(request);
     return answer ? std::string{} : answer.error().what;
   };
@@ -398,6 +399,34 @@ TEST_CASE("the SLO of the first token counts less the time that the request has 
   const std::string why = refusal(needed.count() + 0.5, 0.6);
   CHECK(why.find(detail::milliseconds(needed)) != std::string::npos);
   CHECK(why.find("it has waited 600 ms") != std::string::npos);
+}
+
+TEST_CASE("a token SLO that only a long answer's end misses is refused if the client's bound shows it, else served") {
+  const World world{{}, {8, Bytes{4096}, Bytes{1'000'000}}};
+  const auto decode = [&world](std::int64_t context) {
+    Work work;
+    work.decodes = work.samples = 1;
+    work.decode_context = Tokens{context};
+    return world.cost.step(work).total(world.geometry.layers);
+  };
+  using E = With<SelectNEvaluated, GrowingCost, BasicSimulated<GrowingCost>>;
+  const auto accepts = [&world](Seconds slo, bool bounded) {
+    E engine = *E::make({.limits = {.batch = 8, .batch_tokens = Tokens{2048}},
+                         .geometry = world.geometry,
+                         .device_blocks = LayerBlocks{100'000},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = world.cost,
+                         .backend = BasicSimulated<GrowingCost>{world.cost}});
+    RequestSpec spec{Seconds{0}, Tokens{100}, Tokens{1000}, {Seconds{1e9}, slo}};
+    spec.output_is_bound = bounded;
+    return engine.submit(spec).has_value();
+  };
+  for (const bool bounded : {false, true}) {
+    CHECK_FALSE(accepts(decode(101) * 0.999, bounded));
+    CHECK(accepts(decode(101) * 1.001, bounded) == !bounded);
+    CHECK(accepts(decode(1099) * 0.999, bounded) == !bounded);
+    CHECK(accepts(decode(1100) * 1.001, bounded));
+  }
 }
 
 TEST_CASE(

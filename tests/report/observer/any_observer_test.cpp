@@ -112,7 +112,7 @@ TEST_CASE("an event of any type reaches the hook for its type") {
   Counting::State state;
   tell(Counting{}, state, any);
   tell(Counting{}, state, AnyEvent{events::Resumed{row, Seconds{3}}}); // it does not receive that one
-  tell(Counting{}, state, AnyEvent{events::Refused{row.id, row.spec, Seconds{3}, "too long"}});
+  tell(Counting{}, state, AnyEvent{events::Refused{row.id, row.spec.whole(not_a_policy), Seconds{3}, "too long"}});
   tell(Counting{}, state, events::Resumed{row, Seconds{3}});
   CHECK(state.ended == 1);
   CHECK(state.any == 1);

@@ -21,11 +21,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 RequestRow row_of(std::uint32_t id, double arrival, std::int64_t output, double slo_tbt, double slo_ttft = never) {
   RequestRow row;
   row.id = RequestId{id};
-  row.spec.arrival = Seconds{arrival};
-  row.spec.prompt = Tokens{100};
-  row.spec.output = Tokens{output};
-  row.spec.slo.tbt = Seconds{slo_tbt};
-  row.spec.slo.ttft = Seconds{slo_ttft};
+  row.spec = RequestSpec{Seconds{arrival}, Tokens{100}, Tokens{output}, {Seconds{slo_ttft}, Seconds{slo_tbt}}};
   return row;
 }
 
@@ -130,7 +126,7 @@ TEST_CASE("docs/metrics.md: tokens that are never delivered") {
 TEST_CASE("docs/metrics.md: a refused request misses one deadline per token") {
   Summary::State state;
   const RequestRow row = row_of(0, 1.0, 6, 0.1);
-  Summary{}.on(state, events::Refused{row.id, row.spec, Seconds{1}, "too long"});
+  Summary{}.on(state, events::Refused{row.id, row.spec.whole(not_a_policy), Seconds{1}, "too long"});
   const Metrics m = measure(state, Seconds{1000});
   CHECK(m.deadlines_missed == 6);
   CHECK(m.tokens_late == 5);
@@ -249,7 +245,7 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
       rows.push_back(row_of(static_cast<std::uint32_t>(r), arrival, 1 + static_cast<std::int64_t>(random.below(30)),
                             random.below(8) == 0 ? never : slo, random.below(3) == 0 ? never : 1.0));
       double now = arrival + 2 * random.uniform();
-      std::int64_t left = rows.back().spec.output.count();
+      std::int64_t left = rows.back().output(not_a_policy).count();
       if (random.below(5) == 0) left = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(left) + 1));
       while (left > 0) {
         const std::int64_t count = random.below(6) == 0 ? std::min<std::int64_t>(left, 3) : 1;
@@ -266,7 +262,8 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (tokens[r].empty() && random.below(2) == 0) {
         refused[r] = true;
-        Summary{}.on(state, events::Refused{rows[r].id, rows[r].spec, rows[r].spec.arrival, "longer than the device"});
+        Summary{}.on(state, events::Refused{rows[r].id, rows[r].spec.whole(not_a_policy), rows[r].spec.arrival,
+                                            "longer than the device"});
       } else {
         Summary{}.on(state, events::Submitted{rows[r]});
       }
@@ -274,7 +271,7 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
     for (const Sent& event : events) {
       RequestRow& row = rows[static_cast<std::size_t>(event.request)];
       deliver(state, row, event.when, event.count);
-      if (row.delivered == row.spec.output) Summary{}.on(state, events::Ended{row, Seconds{event.when}});
+      if (row.delivered == row.output(not_a_policy)) Summary{}.on(state, events::Ended{row, Seconds{event.when}});
     }
     const Metrics m = measure(state, Seconds{end});
 
@@ -283,7 +280,7 @@ TEST_CASE("metrics of random runs agree with the definitions, token by token") {
     double on_time_tokens = 0, late = 0, missed = 0, longest = -1, first_arrival = never, last = -never, total = 0;
     int served = 0, ttft_owed = 0, ttft_met = 0, tpot_owed = 0, tpot_met = 0;
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      const RequestSpec& spec = rows[r].spec;
+      const RequestSpec& spec = rows[r].spec.whole(not_a_policy);
       const double tbt = spec.slo.tbt.count();
       const auto& times = tokens[r];
       const bool whole = static_cast<std::int64_t>(times.size()) == spec.output.count();
@@ -443,8 +440,8 @@ TEST_CASE("iterations and plans add up; bytes are blocks times the block size") 
 TEST_CASE("refusals keep their reason, and equal ones in a row share one text") {
   Summary::State state;
   for (std::uint32_t i = 0; i < 10; ++i)
-    Summary{}.on(state,
-                 events::Refused{RequestId{i}, row_of(i, 0, 1, 1).spec, Seconds{0}, i < 4 ? "too long" : "no SLO"});
+    Summary{}.on(state, events::Refused{RequestId{i}, row_of(i, 0, 1, 1).spec.whole(not_a_policy), Seconds{0},
+                                        i < 4 ? "too long" : "no SLO"});
   CHECK(state.reasons == std::vector<std::string>{"too long", "no SLO"});
   CHECK(state.reasons[static_cast<std::size_t>(state.requests[3].reason)] == "too long");
   CHECK(state.reasons[static_cast<std::size_t>(state.requests[4].reason)] == "no SLO");

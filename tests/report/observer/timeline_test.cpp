@@ -76,7 +76,8 @@ TEST_CASE_TEMPLATE("a trace is valid, and no two slices overlap on a track", Rul
   policy.on(state, events::Submitted{first});
   policy.on(state, events::Submitted{row_of(1, 1.0, 0)});
   policy.on(state, events::Submitted{row_of(2, 1.5, 0)});
-  policy.on(state, events::Refused{RequestId{3}, first.spec, Seconds{1.75}, "needs \"more\" than the device has"});
+  policy.on(state, events::Refused{RequestId{3}, first.spec.whole(not_a_policy), Seconds{1.75},
+                                   "needs \"more\" than the device has"});
   for (const double now : {2.0, 2.0, 9.0}) { // an infeasible plan, and immediately another
     View view;
     view.now = Seconds{now};
@@ -292,7 +293,7 @@ TEST_CASE("a decision log is readable and bounded") {
   policy.on(state, events::Planned{view, plan, Seconds{1e-4}, Seconds{2e-4}});
   policy.on(state, events::Preempted{rows[0], Kept::device, Seconds{2}});
   policy.on(state, events::Resumed{rows[0], Seconds{3}});
-  policy.on(state, events::Refused{RequestId{4}, rows[0].spec, Seconds{3}, "too long"});
+  policy.on(state, events::Refused{RequestId{4}, rows[0].spec.whole(not_a_policy), Seconds{3}, "too long"});
   policy.on(state, events::Ended{rows[1], Seconds{4}});
   for (int i = 0; i < 5; ++i) policy.on(state, events::Ended{rows[1], Seconds{4}});
   CHECK(state.lines.size() == 6);

@@ -136,8 +136,8 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
 SLUICE_INLINE void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now) {
   const RequestRow& request = core.row(refusal.slot);
   detail::leave_list(core, refusal.slot, policies);
-  policies.table.tell(policies.policies,
-                      events::Refused{request.id, request.spec, now, refusal.why, !refusal.impossible});
+  policies.table.tell(policies.policies, events::Refused{request.id, request.spec.whole(not_a_policy), now, refusal.why,
+                                                         !refusal.impossible});
   detail::answer(core, request, now);
   detail::release(core, refusal.slot);
 }

@@ -66,7 +66,7 @@ concept StatesLengths = requires {
 ///  4. `settle(view, accepted)` may lower the tokens of accepted claims, to 0 at the least, and never raises them.
 ///  5. `P::steady`: true promises that the same batch of decodes is claimed again until a request arrives, ends, is
 ///     preempted or may return. False if the order changes with time (rotation); the engine then asks in every step.
-///  6. `P::knows_lengths`: whether it ranks or reserves by `spec.output` or `remaining()`, as an oracle does. Such a
+///  6. `P::knows_lengths`: whether it reads the lengths of answers to come, as an oracle does (KnowsLengths). Such a
 ///     policy gets no request whose output is a bound, and no server accepts it (engine/with.hpp).
 ///
 /// Every proposal is checked, in every build (engine/core/checks.hpp): a running request that neither has a

@@ -66,7 +66,8 @@ struct BasicShortestRemainingFirst {
   void settle(const View& view, std::span<Claim> accepted) const { ClaimBuilder<B, N>::settle(view, accepted); }
 
  private:
-  static Entry entry(Slot slot, const RequestRow& row) { return {row.remaining().count(), row.id, slot}; }
+  static Tokens remaining(const RequestRow& row) { return row.remaining(oracle<BasicShortestRemainingFirst>); }
+  static Entry entry(Slot slot, const RequestRow& row) { return {remaining(row).count(), row.id, slot}; }
 
   static void list_joining(const View& view, State& state) {
     state.joining.clear();
@@ -89,9 +90,9 @@ struct BasicShortestRemainingFirst {
         continue;
       }
       const auto longest = std::max_element(state.staying.begin(), state.staying.end(), [&view](Slot a, Slot b) {
-        return view.row(a).remaining() < view.row(b).remaining();
+        return remaining(view.row(a)) < remaining(view.row(b));
       });
-      if (longest == state.staying.end() || view.row(*longest).remaining().count() <= next.remaining) return;
+      if (longest == state.staying.end() || remaining(view.row(*longest)).count() <= next.remaining) return;
       proposal.leaving.push_back(*longest);
       state.staying.erase(longest);
       if (places > 0) --places;

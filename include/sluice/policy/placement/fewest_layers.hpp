@@ -50,8 +50,8 @@ struct BasicFewestLayers {
     plan.effort = 0; // counted below, where it searches
     const auto blocks_of = [&task](const Claim& claim) {
       if constexpr (H == Horizon::batch_worst) {
-        const RequestSpec& spec = task.view.row(claim.slot).spec;
-        return blocks_for(spec.prompt + spec.output, task.view.limits.block_tokens);
+        const RequestRow& row = task.view.row(claim.slot);
+        return blocks_for(row.spec.prompt + row.output(oracle<BasicFewestLayers>), task.view.limits.block_tokens);
       } else {
         return task.blocks(claim);
       }

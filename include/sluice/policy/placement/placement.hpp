@@ -133,12 +133,6 @@ concept StatesLeastWithinHost = requires(const P& policy, int layers) {
   { policy.least(layers, /*on_host=*/layers) } -> std::same_as<Holding>;
 };
 
-/// `P` says that it decides by the lengths of answers to come.
-template <class P>
-concept KnowsLengths = requires {
-  requires bool(P::knows_lengths);
-};
-
 /// `P` says whether it places layers one by one.
 template <class P>
 concept StatesPlacesLayers = requires {
@@ -173,7 +167,8 @@ concept KeepsStates = requires {
 ///     no copy: such a policy composes with no Caching policy.
 ///  6. Optional: `P::keeps_states`. True if a plan may keep hidden states on the device (`Holding::states_on_device`).
 ///     Such a policy composes with EveryStep alone, and not with a Retention that finds released blocks.
-///  7. Optional: `P::knows_lengths`. True if it decides by `spec.output`: reports then mark the system as an oracle.
+///  7. Optional: `P::knows_lengths`. True if it reads the lengths of answers to come (KnowsLengths): reports then mark
+///     the system as an oracle.
 ///
 /// Checked when a plan is adopted, in every build; a violation ends the run (`BasicEngine::status`): resident blocks
 /// and blocks in flight stay within `task.device_budget`, host blocks within `task.host_budget`, each claim is

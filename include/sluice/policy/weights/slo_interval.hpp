@@ -150,8 +150,8 @@ struct BasicSloInterval {
     const Geometry& geometry = request.geometry;
     WeightsPlan plan;
     int interval = geometry.layers + 1;
-    if (request.room > request.own) {
-      interval = longest_that_frees(geometry, request.room - request.own);
+    if (request.lacking > LayerBlocks{0}) {
+      interval = longest_that_frees(geometry, request.lacking);
       if (interval == 0) return interval_level(geometry, 1).plan.freed; // too little with any SLO: refused for memory
       plan = interval_level(geometry, interval).plan;
     }
@@ -161,10 +161,10 @@ struct BasicSloInterval {
     if (slo.ttft < Seconds{std::numeric_limits<double>::infinity()})
       if (const Seconds first = first_token(request, plan); first > left * (1 + 1e-9))
         return detail::first_token_refusal(slo.ttft, left, first, plan.streamed.count());
-    if (phase == InferencePhase::prefill || request.spec.output <= Tokens{1}) return plan.freed;
+    if (phase == InferencePhase::prefill || request.spec.output_bound() == Tokens{1}) return plan.freed;
     Work work;
     work.decodes = work.samples = 1;
-    work.decode_context = request.spec.prompt + request.spec.output;
+    work.decode_context = request.context;
     const IntervalQuestion<std::remove_cvref_t<decltype(request.cost)>> last{
         request.cost, geometry, InferencePhase::decode, work, 1, work.decode_context};
     Seconds best = request.cost.step(work).total(geometry.layers);

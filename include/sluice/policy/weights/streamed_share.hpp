@@ -49,12 +49,12 @@ struct BasicStreamedShare {
   }
   /// 0: the time that the SLO leaves depends on the request; see `promise`.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
-  /// The level for the request alone, at its longest. It never refuses a request for its SLO.
+  /// The level for the request alone, at its longest known context. It never refuses a request for its SLO.
   template <class Request>
   [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
     Work last;
     last.decodes = last.samples = 1;
-    last.decode_context = request.spec.prompt + request.spec.output;
+    last.decode_context = request.context;
     StreamedStep step;
     const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt, 0),
                               least(request.geometry, request.own));

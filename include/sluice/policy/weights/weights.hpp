@@ -72,13 +72,17 @@ using WeightsTaskArchetype = WeightsTask<CostArchetype>;
 /// A request at submission, alone on the machine.
 template <class Cost>
 struct Submission {
-  const RequestSpec& spec;
+  const KnownSpec& spec;
   Seconds now{0}; ///< the request may have waited since its arrival
   const Limits& limits;
   const Geometry& geometry;
-  const Cost& cost;    ///< the planner's, corrected by what it has learned
-  LayerBlocks room{0}; ///< device memory for KV at its longest, the least that the placement could choose
-  LayerBlocks own{0};  ///< KV memory while all weights are resident; below 0: they do not fit
+  const Cost& cost;   ///< the planner's, corrected by what it has learned
+  LayerBlocks own{0}; ///< KV memory while all weights are resident; below 0: they do not fit
+  /// Device memory that its KV needs beyond `own` before it ends, with the residency that needs least; 0: none. The
+  /// engine asks for it, and refuses a request that can never end: such requests alone show how long they will be.
+  LayerBlocks lacking{0};
+  Tokens context{0}; ///< the longest to judge: if room is lacking, its last one; else what a server knows of it, the
+                     ///< prompt and the client's bound, or else the first token
 };
 using SubmissionArchetype = Submission<CostArchetype>;
 

@@ -132,7 +132,9 @@ struct Summary {
     }
   };
 
-  void on(State& state, const events::Submitted& event) const { state.record(event.row.id, event.row.spec); }
+  void on(State& state, const events::Submitted& event) const {
+    state.record(event.row.id, event.row.spec.whole(not_a_policy));
+  }
 
   void on(State& state, const events::Refused& event) const {
     RequestRecord& record = state.record(event.id, event.spec);
@@ -145,13 +147,13 @@ struct Summary {
   }
 
   void on(State& state, const events::Preempted& event) const {
-    ++state.record(event.row.id, event.row.spec).times_preempted;
+    ++state.record(event.row.id, event.row.spec.whole(not_a_policy)).times_preempted;
   }
 
   /// A request that ended early is owed no more tokens than it has generated.
   void on(State& state, const events::Ended& event) const {
     const RequestRow& row = event.row;
-    RequestRecord& record = state.record(row.id, row.spec);
+    RequestRecord& record = state.record(row.id, row.spec.whole(not_a_policy));
     record.outcome = Outcome::served;
     record.found = row.found;
     record.loaded = row.loaded;
@@ -161,7 +163,7 @@ struct Summary {
   }
 
   void on(State& state, const events::Cancelled& event) const {
-    state.record(event.row.id, event.row.spec).outcome = Outcome::cancelled;
+    state.record(event.row.id, event.row.spec.whole(not_a_policy)).outcome = Outcome::cancelled;
     state.last_event = std::max(state.last_event, event.now);
   }
 
@@ -204,7 +206,7 @@ struct Summary {
   /// The first of `count` tokens ends a gap; the others follow it at once. A gap that equals the SLO except for
   /// rounding (a deposit releases one token per SLO) is stored as the SLO itself, so that such gaps share a sample.
   static void deliver(State& state, const RequestRow& row, Tokens count, Seconds when) {
-    RequestRecord& record = state.record(row.id, row.spec);
+    RequestRecord& record = state.record(row.id, row.spec.whole(not_a_policy));
     std::int64_t at_once = count.count();
     if (at_once <= 0) return;
     if (record.started()) {

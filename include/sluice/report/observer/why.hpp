@@ -70,7 +70,7 @@ struct Why {
     std::size_t prompts = 0;                 ///< requests whose prompt or dropped KV was computed
   };
 
-  RequestTime& known(State& state, RequestId id, const RequestSpec& spec) const;
+  RequestTime& known(State& state, RequestId id, const KnownSpec& spec) const;
   /// Adds the time until `now` to the request's current cause.
   void advance(RequestTime& of, std::int64_t now) const;
   void close(State& state, RequestTime& of, Seconds now, RequestEnd end) const;

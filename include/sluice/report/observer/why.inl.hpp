@@ -113,7 +113,7 @@ SLUICE_INLINE std::vector<RequestTime> Why::at_end(const State& state, Seconds e
   return all;
 }
 
-SLUICE_INLINE RequestTime& Why::known(State& state, RequestId id, const RequestSpec& spec) const {
+SLUICE_INLINE RequestTime& Why::known(State& state, RequestId id, const KnownSpec& spec) const {
   if (index(id) >= state.requests.size()) state.requests.resize(std::size_t{index(id)} + 1);
   RequestTime& of = state.requests[index(id)];
   if (!of.known) {

@@ -5,7 +5,7 @@
 #include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
-#include "sluice/workload/request.hpp"
+#include "sluice/state/view/known_spec.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -51,7 +51,7 @@ struct RequestRow {
   /// on; 0 if it needs none.
   std::int32_t meets = 0;
 
-  RequestSpec spec;                 ///< the user's request
+  KnownSpec spec;                   ///< the user's request, without the length of its answer
   Tokens computed{0};               ///< how many of its oldest context tokens have KV
   Tokens generated{0};              ///< tokens that exist beyond the prompt
   Tokens slack{0};                  ///< free places for tokens in its last block
@@ -97,8 +97,10 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens found_on_device() const { return meets > 0 ? computed : computed - loading; }
   /// Generated tokens that the user has not got: they cover a pause.
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
-  /// Tokens still to generate. Only an oracle knows it: only policies that say so may use it.
-  [[nodiscard]] constexpr Tokens remaining() const { return spec.output - generated; }
+  /// Tokens that it will generate, or their bound. Only an oracle knows it: `row.output(oracle<Policy>)`.
+  [[nodiscard]] constexpr Tokens output(LengthPermit permit) const { return spec.whole(permit).output; }
+  /// Tokens still to generate. Only an oracle knows it: `row.remaining(oracle<Policy>)`.
+  [[nodiscard]] constexpr Tokens remaining(LengthPermit permit) const { return output(permit) - generated; }
   /// TBT deadlines missed by `now`: by the delivered tokens, and since the last delivery by a token that has not come.
   [[nodiscard]] std::int64_t missed_by(Seconds now) const {
     const Seconds since = last_delivery.count() < 0 ? last_token : last_delivery;

@@ -86,8 +86,8 @@ class TokenRequests {
       TokenRequest& request = requests_.at(index(scheduled.row->id));
       if (request.tokens.size() == request.prompt) // for everything it may generate, so that no later step allocates
         request.tokens.reserve(
-            request.prompt +
-            static_cast<std::size_t>(std::min(scheduled.row->spec.output, core.setup.limits.max_context).count()));
+            request.prompt + static_cast<std::size_t>(
+                                 std::min(scheduled.row->output(not_a_policy), core.setup.limits.max_context).count()));
       rows_.push_back({scheduled.first_row + static_cast<int>(scheduled.fresh) - 1, request.sampling, request.sequence,
                        static_cast<std::int64_t>(request.tokens.size()), request.rules.get(), request.tokens,
                        request.prompt});

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// KnownSpec: what a server knows of a request; LengthPermit: the permission to read how long its answer will be.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <optional>
+
+namespace sluice {
+
+/// `P` says that it decides by the lengths of answers to come, as no server can. Reports mark its systems as oracles.
+template <class P>
+concept KnowsLengths = requires {
+  requires bool(P::knows_lengths);
+};
+
+/// The permission to read the length of an answer to come (`RequestRow::output`, `remaining`). `oracle<P>` gives it to
+/// a policy that declares `knows_lengths`, and `not_a_policy` to code that decides nothing. It is empty: reading a
+/// length costs what reading a member does.
+class LengthPermit {
+ public:
+  template <class P>
+  static consteval LengthPermit of_policy() {
+    static_assert(KnowsLengths<P>,
+                  "sluice: only an oracle may read how long an answer will be: declare `static constexpr bool "
+                  "knows_lengths = true;` in this policy (and in one that contains it), or decide without it");
+    return {};
+  }
+  static consteval LengthPermit of_outsider() { return {}; }
+
+ private:
+  constexpr LengthPermit() = default;
+};
+
+/// The permission of policy `P`, which must declare `knows_lengths`: `row.remaining(oracle<MyPolicy>)`.
+template <class P>
+inline constexpr LengthPermit oracle = LengthPermit::of_policy<P>();
+
+/// The permission of engines, worlds, observers and tests. A test checks that no policy of the library uses it.
+inline constexpr LengthPermit not_a_policy = LengthPermit::of_outsider();
+
+/// Stands where a RequestSpec has its output: whatever reads it gets the sentence that says why not.
+class OutputThatOnlyAnOracleKnows {
+ public:
+  template <class T>
+  operator T() const { // NOLINT(google-explicit-constructor): so that each use of it as a number is explained
+    explain<T>();
+    __builtin_unreachable();
+  }
+  template <class T = Tokens>
+  [[nodiscard]] auto count() const {
+    explain<T>();
+    return T{}.count();
+  }
+
+  /// Fails to compile, with the sentence.
+  template <class T>
+  static constexpr void explain() {
+    static_assert(sizeof(T) == 0,
+                  "sluice: no server knows how long an answer will be, so a policy cannot read `spec.output`: use "
+                  "`view.lengths`, `row.generated` or `spec.output_bound()`, or declare knows_lengths = true and read "
+                  "`row.output(oracle<Policy>)` or `row.remaining(oracle<Policy>)`");
+  }
+};
+
+/// A RequestSpec as a server knows it: all its fields but `output` and `output_is_bound`. The engine ends the request
+/// by its output length, and only an oracle may read that (`RequestRow::output`).
+class KnownSpec : private RequestSpec {
+ public:
+  constexpr KnownSpec() = default;
+  constexpr KnownSpec(const RequestSpec& spec) : RequestSpec(spec) {} // NOLINT(google-explicit-constructor)
+
+  using RequestSpec::arrival;
+  using RequestSpec::delay;
+  using RequestSpec::follows;
+  using RequestSpec::priority;
+  using RequestSpec::prompt;
+  using RequestSpec::session;
+  using RequestSpec::slo;
+  using RequestSpec::turn;
+  static constexpr OutputThatOnlyAnOracleKnows output{};
+
+  /// The most tokens that the answer may have, if its client said so (`max_tokens`); none for a request that a workload
+  /// replays, whose `RequestSpec::output` is the exact length.
+  [[nodiscard]] constexpr std::optional<Tokens> output_bound() const {
+    return output_is_bound ? std::optional{RequestSpec::output} : std::nullopt;
+  }
+  /// All of it, with the length of the answer.
+  [[nodiscard]] constexpr const RequestSpec& whole(LengthPermit /*permit*/) const { return *this; }
+};
+
+} // namespace sluice
