@@ -2,6 +2,7 @@
 // sluice-compare with its own engines, as sluice_add_programs() makes it of an installed Sluice.
 #include "engines/program.hpp"
 
+#include "sluice/policy/placement/all_resident.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/state/plan/space.hpp"
@@ -47,6 +48,14 @@ struct SilentSearch {
   }
 };
 using Silent = Engine<SilentSearch, FcfsPrefillFirst, EveryStep>;
+
+/// Keeps all KV on the device, but the compiler cannot know it: a row of the registry must not fail on that.
+struct UnsaidResident : AllResident {
+  [[nodiscard]] Holding least(int layers) const { return AllResident{}.least(layers); }
+};
+static_assert(Placement<UnsaidResident>);
+static_assert(!engines::detail::offloads<Engine<AllResident>>);
+static_assert(engines::detail::offloads<Engine<UnsaidResident>>);
 
 } // namespace
 
