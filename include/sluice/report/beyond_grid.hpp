@@ -47,7 +47,7 @@ template <class Rows>
   }
   if (all.beyond == 0) return {};
   return percent_text(all.share()) + " % of iterations extrapolate beyond the profile's grid" +
-         (most > all.share() ? ", of " + whose + "'s " + percent_text(most) + " %" : "") +
+         (percent_text(most) != percent_text(all.share()) ? ", of " + whose + "'s " + percent_text(most) + " %" : "") +
          " (largest: " + all.largest() + ")";
 }
 

@@ -230,7 +230,7 @@ TEST_CASE("an iteration is beyond the grid if a point that its time is made of w
   is(beyond(8, 16, {{Tokens{256}, Tokens{0}}}), "", 0, 0);
   is(beyond(32, 16, {{Tokens{256}, Tokens{0}}}), "decodes", 32, 8); // 64 beside a chunk of 256 were not measured
   is(beyond(32, 16, {{Tokens{16}, Tokens{0}}}), "", 0, 0);
-  // Two chunks: each is looked up alone but for the largest, and the furthest is kept.
+  // Two chunks: all except the largest are looked up alone, and the furthest size is kept.
   is(beyond(0, 0, {{Tokens{16}, Tokens{3000}}, {Tokens{16}, Tokens{6144}}}), "tokens before a chunk", 6144, 2048);
   is(beyond(1, 16, {{Tokens{1}, Tokens{9000}}}), "mean context of the decodes", 4508, 4096); // a decode to the kernel
 }
