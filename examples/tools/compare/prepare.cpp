@@ -350,6 +350,19 @@ Expected<TokenBlocks> fitting(const World& world, TokenBlocks budget, Bytes bloc
                         "--device-memory for a card of another size");
 }
 
+/// Removes the systems that keep all weights on the device, if all systems were requested and the KV that is asked for
+/// fits only without weights. Returns what the caption says about it; empty: none is left out.
+std::string leave_out_whole_weights(const Options& options, const World& world, const Limits& limits,
+                                    std::vector<const System*>& systems) {
+  const MachineOptions& machine = options.machine;
+  if (options.systems != "all" || !(machine.kv_blocks || machine.kv_memory)) return {};
+  const Bytes block = world.shape.token_block_bytes(limits.block_tokens);
+  const Bytes kv = machine.kv_blocks ? block * *machine.kv_blocks : Bytes{*machine.kv_memory} / world.devices;
+  if (kv > world.device.memory || kv + world.shape.weight_bytes() <= world.device.memory) return {};
+  const std::size_t left_out = std::erase_if(systems, [](const System* system) { return !system->streams_weights; });
+  return fmt::format("{} systems left out: {} does not hold this KV and all weights", left_out, world.device.name);
+}
+
 /// Returns the device's KV budget.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
@@ -780,6 +793,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!source) return source.error();
 
   const Limits limits = limits_of(options.machine, *source);
+  const std::string left_out = leave_out_whole_weights(options, *world, limits, *systems);
   const Expected<TokenBlocks> budget = kv_budget(options, *source, *world, *systems, limits);
   if (!budget) return budget.error();
   Comparison c{
@@ -842,6 +856,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                     : fmt::format("in blocks of {}", Resampled::block_of(*how, requests->size()));
   w.command = command;
   report_machine(options, *world, *budget, limits, w);
+  if (!left_out.empty()) w.cautions.push_back(left_out);
   caution_of_contexts(options, world->shape, *requests, w);
   report_workload(options, sum, c, w);
   report_choices(options, *world, own, w);
