@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run whose decisions cost more than the simulation charges says so, whatever this machine's speed.
+// Decisions that cost more than the simulation charges are said, whatever this machine's speed and load.
 #include "sluice/report/order.hpp"
 #include "sluice/report/seeds.hpp"
 
@@ -13,37 +13,55 @@ using namespace sluice;
 
 namespace {
 
-/// A run that computed for `processor_s`, whose plans are charged `charged_s` and whose iterations take `busy_s`.
-SystemReport run_of(double processor_s, double charged_s, double busy_s) {
+SystemReport run_of(UnpaidReport unpaid) {
   SystemReport row;
   row.name = "A";
-  row.processor_s = processor_s;
-  row.metrics.planning_s = charged_s;
-  row.metrics.busy_s = busy_s;
+  row.unpaid = unpaid;
   row.metrics.bytes_moved = 1; // otherwise a remark says that memory never fills
   return row;
 }
 
 } // namespace
 
-TEST_CASE("a run is said to hide time above ten times what it is charged and a tenth of its iterations' time") {
-  CHECK(computes_unpaid(11, 1, 100));
-  CHECK_FALSE(computes_unpaid(10, 1, 99));  // ten times, not more
-  CHECK_FALSE(computes_unpaid(11, 0, 110)); // a tenth, not more
-  CHECK(computes_unpaid(11, 0, 109));
-  CHECK_FALSE(computes_unpaid(0, 0, 0)); // not measured
+TEST_CASE("a decision is unpaid above 5 ms, half of its iteration and ten times what it is charged") {
+  CHECK(is_unpaid(0.050, 0, 0.023));       // a relief of 50 ms a choice
+  CHECK_FALSE(is_unpaid(0.050, 0, 0.100)); // half of the iteration, not more
+  CHECK_FALSE(is_unpaid(0.050, 0.005, 0)); // ten times, not more
+  CHECK(is_unpaid(0.050, 0.0049, 0.099));
+  CHECK_FALSE(is_unpaid(0.005, 0, 0)); // as long as a planner may take that is charged for it
 }
 
-TEST_CASE("a relief of 50 ms a choice is remarked, and a planner that is charged is not") {
-  const SystemReport slow = run_of(20, 0.1, 100), charged = run_of(20, 3, 100);
+TEST_CASE("three unpaid decisions are remarked, over all seeds, and two are not") {
+  const SystemReport slow = run_of({27, 1.35}), few = run_of({2, 1});
   const std::vector<std::string> remarks = remarks_of({false, 1, {&slow}});
   REQUIRE(remarks.size() == 1);
-  CHECK(remarks[0] == "its run computed for 20 s on this machine, its iterations take 100 s and its plans are charged "
-                      "100 ms: time of decisions outside placements is not simulated (A)");
-  CHECK(remarks_of({false, 1, {&charged}}).empty());
+  CHECK(remarks[0] ==
+        "27 decisions computed for 50 ms each on this machine, more than ten times what they are charged: "
+        "the simulated clock charges for placements alone (A)");
+  CHECK(remarks_of({false, 1, {&few}}).empty());
+  std::vector<SystemReport> runs{few, few};
+  CHECK(joined(std::move(runs), {1, 2}).unpaid.decisions == 4);
 }
 
-TEST_CASE("a row of several seeds has their mean processor time") {
-  std::vector<SystemReport> runs{run_of(1, 0, 1), run_of(2, 0, 1), run_of(6, 0, 1)};
-  CHECK(joined(std::move(runs), {1, 2, 3}).processor_s == doctest::Approx(3));
+TEST_CASE("a lap is what the thread computed, and not what it waited for") {
+  LapClock clock;
+  double wall = 100, thread = 7;
+  int reads = 0;
+  const auto lap = [&](double waits, double computes) {
+    wall += waits + computes;
+    thread += computes;
+    return clock.lap(wall, [&] {
+      ++reads;
+      return thread;
+    });
+  };
+  CHECK(lap(0, 1) == 0); // the first call only starts it
+  for (int i = 0; i < 10; ++i) CHECK(lap(0, 1e-6) == 0);
+  CHECK(lap(0, 0.05) == doctest::Approx(0.05));
+  CHECK(lap(3, 0.001) == doctest::Approx(0.001)); // another process had the processor
+  const int before = reads;
+  for (int i = 0; i < 640; ++i) CHECK(lap(0, 1e-6) == 0);
+  CHECK(reads - before == 10);
+  for (int i = 0; i < 5; ++i) lap(0.002, 0.001); // too short to look at, so their time is subtracted whole
+  CHECK(lap(0, 0.05) == doctest::Approx(0.05 - 5 * 0.002));
 }

@@ -98,6 +98,7 @@ Expected<World> world_of(const MachineOptions& machine) {
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());
+  const Device stated = *device; // without the flags' changes
   if (machine.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{machine.link};
   device->half_precision_peak = device->half_precision_peak * machine.part;
   device->memory_bandwidth = device->memory_bandwidth * machine.part;
@@ -132,7 +133,7 @@ Expected<World> world_of(const MachineOptions& machine) {
                         "kernel times of the same model, or no --model");
     Expected<TableProfile> times = read_table_profile(profile, device_link(*device));
     if (!times) return times.error();
-    const Expected<std::string> on = measured_on(machine.profile, profile, *device);
+    const Expected<std::string> on = measured_on(machine.profile, profile, stated);
     if (!on) return on.error();
     return World{.shape = *shape,
                  .device = *device,

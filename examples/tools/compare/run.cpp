@@ -2,10 +2,8 @@
 #include "compare/run.hpp"
 
 #include "sluice/engine/serve.hpp"
-#include "sluice/serve/spare_thread.hpp"
 
 #include "compare/collect.hpp"
-#include "compare/outcome.hpp"
 #include "compare/recorder.hpp"
 #include "compare/tenants.hpp"
 
@@ -78,25 +76,14 @@ Expected<Ended> simulate(Expected<engines::Simulated> (*simulate)(const engines:
   return Ended{std::move(made->composed), livelock_of(status), engine.now()};
 }
 
-namespace {
-
-Status run_alone(const System& system, const Request& request, Outcome& outcome) {
+Status run(const System& system, const Request& request, Outcome& outcome) {
+  if (request.setup.tenants) return run_tenants(system, request, outcome);
   Recorder recorder(request);
   const Expected<Ended> ended =
       simulate(system.simulate, request, recorder, request.findable ? &recorder.kept.findable : nullptr);
   if (!ended) return ended.error();
   collect(request, *ended, recorder.kept, outcome);
   return {};
-}
-
-} // namespace
-
-Status run(const System& system, const Request& request, Outcome& outcome) {
-  const double began = thread_seconds();
-  const Status status =
-      request.setup.tenants ? run_tenants(system, request, outcome) : run_alone(system, request, outcome);
-  outcome.report.processor_s = thread_seconds() - began;
-  return status;
 }
 
 } // namespace compared

@@ -120,7 +120,8 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
     json.key("beyond_grid").begin_object().field("share_of_iterations", beyond.share());
     json.field("largest", beyond.axis.empty() ? "" : beyond.largest()).end_object();
   }
-  if (options.wall_times && system.processor_s > 0) json.field("processor_s", system.processor_s);
+  if (options.wall_times)
+    json.field("unpaid_decisions", system.unpaid.decisions).field("unpaid_s", system.unpaid.processor_s);
   write_distributions(json, system.distributions);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);
   json.key("refusals").begin_object();

@@ -4,7 +4,6 @@
 
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/report.hpp"
-#include "sluice/report/unpaid_time.hpp"
 #include "sluice/workload/seeds.hpp"
 
 #include <algorithm>
@@ -225,7 +224,7 @@ inline constexpr std::string_view left_out_note =
       add("a plan takes longer than a step: " + time_text(plan_s) + " at P99, a step " + time_text(step_s) +
               " on average",
           row->name);
-    if (const std::string unpaid = unpaid_remark(*row); !unpaid.empty()) add(unpaid, row->name);
+    if (const std::string unpaid = row->unpaid.remark(); !unpaid.empty()) add(unpaid, row->name);
     for (const auto& [reason, count] : row->refusals)
       add("refused " + std::to_string(count) + ": " + reason, row->name);
     if (row->metrics.unfinished > 0 && row->livelock.empty())

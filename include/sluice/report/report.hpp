@@ -11,6 +11,7 @@
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/why.hpp"
+#include "sluice/report/unpaid_time.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include <algorithm>
@@ -152,9 +153,9 @@ struct SystemReport {
   /// Share of the requests that any schedule could keep within their SLOs at most; not there: not asked for.
   std::optional<PossibleShare> slo_possible;
   std::optional<BeyondReport> beyond_grid; ///< if the times are from a measured grid
-  double processor_s = 0;             ///< that the run took on this machine, the mean over the seeds; 0: not measured
-  Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
-  std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
+  UnpaidReport unpaid{};                   ///< decisions that were not charged for their time; over all seeds
+  Metrics metrics;                         ///< for several seeds, the means (report/seeds.hpp)
+  std::vector<Metrics> per_seed;           ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
                                       ///< one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds

@@ -58,13 +58,11 @@ SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const s
   }
   SystemReport row = std::move(runs.front());
   row.classes = std::move(classes);
-  double processor_s = row.processor_s;
   for (std::size_t i = 1; i < runs.size(); ++i) {
     row.time.add(runs[i].time);
-    processor_s += runs[i].processor_s;
+    row.unpaid.add(runs[i].unpaid);
     if (row.beyond_grid && runs[i].beyond_grid) row.beyond_grid->add(*runs[i].beyond_grid);
   }
-  row.processor_s = processor_s / static_cast<double>(runs.size());
   row.metrics = mean_metrics(each);
   row.per_seed = std::move(each);
   row.livelocks = std::move(livelocks);
