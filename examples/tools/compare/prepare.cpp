@@ -347,7 +347,7 @@ Expected<TokenBlocks> fitting(const World& world, TokenBlocks budget, Bytes bloc
   return flag_error(flag,
                     fmt::format("{} token blocks put {} of KV{} on the {} of {}", budget.count(), gb(kv),
                                 all_stream ? "" : " and " + gb(weights) + " of weights", gb(memory), world.device.name),
-                    (most > 0 ? fmt::format("at most {}, or ", most) : "a smaller model, or ") +
+                    (most > 0 ? fmt::format("at most {} token blocks, or ", most) : "a smaller model, or ") +
                         "--device-memory for a card of another size");
 }
 

@@ -14,7 +14,7 @@ namespace sluice {
 struct BeyondReport {
   std::int64_t iterations = 0;
   std::int64_t beyond = 0;
-  std::string axis; ///< "batch"; empty: every iteration is within the grid
+  std::string axis{}; ///< "batch"; empty: every iteration is within the grid
   double size = 0;
   double last = 0; ///< the largest measured on that axis
 
