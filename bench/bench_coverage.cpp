@@ -66,7 +66,8 @@ int main(int argc, char** argv) {
   std::ifstream file(argv[1]);
   const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
   if (report.is_discarded() || !report.contains("systems")) {
-    std::fprintf(stderr, "bench_coverage: %s: it is no report; expected report.json of sluice-compare --seeds 1..N --out\n",
+    std::fprintf(stderr,
+                 "bench_coverage: %s: it is no report; expected report.json of sluice-compare --seeds 1..N --out\n",
                  argv[1]);
     return 2;
   }

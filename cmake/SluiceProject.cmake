@@ -3,6 +3,7 @@
 
 option(SLUICE_WERROR "Treat warnings as errors" ON)
 option(SLUICE_BUILD_BENCH "Build the benchmarks" ON)
+option(SLUICE_BUILD_TESTS "Build the tests" ON)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: 'address,undefined' or 'thread'")
 # x86-64-v2 has popcount, with which plans count layers, and all x86-64 processors since 2009 support it. Rejected:
 # native, which may contract a*b+c, so that the same seed could give another report on another machine.

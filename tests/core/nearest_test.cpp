@@ -60,6 +60,9 @@ TEST_CASE("a misspelt name gives the intended name, an unrelated word gives noth
   const std::vector<std::string_view> models{"llama2-7b", "llama3-8b", "opt-13b"};
   CHECK(did_you_mean("llama3-8B ", models) == " (did you mean llama3-8b?)");
   CHECK(did_you_mean("opt", models) == " (did you mean opt-13b?)"); // a beginning of a name
+  const std::vector<std::string_view> systems{"Ellm", "VllmRecompute", "VllmSwap"};
+  CHECK(did_you_mean("Vllm", systems) == " (did you mean VllmSwap?)"); // one letter from Ellm
+  CHECK(did_you_mean("vlmSwap", systems) == " (did you mean VllmSwap?)");
   CHECK(did_you_mean("", models).empty());
   CHECK(did_you_mean("x", std::vector<std::string_view>{}).empty());
 }

@@ -17,7 +17,7 @@ namespace {
 json llama() {
   return json::parse(R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
     "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-    "tie_word_embeddings": false, "torch_dtype": "bfloat16"})");
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "max_position_embeddings": 131072})");
 }
 
 void check_same_but_name(const json& config, ModelShape expected) {
@@ -33,28 +33,33 @@ void check_same_but_name(const json& config, ModelShape expected) {
 TEST_CASE("each model type yields the named shape") {
   check_same_but_name(llama(), llama3_8b());
   check_same_but_name(json::parse(R"({"model_type": "llama", "hidden_size": 5120, "intermediate_size": 13824,
-    "num_attention_heads": 40, "num_hidden_layers": 40, "vocab_size": 32000, "torch_dtype": "float16"})"),
+    "num_attention_heads": 40, "num_hidden_layers": 40, "vocab_size": 32000, "torch_dtype": "float16",
+    "max_position_embeddings": 4096})"),
                       llama2_13b()); // no num_key_value_heads: as many as heads
   check_same_but_name(json::parse(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
     "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 32000,
-    "num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})"),
+    "num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "max_position_embeddings": 32768})"),
                       mixtral_8x7b());
   check_same_but_name(json::parse(R"({"model_type": "qwen2", "hidden_size": 5120, "intermediate_size": 27648,
     "num_attention_heads": 40, "num_hidden_layers": 64, "num_key_value_heads": 8, "vocab_size": 152064,
-    "tie_word_embeddings": false, "torch_dtype": "bfloat16"})"),
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "max_position_embeddings": 131072})"),
                       qwen2_5_32b());
   check_same_but_name(json::parse(R"({"model_type": "qwen3", "hidden_size": 5120, "intermediate_size": 25600,
     "num_attention_heads": 64, "num_hidden_layers": 64, "num_key_value_heads": 8, "head_dim": 128,
-    "vocab_size": 151936, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})"),
+    "vocab_size": 151936, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "max_position_embeddings": 40960})"),
                       qwen3_32b()); // hidden / heads is 80 here, not the head size
   check_same_but_name(json::parse(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
     "num_attention_heads": 32, "num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128,
     "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
-    "decoder_sparse_step": 1, "mlp_only_layers": [], "tie_word_embeddings": false, "torch_dtype": "bfloat16"})"),
+    "decoder_sparse_step": 1, "mlp_only_layers": [], "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "max_position_embeddings": 40960})"),
                       qwen3_30b_a3b());
   check_same_but_name(json::parse(R"({"model_type": "opt", "hidden_size": 7168, "ffn_dim": 28672,
     "num_attention_heads": 56, "num_hidden_layers": 48, "vocab_size": 50272, "word_embed_proj_dim": 7168,
-    "torch_dtype": "float16"})"),
+    "torch_dtype": "float16", "max_position_embeddings": 2048})"),
                       opt_30b());
 }
 
@@ -71,6 +76,32 @@ TEST_CASE("the data type sets the bytes of weights and KV") {
     CHECK(shape->weight_element_bytes == row.bytes);
     CHECK(shape->kv_element_bytes == row.bytes);
   }
+}
+
+TEST_CASE("a sliding window is read where a model uses one that is shorter than its contexts") {
+  const auto window = [](json config) {
+    config["max_position_embeddings"] = 32768;
+    return shape_from_hf_config(config, "config.json")->attention_window;
+  };
+  json mistral = llama(), qwen = llama();
+  mistral["model_type"] = "mistral";
+  CHECK(window(mistral) == Tokens{4096}); // Hugging Face's default
+  mistral["sliding_window"] = 1024;
+  CHECK(window(mistral) == Tokens{1024});
+  mistral["sliding_window"] = nullptr;
+  CHECK(window(mistral) == Tokens{0});
+  mistral["sliding_window"] = 32768; // no context is longer
+  CHECK(window(mistral) == Tokens{0});
+  qwen["model_type"] = "qwen2";
+  qwen["sliding_window"] = 1024;
+  CHECK(window(qwen) == Tokens{0}); // a switch turns it on
+  qwen["use_sliding_window"] = true;
+  CHECK(window(qwen) == Tokens{1024});
+  qwen["use_sliding_window"] = 1;
+  CHECK(!shape_from_hf_config(qwen, "config.json"));
+  qwen["use_sliding_window"] = true;
+  qwen["sliding_window"] = "long";
+  CHECK(!shape_from_hf_config(qwen, "config.json"));
 }
 
 TEST_CASE("each wrong field is reported by name in one line") {

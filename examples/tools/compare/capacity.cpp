@@ -469,12 +469,14 @@ std::string capacity_text(const CapacityReport& report, std::string_view style) 
   if (table.raw()) return table.text(false);
   const WorkloadReport& w = report.cells.front().workload;
   const CapacityRow& row = report.cells.front().rows.front();
+  std::string cautions;
+  for (const std::string& caution : w.cautions) cautions += "; " + caution;
   const std::string title = fmt::format(
       "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, {}{};\n{}, {} requests, {}; "
-      "{} on {}; rates in steps of {:.2g} %, from "
+      "{} on {}{}; rates in steps of {:.2g} %, from "
       "{:.3g} to {:.3g} times the workload's own{}\n\n",
       100 * report.share, kept_slos(w, row), table.scales() || report.cells.size() > 1 ? " (of the first row)" : "",
-      w.trace, w.requests, seeds_of(w), w.model, w.device, 100 * (report.lattice.rate(1) - 1),
+      w.trace, w.requests, seeds_of(w), w.model, w.device, cautions, 100 * (report.lattice.rate(1) - 1),
       report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
       table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and the rate "
                       "that at least half of them sustain"

@@ -65,6 +65,8 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   }
   if (kept.summary.counted_plans > 0 && kept.summary.planning_total_s > 0)
     report.note = "its placement says no effort: planning is charged what its judgements of plans take";
+  report.unpaid = kept.unpaid.report;
+  if (request.setup.cost.has_grid()) report.beyond_grid = kept.range.report;
   if (request.findable && report.livelock.empty())
     report.metrics.findable_share =
         kept.findable.share(memory_of(request.setup, ended.composed), request.setup.limits.block_tokens);

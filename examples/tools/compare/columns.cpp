@@ -459,6 +459,14 @@ constexpr std::string_view grid_columns = "case,system,tbt,slo-met,ttft,p99-tbt,
 
 } // namespace
 
+std::string columns_text() {
+  std::string text = "columns of --table md, latex and csv (NAME@2: NAME at SLO scale 2):\n  text:";
+  for (const std::string_view name : text_columns) text += " " + std::string{name};
+  text += "\n";
+  for (const Column& column : columns()) text += fmt::format("  {:<18} {}\n", column.name, column.head);
+  return text;
+}
+
 std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
                         const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
   return style == "csv"     ? csv_of(heads, rows)
@@ -562,6 +570,12 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
       text += comment + rest.substr(0, end);
       rest.erase(0, end);
     }
+  if (!csv && comment.empty()) { // LaTeX's comments have the remarks of each comparison
+    std::vector<const SystemReport*> rows;
+    for (const Ran& ran : all)
+      for (const SystemReport& row : ran.report.systems) rows.push_back(&row);
+    if (const std::string beyond = beyond_remark(rows); !beyond.empty()) text += beyond + "\n";
+  }
   return text;
 }
 

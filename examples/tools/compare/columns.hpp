@@ -35,6 +35,9 @@ std::string drawn_table(std::string_view style, const std::vector<std::string>& 
 sluice::Status check_columns(const Options& options);
 std::string column_table(const Options& options, std::span<const Ran> all);
 
+/// Returns what `--columns help` prints: each column's name and head.
+std::string columns_text();
+
 /// The column of the largest possible found share. A run then keeps the keys of all its blocks, so the share is
 /// computed only if the column is named.
 inline constexpr std::string_view findable_column = "found-possible";

@@ -105,6 +105,11 @@ CommandLine::CommandLine()
   add_link(flags_, options.machine.link, "; each way");
   flags_.number("--memory-share", options.machine.memory_share, 0, false,
                 "share of the device's memory for weights and KV (default: 0.9)");
+  flags_.size("--device-memory", options.machine.device_memory, 1,
+              "the device's memory for weights and KV, e.g. 192GB (default: the device's)");
+  flags_.number("--bandwidth-efficiency", options.machine.bandwidth_efficiency, 0, false,
+                "share of the device's memory bandwidth that a roofline's kernels reach, at most 1 (default: the "
+                "device's, or 0.92; measured profiles: 0.17 to 0.89)");
   flags_.size("--host-memory", options.machine.host_memory, 0,
               "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
   flags_.rate("--host-attention", options.machine.host_attention, false,
@@ -114,6 +119,8 @@ CommandLine::CommandLine()
   flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");
+  flags_.size("--kv-memory", options.machine.kv_memory, 1,
+              "the device's memory for KV, e.g. 4GB (instead of --kv-blocks; of all devices of a group)");
   flags_.whole("--batch", options.machine.batch, 1, 1'000'000,
                "most requests in a batch (default: the trace's, 4 for the demo, or 256)");
   flags_.whole("--max-batch-tokens", options.machine.batch_tokens, 1, many,

@@ -36,6 +36,10 @@ struct TunedSystem {
   std::vector<Setup> setups{}; ///< one per seed; empty: those of the comparison
 };
 
+/// Refuses flags for policies that none of these systems has, if the user named them. (A preset's flags are left over
+/// where the user names others. --plan-nodes is a limit that commands may share.)
+sluice::Status check_effects(const Options& options, const std::vector<const System*>& systems);
+
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.
 struct Comparison {
   Setup setup;

@@ -10,7 +10,8 @@ namespace compared {
 
 /// Returns the better half of some candidates by `score`, in their order. Equal scores keep the order, so that the
 /// first candidate, which is the default, wins a tie. Jamieson and Talwalkar 2016, "Non-stochastic Best Arm
-/// Identification and Hyperparameter Optimization". (sluice-explore halves by four figures at once: explore/halving.hpp.)
+/// Identification and Hyperparameter Optimization". (sluice-explore halves by four figures at once:
+/// explore/halving.hpp.)
 [[nodiscard]] inline std::vector<std::size_t> better_half(const std::vector<std::size_t>& candidates,
                                                           const std::vector<double>& score) {
   std::vector<std::size_t> best = candidates;

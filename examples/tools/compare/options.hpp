@@ -21,7 +21,7 @@ struct WorkloadOptions {
   std::string lengths; ///< a trace file whose lengths replace those of `trace`
   std::optional<std::int64_t> limit;
   double rate_scale = 1;
-  std::string sessions = "closed"; ///< or "open"
+  std::optional<std::string> sessions; ///< "closed", the default, or "open"
   std::uint64_t seed = 1;
   bool seed_stated = false;            ///< the user gave the seed, so it also resamples a trace
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
@@ -46,12 +46,14 @@ struct MachineOptions {
   std::string profile;    ///< file or folder of measured kernel times
   std::string all_reduce; ///< file of measured all-reduce times
   int tp = 1, gpus_per_link = 1;
-  double link = 0;                         ///< bytes per second in each direction; 0: the device's own rate
-  double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
-  std::optional<std::int64_t> host_memory; ///< bytes
-  double host_attention = 0;               ///< bytes of KV per second; 0: the device's own rate
-  std::vector<LowerTier> lower_tiers;      ///< below the host, the nearest first
+  double link = 0;           ///< bytes per second in each direction; 0: the device's own rate
+  double memory_share = 0.9; ///< vLLM's gpu_memory_utilization
+  std::optional<std::int64_t> device_memory, host_memory; ///< bytes
+  std::optional<double> bandwidth_efficiency; ///< the share of the memory's bandwidth that a roofline reaches
+  double host_attention = 0;                  ///< bytes of KV per second; 0: the device's own rate
+  std::vector<LowerTier> lower_tiers;         ///< below the host, the nearest first
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
+  std::optional<std::int64_t> kv_memory; ///< bytes, instead of `kv_blocks`
   double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it
 };
 
@@ -106,6 +108,7 @@ struct Options {
   bool bound = false;     ///< compute what no system can exceed
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
+  bool composes = false;               ///< other engines may use flags that `systems` do not; no flag
 };
 
 /// Returns whether the output is a table for another program; a sentence above the table would break it.

@@ -24,6 +24,11 @@ json figures_of(const Outcome& outcome) {
                {"oracle", report.oracle},   {"scale", report.slo_scale},   {"tbt", report.slo_tbt_s},
                {"ttft", report.slo_ttft_s}, {"transfer", report.transfer}, {"engine", report.engine_type},
                {"note", report.note},       {"livelock", report.livelock}, {"refusals", report.refusals}};
+  figures["unpaid"] = {report.unpaid.decisions, report.unpaid.processor_s};
+  if (report.beyond_grid) {
+    const BeyondReport& of = *report.beyond_grid;
+    figures["beyond_grid"] = {of.iterations, of.beyond, of.axis, of.size, of.last};
+  }
   const CsvRows& csv = outcome.csv;
   figures["csv"] = {csv.requests, csv.series, csv.iterations, csv.iterations_left_out};
   const TimeReport& time = report.time; // its sums, which are added over all seeds
@@ -62,6 +67,11 @@ void read_figures(const json& figures, Outcome& outcome) {
   figures.at("note").get_to(report.note);
   figures.at("livelock").get_to(report.livelock);
   figures.at("refusals").get_to(report.refusals);
+  report.unpaid = {figures.at("unpaid").at(0), figures.at("unpaid").at(1)};
+  if (figures.contains("beyond_grid")) {
+    const json& of = figures.at("beyond_grid");
+    report.beyond_grid = BeyondReport{of.at(0), of.at(1), of.at(2), of.at(3), of.at(4)};
+  }
   const json& csv = figures.at("csv");
   csv.at(0).get_to(outcome.csv.requests);
   csv.at(1).get_to(outcome.csv.series);

@@ -22,9 +22,11 @@
 #include "compare/comparison.hpp"
 #include "compare/group.hpp"
 #include "compare/kernel_shape.hpp"
+#include "compare/same_hardware.hpp"
 #include "compare/tenants.hpp"
 #include "engines/host_rate.hpp"
 #include "engines/registry.hpp"
+#include "shared/bundle_meta.hpp"
 #include "shared/shipped.hpp"
 #include "shared/sizes.hpp"
 #include "shared/trace_flags.hpp"
@@ -70,7 +72,22 @@ struct World {
   std::string name{}; ///< a group's name
   int devices = 1;
   std::string group_note{};
+  std::string measured{}; ///< the caution about a measured profile: on what; empty: a roofline
+  Bytes whole_token{0};   ///< of KV, on all devices together
 };
+
+/// The caution about the hardware of a profile, or an error if it is another than the device.
+Expected<std::string> measured_on(const std::string& profile, const std::string& folder, const Device& device) {
+  const Expected<BundleMeta> meta = read_bundle_meta(folder);
+  if (!meta) return meta.error();
+  const std::string& hardware = meta->gpu.empty() ? meta->device : meta->gpu;
+  if (hardware.empty()) return std::string{"times measured on an unnamed GPU"};
+  if (same_hardware(hardware, device)) return "times measured on " + hardware;
+  const std::string named = devices_named_for(hardware);
+  return flag_error("--device",
+                    fmt::format("{} was measured on {}, not on {}", profile, excerpt(hardware), device.name),
+                    named.empty() ? "a device file with that name" : named + ", or no --profile");
+}
 
 Expected<World> world_of(const MachineOptions& machine) {
   const std::string profile = profile_at(machine.profile);
@@ -82,15 +99,26 @@ Expected<World> world_of(const MachineOptions& machine) {
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());
+  const Device stated = *device; // without the flags' changes
   if (machine.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{machine.link};
   device->half_precision_peak = device->half_precision_peak * machine.part;
   device->memory_bandwidth = device->memory_bandwidth * machine.part;
+  if (machine.device_memory) device->memory = Bytes{*machine.device_memory};
   if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
+  if (machine.bandwidth_efficiency) {
+    if (*machine.bandwidth_efficiency > 1)
+      return flag_error("--bandwidth-efficiency", fmt::format("it is {:g}", *machine.bandwidth_efficiency),
+                        "a share above 0, at most 1");
+    if (!machine.profile.empty())
+      return flag_error("--bandwidth-efficiency", "the profile has the times of its own kernels", "no --profile");
+    device->bandwidth_fraction = *machine.bandwidth_efficiency;
+  }
   if (machine.host_attention > 0) device->host_attention_rate = BytesPerSecond{machine.host_attention};
   if (machine.tp > 1) {
     Expected<Group> group = group_of(machine, *shape, *device);
     if (!group) return group.error();
-    return World{group->shard, group->member, group->cost, group->cost_name, group->name, machine.tp, group->note};
+    return World{group->shard, group->member, group->cost, group->cost_name,           group->name,
+                 machine.tp,   group->note,   {},          shape->kv_bytes_per_token()};
   }
   if (machine.gpus_per_link > 1) return flag_error("--gpus-per-link", "there is one device", "--tp as well");
   if (!machine.all_reduce.empty()) return flag_error("--all-reduce", "there is one device", "--tp as well");
@@ -106,8 +134,13 @@ Expected<World> world_of(const MachineOptions& machine) {
                         "kernel times of the same model, or no --model");
     Expected<TableProfile> times = read_table_profile(profile, device_link(*device));
     if (!times) return times.error();
-    return World{*shape, *device, engines::CostChoice{std::move(*times)},
-                 fmt::format("measured kernels: {}; memory and link of {}", machine.profile, device->name)};
+    const Expected<std::string> on = measured_on(machine.profile, profile, stated);
+    if (!on) return on.error();
+    return World{.shape = *shape,
+                 .device = *device,
+                 .cost = engines::CostChoice{std::move(*times)},
+                 .cost_name = fmt::format("measured kernels: {}; memory and link of {}", machine.profile, device->name),
+                 .measured = *on};
   }
   if (machine.host_attention > 0)
     return flag_error("--host-attention", "an OrbitFlow profile states its own link, and no host that attends",
@@ -115,9 +148,13 @@ Expected<World> world_of(const MachineOptions& machine) {
   const FlopsPerSecond prefill = device->compute_rate(RooflineEfficiency{}.compute);
   Expected<LinearProfile> line = read_orbitflow_profile(machine.profile, *shape, prefill);
   if (!line) return line.error();
-  return World{*shape, *device, engines::CostChoice{std::move(*line)},
-               fmt::format("linear fits: {} (names no model: taken to be of {}), prefill at {:.0f} TFLOP/s",
-                           machine.profile, shape->name, prefill.count() / 1e12)};
+  return World{.shape = *shape,
+               .device = *device,
+               .cost = engines::CostChoice{std::move(*line)},
+               .cost_name =
+                   fmt::format("linear fits: {} (names no model: taken to be of {}), prefill at {:.0f} TFLOP/s",
+                               machine.profile, shape->name, prefill.count() / 1e12),
+               .measured = "times fitted on an unnamed GPU, to contexts that the profile does not state"};
 }
 
 /// Returns the decode step of one request whose KV fills the budget, with nothing offloaded. It is one SLO in
@@ -249,8 +286,10 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
-  if (options.workload.sessions != "closed" && options.workload.sessions != "open")
-    return flag_error("--sessions", fmt::format("it is '{}'", excerpt(options.workload.sessions)), "closed or open");
+  if (const auto& sessions = options.workload.sessions; sessions && *sessions != "closed" && *sessions != "open")
+    return flag_error("--sessions", fmt::format("it is '{}'", excerpt(*sessions)), "closed or open");
+  if (options.machine.kv_blocks && options.machine.kv_memory)
+    return flag_error("--kv-memory", "--kv-blocks is given as well", "one of the two");
   if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
   if (options.slo_tbt && Seconds{*options.slo_tbt} > slowest_tbt)
@@ -273,6 +312,7 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--lengths", "no trace is given", "--trace as well: a generated workload has lengths");
   if (!options.workload.trace.empty() && options.workload.generate)
     return flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
+  if (Status effective = check_effects(options, systems); !effective) return effective;
   for (const System* system : systems)
     if (system->variant && !rule.empty())
       return flag_error("--transfer", fmt::format("{} runs only on its own rule", system->name),
@@ -311,18 +351,56 @@ Limits limits_of(const MachineOptions& machine, const Source& source) {
   return limits;
 }
 
+/// Returns the budget that `flag` asks for, if the device's memory holds it with the weights, or without them if all
+/// systems stream weights.
+Expected<TokenBlocks> fitting(const World& world, TokenBlocks budget, Bytes block, bool all_stream, const char* flag) {
+  const auto gb = [](double bytes) { return fmt::format("{:.3g} GB", bytes / 1e9); };
+  const double kv = static_cast<double>(budget.count()) * static_cast<double>(block.count());
+  const double weights = all_stream ? 0 : static_cast<double>(world.shape.weight_bytes().count());
+  const auto memory = static_cast<double>(world.device.memory.count());
+  if (kv + weights <= memory) return budget;
+  const auto most = static_cast<std::int64_t>((memory - weights) / static_cast<double>(block.count()));
+  return flag_error(flag,
+                    fmt::format("{} token blocks put {} of KV{} on the {} of {}", budget.count(), gb(kv),
+                                all_stream ? "" : " and " + gb(weights) + " of weights", gb(memory), world.device.name),
+                    (most > 0 ? fmt::format("at most {} token blocks, or ", most) : "a smaller model, or ") +
+                        "--device-memory for a card of another size");
+}
+
+/// Removes the systems that keep all weights on the device, if all systems were requested and the KV that is asked for
+/// fits only without weights. Returns what the caption says about it; empty: none is left out.
+std::string leave_out_whole_weights(const Options& options, const World& world, const Limits& limits,
+                                    std::vector<const System*>& systems) {
+  const MachineOptions& machine = options.machine;
+  if (options.systems != "all" || !(machine.kv_blocks || machine.kv_memory)) return {};
+  const Bytes block = world.shape.token_block_bytes(limits.block_tokens);
+  const Bytes kv = machine.kv_blocks ? block * *machine.kv_blocks : Bytes{*machine.kv_memory} / world.devices;
+  if (kv > world.device.memory || kv + world.shape.weight_bytes() <= world.device.memory) return {};
+  const std::size_t left_out = std::erase_if(systems, [](const System* system) { return !system->streams_weights; });
+  return fmt::format("{} systems left out: {} does not hold this KV and all weights", left_out, world.device.name);
+}
+
 /// Returns the device's KV budget.
 Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
                                 const std::vector<const System*>& systems, const Limits& limits) {
-  if (options.machine.kv_blocks) // the user may give more than fits, for a device that keeps the weights elsewhere
-    return TokenBlocks{*options.machine.kv_blocks};
   const bool all_stream =
       std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
+  const Bytes block = world.shape.token_block_bytes(limits.block_tokens);
+  if (options.machine.kv_blocks)
+    return fitting(world, TokenBlocks{*options.machine.kv_blocks}, block, all_stream, "--kv-blocks");
+  if (options.machine.kv_memory) {
+    const TokenBlocks blocks{*options.machine.kv_memory / (block.count() * world.devices)};
+    if (blocks < TokenBlocks{1})
+      return flag_error("--kv-memory", exact_bytes(*options.machine.kv_memory) + " is less than a token block",
+                        "at least " + exact_bytes(block.count() * world.devices) + ", such as 4GB");
+    return fitting(world, blocks, block, all_stream, "--kv-memory");
+  }
   const Expected<TokenBlocks> held =
       budget_of(world, limits.block_tokens, all_stream && options.slo_tbt.has_value(), options.machine.memory_share);
   if (!held) return held.error();
   // A trace's budget is part of its experiment, which may be on another device; the demo's budget is small on purpose.
-  return source.header ? source.header->budget : source.demo ? std::min(demo_budget, *held) : *held;
+  if (source.header) return fitting(world, source.header->budget, block, all_stream, "--trace");
+  return source.demo ? std::min(demo_budget, *held) : *held;
 }
 
 /// Sets what systems know about the model, the memories and tuned policies.
@@ -631,16 +709,49 @@ Status set_slos(const Options& options, const OwnSlos& own, Seconds computed, Co
 /// Returns the machine's figures that decide a comparison, each with its source.
 std::string machine_text(const Options& options, const World& world, Tokens block_tokens) {
   const LinkCost link = world.cost.link();
-  const char* const whose = options.machine.profile.empty() ? "the device's" : "the profile's";
+  const char* const link_of = options.machine.profile.empty() ? "the device's" : "the profile's";
   const double token = static_cast<double>(world.shape.token_block_bytes(block_tokens).count()) /
                        static_cast<double>(block_tokens.count());
+  const std::string whose = world.devices > 1 ? fmt::format("on each of {} devices, {} of the model", world.devices,
+                                                            world.whole_token.count())
+                                              : "the model's";
   return fmt::format("link {:.3g} GB/s to the device{} ({}); peaks of {:.4g} TFLOP/s and {:.4g} GB/s of memory (the "
-                     "device's), times by {}; {:g} bytes of KV a token (the model's)",
+                     "device's), times by {}; {:g} bytes of KV a token ({})",
                      link.rate.count() / 1e9,
                      link.lanes == Lanes::shared ? " and back on one lane"
                                                  : fmt::format(", {:.3g} GB/s back", link.out_rate.count() / 1e9),
-                     options.machine.link > 0 ? "--link" : whose, world.device.half_precision_peak.count() / 1e12,
-                     world.device.memory_bandwidth.count() / 1e9, world.cost_name, token);
+                     options.machine.link > 0 ? "--link" : link_of, world.device.half_precision_peak.count() / 1e12,
+                     world.device.memory_bandwidth.count() / 1e9, world.cost_name, token, whose);
+}
+
+/// Where the times are from, which decides them more than any policy does.
+std::string times_caution(const Options& options, const World& world) {
+  if (!world.measured.empty()) return world.measured;
+  const double share = world.device.bandwidth_fraction.value_or(RooflineEfficiency{}.bandwidth);
+  return fmt::format("decodes at {:.0f} % of the memory's bandwidth ({})", 100 * share,
+                     options.machine.bandwidth_efficiency ? "--bandwidth-efficiency"
+                     : world.device.bandwidth_fraction    ? "the device's"
+                                                          : "measured profiles: 17 to 89 %");
+}
+
+/// Adds what the model's configuration says and the simulation ignores.
+void caution_of_contexts(const Options& options, const ModelShape& shape, std::span<const RequestSpec> requests,
+                         WorkloadReport& w) {
+  if (shape.attention_window > Tokens{0})
+    w.cautions.push_back(fmt::format("the sliding window of {} tokens of {} is ignored: KV and attention of longer "
+                                     "contexts are upper bounds",
+                                     shape.attention_window.count(), shape.name));
+  if (shape.max_context == Tokens{0}) return;
+  std::int64_t longer = 0;
+  Tokens longest{0};
+  for (const RequestSpec& request : requests) {
+    longest = std::max(longest, request.prompt + request.output);
+    if (request.prompt + request.output > shape.max_context) ++longer;
+  }
+  if (longer > 0)
+    w.cautions.push_back(fmt::format("{} of {} requests{} exceed the {} tokens of {} (the longest: {})", longer,
+                                     requests.size(), options.workload.seeds.size() > 1 ? " of the first seed" : "",
+                                     shape.max_context.count(), shape.name, longest.count()));
 }
 
 void report_machine(const Options& options, const World& world, TokenBlocks budget, const Limits& limits,
@@ -651,6 +762,7 @@ void report_machine(const Options& options, const World& world, TokenBlocks budg
   w.profile = world.cost_name;
   w.link = fmt::format("{:.3g} GB/s", world.cost.link().rate.count() / 1e9);
   w.notes.emplace_back("Machine", machine_text(options, world, limits.block_tokens));
+  w.cautions.push_back(times_caution(options, world));
   w.budget_blocks = budget.count();
   w.block_tokens = limits.block_tokens.count();
   w.budget_bytes = budget.count() * world.shape.token_block_bytes(limits.block_tokens).count() * world.devices;
@@ -689,6 +801,8 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
                                          : "the step of a batch that fills the budget, nothing offloaded");
   if (!options.workload.lengths.empty())
     w.notes.emplace_back("Lengths", options.workload.lengths + ", arrivals of the trace");
+  if (options.machine.device_memory)
+    w.notes.emplace_back("Device's memory", exact_bytes(*options.machine.device_memory) + " (--device-memory)");
   if (options.machine.memory_share != 0.9)
     w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.machine.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {
@@ -705,6 +819,36 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
 }
 
 } // namespace
+
+Status check_effects(const Options& options, const std::vector<const System*>& systems) {
+  if (!options.preset.empty() || options.composes || options.systems == "all") return {};
+  const TuningOptions& tuning = options.tuning;
+  const struct {
+    const char* flag;
+    bool given;
+    std::string_view policy, number, other = {};
+  } uses[] = {{"--alpha", tuning.alpha != 1, "DistancePlacement", "alpha", "UniformDistance"},
+              {"--max-pause", tuning.max_pause.has_value(), "Pause", "max_wait"},
+              {"--rotation-blocks", tuning.rotation_blocks.has_value(), "LargestVirtualLagFirst", "rotation"},
+              {"--lag-alpha", tuning.lag_alpha.has_value(), "LargestVirtualLagFirst", "alpha"},
+              {"--lag-first", tuning.lag_first.has_value(), "LargestVirtualLagFirst", "beta_first"},
+              {"--lag-next", tuning.lag_next.has_value(), "LargestVirtualLagFirst", "beta_next"},
+              {"--interval", tuning.interval.has_value(), "IntervalOffload", "interval"},
+              {"--remap-layers", tuning.remapped.has_value(), "ParameterRemap", "most_layers"}};
+  std::vector<System> chosen;
+  for (const System* system : systems) chosen.push_back(*system);
+  const std::vector<engines::NumberRow> numbers = engines::all_numbers(chosen);
+  for (const auto& use : uses)
+    if (use.given && std::none_of(numbers.begin(), numbers.end(), [&use](const engines::NumberRow& row) {
+          return row.name == use.number && (row.policy == use.policy || row.policy == use.other);
+        }))
+      return flag_error(use.flag, fmt::format("none of these systems has the policy {}", use.policy),
+                        "no such flag, or --systems with one that has it");
+  if (options.machine.host_attention > 0 &&
+      std::none_of(systems.begin(), systems.end(), [](const System* system) { return system->host_attends; }))
+    return flag_error("--host-attention", "the host attends for none of these systems", "no such flag, or Neo");
+  return {};
+}
 
 Expected<std::vector<const System*>> chosen_systems(const std::string& list, bool host_attends) {
   std::vector<const System*> chosen;
@@ -758,6 +902,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!source) return source.error();
 
   const Limits limits = limits_of(options.machine, *source);
+  const std::string left_out = leave_out_whole_weights(options, *world, limits, *systems);
   const Expected<TokenBlocks> budget = kv_budget(options, *source, *world, *systems, limits);
   if (!budget) return budget.error();
   Comparison c{
@@ -788,6 +933,9 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::vector<RequestSpec>> requests = read_all(open->requests);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);
+  if (options.workload.sessions && options.preset.empty() &&
+      std::none_of(requests->begin(), requests->end(), [](const RequestSpec& one) { return one.session != 0; }))
+    return flag_error("--sessions", "no request belongs to a session", "no such flag, or a workload with sessions");
   const OwnSlos own = own_slos_of(options, *recorded);
   const Seconds computed = options.slo_base == "batch" ? full_batch_step(*world, sum, limits.batch) : full_step;
   if (Status set = set_slos(options, own, computed, c); !set) return set.error();
@@ -814,6 +962,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
                       fmt::format("at most {}, the layers of {}", world->shape.layers, world->shape.name));
   w.command = command;
   report_machine(options, *world, *budget, limits, w);
+  if (!left_out.empty()) w.cautions.push_back(left_out);
+  caution_of_contexts(options, world->shape, *requests, w);
   report_workload(options, sum, c, w);
   report_choices(options, *world, own, w);
   return c;

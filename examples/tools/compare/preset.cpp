@@ -51,14 +51,17 @@ struct Replaces {
   std::string_view given;
   std::array<std::string_view, 8> others;
 };
-constexpr std::array<Replaces, 9> replaces{{
+constexpr std::array<Replaces, 11> replaces{{
     {"--seeds", {"--seed"}},
     {"--trace", {"--format", "--trace-columns", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
     {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
-    {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load", "--profile", "--record"}},
+    {"--tenants",
+     {"--model", "--memory-share", "--kv-blocks", "--kv-memory", "--tenant-load", "--profile", "--record"}},
     {"--model", {"--profile", "--tenants", "--tenant-load", "--sharing", "--quantum", "--bus", "--remap-order"}},
-    {"--device", {"--profile", "--link", "--host-memory"}},
+    {"--device", {"--profile", "--link", "--host-memory", "--device-memory", "--bandwidth-efficiency"}},
+    {"--kv-blocks", {"--kv-memory"}},
+    {"--kv-memory", {"--kv-blocks"}},
     {"--slo-tbt", {"--slo-base"}},
     {"--slo-base", {"--slo-tbt"}},
 }};

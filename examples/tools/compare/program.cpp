@@ -199,6 +199,10 @@ int compared::program(int argc, char** argv) {
     std::fputs(compared::devices_table().c_str(), stdout);
     return 0;
   }
+  if (asked.options.columns == "help") {
+    std::fputs(compared::columns_text().c_str(), stdout);
+    return 0;
+  }
   if (!asked.options.list.empty()) {
     if (asked.options.list == "numbers")
       std::fputs(engines::numbers_text(engines::simulated_systems()).c_str(), stdout);

@@ -9,6 +9,9 @@
 #include "sluice/report/observer/timeline.hpp"
 #include "sluice/report/observer/why.hpp"
 
+#include "compare/range_count.hpp"
+#include "compare/unpaid_count.hpp"
+
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +34,8 @@ struct Recorded {
   sluice::Timeline::State rows; ///< rows of its iterations, up to the limit of a table
   sluice::Why::State why;
   sluice::Findable::State findable;
+  RangeCount range;   ///< if the times are from a measured grid
+  UnpaidCount unpaid; ///< of an engine that runs alone
 };
 
 } // namespace compared

@@ -88,6 +88,9 @@ void Recorder::hear(const AnyEvent& event) {
     tell(why, kept.why, event);
   }
   if (request.findable) tell(Findable{}, kept.findable, event);
+  if (!request.setup.tenants) kept.unpaid.hear(event);
+  if (request.setup.cost.has_grid())
+    if (const auto* iterated = event.get<events::Iterated>()) kept.range.hear(iterated->record, request.setup.cost);
   if (request.details) {
     tell(ChosenIteration{}, kept.chosen, event);
     tell(Timeline::of(request.wanted != nullptr ? request.wanted->trace_at : TraceAt{}), kept.timeline, event);

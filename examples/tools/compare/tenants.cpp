@@ -56,6 +56,8 @@ Status check_with_tenants(const Options& options) {
     return flag_error("--model", "there are tenants as well", "--model or --tenants, not both");
   if (options.machine.kv_blocks)
     return flag_error("--kv-blocks", "there are tenants, each with a share of the device", "the shares in --tenants");
+  if (options.machine.kv_memory)
+    return flag_error("--kv-memory", "there are tenants, each with a share of the device", "the shares in --tenants");
   if (!options.machine.profile.empty())
     return flag_error("--profile", "there are several models", "no profile: times by the roofline of each");
   if (!options.record.empty())
@@ -137,6 +139,7 @@ Options alone(const Options& options, const std::vector<TenantFlag>& flags, std:
   Options one = options;
   one.node = {};
   one.systems = systems;
+  one.composes = true; // flags are checked once, for all tenants
   one.machine.model = flags[i].model;
   one.machine.memory_share = flags[i].share;
   one.machine.part = part;
@@ -199,6 +202,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   if (Status checked = check_with_tenants(options); !checked) return checked.error();
   Expected<std::vector<const System*>> systems = systems_for_tenants(options);
   if (!systems) return systems.error();
+  if (Status effective = check_effects(options, *systems); !effective) return effective.error();
   std::vector<TenantFlag> flags;
   double shares = 0;
   for (const std::string& text : options.node.tenants) {
@@ -216,6 +220,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
 
   std::optional<Comparison> all;
   std::string models;
+  std::vector<std::string> cautions;
   std::int64_t requests = 0, budget_blocks = 0, budget_bytes = 0; // totals of all tenants
   for (std::size_t i = 0; i < flags.size(); ++i) {
     Expected<Comparison> prepared =
@@ -243,6 +248,8 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
     } else {
       requests += prepared->workload.requests;
     }
+    for (const std::string& caution : prepared->workload.cautions)
+      if (std::find(cautions.begin(), cautions.end(), caution) == cautions.end()) cautions.push_back(caution);
     budget_blocks += prepared->workload.budget_blocks;
     budget_bytes += prepared->workload.budget_bytes;
     models += (i == 0 ? "" : " + ") + fmt::format("{} ({:g} %)", tenant.name, 100 * flags[i].share);
@@ -256,6 +263,7 @@ Expected<Comparison> prepare_tenants(const Options& options, const std::string& 
   if (!left_out.empty())
     w.notes.emplace_back("Left out", left_out + ": a model is larger than its share of the device");
   w.model = models;
+  w.cautions = std::move(cautions);
   w.requests = requests;
   w.budget_blocks = budget_blocks;
   w.budget_bytes = budget_bytes;

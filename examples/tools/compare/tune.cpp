@@ -126,7 +126,8 @@ struct Tuned {
 };
 
 /// A run that scores a candidate.
-using Key = std::tuple<std::string, bool, std::string, double, std::uint64_t>; ///< system, deposit, setting, scale, seed
+using Key =
+    std::tuple<std::string, bool, std::string, double, std::uint64_t>; ///< system, deposit, setting, scale, seed
 
 /// The file of all scored runs, from which a repeated command continues.
 class Record {
@@ -234,8 +235,8 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
       for (const engines::NumberRow& row : system->numbers())
         names.push_back(std::string{row.policy} + "." + std::string{row.name});
     const std::vector<std::string_view> known(names.begin(), names.end());
-    return flag_error("--tune", fmt::format("no system here has '{}'{}", excerpt(number.name),
-                                            did_you_mean(number.name, known)),
+    return flag_error("--tune",
+                      fmt::format("no system here has '{}'{}", excerpt(number.name), did_you_mean(number.name, known)),
                       "max-batch-tokens, batch, or a number that --list numbers names");
   }
   if (options.workload.seeds.size() < 2)
@@ -329,8 +330,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     const std::string name = text_of(best);
     std::vector<Setup>& made = setups[name + " of " + std::string{one.system->name}];
     if (!best.empty() && made.empty()) {
-      const Expected<Options> chosen =
-          options_of(options, best, std::string{one.system->name}, options.workload.seeds);
+      const Expected<Options> chosen = options_of(options, best, std::string{one.system->name}, options.workload.seeds);
       if (!chosen) return chosen.error();
       Expected<Comparison> comparison = prepare_seeds(*chosen, command);
       if (!comparison) return comparison.error();
@@ -340,8 +340,9 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     c.tuned.push_back({one.system, one.deposit, name, best.empty() ? std::vector<Setup>{} : made});
   }
   c.workload.notes.emplace_back(
-      "Tuned", fmt::format("each system's best of {} by goodput, or as given; chosen on {} other {} by successive halving",
-                           options.tune, seeds.size(), options.workload.windows > 0 ? "windows" : "seeds"));
+      "Tuned",
+      fmt::format("each system's best of {} by goodput, or as given; chosen on {} other {} by successive halving",
+                  options.tune, seeds.size(), options.workload.windows > 0 ? "windows" : "seeds"));
   return runs;
 }
 

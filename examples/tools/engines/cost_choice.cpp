@@ -41,5 +41,10 @@ std::optional<sluice::StepFloor> CostChoice::floor() const {
       },
       model_->of);
 }
+bool CostChoice::has_grid() const { return std::holds_alternative<sluice::TableProfile>(model_->of); }
+sluice::BeyondGrid CostChoice::beyond(const sluice::Work& work) const {
+  const auto* table = std::get_if<sluice::TableProfile>(&model_->of);
+  return table != nullptr ? table->beyond(work) : sluice::BeyondGrid{};
+}
 
 } // namespace engines

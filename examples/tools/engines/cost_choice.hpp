@@ -12,6 +12,7 @@ class AllReduce;
 class LinearProfile;
 class Roofline;
 class TableProfile;
+struct BeyondGrid;
 struct ModelShape;
 struct StepFloor;
 } // namespace sluice
@@ -38,6 +39,10 @@ class CostChoice {
   void observe(State&, const sluice::Observation&) const {}
   /// Lower bounds of `step`, for the bound on what is possible; none of measured kernels and of groups.
   [[nodiscard]] std::optional<sluice::StepFloor> floor() const;
+  /// Whether it was measured on a grid, so that `beyond` can say which iterations lie within.
+  [[nodiscard]] bool has_grid() const;
+  /// The size of an iteration that lies furthest beyond the grid.
+  [[nodiscard]] sluice::BeyondGrid beyond(const sluice::Work& work) const;
 
  private:
   struct Model;

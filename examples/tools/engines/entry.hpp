@@ -85,10 +85,15 @@ sluice::Expected<Simulated> simulate(const Simulation& of) {
   return Simulated{*std::move(engine), composed_of<E>(of.deposit)};
 }
 
+/// Whether a placement keeps all KV on the device, as far as the compiler can compute: `least` need not be constexpr.
+template <class P>
+concept KeepsAllResident = !P::places_layers && requires {
+  requires std::bool_constant<P().least(2).all_resident()>::value;
+};
+
 /// An engine whose placement keeps all KV on the device needs no other rule: those are not instantiated.
 template <class E>
-inline constexpr bool offloads =
-    E::placement_type::places_layers || !typename E::placement_type().least(2).all_resident();
+inline constexpr bool offloads = !KeepsAllResident<typename E::placement_type>;
 
 /// Simulates on the requested rule: the system's own, or one of `Rules`.
 template <class System, class... Rules>

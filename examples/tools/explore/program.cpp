@@ -149,6 +149,7 @@ int explored::program(int argc, char** argv) {
   if (!crew) return fail(crew.error());
   ::Options options;
   options.deposit = "off";
+  options.composes = true;
   Flags flags{engines::program_name(),
               "Serves one workload with every engine that some policies per role compose, simulated, "
               "ranks them together with published systems, and shows the effect of each choice."};

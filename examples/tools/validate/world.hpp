@@ -9,6 +9,7 @@
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/tensor_parallel.hpp"
 
+#include "shared/bundle_meta.hpp"
 #include "validate/known_devices.hpp"
 #include "validate/mechanisms.hpp"
 #include "validate/server.hpp"
@@ -42,30 +43,6 @@ struct BuiltWorld {
   sluice::ModelShape shape;                    ///< of a device's share
   std::vector<Input> inputs;
 };
-
-/// What a bundle's meta.yaml says.
-struct BundleMeta {
-  std::string gpu;              ///< as its driver names it; empty if it does not say
-  bool timed_in_graphs = false; ///< the kernels were timed within CUDA graphs, so a graph saves nothing on them
-};
-
-inline sluice::Expected<BundleMeta> read_bundle_meta(const std::string& bundle) {
-  using namespace sluice;
-  BundleMeta meta;
-  const std::string path = (std::filesystem::path(bundle) / "meta.yaml").string();
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return meta;
-  Expected<LineReader> lines = LineReader::open(path);
-  if (!lines) return lines.error();
-  for (;;) {
-    const Expected<std::optional<std::string_view>> line = lines->next();
-    if (!line) return line.error();
-    if (!*line) return meta;
-    constexpr std::string_view gpu = "gpu: ";
-    if ((*line)->starts_with(gpu)) meta.gpu = (*line)->substr(gpu.size());
-    if (**line == "timed_in_graphs: true") meta.timed_in_graphs = true;
-  }
-}
 
 /// How the devices of a group exchange `bytes`: a measured table or the stated link. An error if neither is there.
 inline sluice::Expected<sluice::AllReduce> exchange_of(const std::filesystem::path& folder, int devices,

@@ -48,18 +48,19 @@ template <class Names>
   return best;
 }
 
-/// " (did you mean llama3-8b?)" for an error's text, or nothing if no name is near. A name is near if at most a third
-/// of the letters differ (one letter may always differ), or if it begins with `meant`.
+/// " (did you mean llama3-8b?)" for an error's text, or nothing if no name is near. Of the names that begin with
+/// `meant`, if it has three letters or more, the shortest; else the nearest, if at most a third of the letters differ
+/// (one letter may always differ).
 template <class Names>
 [[nodiscard]] std::string did_you_mean(std::string_view meant, const Names& names) {
-  std::string_view best = nearest(meant, names);
-  if (best.empty()) return {};
-  if (name_distance(meant, best) > std::max<std::size_t>(1, meant.size() / 3)) {
-    best = {};
-    if (meant.size() >= 3)
-      for (const std::string_view name : names)
-        if (best.empty() && name.size() > meant.size() && name_distance(meant, name.substr(0, meant.size())) == 0)
-          best = name;
+  std::string_view best;
+  if (meant.size() >= 3)
+    for (const std::string_view name : names)
+      if (name_distance(meant, name.substr(0, meant.size())) == 0 && (best.empty() || name.size() < best.size()))
+        best = name;
+  if (best.empty()) {
+    best = nearest(meant, names);
+    if (name_distance(meant, best) > std::max<std::size_t>(1, meant.size() / 3)) best = {};
   }
   return best.empty() ? std::string{} : " (did you mean " + std::string{best} + "?)";
 }

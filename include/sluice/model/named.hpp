@@ -12,7 +12,8 @@
 #include <vector>
 
 // Every number is from the `config.json` that the model's authors publish on Hugging Face, in the repository named
-// above each function. All are served in half precision, as in the papers.
+// above each function; the longest context is max_position_embeddings. All are served in half precision, as in the
+// papers.
 namespace sluice {
 
 /// meta-llama/Llama-2-7b-hf: hidden_size 4096, intermediate_size 11008, 32 layers, 32 heads, vocab_size 32000.
@@ -24,7 +25,8 @@ inline ModelShape llama2_7b() {
           .kv_heads = 32,
           .head_dim = 128,
           .mlp = 11008,
-          .vocabulary = 32000};
+          .vocabulary = 32000,
+          .max_context = Tokens{4096}};
 }
 
 /// meta-llama/Llama-2-13b-hf: hidden_size 5120, intermediate_size 13824, 40 layers, 40 heads, vocab_size 32000.
@@ -36,7 +38,8 @@ inline ModelShape llama2_13b() {
           .kv_heads = 40,
           .head_dim = 128,
           .mlp = 13824,
-          .vocabulary = 32000};
+          .vocabulary = 32000,
+          .max_context = Tokens{4096}};
 }
 
 /// meta-llama/Llama-2-70b-hf: hidden_size 8192, intermediate_size 28672, 80 layers, 64 heads, 8 KV heads,
@@ -49,11 +52,12 @@ inline ModelShape llama2_70b() {
           .kv_heads = 8,
           .head_dim = 128,
           .mlp = 28672,
-          .vocabulary = 32000};
+          .vocabulary = 32000,
+          .max_context = Tokens{4096}};
 }
 
 /// meta-llama/Meta-Llama-3-8B (and Llama-3.1-8B, whose shape is the same): hidden_size 4096, intermediate_size 14336,
-/// 32 layers, 32 heads, 8 KV heads, vocab_size 128256.
+/// 32 layers, 32 heads, 8 KV heads, vocab_size 128256. The longest context is Llama 3.1's; Llama 3's is 8,192.
 inline ModelShape llama3_8b() {
   return {.name = "llama3-8b",
           .layers = 32,
@@ -62,11 +66,12 @@ inline ModelShape llama3_8b() {
           .kv_heads = 8,
           .head_dim = 128,
           .mlp = 14336,
-          .vocabulary = 128256};
+          .vocabulary = 128256,
+          .max_context = Tokens{131072}};
 }
 
 /// meta-llama/Meta-Llama-3-70B (and 3.1): hidden_size 8192, intermediate_size 28672, 80 layers, 64 heads, 8 KV heads,
-/// vocab_size 128256.
+/// vocab_size 128256. The longest context is Llama 3.1's; Llama 3's is 8,192.
 inline ModelShape llama3_70b() {
   return {.name = "llama3-70b",
           .layers = 80,
@@ -75,7 +80,8 @@ inline ModelShape llama3_70b() {
           .kv_heads = 8,
           .head_dim = 128,
           .mlp = 28672,
-          .vocabulary = 128256};
+          .vocabulary = 128256,
+          .max_context = Tokens{131072}};
 }
 
 /// facebook/opt-6.7b: hidden_size 4096, ffn_dim 16384, 32 layers, 32 heads, vocab_size 50272, tied.
@@ -89,7 +95,8 @@ inline ModelShape opt_6_7b() {
           .mlp = 16384,
           .gated_mlp = false,
           .vocabulary = 50272,
-          .tied_embeddings = true};
+          .tied_embeddings = true,
+          .max_context = Tokens{2048}};
 }
 
 /// facebook/opt-13b: hidden_size 5120, ffn_dim 20480, 40 layers, 40 heads, vocab_size 50272, tied.
@@ -103,7 +110,8 @@ inline ModelShape opt_13b() {
           .mlp = 20480,
           .gated_mlp = false,
           .vocabulary = 50272,
-          .tied_embeddings = true};
+          .tied_embeddings = true,
+          .max_context = Tokens{2048}};
 }
 
 /// facebook/opt-30b: hidden_size 7168, ffn_dim 28672, 48 layers, 56 heads, vocab_size 50272, tied.
@@ -117,7 +125,8 @@ inline ModelShape opt_30b() {
           .mlp = 28672,
           .gated_mlp = false,
           .vocabulary = 50272,
-          .tied_embeddings = true};
+          .tied_embeddings = true,
+          .max_context = Tokens{2048}};
 }
 
 /// Qwen/Qwen1.5-7B: hidden_size 4096, intermediate_size 11008, 32 layers, 32 heads, vocab_size 151936.
@@ -129,7 +138,8 @@ inline ModelShape qwen1_5_7b() {
           .kv_heads = 32,
           .head_dim = 128,
           .mlp = 11008,
-          .vocabulary = 151936};
+          .vocabulary = 151936,
+          .max_context = Tokens{32768}};
 }
 
 /// Qwen/Qwen2.5-32B: hidden_size 5120, intermediate_size 27648, 64 layers, 40 heads, 8 KV heads, vocab_size 152064.
@@ -141,7 +151,8 @@ inline ModelShape qwen2_5_32b() {
           .kv_heads = 8,
           .head_dim = 128,
           .mlp = 27648,
-          .vocabulary = 152064};
+          .vocabulary = 152064,
+          .max_context = Tokens{131072}};
 }
 
 /// mistralai/Mixtral-8x7B-v0.1: hidden_size 4096, intermediate_size 14336 (of an expert), 32 layers, 32 heads,
@@ -157,7 +168,8 @@ inline ModelShape mixtral_8x7b() {
           .experts = 8,
           .experts_per_token = 2,
           .moe_intermediate = 14336,
-          .vocabulary = 32000};
+          .vocabulary = 32000,
+          .max_context = Tokens{32768}};
 }
 
 /// Qwen/Qwen3-32B: hidden_size 5120, intermediate_size 25600, 64 layers, 64 heads, 8 KV heads, head_dim 128,
@@ -170,7 +182,8 @@ inline ModelShape qwen3_32b() {
           .kv_heads = 8,
           .head_dim = 128,
           .mlp = 25600,
-          .vocabulary = 151936};
+          .vocabulary = 151936,
+          .max_context = Tokens{40960}};
 }
 
 /// Qwen/Qwen3-30B-A3B: hidden_size 2048, 48 layers, 32 heads, 4 KV heads, head_dim 128, num_experts 128,
@@ -187,7 +200,8 @@ inline ModelShape qwen3_30b_a3b() {
           .experts = 128,
           .experts_per_token = 8,
           .moe_intermediate = 768,
-          .vocabulary = 151936};
+          .vocabulary = 151936,
+          .max_context = Tokens{40960}};
 }
 
 /// A name for `--model`, its shape, and the Hugging Face repository whose config.json has the shape.

@@ -33,6 +33,9 @@ struct ModelShape {
   bool tied_embeddings = false; ///< the output head is the embedding's matrix
   int weight_element_bytes = 2; ///< half precision; 1 for 8-bit weights, 4 for single precision
   int kv_element_bytes = 2;
+  Tokens max_context{0};      ///< the longest context it was made for; 0: unknown. Nothing refuses a longer one
+  Tokens attention_window{0}; ///< tokens that each token attends to, if fewer; 0: all. Costs do not know it: KV and
+                              ///< attention of longer contexts are upper bounds
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 

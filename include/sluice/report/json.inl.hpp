@@ -49,7 +49,9 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   json.field("command", workload.command);
   json.key("notes").begin_object();
   for (const auto& [label, text] : workload.notes) json.field(label, text);
-  json.end_object().end_object();
+  json.end_object().key("cautions").begin_array();
+  for (const std::string& caution : workload.cautions) json.value(caution);
+  json.end_array().end_object();
 }
 
 /// Writes a row's comparison with its reference row: "pairs", by figure.
@@ -114,6 +116,13 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
     write_seeds(json, system.per_seed, wanted);
   if (system.slo_possible)
     json.field("slo_possible", system.slo_possible->most).field("slo_possible_found", system.slo_possible->found);
+  if (system.beyond_grid) {
+    const BeyondReport& beyond = *system.beyond_grid;
+    json.key("beyond_grid").begin_object().field("share_of_iterations", beyond.share());
+    json.field("largest", beyond.axis.empty() ? "" : beyond.largest()).end_object();
+  }
+  if (options.wall_times)
+    json.field("unpaid_decisions", system.unpaid.decisions).field("unpaid_s", system.unpaid.processor_s);
   write_distributions(json, system.distributions);
   if (!system.tuned.empty()) json.field("tuned", system.tuned);
   json.field("engine", system.engine_type).field("note", system.note).field("livelock", system.livelock);

@@ -172,7 +172,7 @@ struct ReportBlock {
          tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
 }
 
-/// Returns trace, seed, model, device, link, budget and SLO of a block, which every table must name.
+/// Returns trace, seed, model, device, link, budget, SLO and cautions of a block, which every table must name.
 [[nodiscard]] inline std::string caption_of(const WorkloadReport& workload, const ReportBlock& block) {
   std::string text = workload.trace + (workload.redrawn.empty() ? "" : " " + workload.redrawn) + ", " +
                      std::to_string(workload.requests) + " requests, " + seeds_of(workload) + "; " + workload.model +
@@ -180,7 +180,9 @@ struct ReportBlock {
                      kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
   if (!workload.counted.empty()) text += "; counted: " + workload.counted;
-  return text + "; " + slo_text(workload, block);
+  text += "; " + slo_text(workload, block);
+  for (const std::string& caution : workload.cautions) text += "; " + caution;
+  return text;
 }
 
 /// Returns whether the queue grows to the end in most of a row's seeds, so that its latencies depend on the number of
@@ -247,6 +249,7 @@ inline constexpr std::string_view left_out_note =
       add("a plan takes longer than a step: " + time_text(plan_s) + " at P99, a step " + time_text(step_s) +
               " on average",
           row->name);
+    if (const std::string unpaid = row->unpaid.remark(); !unpaid.empty()) add(unpaid, row->name);
     for (const auto& [reason, count] : row->refusals)
       add("refused " + std::to_string(count) + ": " + reason, row->name);
     if (row->metrics.unfinished > 0 && row->livelock.empty())
@@ -266,6 +269,7 @@ inline constexpr std::string_view left_out_note =
     if (names.size() == block.rows.size() && names.size() > 1) whose = "all " + std::to_string(names.size());
     lines.push_back(what + " (" + whose + ")");
   }
+  if (std::string beyond = beyond_remark(block.rows); !beyond.empty()) lines.push_back(std::move(beyond));
   return lines;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/report/beyond_grid.hpp"
 #include "sluice/report/made_by.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
 #include "sluice/report/observer/metrics.hpp"
@@ -10,6 +11,7 @@
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/why.hpp"
+#include "sluice/report/unpaid_time.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include <algorithm>
@@ -124,6 +126,7 @@ struct WorkloadReport {
                                                           ///< empty
   std::string command;                                    ///< the command that repeats the comparison
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
+  std::vector<std::string> cautions; ///< what the figures assume and a caption must say, such as the source of times
 };
 
 /// A bound of the share of the requests within their SLOs, the mean over the seeds.
@@ -153,8 +156,10 @@ struct SystemReport {
 
   /// Share of the requests that any schedule could keep within their SLOs at most; not there: not asked for.
   std::optional<PossibleShare> slo_possible;
-  Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
-  std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
+  std::optional<BeyondReport> beyond_grid; ///< if the times are from a measured grid
+  UnpaidReport unpaid{};                   ///< decisions that were not charged for their time; over all seeds
+  Metrics metrics;                         ///< for several seeds, the means (report/seeds.hpp)
+  std::vector<Metrics> per_seed;           ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
                                       ///< one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds

@@ -58,7 +58,11 @@ SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const s
   }
   SystemReport row = std::move(runs.front());
   row.classes = std::move(classes);
-  for (std::size_t i = 1; i < runs.size(); ++i) row.time.add(runs[i].time);
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    row.time.add(runs[i].time);
+    row.unpaid.add(runs[i].unpaid);
+    if (row.beyond_grid && runs[i].beyond_grid) row.beyond_grid->add(*runs[i].beyond_grid);
+  }
   row.metrics = mean_metrics(each);
   row.per_seed = std::move(each);
   row.livelocks = std::move(livelocks);

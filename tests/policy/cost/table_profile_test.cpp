@@ -200,6 +200,41 @@ TEST_CASE("a chunk of one token is a decode, and shorter chunks take the shortes
         doctest::Approx(dense_us(5) + ProfileFolder::attention_us(16, 700, 0, 0)));
 }
 
+TEST_CASE("an iteration is beyond the grid if a point that its time is made of was not measured") {
+  const ProfileFolder bundle;
+  const Expected<TableProfile> profile = bundle.read();
+  REQUIRE(profile);
+  const auto beyond = [&](std::int64_t decodes, std::int64_t context, std::vector<ChunkWork> chunks) {
+    Work work = decoding(decodes, context + 1);
+    work.chunks = chunks;
+    return profile->beyond(work);
+  };
+  const auto is = [](const BeyondGrid& of, std::string_view axis, double size, double last) {
+    CAPTURE(of.axis);
+    CHECK(of.axis == axis);
+    CHECK(of.size == size);
+    CHECK(of.last == last);
+  };
+  Random random(3);
+  for (int i = 0; i < 300; ++i) { // the full part of the grid, between its points as on them
+    const auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random.below(most)); };
+    is(beyond(up_to(64), up_to(4096), {}), "", 0, 0);
+    is(beyond(up_to(8), up_to(4096), {{Tokens{1 + up_to(255)}, Tokens{up_to(2048) - 1}}}), "", 0, 0);
+  }
+  is(beyond(64, 4096, {}), "", 0, 0);
+  is(beyond(64, 4097, {}), "mean context of the decodes", 4097, 4096);
+  is(beyond(65, 16, {}), "batch", 65, 64); // decodes and the output head end at one number
+  is(beyond(0, 0, {{Tokens{513}, Tokens{0}}}), "tokens in an iteration", 513, 512);
+  is(beyond(0, 0, {{Tokens{2048}, Tokens{0}}}), "tokens in an iteration", 2048, 512); // and twice the longest chunk
+  is(beyond(0, 0, {{Tokens{16}, Tokens{4096}}}), "tokens before a chunk", 4096, 2048);
+  is(beyond(8, 16, {{Tokens{256}, Tokens{0}}}), "", 0, 0);
+  is(beyond(32, 16, {{Tokens{256}, Tokens{0}}}), "decodes", 32, 8); // 64 beside a chunk of 256 were not measured
+  is(beyond(32, 16, {{Tokens{16}, Tokens{0}}}), "", 0, 0);
+  // Two chunks: all except the largest are looked up alone, and the furthest size is kept.
+  is(beyond(0, 0, {{Tokens{16}, Tokens{3000}}, {Tokens{16}, Tokens{6144}}}), "tokens before a chunk", 6144, 2048);
+  is(beyond(1, 16, {{Tokens{1}, Tokens{9000}}}), "mean context of the decodes", 4508, 4096); // a decode to the kernel
+}
+
 TEST_CASE("a broken bundle is reported in one clear line") {
   const ProfileFolder bundle;
   SUBCASE("missing file") {

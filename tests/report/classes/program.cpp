@@ -2,8 +2,13 @@
 // sluice-compare with its own engines, as sluice_add_programs() makes it of an installed Sluice.
 #include "engines/program.hpp"
 
+#include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/placement/all_resident.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
+#include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/serve/spare_thread.hpp"
 #include "sluice/state/plan/space.hpp"
 
 #include "deadline_first.hpp"
@@ -11,6 +16,8 @@
 #include "engines/registry.hpp"
 
 #include <array>
+#include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +55,25 @@ struct SilentSearch {
 };
 using Silent = Engine<SilentSearch, FcfsPrefillFirst, EveryStep>;
 
+/// vLLM's relief, which computes for 40 ms a choice.
+struct SlowRelief : PreemptNewest {
+  std::size_t choose(const View& view, State& state, std::span<const Claim> candidates) const {
+    const double began = thread_seconds();
+    while (thread_seconds() - began < 0.04) {
+    }
+    return PreemptNewest::choose(view, state, candidates);
+  }
+};
+using Slow = Engine<Fcfs, AllResident, SlowRelief, MoveToHost>;
+
+/// Keeps all KV on the device, but the compiler cannot know it: a row of the registry must not fail on that.
+struct UnsaidResident : AllResident {
+  [[nodiscard]] Holding least(int layers) const { return AllResident{}.least(layers); }
+};
+static_assert(Placement<UnsaidResident>);
+static_assert(!engines::detail::offloads<Engine<AllResident>>);
+static_assert(engines::detail::offloads<Engine<UnsaidResident>>);
+
 } // namespace
 
 namespace engines {
@@ -58,7 +84,8 @@ std::span<const System> systems() {
   static const std::array<std::string_view, 2> named{"VllmSwap", "OrbitFlow"};
   static const std::vector<System> table =
       with_own(named, {simulated_entry<DeadlineFirst, Parts<>>("DeadlineFirst", "earliest deadline first"),
-                       simulated_entry<Silent, Parts<>>("Silent", "a search that does not say its effort")});
+                       simulated_entry<Silent, Parts<>>("Silent", "a search that does not say its effort"),
+                       simulated_entry<Slow, Parts<>>("Slow", "a relief of 40 ms a choice")});
   return table;
 }
 

@@ -338,10 +338,12 @@ std::vector<Preset> orbitflow_presets() {
       {.name = "orbitflow-context",
        .what = "OrbitFlow, Fig. 10: 8K, 32K and 128K tokens a batch, Llama-3-70B",
        // The text: Llama-3-70B, 2-way TP on A6000s, SLO x2.5. Its profile of the 70B model represents both devices;
-       // budget, rate and lengths are assumed, in proportion to the context.
+       // budget, rate and lengths are assumed, in proportion to the context. So is the memory: weights of half
+       // precision take 141 GB, more than two A6000s have.
        .flags = {{"--model", "llama3-70b"},
                  plan_nodes,
                  {"--device", "a6000"},
+                 {"--device-memory", "192GiB"},
                  {"--profile", "data:profiles/orbitflow/profiled_results_A6000_70B.json"},
                  {"--batch", "4"},
                  {"--slo-scale", "2.5"},
@@ -373,9 +375,11 @@ std::vector<Preset> orbitflow_presets() {
       {.name = "orbitflow-tp",
        .what = "OrbitFlow, Fig. 11: 2-way and 4-way tensor parallelism, all-reduces on the link that KV takes too",
        // The text: A6000s without NVLink, which serve the 70B model. Not in the text: lengths, rate and budget (those
-       // of 32K in Fig. 10), times (a roofline: its profile is for one number of devices).
+       // of 32K in Fig. 10), times (a roofline: its profile is for one number of devices). Of each device 96 GiB are
+       // assumed: its half of the weights takes 71 GB in half precision, and it has 48 GiB.
        .flags = {{"--model", "llama3-70b"},
                  {"--device", "a6000"},
+                 {"--device-memory", "96GiB"},
                  {"--generate", context32},
                  {"--kv-blocks", "611"},
                  {"--max-batch-tokens", "32384"},

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace sluice::detail {
@@ -46,6 +47,22 @@ inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   if (*type == "float32") return 4;
   if (type->rfind("float8", 0) == 0) return 1;
   return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + excerpt(*type) + "'", expected};
+}
+
+/// The tokens that each token attends to; 0: all of its context.
+inline Expected<Tokens> hf_attention_window(const JsonFields& fields, const nlohmann::json& config,
+                                            std::string_view type) {
+  if (type != "mistral" && type != "mixtral") { // Qwen has the field in every config, and a switch
+    if (!fields.has("use_sliding_window")) return Tokens{0};
+    const Expected<bool> slides = fields.flag("use_sliding_window");
+    if (!slides) return slides.error();
+    if (!*slides) return Tokens{0};
+  }
+  if (type == "mistral" && !config.contains("sliding_window")) return Tokens{4096}; // Hugging Face's default
+  if (!fields.has("sliding_window")) return Tokens{0};
+  const Expected<std::int64_t> window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
+  if (!window) return window.error();
+  return Tokens{*window};
 }
 
 /// An error if a sparse model has layers without experts among layers with experts, which this shape cannot express.
@@ -136,6 +153,11 @@ SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::
   shape.weight_element_bytes = *bytes;
   // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32, whatever the type of its weights.
   shape.kv_element_bytes = sizes.optional("kv_element_bytes", *bytes);
+  shape.max_context = Tokens{sizes.optional("max_position_embeddings", 0)};
+  const Expected<Tokens> window = detail::hf_attention_window(fields, config, *type);
+  if (!window) return window.error();
+  shape.attention_window = *window;
+  if (shape.max_context > Tokens{0} && shape.attention_window >= shape.max_context) shape.attention_window = Tokens{0};
   if (!sizes.status()) return sizes.status().error();
   if (qwen_moe) {
     if (Status status = detail::check_every_layer_is_sparse(fields, config); !status) return status.error();

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,18 @@ double blend(const Bracket& between, Value value) {
 }
 
 } // namespace detail
+
+/// The size of an iteration that lies furthest beyond what was measured.
+struct BeyondGrid {
+  std::string_view axis{}; ///< what was measured up to `last`; empty: the iteration is within the grid
+  double size = 0;
+  double last = 0;
+
+  /// Keeps the size if it is beyond its axis, and by a larger factor than what is kept.
+  void add(std::string_view of, double at, double end) {
+    if (at > end && (axis.empty() || at * last > size * end)) *this = {of, at, end};
+  }
+};
 
 /// Measured seconds over a whole number (tokens or sequences).
 class MeasuredLine {
@@ -107,6 +120,8 @@ class TabulatedLine {
     const double step = values_[static_cast<std::size_t>(last)] - values_[static_cast<std::size_t>(last - 1)];
     return values_[static_cast<std::size_t>(last)] + std::max(0.0, step) * static_cast<double>(number - last);
   }
+  /// The largest number that was measured.
+  [[nodiscard]] std::int64_t last() const { return static_cast<std::int64_t>(values_.size()) - 2; }
 
  private:
   std::vector<double> values_;
@@ -162,6 +177,25 @@ class AttentionGrid {
       return with_past(decodes.front(), past, 0.0) + std::max(0.0, decoding(count, context) - floor());
     });
   }
+  /// Which of these sizes, looked up as by `decoding` (a chunk of 0 tokens) or `chunk`, lies furthest beyond the
+  /// measured points that the answer is made of.
+  void beyond(double tokens, double past, double count, double context, BeyondGrid& worst) const {
+    if (tokens <= 0.0) {
+      beyond_with_decodes(chunks_.front(), count, 0.0, context, worst);
+      return;
+    }
+    const std::span<const Chunk> prompts = std::span(chunks_).subspan(1);
+    worst.add("prompt chunk", tokens, tokens_of(prompts.back()));
+    each_of(detail::bracket(prompts, tokens, tokens_of<Chunk>), [&](std::size_t i) {
+      const std::vector<Decodes>& decodes = prompts[i].decodes;
+      if (decodes.size() > 1 || decodes.front().count > 0 || count <= 0.0) {
+        beyond_with_decodes(prompts[i], count, past, context, worst);
+      } else {
+        beyond_with_past(decodes.front(), past, 0.0, worst);
+        beyond(0.0, 0.0, count, context, worst);
+      }
+    });
+  }
   /// Seconds of the nearly empty kernel: the shortest chunk with nothing before it.
   [[nodiscard]] double floor() const { return chunks_[1].decodes.front().pasts.front().contexts.front().seconds; }
 
@@ -194,10 +228,36 @@ class AttentionGrid {
     // "No decodes" is a separate point, not the start of the axis of their number.
     const bool alone = chunk.decodes.front().count == 0;
     if (count <= 0.0 && alone) return with_past(chunk.decodes.front(), past, 0.0);
-    const std::span<const Decodes> counts = std::span(chunk.decodes).subspan(alone && chunk.decodes.size() > 1 ? 1 : 0);
-    const detail::Bracket between =
-        detail::bracket(counts, count, [](const Decodes& decodes) { return static_cast<double>(decodes.count); });
-    return detail::blend(between, [&](std::size_t i) { return with_past(counts[i], past, context); });
+    const std::span<const Decodes> counts = counts_of(chunk);
+    return detail::blend(detail::bracket(counts, count, count_of),
+                         [&](std::size_t i) { return with_past(counts[i], past, context); });
+  }
+  /// The measured numbers of decodes, without "no decodes" if there are others.
+  static std::span<const Decodes> counts_of(const Chunk& chunk) {
+    return std::span(chunk.decodes).subspan(chunk.decodes.front().count == 0 && chunk.decodes.size() > 1 ? 1 : 0);
+  }
+  static double count_of(const Decodes& decodes) { return static_cast<double>(decodes.count); }
+  /// The points that `blend` reads.
+  template <class Visit>
+  static void each_of(const detail::Bracket& between, Visit visit) {
+    if (between.weight != 1.0) visit(between.low);
+    if (between.weight != 0.0) visit(between.high);
+  }
+  static void beyond_with_decodes(const Chunk& chunk, double count, double past, double context, BeyondGrid& worst) {
+    if (count <= 0.0 && chunk.decodes.front().count == 0) {
+      beyond_with_past(chunk.decodes.front(), past, 0.0, worst);
+      return;
+    }
+    const std::span<const Decodes> counts = counts_of(chunk);
+    worst.add("decodes", count, count_of(counts.back()));
+    each_of(detail::bracket(counts, count, count_of),
+            [&](std::size_t i) { beyond_with_past(counts[i], past, context, worst); });
+  }
+  static void beyond_with_past(const Decodes& decodes, double past, double context, BeyondGrid& worst) {
+    worst.add("tokens before a chunk", past, tokens_of(decodes.pasts.back()));
+    each_of(detail::bracket(decodes.pasts, past, tokens_of<Past>), [&](std::size_t i) {
+      worst.add("mean context of the decodes", context, tokens_of(decodes.pasts[i].contexts.back()));
+    });
   }
   static double with_past(const Decodes& decodes, double past, double context) {
     const detail::Bracket between = detail::bracket(decodes.pasts, past, tokens_of<Past>);

@@ -102,28 +102,61 @@ class TableProfile {
   void observe(State&, const Observation&) const {}
   [[nodiscard]] const KernelTimes& times() const { return times_; }
 
- private:
-  [[nodiscard]] double attention(const Work& work) const {
-    std::int64_t decodes = work.decodes;
-    Tokens before_fresh =
-        work.decode_context - Tokens{work.decodes}; // the profile counts the tokens before the fresh one
-    const ChunkWork* largest = nullptr;
-    double largest_pairs = -1.0;
+  /// Which size of this iteration lies furthest beyond the measured points that its time is made of. Tokens that are
+  /// rebuilt do not count.
+  [[nodiscard]] BeyondGrid beyond(const Work& work) const {
+    BeyondGrid worst;
+    worst.add("tokens in an iteration", static_cast<double>(work.tokens().count()),
+              static_cast<double>(times_.layer.last()));
+    worst.add("batch", static_cast<double>(work.decodes + static_cast<std::int64_t>(work.chunks.size())),
+              static_cast<double>(times_.per_sequence.last()));
+    const Attended attended(work);
+    if (attended.largest == nullptr) {
+      if (attended.decodes > 0) times_.attention.beyond(0.0, 0.0, attended.count(), attended.context(), worst);
+      return worst;
+    }
     for (const ChunkWork& chunk : work.chunks) {
-      if (chunk.fresh <= Tokens{1}) { // the kernel treats one token of one sequence as a decode
-        decodes += chunk.fresh.count();
-        before_fresh += chunk.cached * chunk.fresh.count();
-      } else if (pairs(chunk) > largest_pairs) {
-        largest = &chunk;
-        largest_pairs = pairs(chunk);
+      if (chunk.fresh <= Tokens{1}) continue;
+      const bool beside = &chunk == attended.largest;
+      times_.attention.beyond(static_cast<double>(chunk.fresh.count()), static_cast<double>(chunk.cached.count()),
+                              beside ? attended.count() : 0.0, beside ? attended.context() : 0.0, worst);
+    }
+    return worst;
+  }
+
+ private:
+  /// An iteration as the attention's grid sees it: its decodes and its largest chunk.
+  struct Attended {
+    explicit Attended(const Work& work) : decodes(work.decodes) {
+      before_fresh = work.decode_context - Tokens{work.decodes}; // the profile counts the tokens before the fresh one
+      double largest_pairs = -1.0;
+      for (const ChunkWork& chunk : work.chunks) {
+        if (chunk.fresh <= Tokens{1}) { // the kernel treats one token of one sequence as a decode
+          decodes += chunk.fresh.count();
+          before_fresh += chunk.cached * chunk.fresh.count();
+        } else if (pairs(chunk) > largest_pairs) {
+          largest = &chunk;
+          largest_pairs = pairs(chunk);
+        }
       }
     }
-    const auto count = static_cast<double>(decodes);
-    const double context = decodes > 0 ? static_cast<double>(before_fresh.count()) / count : 0.0;
-    if (largest == nullptr) return decodes > 0 ? times_.attention.decoding(count, context) : 0.0;
-    double seconds = alone_or_beside(*largest, count, context);
+    [[nodiscard]] double count() const { return static_cast<double>(decodes); }
+    [[nodiscard]] double context() const {
+      return decodes > 0 ? static_cast<double>(before_fresh.count()) / count() : 0.0;
+    }
+
+    std::int64_t decodes;
+    Tokens before_fresh{0};
+    const ChunkWork* largest = nullptr;
+  };
+
+  [[nodiscard]] double attention(const Work& work) const {
+    const Attended attended(work);
+    const double count = attended.count(), context = attended.context();
+    if (attended.largest == nullptr) return attended.decodes > 0 ? times_.attention.decoding(count, context) : 0.0;
+    double seconds = alone_or_beside(*attended.largest, count, context);
     for (const ChunkWork& chunk : work.chunks) {
-      if (&chunk == largest || chunk.fresh <= Tokens{1}) continue;
+      if (&chunk == attended.largest || chunk.fresh <= Tokens{1}) continue;
       seconds += std::max(0.0, alone_or_beside(chunk, 0.0, 0.0) - times_.attention.floor());
     }
     return seconds;
