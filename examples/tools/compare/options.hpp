@@ -21,7 +21,8 @@ struct WorkloadOptions {
   std::string lengths; ///< a trace file whose lengths replace those of `trace`
   std::optional<std::int64_t> limit;
   double rate_scale = 1;
-  std::string sessions = "closed"; ///< or "open"
+  std::string sessions = "closed";  ///< or "open"
+  std::string arrivals = "seconds"; ///< or "steps", for traces whose arrivals count engine steps
   std::uint64_t seed = 1;
   bool seed_stated = false;            ///< the user gave the seed, so it also resamples a trace
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
@@ -42,11 +43,12 @@ struct MachineOptions {
   std::string profile;    ///< file or folder of measured kernel times
   std::string all_reduce; ///< file of measured all-reduce times
   int tp = 1, gpus_per_link = 1;
-  double link = 0;                         ///< bytes per second in each direction; 0: the device's own rate
-  double memory_share = 0.9;               ///< vLLM's gpu_memory_utilization
-  std::optional<std::int64_t> host_memory; ///< bytes
-  double host_attention = 0;               ///< bytes of KV per second; 0: the device's own rate
-  std::vector<LowerTier> lower_tiers;      ///< below the host, the nearest first
+  double link = 0;                          ///< bytes per second in each direction; 0: the device's own rate
+  double memory_share = 0.9;                ///< vLLM's gpu_memory_utilization
+  std::optional<double> bandwidth_fraction; ///< share of its peak bandwidth that the device's memory reaches
+  std::optional<std::int64_t> host_memory;  ///< bytes
+  double host_attention = 0;                ///< bytes of KV per second; 0: the device's own rate
+  std::vector<LowerTier> lower_tiers;       ///< below the host, the nearest first
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
   double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it
 };

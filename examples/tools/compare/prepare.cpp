@@ -82,6 +82,12 @@ Expected<World> world_of(const MachineOptions& machine) {
   Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());
   if (machine.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{machine.link};
+  if (machine.bandwidth_fraction && !machine.profile.empty())
+    return flag_error("--bandwidth-fraction", "the times come from --profile", "one of the two");
+  if (machine.bandwidth_fraction.value_or(1) > 1)
+    return flag_error("--bandwidth-fraction", fmt::format("it is {:g}", *machine.bandwidth_fraction),
+                      "a share above 0, at most 1");
+  if (machine.bandwidth_fraction) device->bandwidth_fraction = machine.bandwidth_fraction;
   device->half_precision_peak = device->half_precision_peak * machine.part;
   device->memory_bandwidth = device->memory_bandwidth * machine.part;
   if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
@@ -229,12 +235,22 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
   return std::optional{how};
 }
 
+/// Whether arrivals count each system's own steps.
+bool by_steps(const WorkloadOptions& workload) { return workload.arrivals == "steps"; }
+
 /// Checks flags against each other before anything is read.
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
     return flag_error("--deposit", fmt::format("it is '{}'", excerpt(options.deposit)), "both, on or off");
   if (options.workload.sessions != "closed" && options.workload.sessions != "open")
     return flag_error("--sessions", fmt::format("it is '{}'", excerpt(options.workload.sessions)), "closed or open");
+  if (options.workload.arrivals != "seconds" && options.workload.arrivals != "steps")
+    return flag_error("--arrivals", fmt::format("it is '{}'", excerpt(options.workload.arrivals)), "seconds or steps");
+  if (by_steps(options.workload) && options.workload.trace.empty())
+    return flag_error("--arrivals", "no trace is given", "--trace as well, of a format whose arrivals count steps");
+  if (by_steps(options.workload) && (options.bound || options.capacity))
+    return flag_error(options.bound ? "--bound" : "--capacity",
+                      "arrivals count each system's own steps, so they have no rate in seconds", "--arrivals seconds");
   if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
   if (options.slo_tbt && Seconds{*options.slo_tbt} > slowest_tbt)
@@ -375,7 +391,8 @@ Expected<Openers> openers_of(const Options& options, const Source& source, const
   const ReadOptions read{.limit = options.workload.limit,
                          .rate_scale = options.workload.rate_scale,
                          .slo_classes = options.slo_classes,
-                         .class_seed = seed};
+                         .class_seed = seed,
+                         .arrivals_in_steps = by_steps(options.workload)};
   const std::string generator = options.workload.generate.value_or("demo");
   const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;
@@ -556,9 +573,13 @@ void report_workload(const Options& options, const WorkloadTotals& sum, const Co
   w.rate_scale = options.workload.rate_scale;
   w.base_slo_tbt_s = c.base_slo.count();
   w.slo_ttft_s = c.slo_ttft.count();
+  const bool steps = by_steps(options.workload);
   w.notes.emplace_back("Requests",
-                       fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
-                                   sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
+                       fmt::format("{} prompt and {} output tokens, {:.3f} requests{}, CV of the gaps {:.2f}",
+                                   sum.prompt.count(), sum.output.count(), steps ? 1000 * sum.rate : sum.rate,
+                                   steps ? " in 1,000 steps" : "/s", sum.gap_cv));
+  if (steps)
+    w.notes.emplace_back("Arrivals", "count each system's own steps, idle ones skipped: a slow system gets them later");
 }
 
 /// Adds notes on every flag that differs from its default.
@@ -581,6 +602,9 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
                                          : "the step of a batch that fills the budget, nothing offloaded");
   if (!options.workload.lengths.empty())
     w.notes.emplace_back("Lengths", options.workload.lengths + ", arrivals of the trace");
+  if (options.machine.bandwidth_fraction)
+    w.notes.emplace_back("Memory bandwidth", fmt::format("{:g} of the device's (--bandwidth-fraction)",
+                                                         *options.machine.bandwidth_fraction));
   if (options.machine.memory_share != 0.9)
     w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.machine.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {
@@ -665,7 +689,11 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Seconds full_step = full_budget_step(*world, *budget, limits.block_tokens);
   Expected<Openers> open = openers_of(options, *source, *resampling, full_step);
   if (!open) return open.error();
-  c.setup.open = open->requests;
+  c.setup.open = [of = open->requests, in_steps = by_steps(options.workload)](Slo slo) {
+    Expected<Requests> requests = of(slo);
+    if (requests) requests->in_steps = in_steps;
+    return requests;
+  };
   if (Status fits = check_count(options.workload); !fits) return fits.error();
   // One pass through the workload sums its work and finds the most memory that a request needs.
   const Expected<Trace> trace = open->trace({});

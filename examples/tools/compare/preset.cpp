@@ -53,12 +53,14 @@ struct Replaces {
 };
 constexpr std::array<Replaces, 9> replaces{{
     {"--seeds", {"--seed"}},
-    {"--trace", {"--format", "--trace-columns", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
-    {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load"}},
-    {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate"}},
+    {"--trace",
+     {"--format", "--trace-columns", "--generate", "--lengths", "--limit", "--rate-scale", "--tenant-load",
+      "--arrivals"}},
+    {"--generate", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--tenant-load", "--arrivals"}},
+    {"--tenant-load", {"--trace", "--format", "--lengths", "--limit", "--rate-scale", "--generate", "--arrivals"}},
     {"--tenants", {"--model", "--memory-share", "--kv-blocks", "--tenant-load", "--profile", "--record"}},
     {"--model", {"--profile", "--tenants", "--tenant-load", "--sharing", "--quantum", "--bus", "--remap-order"}},
-    {"--device", {"--profile", "--link", "--host-memory"}},
+    {"--device", {"--profile", "--link", "--host-memory", "--bandwidth-fraction"}},
     {"--slo-tbt", {"--slo-base"}},
     {"--slo-base", {"--slo-tbt"}},
 }};
