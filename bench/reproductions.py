@@ -4,14 +4,18 @@
 
 usage: reproductions.py [--bin FOLDER] [--check] [NAME...]
 
-A NAME is a preset of sluice-compare, one with flags (`variants`) or a program bench_*_paper. Without a NAME all of them
-run. Each has a section in docs/reproductions/<paper>.md. In docs/reproductions.md the table between `<!-- figures NAME -->` and `<!-- end -->` is
-the comparison with the paper's figures from that section. --check writes nothing and fails if a page would change.
+A NAME is a preset of sluice-compare, one with flags (`variants`) or a program of bench/. Without a NAME all of them
+run, and the CPU seconds of each are printed. Each has a section in docs/reproductions/<paper>.md. In
+docs/reproductions.md, `<!-- figures NAME -->` to `<!-- end -->` is the comparison with the paper's figures from that
+section, and `<!-- table NAME -->` to `<!-- end -->` its first table. The text of `<!-- lead PAPER -->` also opens the
+paper's page. --check writes nothing and fails if a page would
+change.
 Presets that read public traces look for them as sluice-compare does (data/ in $SLUICE_SHARED).
 """
 import argparse
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import textwrap
@@ -20,7 +24,7 @@ root = pathlib.Path(__file__).resolve().parent.parent
 summary = root / "docs/reproductions.md"
 papers = {"orbitflow": "OrbitFlow", "select-n": "Select-N", "ellm": "eLLM", "superinfer": "SuperInfer", "mirage": "MIRAGE",
           "agents": "Continuum"}
-variants = ["orbitflow --transfer deadline-pool"]
+variants = ["mirage-c1 --bandwidth-fraction 0.45", "mirage-c2 --bandwidth-fraction 0.45"]
 
 
 def presets(compare):
@@ -47,6 +51,22 @@ def section(name, title, bin_folder):
         return f"## {name}\n\n{printed([bin_folder / name])}"
     output = printed([bin_folder / "sluice-compare", "--quiet", "--preset", *name.split()])
     return f"## {name}\n\n{title}.\n\n{output.split(chr(10), 2)[2]}"  # without its first line, which is the title
+
+
+def table(sections, name):
+    """The first table of a section."""
+    return re.search(r"^\|.*?(?=^[^|]|^$|\Z)", sections[name], flags=re.M | re.S).group(0)
+
+
+def leads(paper):
+    """What holds of the paper and what does not, as the summary says it."""
+    return re.findall(rf"(?s)<!-- lead {paper} -->\n\n(.*?\n)\n<!-- end -->", summary.read_text())
+
+
+def cpu_seconds():
+    """What the commands have taken so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def page_of(paper):
@@ -76,7 +96,8 @@ def main():
     titles = {name: title for name, title in titles.items() if paper_of(name)}  # the others repeat no paper
     for name in variants:
         titles[name] = titles[name.split()[0]]
-    known = [*titles, *(f"bench_{paper.replace('-', '_')}_paper" for paper in ("orbitflow", "select-n", "ellm"))]
+    known = [*titles, *(f"bench_{paper.replace('-', '_')}_paper" for paper in ("orbitflow", "select-n", "ellm")),
+             "bench_orbitflow_feedback"]
     for name in given.names:
         if name not in known:
             sys.exit(f"there is no preset or program {name}")
@@ -84,11 +105,12 @@ def main():
     for paper, full_name in papers.items():
         sections = sections_of(page_of(paper))
         for name in (name for name in known if paper_of(name) == paper and (not given.names or name in given.names)):
-            print(name, file=sys.stderr, flush=True)
+            before = cpu_seconds()
             sections[name] = section(name, titles.get(name), given.bin)
+            print(f"{cpu_seconds() - before:7.1f} CPU s  {name}", file=sys.stderr, flush=True)
         order = [name for name in known if name in sections and paper_of(name) == paper]
         pages[page_of(paper)] = "\n".join([
-            f"# {full_name}: every table\n\nMade by `make reproductions`: do not edit. A section is what `sluice-compare"
+            f"# {full_name}: every table\n", *leads(paper), "Made by `make reproductions`: do not edit. A section is what `sluice-compare"
             " --preset NAME` prints, or the program\nthat it names. "
             "[reproductions.md](../reproductions.md) says what differs from the paper and why.\n",
             *(sections[name] for name in order)])
@@ -96,6 +118,9 @@ def main():
     pages[summary] = re.sub(r"(?s)<!-- figures (.*?) -->\n.*?<!-- end -->",
                             lambda found: f"<!-- figures {found[1]} -->\n\n{figures(everything, found[1])}\n<!-- end -->",
                             summary.read_text())
+    pages[summary] = re.sub(r"(?s)<!-- table (.*?) -->\n.*?<!-- end -->",
+                            lambda found: f"<!-- table {found[1]} -->\n\n{table(everything, found[1])}\n<!-- end -->",
+                            pages[summary])
     changed = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in changed:
         if given.check:

@@ -17,6 +17,7 @@
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <map>
@@ -43,6 +44,12 @@ struct ListedTrace {
   }
 };
 static_assert(TraceReader<ListedTrace>);
+
+/// The same, with arrivals that count the engine's iterations.
+struct SteppedTrace : ListedTrace {
+  [[nodiscard]] bool arrivals_in_steps() const { return true; }
+};
+static_assert(TraceReader<SteppedTrace> && KnowsArrivalUnit<SteppedTrace> && !KnowsArrivalUnit<ListedTrace>);
 
 /// When each iteration started, its batch, and when each token was generated.
 struct Notes {
@@ -454,4 +461,50 @@ TEST_CASE("an engine keeps the ends of answers only for a driver that takes them
   };
   serve_by_hand(false);
   serve_by_hand(true);
+}
+
+TEST_CASE("arrivals that count iterations wait for the engine's own, and those that nothing needs are skipped") {
+  // A device that is ten times as slow gets the same batches: its requests arrive ten times as late. Between the second
+  // and the third arrival the engine has nothing to do.
+  const auto run = [](double slower) {
+    Device device = a100_80();
+    device.memory_bandwidth = device.memory_bandwidth * (1 / slower);
+    device.half_precision_peak = device.half_precision_peak * (1 / slower);
+    using E = Engine<Notes>;
+    const Server server{llama3_8b(), device, TokenBlocks{100}, {.batch = 4}};
+    E engine = *E::make(configure<E>(server));
+    SteppedTrace trace;
+    for (const double arrival : {0.0, 7.0, 1000.0})
+      trace.requests.push_back({Seconds{arrival}, Tokens{16}, Tokens{10}, {}});
+    REQUIRE(simulate(engine, trace).ok());
+    CHECK(engine.steps() == 17 + 10); // the second joins the eighth iteration, and then nothing runs until the third
+    return engine.observed<Notes>();
+  };
+  const auto fast = run(1), slow = run(10);
+  REQUIRE(fast.iterations.size() == slow.iterations.size());
+  for (std::size_t i = 0; i < fast.iterations.size(); ++i) CHECK(fast.iterations[i].batch == slow.iterations[i].batch);
+  REQUIRE(fast.came.size() == 3);
+  for (const auto* of : {&fast, &slow}) {
+    std::size_t number = 0;
+    for (const auto& [id, came] : of->came) { // each came when its first iteration began
+      CHECK(came == of->iterations[Notes::joined(*of, id)].start);
+      CHECK(Notes::joined(*of, id) == std::array{0u, 7u, 17u}[number++]);
+    }
+  }
+  CHECK(slow.came.rbegin()->second > 5 * fast.came.rbegin()->second);
+}
+
+TEST_CASE("arrivals that count iterations are refused in sessions") {
+  using E = Engine<>;
+  E engine = *E::make(configure<E>(Server{llama3_8b(), a100_80(), TokenBlocks{100}, {}}));
+  SteppedTrace trace;
+  RequestSpec first{Seconds{0}, Tokens{16}, Tokens{2}, {}};
+  first.session = 1;
+  RequestSpec second = first;
+  second.follows = true;
+  trace.requests = {first, second};
+  const Status status = simulate(engine, trace);
+  REQUIRE(!status.ok());
+  CHECK(status.error().line() ==
+        "arrivals: they count engine steps, and a request follows another; expected a workload without sessions");
 }

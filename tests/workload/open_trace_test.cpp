@@ -106,6 +106,32 @@ TEST_CASE("the OrbitFlow traces agree with a whole parse" *
   }
 }
 
+TEST_CASE("arrivals of an OrbitFlow trace may stay in steps; no other format's may") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "steps.json").string();
+  std::ofstream{path} << R"({"batch_size": 1, "max_model_len": 9, "num_gpu_blocks_override": 1, "peak_batch_blocks": 1,
+    "requests": {"a": {"input_length": 1, "output_length": 1, "arrival_time": 0},
+                 "b": {"input_length": 1, "output_length": 1, "arrival_time": 30}}})";
+  const auto arrives = [&](const ReadOptions& options, std::optional<Seconds> step) {
+    return read(path, TraceFormat::orbitflow, options, step).back().arrival.count();
+  };
+  CHECK(arrives({}, Seconds{0.5}) == 15);
+  CHECK(arrives({.arrivals_in_steps = true}, Seconds{0.5}) == 30);
+  CHECK(arrives({.rate_scale = 2, .arrivals_in_steps = true}, std::nullopt) == 15);
+  Expected<Trace> in_steps = open_trace(path, TraceFormat::orbitflow, {.arrivals_in_steps = true});
+  REQUIRE(!!in_steps);
+  CHECK(arrivals_in_steps(*in_steps));
+  CHECK(!in_steps->workload().step_time.has_value());
+
+  const std::string other = (folder.path / "other.csv").string();
+  std::ofstream{other} << "arrival,prompt,output\n0,1,1\n";
+  for (const Expected<Trace>& wrong : {open_trace(other, TraceFormat::csv, {.arrivals_in_steps = true}),
+                                       open_generator("demo", 1, {.arrivals_in_steps = true})}) {
+    REQUIRE(!wrong);
+    CHECK(wrong.error().what == "its arrivals are seconds, and should count engine steps");
+  }
+}
+
 TEST_CASE("the recorded vLLM run agrees with a whole parse" *
           needs_shared({"data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl"})) {
   const std::string path = shared_path("data/runs/RTX4090-Llama-3.1-8B-vllm/requests.jsonl");

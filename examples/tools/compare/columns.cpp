@@ -97,6 +97,8 @@ std::vector<Column> further_columns() {
       {"found-device", "found on the device", share, [](const Of& x) { return x.m.found_share - x.m.loaded_share; }},
       {"found-host", "in the first tier", share, [](const Of& x) { return x.m.loaded_share - x.m.fetched_share; }},
       {"left-out", "left out", count, [](const Of& x) { return left_out(x.m); }},
+      {"batch", "tokens an iteration", number,
+       [](const Of& x) { return per(real(x.m.tokens_delivered), real(x.m.iterations)); }},
       {"tbt-of-slo", "P50 TBT / SLO", number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
       {"step", "mean step, ms", milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
       {"rebuilt", "K and V rebuilt", share,
@@ -625,12 +627,17 @@ std::string figure_text(const PaperFigure& figure, double value) {
   return number_text(unit)(value) + (unit == MetricUnit::share ? " %" : "");
 }
 
+/// Whether a case's label is `where`, or ends with it after a comma: "x1, steps" and "x2, steps" are at "steps".
+bool is_at(std::string_view label, std::string_view where) {
+  return label == where || (label.ends_with(where) && label.substr(0, label.size() - where.size()).ends_with(", "));
+}
+
 } // namespace
 
 Status check_figures(const Preset& preset) {
-  const auto is_case = [&preset](std::string_view label) {
-    return label.empty() || std::any_of(preset.cases.begin(), preset.cases.end(),
-                                        [label](const PresetCase& one) { return one.label == label; });
+  const auto is_case = [&preset](std::string_view where) {
+    return where.empty() || std::any_of(preset.cases.begin(), preset.cases.end(),
+                                        [where](const PresetCase& one) { return is_at(one.label, where); });
   };
   const auto is_system = [](std::string_view row) {
     const std::string_view name = row.substr(0, row.find('/')); // a tenant's row
@@ -657,7 +664,7 @@ std::string figures_table(std::span<const PaperFigure> figures, std::span<const 
   for (const PaperFigure& figure : figures) {
     std::vector<double> values;
     for (const Ran& ran : all) {
-      if (!figure.where.empty() && !ran.label.empty() && ran.label != figure.where) continue;
+      if (!figure.where.empty() && !ran.label.empty() && !is_at(ran.label, figure.where)) continue;
       const Ran* base = &ran;
       if (!figure.base_where.empty())
         for (const Ran& other : all)

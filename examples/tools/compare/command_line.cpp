@@ -67,6 +67,10 @@ CommandLine::CommandLine()
       "--sessions", options.workload.sessions,
       "closed: a session's next request arrives when the one before is answered and its delay is over; open: "
       "at its recorded time (default: closed)");
+  app.add_option("--arrivals", options.workload.arrivals,
+                 "of a trace whose arrivals count engine steps (orbitflow): seconds turns them into times once, by the "
+                 "step of a full budget; steps: a request arrives when the system itself has run that many steps, idle "
+                 "ones skipped (default: seconds)");
   flags_.name("--model", options.machine.model,
               "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                   std::string{default_model} + ")");
@@ -103,13 +107,13 @@ CommandLine::CommandLine()
       "whose weights Mirage's controller lends first: the most (mru) or least recently active tenant's (lru) "
       "(default: mru)");
   add_link(flags_, options.machine.link, "; each way");
+  flags_.number("--bandwidth-fraction", options.machine.bandwidth_fraction, 0, false,
+                "share of the data sheet's memory bandwidth that the device reaches (default: the device's, or the "
+                "roofline's 0.92; measured profiles: 0.17 to 0.89; docs/devices.md)");
   flags_.number("--memory-share", options.machine.memory_share, 0, false,
                 "share of the device's memory for weights and KV (default: 0.9)");
   flags_.size("--device-memory", options.machine.device_memory, 1,
               "the device's memory for weights and KV, e.g. 192GB (default: the device's)");
-  flags_.number("--bandwidth-efficiency", options.machine.bandwidth_efficiency, 0, false,
-                "share of the device's memory bandwidth that a roofline's kernels reach, at most 1 (default: the "
-                "device's, or 0.92; measured profiles: 0.17 to 0.89)");
   flags_.size("--host-memory", options.machine.host_memory, 0,
               "the host's memory for KV, e.g. 64GB, for all tenants together (default: the device's host)");
   flags_.rate("--host-attention", options.machine.host_attention, false,

@@ -22,6 +22,7 @@ struct WorkloadOptions {
   std::optional<std::int64_t> limit;
   double rate_scale = 1;
   std::optional<std::string> sessions; ///< "closed", the default, or "open"
+  std::string arrivals = "seconds";    ///< or "steps", for traces whose arrivals count engine steps
   std::uint64_t seed = 1;
   bool seed_stated = false;            ///< the user gave the seed, so it also resamples a trace
   std::vector<std::uint64_t> seeds;    ///< instead of `seed`: one workload per seed
@@ -49,9 +50,9 @@ struct MachineOptions {
   double link = 0;           ///< bytes per second in each direction; 0: the device's own rate
   double memory_share = 0.9; ///< vLLM's gpu_memory_utilization
   std::optional<std::int64_t> device_memory, host_memory; ///< bytes
-  std::optional<double> bandwidth_efficiency; ///< the share of the memory's bandwidth that a roofline reaches
-  double host_attention = 0;                  ///< bytes of KV per second; 0: the device's own rate
-  std::vector<LowerTier> lower_tiers;         ///< below the host, the nearest first
+  std::optional<double> bandwidth_fraction; ///< the share of the memory's bandwidth that a roofline reaches
+  double host_attention = 0;                ///< bytes of KV per second; 0: the device's own rate
+  std::vector<LowerTier> lower_tiers;       ///< below the host, the nearest first
   std::optional<std::int64_t> kv_blocks, batch, batch_tokens;
   std::optional<std::int64_t> kv_memory; ///< bytes, instead of `kv_blocks`
   double part = 1; ///< a tenant's share of the device's computation and bandwidth; no flag sets it

@@ -101,18 +101,16 @@ Expected<World> world_of(const MachineOptions& machine) {
   if (!device) return of_flag("--device", device.error());
   const Device stated = *device; // without the flags' changes
   if (machine.link > 0) device->host_to_device = device->device_to_host = BytesPerSecond{machine.link};
+  if (machine.bandwidth_fraction && !machine.profile.empty())
+    return flag_error("--bandwidth-fraction", "the profile has the times of its own kernels", "no --profile");
+  if (machine.bandwidth_fraction.value_or(1) > 1)
+    return flag_error("--bandwidth-fraction", fmt::format("it is {:g}", *machine.bandwidth_fraction),
+                      "a share above 0, at most 1");
+  if (machine.bandwidth_fraction) device->bandwidth_fraction = machine.bandwidth_fraction;
   device->half_precision_peak = device->half_precision_peak * machine.part;
   device->memory_bandwidth = device->memory_bandwidth * machine.part;
   if (machine.device_memory) device->memory = Bytes{*machine.device_memory};
   if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
-  if (machine.bandwidth_efficiency) {
-    if (*machine.bandwidth_efficiency > 1)
-      return flag_error("--bandwidth-efficiency", fmt::format("it is {:g}", *machine.bandwidth_efficiency),
-                        "a share above 0, at most 1");
-    if (!machine.profile.empty())
-      return flag_error("--bandwidth-efficiency", "the profile has the times of its own kernels", "no --profile");
-    device->bandwidth_fraction = *machine.bandwidth_efficiency;
-  }
   if (machine.host_attention > 0) device->host_attention_rate = BytesPerSecond{machine.host_attention};
   if (machine.tp > 1) {
     Expected<Group> group = group_of(machine, *shape, *device);
@@ -282,6 +280,9 @@ Expected<std::optional<Resampling>> resampling_of(const WorkloadOptions& workloa
   return std::optional{how};
 }
 
+/// Whether arrivals count each system's own steps.
+bool by_steps(const WorkloadOptions& workload) { return workload.arrivals == "steps"; }
+
 /// Checks flags against each other before anything is read.
 Status check_flags(const Options& options, const std::vector<const System*>& systems, std::string_view rule) {
   if (options.deposit != "both" && options.deposit != "on" && options.deposit != "off")
@@ -290,6 +291,13 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
     return flag_error("--sessions", fmt::format("it is '{}'", excerpt(*sessions)), "closed or open");
   if (options.machine.kv_blocks && options.machine.kv_memory)
     return flag_error("--kv-memory", "--kv-blocks is given as well", "one of the two");
+  if (options.workload.arrivals != "seconds" && options.workload.arrivals != "steps")
+    return flag_error("--arrivals", fmt::format("it is '{}'", excerpt(options.workload.arrivals)), "seconds or steps");
+  if (by_steps(options.workload) && options.workload.trace.empty())
+    return flag_error("--arrivals", "no trace is given", "--trace as well, of a format whose arrivals count steps");
+  if (by_steps(options.workload) && (options.bound || options.capacity))
+    return flag_error(options.bound ? "--bound" : "--capacity",
+                      "arrivals count each system's own steps, so they have no rate in seconds", "--arrivals seconds");
   if (options.slo_base != "budget" && options.slo_base != "batch" && options.slo_base != "fixed")
     return flag_error("--slo-base", fmt::format("it is '{}'", excerpt(options.slo_base)), "budget, batch or fixed");
   if (options.slo_tbt && Seconds{*options.slo_tbt} > slowest_tbt)
@@ -469,7 +477,8 @@ Expected<Openers> openers_of(const Options& options, const Source& source, bool 
   const ReadOptions read{.limit = whole ? std::optional<std::int64_t>{} : options.workload.limit,
                          .rate_scale = options.workload.rate_scale,
                          .slo_classes = options.slo_classes,
-                         .class_seed = seed};
+                         .class_seed = seed,
+                         .arrivals_in_steps = by_steps(options.workload)};
   const std::string generator = options.workload.generate.value_or("demo");
   const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {
     ReadOptions with_slo = read;
@@ -729,9 +738,9 @@ std::string times_caution(const Options& options, const World& world) {
   if (!world.measured.empty()) return world.measured;
   const double share = world.device.bandwidth_fraction.value_or(RooflineEfficiency{}.bandwidth);
   return fmt::format("decodes at {:.0f} % of the memory's bandwidth ({})", 100 * share,
-                     options.machine.bandwidth_efficiency ? "--bandwidth-efficiency"
-                     : world.device.bandwidth_fraction    ? "the device's"
-                                                          : "measured profiles: 17 to 89 %");
+                     options.machine.bandwidth_fraction ? "--bandwidth-fraction"
+                     : world.device.bandwidth_fraction  ? "the device's"
+                                                        : "measured profiles: 17 to 89 %");
 }
 
 /// Adds what the model's configuration says and the simulation ignores.
@@ -776,9 +785,13 @@ void report_workload(const Options& options, const WorkloadTotals& sum, const Co
   w.rate_scale = options.workload.rate_scale;
   w.base_slo_tbt_s = c.base_slo.count();
   w.slo_ttft_s = c.slo_ttft.count();
+  const bool steps = by_steps(options.workload);
   w.notes.emplace_back("Requests",
-                       fmt::format("{} prompt and {} output tokens, {:.3f} requests/s, CV of the gaps {:.2f}",
-                                   sum.prompt.count(), sum.output.count(), sum.rate, sum.gap_cv));
+                       fmt::format("{} prompt and {} output tokens, {:.3f} requests{}, CV of the gaps {:.2f}",
+                                   sum.prompt.count(), sum.output.count(), steps ? 1000 * sum.rate : sum.rate,
+                                   steps ? " in 1,000 steps" : "/s", sum.gap_cv));
+  if (steps)
+    w.notes.emplace_back("Arrivals", "count each system's own steps, idle ones skipped: a slow system gets them later");
 }
 
 /// Adds notes on every flag that differs from its default.
@@ -803,6 +816,9 @@ void report_choices(const Options& options, const World& world, const OwnSlos& o
     w.notes.emplace_back("Lengths", options.workload.lengths + ", arrivals of the trace");
   if (options.machine.device_memory)
     w.notes.emplace_back("Device's memory", exact_bytes(*options.machine.device_memory) + " (--device-memory)");
+  if (options.machine.bandwidth_fraction)
+    w.notes.emplace_back("Memory bandwidth", fmt::format("{:g} of the device's (--bandwidth-fraction)",
+                                                         *options.machine.bandwidth_fraction));
   if (options.machine.memory_share != 0.9)
     w.notes.emplace_back("Memory", fmt::format("{:g} of the device for weights and KV", options.machine.memory_share));
   const std::pair<const char*, std::optional<double>> lag[] = {
@@ -922,11 +938,15 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::vector<RequestSpec>> recorded = read_all(open->recorded);
   if (!recorded) return recorded.error();
   if (std::optional<Resampling>& how = *resampling) {
-    const double busy = busy_period(*world, *recorded, *budget, limits);
+    const double busy = by_steps(options.workload) ? 0 : busy_period(*world, *recorded, *budget, limits);
     if (Status set = set_resampling(options.workload, *recorded, busy, *how, c.workload); !set) return set.error();
     resample(options.workload, *how, *open);
   }
-  c.setup.open = open->requests;
+  c.setup.open = [of = open->requests, in_steps = by_steps(options.workload)](Slo slo) {
+    Expected<Requests> requests = of(slo);
+    if (requests) requests->in_steps = in_steps;
+    return requests;
+  };
   // One pass through the workload sums its work and finds the most memory that a request needs.
   const Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();

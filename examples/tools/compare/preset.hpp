@@ -46,8 +46,8 @@ struct PaperFigure {
   Form form = Form::value;
   std::string_view column; ///< a name from columns.hpp
   std::string_view system, base{};
-  std::string_view where{};                                ///< label of one case; empty: all
-  std::string_view base_where{};                           ///< case of the base, if it differs
+  std::string_view where{};      ///< label of a case, or what the labels of several end with after a comma; empty: all
+  std::string_view base_where{}; ///< case of the base, if it differs
   double scale = std::numeric_limits<double>::quiet_NaN(); ///< SLO scale; NaN: all
   Over over = Over::mean;
   bool deposit = false, base_deposit = false;

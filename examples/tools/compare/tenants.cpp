@@ -67,6 +67,8 @@ Status check_with_tenants(const Options& options) {
     return flag_error("--tenant-load",
                       fmt::format("{} for {} tenants", options.node.tenant_loads.size(), options.node.tenants.size()),
                       "one for each, or none");
+  if (options.workload.arrivals == "steps")
+    return flag_error("--arrivals", "there are tenants, each of which would count its own steps", "seconds");
   if (options.bound) return flag_error("--bound", "there are tenants, and the bound is of one model", "one --model");
   if (!options.slo_classes.empty())
     return flag_error("--slo-classes", "there are tenants, whose users' SLOs follow each one's model",

@@ -16,7 +16,7 @@
   ROW(flexgen_weights) ROW(select_n) ROW(pie) ROW(mirage) ROW(mirage_one_slot) ROW(mirage_no_reversion) \
   ROW(orbitflow_uniform) ROW(orbitflow_request_wise) ROW(orbitflow_pause) ROW(orbitflow) \
   ROW(orbitflow_pool) ROW(confluence) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
-  ROW(orbitflow_even) ROW(vllm_offload) ROW(lmcache) ROW(hicache) ROW(hicache_back) ROW(hicache_if_faster) \
+  ROW(orbitflow_even) ROW(flexgen_fixed) ROW(vllm_prefill_first) ROW(mirage_prefill_first) ROW(vllm_offload) ROW(lmcache) ROW(hicache) ROW(hicache_back) ROW(hicache_if_faster) \
   ROW(hicache_within_slos) ROW(kvbm) ROW(mooncake_store) ROW(cake) ROW(cached_attention) ROW(adaptive_offload) \
   ROW(continuum) ROW(infercept) ROW(orbitflow_cached)
 // clang-format on

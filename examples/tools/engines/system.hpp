@@ -68,6 +68,8 @@ struct Requests {
   [[nodiscard]] std::span<const sluice::ContentPiece> content() const {
     return known ? known() : std::span<const sluice::ContentPiece>{};
   }
+  bool in_steps = false; ///< arrivals count iterations
+  [[nodiscard]] bool arrivals_in_steps() const { return in_steps; }
 };
 
 /// Several tenants in one node, each with an engine of the system's type.

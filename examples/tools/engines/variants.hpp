@@ -3,6 +3,8 @@
 #pragma once
 
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/policy/admission/shortest_remaining_first.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
 #include "sluice/policy/relief/pause.hpp"
@@ -20,5 +22,12 @@ using OrbitFlowPauseRandom = sluice::With<sluice::OrbitFlow, sluice::PauseRandom
 
 /// OrbitFlow, Fig. 15: any number of evenly spaced layers, including the counts that a distance skips.
 using OrbitFlowEven = sluice::With<sluice::OrbitFlow, sluice::EvenPlacement>;
+
+/// OrbitFlow's artifact: its "FlexGen" is the method `Static1`, a fixed distance. Every second layer is our inference.
+using FlexGenFixed = sluice::With<sluice::FlexGen, sluice::FixedDistance<2>>;
+
+/// MIRAGE's vLLM 0.7.3: whole prompts, before any decode.
+using VllmPrefillFirst = sluice::With<sluice::VllmRecompute, sluice::FcfsPrefillFirst>;
+using MiragePrefillFirst = sluice::With<sluice::Mirage, sluice::FcfsPrefillFirst>;
 
 } // namespace engines

@@ -15,6 +15,7 @@
 #include "sluice/world/simulated.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -32,21 +33,37 @@ template <TraceReader Reader>
 class ClosedLoop {
  public:
   /// `block_tokens`: the engine's, for the keys of the requests' blocks.
-  ClosedLoop(Reader& reader, Tokens block_tokens) : reader_(reader), block_tokens_(block_tokens) {}
+  ClosedLoop(Reader& reader, Tokens block_tokens)
+      : reader_(reader), block_tokens_(block_tokens), in_steps_(arrivals_in_steps(reader)) {}
 
   /// Reads the first request; call it once, before all others.
   Status start() { return read(); }
-  /// The next arrival that is known; nothing if no request is left, or all wait for answers.
+  /// Whether a request has arrived at `now`, after `steps` iterations.
+  [[nodiscard]] bool due(Seconds now, std::int64_t steps) const {
+    const std::optional<Seconds> arrival = next();
+    return arrival && *arrival <= (in_steps_ ? Seconds{static_cast<double>(steps + skipped_)} : now);
+  }
+  /// Until when an engine without work idles: the next arrival, or `never_due`. Iterations that nothing needs take no
+  /// time: if arrivals count them, they are skipped, and the next request arrives now.
+  [[nodiscard]] Seconds idle(Seconds now, std::int64_t steps) {
+    const std::optional<Seconds> arrival = next();
+    if (!arrival || !in_steps_) return arrival.value_or(never_due);
+    skipped_ = std::max(skipped_, static_cast<std::int64_t>(std::ceil(arrival->count())) - steps);
+    return now;
+  }
+  /// The next arrival that is known, in the reader's unit; nothing if no request is left, or all wait for answers.
   [[nodiscard]] std::optional<Seconds> next() const {
     const std::optional<Seconds> held = sessions_.next();
     if (!next_) return held;
     return held ? std::min(*held, next_->spec.arrival) : next_->spec.arrival;
   }
-  /// Takes the request that arrives next. A request of the source goes before one of equal arrival that was held.
-  Expected<KeyedRequest> take() {
+  /// Takes the request that arrives next. A request of the source goes before one of equal arrival that was held. If
+  /// arrivals count iterations, it arrives `now`.
+  Expected<KeyedRequest> take(Seconds now) {
     const std::optional<Seconds> held = sessions_.next();
     if (!next_ || (held && *held < next_->spec.arrival)) return sessions_.take();
     KeyedRequest request = std::move(*next_);
+    if (in_steps_) request.spec.arrival = now;
     sessions_.started(request.spec);
     if (Status status = read(); !status) return status.error();
     return request;
@@ -70,12 +87,17 @@ class ClosedLoop {
         next_ = std::move(request);
         return {};
       }
+      if (in_steps_)
+        return Error{ErrorCode::bad_input, "arrivals", "they count engine steps, and a request follows another",
+                     "a workload without sessions"};
       sessions_.hold(std::move(request));
     }
   }
 
   Reader& reader_;
   Tokens block_tokens_;
+  bool in_steps_;
+  std::int64_t skipped_ = 0; ///< iterations, if arrivals count them
   SessionQueue sessions_;
   std::optional<KeyedRequest> next_;
 };
@@ -90,9 +112,10 @@ struct SimulationProgress {
   Seconds now{0};
 };
 
-/// Runs the requests of `reader` through `engine`. Each is submitted when the engine's clock has reached its arrival;
-/// the engine idles while no request can run. The trace is read on demand, one request ahead. In a session, a request
-/// arrives when the one before it has been answered and its delay is over.
+/// Runs the requests of `reader` through `engine`. Each is submitted when the engine's clock (or, by
+/// `arrivals_in_steps`, its number of iterations) has reached its arrival; the engine idles while no request can run.
+/// The trace is read on demand, one request ahead. In a session, a request arrives when the one before it has been
+/// answered and its delay is over.
 ///
 /// A refused request is no error; observers see it. Errors: an unreadable trace, a policy's impossible answer
 /// (`BasicEngine::status`), and an engine without progress (`ErrorCode::livelocked`); observers keep what was served
@@ -108,8 +131,8 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
   std::vector<Answered> answers;
   engine.take_answers(answers); // from now on the engine keeps them
   for (;;) {
-    for (std::optional<Seconds> next = loop.next(); next && *next <= engine.now(); next = loop.next()) {
-      const Expected<KeyedRequest> request = loop.take();
+    while (loop.due(engine.now(), engine.steps())) {
+      const Expected<KeyedRequest> request = loop.take(engine.now());
       if (!request) return request.error();
       if (!engine.submit(request->spec, request->keys)) loop.answered({request->spec.session, engine.now()});
       ++submitted;
@@ -120,10 +143,9 @@ Status simulate(E& engine, Reader& reader, Tell&& tell, std::int64_t tell_every 
     engine.take_answers(answers);
     for (const Answered& answer : answers) loop.answered(answer);
     if (stepped == Stepped::idle && answers.empty()) {
-      const std::optional<Seconds> next = loop.next();
-      const Seconds loaded = engine.next_load();
-      if (!next && loaded == never_due) break;
-      engine.idle_until(next ? std::min(*next, loaded) : loaded);
+      const Seconds until = std::min(loop.idle(engine.now(), engine.steps()), engine.next_load());
+      if (until == never_due) break;
+      engine.idle_until(until);
     }
     if (engine.steps() % tell_every == 0 && !tell(progress())) return {};
   }

@@ -56,6 +56,22 @@ template <class Reader>
     return {};
 }
 
+/// A source whose arrivals may count the engine's iterations instead of seconds: `Seconds{3}` is then the third. Such a
+/// request arrives when the engine has run so many; while nothing can run, the count skips to the next arrival.
+template <class Reader>
+concept KnowsArrivalUnit = requires(const Reader& reader) {
+  { reader.arrivals_in_steps() } -> std::same_as<bool>;
+};
+
+/// Returns whether the reader's arrivals count iterations; false for readers that know only seconds.
+template <class Reader>
+[[nodiscard]] bool arrivals_in_steps([[maybe_unused]] const Reader& reader) {
+  if constexpr (KnowsArrivalUnit<Reader>)
+    return reader.arrivals_in_steps();
+  else
+    return false;
+}
+
 /// Options for workloads of every format.
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most this many requests
@@ -64,6 +80,7 @@ struct ReadOptions {
   std::vector<SloClass> slo_classes{}; ///< classes from which requests without their own SLO are drawn
   std::uint64_t class_seed = 1;        ///< seed of these draws
   bool open_sessions = false;          ///< requests of sessions arrive as recorded, whenever earlier ones are answered
+  bool arrivals_in_steps = false;      ///< arrivals count iterations (KnowsArrivalUnit); only for OrbitFlow's traces
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
 };

@@ -2,8 +2,11 @@
 // MIRAGE's experiments (section 7): several tenants (7.2, 7.3), and one tenant (7.4 to 7.6).
 #include "compare/presets/papers.hpp"
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace compared {
@@ -35,8 +38,8 @@ std::vector<PresetFlag> setup(std::vector<PresetFlag> more) {
 }
 
 /// Table 1's combinations, on the same device. A turn lasts until the model has no work: the text says round robin and
-/// gives no quantum (`mirage-quantum` has others). The model then releases its KV, as 7.4 says about inactive models,
-/// and returns the memory that it borrowed.
+/// gives no quantum (`mirage-c1` and `mirage-c2` also have turns of 1 s). The model then releases its KV, as 7.4 says
+/// about inactive models, and returns the memory that it borrowed.
 std::vector<PresetFlag> tenants(std::string_view who, std::vector<PresetFlag> more) {
   std::vector<PresetFlag> flags{{"--tenants", who},         {"--device", "gh200-96"},
                                 {"--quantum", until_empty}, {"--batch", "256"},
@@ -55,6 +58,8 @@ std::vector<PresetFlag> dealt(std::string_view who, std::vector<PresetFlag> more
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
+/// vLLM 0.7.3, on which the paper builds, computes whole prompts before any decode; today's chunks them.
+constexpr PresetFlag both_orders{"--systems", "VllmRecompute,Mirage,VllmPrefillFirst,MiragePrefillFirst"};
 constexpr std::string_view c1 = "opt-13b@0.35,llama2-13b@0.35,llama3-8b@0.2";
 constexpr std::string_view c2 = "opt-30b@0.65,opt-6.7b@0.15";
 
@@ -78,13 +83,27 @@ const std::string at_5_and_1 = loads_of(5, chats, 1, chats);
 const std::string long_and_short = loads_of(2, long_requests, 2, short_requests);
 const std::string short_and_long = loads_of(2, short_requests, 2, long_requests);
 
-// The trace's first 1,000 requests arrive at 1.917 per second.
-const std::vector<PresetCase> loads{
-    {"3/s", {{"--rate-scale", "1.565"}}}, {"5/s", {{"--rate-scale", "2.608"}}}, {"10/s", {{"--rate-scale", "5.217"}}}};
-const std::vector<PresetCase> rates{{"1/s", {{"--rate-scale", "0.5217"}}},
-                                    {"3/s", {{"--rate-scale", "1.565"}}},
-                                    {"5/s", {{"--rate-scale", "2.608"}}},
-                                    {"10/s", {{"--rate-scale", "5.217"}}}};
+// The text gives no rates (its figures' axes do). The trace's first 1,000 requests arrive at 1.917 per second.
+const std::vector<PresetCase> rates{{"0.2/s", {{"--rate-scale", "0.1043"}}}, {"0.5/s", {{"--rate-scale", "0.2608"}}},
+                                    {"1/s", {{"--rate-scale", "0.5217"}}},   {"3/s", {{"--rate-scale", "1.565"}}},
+                                    {"5/s", {{"--rate-scale", "2.608"}}},    {"10/s", {{"--rate-scale", "5.217"}}}};
+/// The same rates, each with turns of 1 s and with turns that last until a model has nothing to do.
+const std::vector<std::string> labels_in_turns = [] {
+  std::vector<std::string> labels; // presets are views
+  for (const PresetCase& one : rates)
+    for (const char* const turns : {", turns of 1 s", ", until empty"})
+      labels.push_back(std::string{one.label} + turns);
+  return labels;
+}();
+std::vector<PresetCase> in_turns() {
+  std::vector<PresetCase> cases;
+  for (std::size_t i = 0; i < labels_in_turns.size(); ++i) {
+    PresetCase one{labels_in_turns[i], rates[i / 2].flags};
+    one.flags.push_back({"--quantum", i % 2 == 0 ? "1" : until_empty});
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
 
 std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
   return {{.what = "P99 TBT beside vLLM's",
@@ -105,6 +124,41 @@ std::vector<PaperFigure> beside_vllm(double tbt, double ttft, double tokens) {
            .column = "tokens",
            .system = "Mirage",
            .base = "VllmRecompute"}};
+}
+/// The same for turns of 1 s and until a model has nothing to do, on vLLM's order of today and of 0.7.
+std::vector<PaperFigure> in_turns_beside_vllm(double tbt, double ttft, double tokens) {
+  struct Way {
+    std::string_view where;
+    bool prefill_first;
+    std::array<std::string_view, 3> what;
+  };
+  static constexpr std::array<Way, 4> ways{
+      {{"turns of 1 s",
+        false,
+        {"turns of 1 s: P99 TBT beside vLLM's", "turns of 1 s: P99 TTFT", "turns of 1 s: throughput"}},
+       {"until empty",
+        false,
+        {"until empty: P99 TBT beside vLLM's", "until empty: P99 TTFT", "until empty: throughput"}},
+       {"turns of 1 s",
+        true,
+        {"prefill first, turns of 1 s: P99 TBT", "prefill first, turns of 1 s: P99 TTFT",
+         "prefill first, turns of 1 s: throughput"}},
+       {"until empty",
+        true,
+        {"prefill first, until empty: P99 TBT", "prefill first, until empty: P99 TTFT",
+         "prefill first, until empty: throughput"}}}};
+  std::vector<PaperFigure> figures;
+  for (const Way& way : ways)
+    for (PaperFigure figure : beside_vllm(tbt, ttft, tokens)) {
+      figure.what = way.what[figures.size() % 3];
+      figure.where = way.where;
+      if (way.prefill_first) {
+        figure.system = "MiragePrefillFirst";
+        figure.base = "VllmPrefillFirst";
+      }
+      figures.push_back(figure);
+    }
+  return figures;
 }
 /// Section 7.4.
 std::vector<PaperFigure> beside_pie() {
@@ -178,21 +232,14 @@ std::vector<Preset> mirage_presets() {
                  {"no cap", {}}}},
       {.name = "mirage-c1",
        .what = "MIRAGE, Fig. 8, temporal sharing: OPT-13B, Llama-2-13B and Llama-3-8B in turns on a GH200",
-       .flags = dealt(c1, {}),
-       .cases = loads,
-       .figures = beside_vllm(0.544, 0.967, 0.399)},
+       .flags = dealt(c1, {both_orders}),
+       .cases = in_turns(),
+       .figures = in_turns_beside_vllm(0.544, 0.967, 0.399)},
       {.name = "mirage-c2",
        .what = "MIRAGE, Fig. 8, temporal sharing: OPT-30B and OPT-6.7B in turns on a GH200",
-       .flags = dealt(c2, {}),
-       .cases = loads,
-       .figures = beside_vllm(0.448, 0.748, 0.453)},
-      {.name = "mirage-quantum",
-       .what = "MIRAGE, the turns of mirage-c1: 1 s, 10 s, or until a model has nothing to do; 5 requests a second",
-       .flags = dealt(c1, {{"--rate-scale", "2.608"}}),
-       .cases = {{"1 s", {{"--quantum", "1"}}},
-                 {"10 s", {{"--quantum", "10"}}},
-                 {"until empty", {{"--quantum", until_empty}}}},
-       .figures = beside_vllm(0.544, 0.967, 0.399)},
+       .flags = dealt(c2, {both_orders}),
+       .cases = in_turns(),
+       .figures = in_turns_beside_vllm(0.448, 0.748, 0.453)},
       {.name = "mirage-rates",
        .what = "MIRAGE, Fig. 9: OPT-30B (A) and OPT-6.7B (B) in turns at different rates",
        .flags = tenants(c2, {}),
@@ -230,13 +277,13 @@ std::vector<Preset> mirage_presets() {
       {.name = "mirage-together",
        .what = "MIRAGE, Fig. 12, spatial sharing without isolation: the three models of mirage-c1 side by side",
        .flags = dealt(c1, {{"--sharing", "together"}}),
-       .cases = loads,
+       .cases = rates,
        .figures = beside_vllm(0.655, 0.207, 0.066)},
       {.name = "mirage-parts",
        .what =
            "MIRAGE, Fig. 13, spatial sharing with strict isolation: each model of mirage-c1 on its part of the device",
        .flags = dealt(c1, {{"--sharing", "parts"}}),
-       .cases = loads,
+       .cases = rates,
        .figures = beside_vllm(0.574, 0.348, 0.079)},
   };
 }

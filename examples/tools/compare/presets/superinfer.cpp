@@ -34,7 +34,9 @@ PresetFlag at(int rate, int requests) {
 }
 
 constexpr std::string_view baselines =
-    "SuperInfer,VllmRecompute,VllmSwap,WaitingFirst,SjfOracle,LengthRanked,FutureMemory";
+    "SuperInfer,VllmRecompute,VllmSwap,WaitingFirst,SjfOracle,LengthRanked,FutureMemory,Neo";
+/// For Neo, whose host attends. Assumed: 400 of the 512 GB/s of the data sheet.
+constexpr PresetFlag neo_host{"--host-attention", "400GB/s"};
 constexpr std::string_view service = "case,system,ttft,tbt,per-token,p99-ttft,p99-tbt,gap,tokens";
 
 /// The abstract: TTFT attainment "up to 74.7 %" higher, "comparable" TBT and throughput.
@@ -66,13 +68,27 @@ std::vector<Preset> superinfer_presets() {
       {.name = "superinfer",
        .what =
            "SuperInfer, Fig. 16 and 22: Qwen2.5-32B on a GH200, requests a second up to and beyond what it can serve",
-       .flags = setup({{"--systems", baselines}, {"--columns", service}}),
+       .flags = setup({{"--systems", baselines}, neo_host, {"--columns", service}}),
        .cases = {{"15/s", {at(15, 3000)}}, {"20/s", {at(20, 3000)}}, {"22/s", {at(22, 3000)}}},
        .figures = beside_vllm()},
       {.name = "superinfer-96",
        .what = "the same with the KV memory of a GH200 of 96 GB",
-       .flags = setup({scarce, {"--systems", baselines}, {"--columns", service}}),
+       .flags = setup({scarce, {"--systems", baselines}, neo_host, {"--columns", service}}),
        .cases = {{"18/s", {at(18, 3000)}}, {"20/s", {at(20, 3000)}}},
+       .figures = beside_vllm()},
+      {.name = "superinfer-16384",
+       .what = "SuperInfer, Fig. 16, with all 16,384 sequences of the release's runs",
+       .flags = setup({{"--systems", "SuperInfer,VllmRecompute,WaitingFirst"}, {"--columns", service}}),
+       .cases = {{"15/s", {at(15, 16384)}}, {"18/s", {at(18, 16384)}}, {"20/s", {at(20, 16384)}}},
+       .figures = beside_vllm()},
+      {.name = "superinfer-models",
+       .what = "SuperInfer, Fig. 16 and 22: its other two models, within and beyond what a GH200 can serve",
+       // The release also has LMSYS-Chat, whose lengths we do not have.
+       .flags = setup({{"--systems", "SuperInfer,VllmRecompute"}, {"--columns", service}}),
+       .cases = {{"Mixtral-8x7B, 20/s", {{"--model", "mixtral-8x7b"}, at(20, 3000)}},
+                 {"Mixtral-8x7B, 40/s", {{"--model", "mixtral-8x7b"}, at(40, 3000)}},
+                 {"Llama-3-8B, 50/s", {{"--model", "llama3-8b"}, at(50, 3000)}},
+                 {"Llama-3-8B, 100/s", {{"--model", "llama3-8b"}, at(100, 3000)}}},
        .figures = beside_vllm()},
       {.name = "superinfer-rotation",
        .what = "SuperInfer, Fig. 21: blocks that a decision may move, 20 requests a second",

@@ -30,4 +30,11 @@ System orbitflow_even() {
   return system;
 }
 
+System flexgen_fixed() {
+  System system =
+      simulated_entry<FlexGenFixed, sluice::Parts<>>("FlexGenFixed", "variant: every second layer, for good");
+  system.variant = true;
+  return system;
+}
+
 } // namespace engines

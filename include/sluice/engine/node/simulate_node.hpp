@@ -26,6 +26,9 @@ namespace sluice {
 template <class N, class Reader, class Tell>
   requires TraceReader<Reader> Status simulate_node(N& node, std::array<Reader, N::count>& readers, Tell&& tell,
                                                     std::int64_t tell_every = 4096) {
+    if (std::any_of(readers.begin(), readers.end(), [](const Reader& one) { return arrivals_in_steps(one); }))
+      return Error{ErrorCode::bad_input, "arrivals", "they count engine steps, and engines of a node share one clock",
+                   "arrivals in seconds"};
     std::int64_t submitted = 0;
     std::vector<ClosedLoop<Reader>> loops;
     node.for_each_engine(
@@ -42,7 +45,7 @@ template <class N, class Reader, class Tell>
         for (const Answered& answer : answers) loops[i].answered(answer);
         std::optional<Seconds> next = loops[i].next();
         for (; next && *next <= node.now(); next = loops[i].next()) {
-          Expected<KeyedRequest> request = loops[i].take();
+          Expected<KeyedRequest> request = loops[i].take(node.now());
           if (!request) return request.error();
           node.submit(i, *std::move(request));
           ++submitted;

@@ -81,6 +81,7 @@ class Trace {
 
   Expected<std::optional<RequestSpec>> next();
   [[nodiscard]] std::span<const ContentPiece> content() const;
+  [[nodiscard]] bool arrivals_in_steps() const { return workload_.options.arrivals_in_steps; }
   [[nodiscard]] const Workload& workload() const { return workload_; }
 
  private:
@@ -95,10 +96,10 @@ class Trace {
   OpenSessions open_; ///< used if sessions are open
 };
 
-static_assert(TraceReader<Trace> && KnowsContent<Trace>);
+static_assert(TraceReader<Trace> && KnowsContent<Trace> && KnowsArrivalUnit<Trace>);
 
 /// Opens a trace file and reads at most its header. Only `orbitflow` needs `step_time`, since its arrivals count engine
-/// steps (see `read_orbitflow_header`); only `csv` needs `columns`.
+/// steps (see `read_orbitflow_header`), unless they stay steps (`ReadOptions`); only `csv` needs `columns`.
 Expected<Trace> open_trace(const std::string& path, TraceFormat format, const ReadOptions& options,
                            std::optional<Seconds> step_time = std::nullopt, const CsvColumns& columns = {});
 

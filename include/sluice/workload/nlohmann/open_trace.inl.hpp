@@ -98,10 +98,18 @@ SLUICE_READERS_INLINE std::span<const ContentPiece> Trace::Source::content() con
   return std::visit([](const auto& reader) { return content_of(reader); }, any);
 }
 
+namespace detail {
+inline Error in_seconds(const std::string& source) {
+  return {ErrorCode::bad_input, source, "its arrivals are seconds, and should count engine steps",
+          "a trace in the format orbitflow, or arrivals in seconds"};
+}
+} // namespace detail
+
 SLUICE_READERS_INLINE Expected<Trace> open_trace(const std::string& path, TraceFormat format,
                                                  const ReadOptions& options, std::optional<Seconds> step_time,
                                                  const CsvColumns& columns) {
   if (Status status = check(options); !status) return status.error();
+  if (options.arrivals_in_steps && format != TraceFormat::orbitflow) return detail::in_seconds(path);
   Workload workload{.name = std::filesystem::path(path).filename().string(),
                     .format = std::string{name(format)},
                     .source = path,
@@ -129,12 +137,13 @@ SLUICE_READERS_INLINE Expected<Trace> open_trace(const std::string& path, TraceF
   case TraceFormat::orbitflow:
     break;
   }
+  if (options.arrivals_in_steps) step_time = Seconds{1};
   if (!step_time) {
     return Error{ErrorCode::bad_input, path, "arrivals here count engine steps", "the time of a step, from a profile"};
   }
   Expected<OrbitFlowReader> reader = OrbitFlowReader::open(path, *step_time);
   if (!reader) return reader.error();
-  workload.step_time = *step_time;
+  if (!options.arrivals_in_steps) workload.step_time = *step_time;
   workload.limits = reader->header();
   return shaped(std::move(reader));
 }
@@ -186,6 +195,7 @@ SLUICE_READERS_INLINE Expected<TraceFile> find_trace(const std::string& path, st
 SLUICE_READERS_INLINE Expected<Trace> open_generator(const std::string& text, std::uint64_t seed,
                                                      const ReadOptions& options) {
   if (Status status = check(options); !status) return status.error();
+  if (options.arrivals_in_steps) return detail::in_seconds(text);
   if (describes_sessions(text)) {
     Expected<SessionSpec> sessions = parse_sessions(text);
     if (!sessions) return sessions.error();
