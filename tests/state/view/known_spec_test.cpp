@@ -26,7 +26,7 @@ static_assert(!std::is_convertible_v<KnownSpec, RequestSpec> &&
 
 } // namespace
 
-TEST_CASE("a KnownSpec is the request but for its length, which a permit shows and a client's bound says") {
+TEST_CASE("a KnownSpec is the request without its length, which a permit shows and a client's bound says") {
   RequestSpec spec{.arrival = Seconds{3},
                    .prompt = Tokens{70},
                    .output = Tokens{90},
