@@ -1,7 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0 // tune: chooses each system's own numbers on workloads of its own, before a
-comparison judges it on others. // // A comparison is worth what its weakest baseline got. One budget of tokens for all
-systems, or one policy's default // number, favours the systems that were written for it: VllmSwap meets 14 % of its TBT
-SLO on Azure's code trace with vLLM's // default of 2,048 tokens an iteration, and 100 % with 128. #pragma once
+// SPDX-License-Identifier: Apache-2.0
+// tune: chooses each system's own numbers on workloads of its own, before a comparison judges it on others.
+//
+// A comparison is worth what its weakest baseline got. One budget of tokens for all systems, or one policy's default
+// number, favours the systems that were written for it: VllmSwap meets 14 % of its TBT SLO on Azure's code trace with
+// vLLM's default of 2,048 tokens an iteration, and 100 % with 128.
+#pragma once
 
 #include "sluice/core/expected.hpp"
 #include "sluice/report/json.hpp"

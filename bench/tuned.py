@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the first table of docs/leading.md: who leads where every system has its own best numbers.
+
+usage: tuned.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--workloads NAME;...] [--print]
+
+Each workload is one run of sluice-compare --tune: every system's budget of tokens (and SuperInfer's rotation) is chosen
+by goodput on eight seeds or windows, and judged on eight others. Results stay in --kept (out/tuned); a workload whose
+report is there is not run again, and an interrupted one goes on from its tuning.csv. --data is the folder of public
+traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. --print writes nothing, and prints each workload's
+whole table instead.
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+page = root / "docs/leading.md"
+begin, end = "<!-- tuned -->\n", "<!-- /tuned -->\n"
+numbers = "max-batch-tokens=128,256,512,2048;LargestVirtualLagFirst.rotation=5,50"
+many = ("VllmRecompute,VllmSwap,WaitingFirst,FutureMemory,SuperInfer,SloAware,VllmRecomputeSized,HCache,Ellm,SelectN,"
+        "Pie,Mirage,FastServe,Scorpio,AptServe,InferCept,Confluence")
+few = many + ",DynamicHeuristic,Kvpr,OrbitFlowUniform,OrbitFlowRequestWise,OrbitFlow,OrbitFlowPool"
+sharegpt = "prompt=lognormal(161,1.0),output=lognormal(338,1.0)"
+orbitflow = ("--model llama3-8b --device a5000 --profile {data}/profiles/orbitflow/profiled_results_A5000.json "
+             "--format orbitflow --seeds 1..8 --trace {data}/traces/orbitflow/32k_lambda")
+# Name on the page, systems, flags. OrbitFlow's planner takes minutes a run with batches of hundreds, and is left out.
+workloads = [
+    ("demo", few, "--seeds 1..8"),
+    ("OrbitFlow x1", few, orbitflow + "1.0x_cv1.json"),
+    ("OrbitFlow x2", few, orbitflow + "2.0x_cv1.json"),
+    ("Azure code, A100", many,
+     "--device a100-80 --trace {data}/traces/azure_llm_2023_code.csv --limit 500 --windows 8"),
+    ("Azure conversations, A5000", many, "--batch 32 --trace {data}/traces/azure_llm_2023_conv.csv --limit 300 --windows 8"),
+    ("eLLM 1.3/s", many,
+     "--model llama2-13b --device a100-80 --host-memory 40GB --batch 512 --plan-nodes 1 --slo-tbt 0.05 --slo-scale 1 "
+     "--generate sharegpt:rate=1.3,requests=300,cv=1.69,longest=3600 --seeds 1..8"),
+    ("SuperInfer 20/s", many,
+     "--model qwen2.5-32b --device gh200-144 --batch 1024 --plan-nodes 1 --slo-tbt 0.1 --slo-scale 1 "
+     f"--generate poisson:rate=20,requests=1500,{sharegpt} --seeds 1..8"),
+    ("MIRAGE 5/s", many,
+     "--model opt-13b --device gh200-96 --memory-share 0.35 --batch 256 --plan-nodes 1 --slo-tbt 0.1 --slo-scale 1 "
+     f"--lengths poisson:rate=1,requests=1,{sharegpt},longest=1024 --rate-scale 2.608 "
+     "--trace {data}/traces/azure_llm_2023_code.csv --limit 500 --windows 8"),
+]
+
+
+def report_of(options, name, systems, flags):
+    """The report of a workload; run, unless --kept has it."""
+    folder = options.kept / name.replace(" ", "-").replace("/", "-").replace(",", "")
+    command = [str(options.bin / "sluice-compare"), "--deposit", "off", "--quiet", "--systems", systems, "--tune", numbers,
+               "--no-traces", "--iteration-rows", "2", *flags.format(data=options.data).split(), "--out", str(folder)]
+    report = folder / "report.json"
+    if not report.exists():
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        ran = subprocess.run(command, capture_output=True, text=True)
+        if ran.returncode:
+            sys.exit(f"{name}: {ran.stderr.strip()}")
+        (folder / "table.txt").write_text(ran.stdout)
+        for table in ("iterations.csv", "series.csv", "requests.csv"):  # gigabytes, and nobody reads them here
+            (folder / table).unlink(missing_ok=True)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"  CPU seconds so far: {spent.ru_utime + spent.ru_stime:.0f}", file=sys.stderr, flush=True)
+    return json.loads(report.read_text()), (folder / "table.txt").read_text()
+
+
+def percent(value):
+    return f"{100 * value:.1f}"
+
+
+def row_of(name, report):
+    """A line of the page: the leader by SLO attainment, those in a tie with it, and the next one."""
+    ranked = [row for row in report["systems"] if not row["oracle"] and not row["control"] and not row["livelock"]]
+    ranked.sort(key=lambda row: (-row["slo_attainment"], -row["goodput_requests_per_s"], row["name"]))
+    best = ranked[0]
+    behind = [row for row in ranked[1:] if row.get("pairs", {}).get("against") == best["name"]]
+    tied = [row for row in behind if row["pairs"]["slo_attainment"]["tie"]]
+    beaten = [row for row in behind if not row["pairs"]["slo_attainment"]["tie"]]
+
+    def told(row):
+        refused = row["left_out_tokens_share"]
+        extra = f", leaves out {percent(refused)} %" if refused >= 0.001 else ""
+        return f"{row['name']} {percent(row['slo_attainment'])} ({row['tuned'].replace('max-batch-tokens=', '')}{extra})"
+
+    shown = ", ".join(told(row) for row in tied[:3]) + (f" and {len(tied) - 3} more" if len(tied) > 3 else "")
+    gap = f"{best['longest_gap_all_s']:.2f} s"
+    return (f"| {name} | {told(best)} | {percent(best['tbt_attainment'])} | {gap} | {shown or 'none'} | "
+            f"{told(beaten[0]) if beaten else '-'} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    shared = pathlib.Path(os.environ.get("SLUICE_SHARED", root.parent / "shared"))
+    parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
+    parser.add_argument("--data", type=pathlib.Path, default=shared / "data")
+    parser.add_argument("--kept", type=pathlib.Path, default=root / "out/tuned")
+    parser.add_argument("--workloads", default="", help="names on the page, with semicolons; default: all")
+    parser.add_argument("--print", action="store_true")
+    options = parser.parse_args()
+    options.kept.mkdir(parents=True, exist_ok=True)
+    named = [name for name, _, _ in workloads]
+    wanted = [name.strip() for name in options.workloads.split(";")] if options.workloads else named
+    for name in wanted:
+        if name not in named:
+            sys.exit(f"tuned.py: --workloads: there is no '{name}'; expected any of {'; '.join(named)}")
+    rows = []
+    for name, systems, flags in workloads:
+        if name not in wanted:
+            continue
+        report, table = report_of(options, name, systems, flags)
+        rows.append(row_of(name, report))
+        if options.print:
+            print(f"{name}\n\n{table}")
+    head = ("| workload | leads by SLO attainment, % (its tokens a step) | TBT, % | longest gap of all | in a tie with it | "
+            "best beyond a tie |\n|---|---|---:|---:|---|---|\n")
+    text = head + "\n".join(rows) + "\n"
+    if options.print or len(rows) < len(workloads):
+        print(text)
+        return
+    old = page.read_text()
+    at = old.index(begin) + len(begin)
+    page.write_text(old[:at] + "\n" + text + "\n" + old[old.index(end):])
+
+
+if __name__ == "__main__":
+    main()
