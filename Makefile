@@ -12,7 +12,7 @@ SEEDS ?= 1..5
 SYSTEMS ?= OneAtATime,VllmRecompute,VllmSwap,FutureMemory,Ellm,Pie,Confluence,FastServe,AptServe,Scorpio,OrbitFlow,SuperInfer,FlexGenPlus
 demo: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-compare
-	$(RELEASE)/bin/sluice-compare --systems $(SYSTEMS) --deposit off --seeds $(SEEDS) --out $(OUT) --no-traces --iteration-rows 800
+	$(RELEASE)/bin/sluice-compare --systems $(SYSTEMS) --deposit off --seeds $(SEEDS) --out $(OUT) --no-traces --iteration-rows 800 --audit
 
 ## test: build and run the test suite, without training (`.ci/run train`)
 test: $(RELEASE)/build.ninja

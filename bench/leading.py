@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/leading.md: Confluence beside published systems, cell by cell.
+"""Counts for docs/leading.md in how many cells Confluence leads at default numbers. (bench/tuned.py tunes all systems.)
 
 usage: leading.py [--bin FOLDER] [--theirs FOLDER] [--data FOLDER] [--kept FOLDER] [--seeds LIST] [--groups NAMES]
                   [--cells NAME...] [--check] [FLAG...]
@@ -12,7 +12,8 @@ need not run again. Lists with a system that differs between the two builds in a
 names both builds. --seeds replaces the list of leading.json for cells without seeds of their own; "1" serves a recorded
 trace as it was recorded. --quick leaves out systems that seldom lead. Those kept are in leading.json, as lists that run
 apart, so that one more list repeats no other run. The page says both.
---cells prints the tables of these cells alone, and writes nothing. --check writes nothing and fails if the page would
+The page has the counts; the cells' own figures are written into --kept, cells.md. --cells prints the tables of these
+cells alone, and writes nothing. --check writes nothing and fails if the page would
 change. --no-run takes what --kept has, and the page names each list of systems that a cell lacks. --data is the folder
 of public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout.
 Further FLAGs go to every run, such as --max-batch-tokens 256.
@@ -272,7 +273,7 @@ def summary(groups):
         if len(several) not in (0, len(cells)):
             rows.append((f"... without the {len(cells) - len(several)} of a single run", several))
         lines += ["| " + " | ".join([name, deposit, *counts(some)]) + " |" for name, some in rows]
-    return "\n".join(["### How many cells", "", textwrap.fill(said, 120, break_on_hyphens=False), "", *lines, ""])
+    return "\n".join(["#### How many cells", "", textwrap.fill(said, 120, break_on_hyphens=False), "", *lines, ""])
 
 
 def choices(*known):
@@ -354,9 +355,9 @@ def main():
             title = titles.get(group, group)
             deposit = "without" if deposit == "off" else "with"
             groups[title, deposit] = judged_cells
-            parts.append(f"### {title}, {deposit} deposit\n\n{table(judged_cells)}")
+            parts.append(f"#### {title}, {deposit} deposit\n\n{table(judged_cells)}")
     parts.insert(0, summary(groups))
-    body = "\n".join(parts)
+    body = parts[0]
     shown = sorted({name for runs in cells["quick_systems"].values() for run_ in runs for name in run_.split(",")})
     note = f"Seeds {seeds} where arrivals can be redrawn"
     if options.quick:
@@ -384,6 +385,7 @@ def main():
     if options.check:
         sys.exit(0 if made == before else f"{page} would change: run bench/leading.py")
     page.write_text(made)
+    (options.kept / "cells.md").write_text("\n".join([note, *parts]))
     print(note, parts[0], sep="\n\n")
 
 

@@ -206,6 +206,8 @@ CommandLine::CommandLine()
   app.add_flag("--bound", options.bound,
                "also compute which share of the requests any schedule could keep within both SLOs, knowing all "
                "arrivals and lengths (docs/bound.md)");
+  app.add_flag("--audit", options.audit,
+               "also print what a reviewer would ask of this comparison, and which answers stand");
   app.add_flag("--cells", options.cells,
                "for a grid with --out: also write each comparison's own report, in its own folder");
   app.add_option("--data", options.data,

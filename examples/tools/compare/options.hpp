@@ -107,6 +107,7 @@ struct Options {
   bool no_traces = false; ///< write no traces to `out`
   bool tokens = false;    ///< write a row for every token to `out`
   bool bound = false;     ///< compute what no system can exceed
+  bool audit = false;     ///< print what a reviewer would ask
 
   std::string preset_note, case_label; ///< written by a preset for the report; no flags
   bool composes = false;               ///< other engines may use flags that `systems` do not; no flag

@@ -6,6 +6,7 @@
 // example of how an engine is configured, driven and observed (engines/entry.hpp).
 #include "engines/program.hpp"
 
+#include "sluice/report/audit.hpp"
 #include "sluice/report/leads.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
@@ -84,6 +85,7 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
     std::fputs((first + (first.empty() ? "" : "\n") + table_text(report)).c_str(), stdout);
   }
   if (options.bound && options.table == "full") std::fputs(compared::bound_text(report).c_str(), stdout);
+  if (options.audit) std::fputs((audit_text(report) + "\n").c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && !compared::for_programs(options))
     fmt::print(
@@ -217,6 +219,12 @@ int compared::program(int argc, char** argv) {
   for (const char* flag : {"--trace-at", "--wall-times"})
     if (asked.given(flag) && asked.options.out.empty())
       return fail(compared::flag_error(flag, "there is no folder for its output", "--out as well"));
+  if (asked.options.audit &&
+      (!asked.listed.empty() || asked.options.capacity || compared::for_programs(asked.options)))
+    return fail(compared::flag_error("--audit",
+                                     compared::for_programs(asked.options) ? "the table is for a program"
+                                                                           : "this is a grid or a search",
+                                     "one comparison, with --table full or md"));
   if (asked.given("--tune") && asked.options.tune.empty())
     return fail(compared::flag_error("--tune", "it is empty", "NAME=VALUE,..., or no --tune"));
   if (!asked.options.tune.empty() && (!asked.listed.empty() || asked.options.capacity))

@@ -2,6 +2,7 @@
 // report.html: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
+#include "sluice/report/audit.hpp"
 #include "sluice/report/html.hpp"
 #include "sluice/report/html_data.hpp"
 #include "sluice/report/pages.hpp"
@@ -65,6 +66,7 @@ SLUICE_REPORT_INLINE std::string report_html(const ComparisonReport& report, std
       std::any_of(report.systems.begin(), report.systems.end(), [](const SystemReport& row) { return row.control; });
   page.sections = pages::filled(pages::comparison_html,
                                 {{"control", control ? " The last row is a control: one request at a time." : ""},
+                                 {"audit", audit_html(report)},
                                  {"numbers", detail::html_number_tables(report)},
                                  {"types", detail::html_type_table(report)},
                                  {"definitions", pages::definitions_html}});
