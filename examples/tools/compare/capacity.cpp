@@ -56,7 +56,7 @@ Interval CapacityRow::attained() const {
   std::vector<double> all;
   if (count(Found::between) == seeds.size())
     for (const CapacitySearch& seed : seeds) all.push_back(seed.at(seed.step).attained);
-  return mean_interval(all);
+  return t_interval(all);
 }
 
 Status check_capacity(const CommandLine& asked, const Sweep& sweep) {

@@ -28,7 +28,7 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 /// seed out would bias the mean.
 [[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs) {
   if (!std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); })) return {};
-  const sluice::Interval of = sluice::mean_interval(logs);
+  const sluice::Interval of = sluice::t_interval(logs);
   return {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
 }
 

@@ -46,13 +46,15 @@ struct Column {
   MetricUnit unit;
   std::function<double(const Of&)> number;
   std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
+  bool interval = true; ///< an interval describes it (`has_interval`)
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
   /// Returns the number over the row's seeds; with one seed only the number.
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
-    return spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
+    const Interval of = spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
+    return interval ? of : Interval{of.mean, Interval::absent, Interval::absent, of.count};
   }
 };
 
@@ -81,7 +83,7 @@ double token_bytes(const Of& x) {
 }
 
 /// " (33 out)": the requests that a figure leaves out.
-std::string out_of(const SystemReport& row) { return left_out_text(spread_of(row, left_out).mean); }
+std::string out_of(const SystemReport& row) { return left_out_text(mean_of(seed_values(row, left_out))); }
 /// " (95.8)": the optimum of an unproven bound's program is at least this.
 std::string unproven_of(const SystemReport& row) {
   return row.slo_possible && !row.slo_possible->proven() ? " (" + percent_text(row.slo_possible->found) + ")" : "";
@@ -128,7 +130,7 @@ const std::vector<Column>& columns() {
       const bool bytes = metric.unit == MetricUnit::gigabytes; // for programs, too, in gigabytes
       made.push_back({metric.choice, metric.one_line_head(), bytes ? MetricUnit::number : metric.unit,
                       [&metric, unit = bytes ? 1e9 : 1](const Of& x) { return metric(x.m) / unit; },
-                      metric.leaves_out ? out_of : nullptr});
+                      metric.leaves_out ? out_of : nullptr, has_interval(metric.key)});
     }
     std::vector<Column> further = further_columns();
     std::move(further.begin(), further.end(), std::back_inserter(made));

@@ -75,7 +75,7 @@ std::string page_data(const Grid& grid) {
       json.field("livelocked", !row.livelock.empty()).field("cell", cell);
       json.key("m").begin_object();
       for (const Figure& figure : figures)
-        json.key(figure.column.key).rounded(spread_of(row, figure.column).mean, digits);
+        json.key(figure.column.key).rounded(mean_of(seed_values(row, figure.column)), digits);
       json.end_object();
       if (row.per_seed.size() > 1) {
         json.key("interval").begin_object();

@@ -15,12 +15,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -83,13 +85,15 @@ Status apply(const Setting& setting, Options& options) {
   return {};
 }
 
+std::vector<engines::NumberRow> numbers_of(const System& system) {
+  return system.numbers != nullptr ? system.numbers() : std::vector<engines::NumberRow>{};
+}
+std::string name_of(const engines::NumberRow& row) { return std::string{row.policy} + "." + std::string{row.name}; }
+
 /// Returns whether a system has a number: all have the flags.
-bool concerns(const std::string& name, const System& system) {
-  if (is_flag(name)) return true;
-  const std::vector<engines::NumberRow> rows = system.numbers ? system.numbers() : std::vector<engines::NumberRow>{};
-  return std::any_of(rows.begin(), rows.end(), [&](const engines::NumberRow& row) {
-    return name == std::string{row.policy} + "." + std::string{row.name};
-  });
+bool concerns(std::string_view name, const System& system) {
+  const std::vector<engines::NumberRow> rows = numbers_of(system);
+  return is_flag(name) || std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return name_of(row) == name; });
 }
 
 /// Returns a system's candidates, as given first.
@@ -114,6 +118,8 @@ struct Tuned {
   bool deposit;
   std::vector<Setting> candidates;
   std::vector<std::size_t> left;            ///< of the candidates
+  std::vector<std::size_t> rounds;          ///< workloads that have run after each (`rounds_of`)
+  std::size_t round = 0, ran = 0;           ///< the next round, and the workloads before it
   std::vector<std::vector<double>> goodput; ///< by candidate, then by run: workloads and SLO scales
 
   [[nodiscard]] std::vector<double> scores() const {
@@ -152,18 +158,20 @@ class Record {
 
   Status write() const {
     if (path_.empty()) return {};
-    std::ofstream file(path_, std::ios::trunc);
+    const std::string unfinished = path_ + ".part"; // a killed program leaves the file before this one
+    std::ofstream file(unfinished, std::ios::trunc);
     file << head_ << "\nsystem,deposit,setting,slo_scale,seed,goodput_requests_per_s\n";
     for (const auto& [key, goodput] : known_) {
       const auto& [system, deposit, setting, scale, seed] = key;
       file << fmt::format("{},{},{},{},{},{}\n", system, deposit ? "on" : "off", setting, scale, seed, goodput);
     }
-    if (!file.flush()) return flag_error("--out", path_ + " cannot be written", "a folder with room");
+    std::error_code refused;
+    if (file.close(); file) std::filesystem::rename(unfinished, path_, refused);
+    if (!file || refused) return flag_error("--out", path_ + " cannot be written", "a folder with room");
     return {};
   }
 
  private:
-  /// Lines that this program did not write whole are left out, and their runs repeated.
   void read(const std::string& line) {
     std::vector<std::string> cells;
     for (std::size_t begin = 0; begin <= line.size();) {
@@ -194,11 +202,22 @@ std::vector<std::uint64_t> tuning_seeds(const Options& judged) {
   return seeds;
 }
 
-/// Returns the flags of one candidate's comparison, of these systems and seeds, without any output.
-Expected<Options> options_of(Options options, const Setting& setting, const std::string& systems,
+/// Returns the flags of one candidate's comparison, of these systems and seeds, without any output. Of the user's --set,
+/// only what these systems have and the candidate does not replace.
+Expected<Options> options_of(Options options, const Setting& setting, const std::set<std::string_view>& systems,
                              std::vector<std::uint64_t> seeds) {
   options.workload.seeds = std::move(seeds);
-  options.systems = systems;
+  options.systems = fmt::format("{}", fmt::join(systems, ","));
+  options.composes = true; // a flag may concern the other systems
+  std::erase_if(options.tuning.set, [&](const std::string& text) {
+    const std::string_view name = std::string_view{text}.substr(0, text.find('='));
+    const bool replaced =
+        std::any_of(setting.begin(), setting.end(), [&](const auto& value) { return value.first == name; });
+    const auto& all = engines::simulated_systems();
+    return replaced || std::none_of(all.begin(), all.end(), [&](const System& system) {
+             return systems.count(system.name) > 0 && concerns(name, system);
+           });
+  });
   options.out.clear();
   options.why.reset();
   options.bound = options.tokens = options.no_traces = false;
@@ -232,8 +251,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
       continue;
     std::vector<std::string> names{"max-batch-tokens", "batch"};
     for (const System* system : c.systems)
-      for (const engines::NumberRow& row : system->numbers())
-        names.push_back(std::string{row.policy} + "." + std::string{row.name});
+      for (const engines::NumberRow& row : numbers_of(*system)) names.push_back(name_of(row));
     const std::vector<std::string_view> known(names.begin(), names.end());
     return flag_error("--tune",
                       fmt::format("no system here has '{}'{}", excerpt(number.name), did_you_mean(number.name, known)),
@@ -248,27 +266,32 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
 
   const std::vector<std::uint64_t> seeds = tuning_seeds(options);
   std::vector<Tuned> all;
-  std::size_t most = 0;
   for (const System* system : c.systems)
     for (const bool deposit : {false, true}) {
       if (deposit ? !c.with_deposit || system->deposit_never : !c.without_deposit) continue;
-      Tuned one{system, deposit, candidates_of(*numbers, *system), {}, {}};
+      Tuned one{system, deposit, candidates_of(*numbers, *system), {}, {}, 0, 0, {}};
+      one.rounds = rounds_of(one.candidates.size(), seeds.size());
       one.left.resize(one.candidates.size());
       std::iota(one.left.begin(), one.left.end(), std::size_t{0});
       one.goodput.resize(one.candidates.size());
-      most = std::max(most, one.candidates.size());
       all.push_back(std::move(one));
     }
 
   Record record(options.out, command);
   RunCount runs;
-  std::size_t ran = 0; // workloads that the remaining candidates have run
-  for (const std::size_t upto : rounds_of(most, seeds.size())) {
-    std::map<std::string, Batch> batches;
-    const std::vector<std::uint64_t> now(seeds.begin() + static_cast<std::ptrdiff_t>(ran),
-                                         seeds.begin() + static_cast<std::ptrdiff_t>(upto));
+  // A system's rounds are its own, so that the others do not decide how well it is tuned.
+  for (bool more = true; more;) {
+    std::map<std::pair<std::string, std::vector<std::uint64_t>>, Batch> batches; // by setting and workloads
+    const auto workloads = [&](const Tuned& one) {
+      return std::vector<std::uint64_t>(seeds.begin() + static_cast<std::ptrdiff_t>(one.ran),
+                                        seeds.begin() + static_cast<std::ptrdiff_t>(one.rounds[one.round]));
+    };
+    more = false;
     for (const Tuned& one : all)
       for (const std::size_t candidate : one.left) {
+        if (one.left.size() == 1 || one.round == one.rounds.size()) break;
+        more = true;
+        const std::vector<std::uint64_t> now = workloads(one);
         const std::string name = text_of(one.candidates[candidate]);
         const bool known = std::all_of(now.begin(), now.end(), [&](std::uint64_t seed) {
           return std::all_of(c.scales.begin(), c.scales.end(), [&](double scale) {
@@ -276,15 +299,16 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
           });
         });
         if (known) continue;
-        Batch& batch = batches[name];
+        Batch& batch = batches[{name, now}];
         batch.setting = one.candidates[candidate];
         batch.systems.insert(one.system->name);
       }
     std::vector<std::pair<Options, Comparison>> prepared;
+    if (!more) break;
     std::vector<std::string> names;
-    for (const auto& [name, batch] : batches) {
-      const Expected<Options> made =
-          options_of(options, batch.setting, fmt::format("{}", fmt::join(batch.systems, ",")), now);
+    for (const auto& [key, batch] : batches) {
+      const auto& [name, now] = key;
+      const Expected<Options> made = options_of(options, batch.setting, batch.systems, now);
       if (!made) return made.error();
       Expected<Comparison> comparison = prepare_seeds(*made, command);
       if (!comparison) return comparison.error();
@@ -301,7 +325,8 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     if (!made) return made.error();
     runs += made->runs;
     for (std::size_t i = 0; i < made->reports.size(); ++i)
-      for (const SystemReport& row : made->reports[i].systems)
+      for (const SystemReport& row : made->reports[i].systems) {
+        const std::vector<std::uint64_t>& now = prepared[i].first.workload.seeds;
         for (std::size_t seed = 0; seed < now.size(); ++seed) {
           const bool stuck = row.livelocks.empty() ? !row.livelock.empty() : !row.livelocks[seed].empty();
           const Metrics& metrics = row.per_seed.empty() ? row.metrics : row.per_seed[seed];
@@ -309,17 +334,19 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
           record.add({row.name, row.deposit, names[i], row.slo_scale, now[seed]},
                      stuck || std::isnan(goodput) ? -1 : goodput);
         }
+      }
     if (Status written = record.write(); !written) return written.error();
     if (!runs.whole()) return runs;
     for (Tuned& one : all) {
+      if (one.left.size() == 1 || one.round == one.rounds.size()) continue;
       for (const std::size_t candidate : one.left)
-        for (const std::uint64_t seed : now)
+        for (const std::uint64_t seed : workloads(one))
           for (const double scale : c.scales)
             one.goodput[candidate].push_back(*record.find(
                 {std::string{one.system->name}, one.deposit, text_of(one.candidates[candidate]), scale, seed}));
       one.left = better_half(one.left, one.scores());
+      one.ran = one.rounds[one.round++];
     }
-    ran = upto;
   }
 
   std::map<std::string, std::vector<Setup>> setups; // by setting and system
@@ -330,7 +357,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     const std::string name = text_of(best);
     std::vector<Setup>& made = setups[name + " of " + std::string{one.system->name}];
     if (!best.empty() && made.empty()) {
-      const Expected<Options> chosen = options_of(options, best, std::string{one.system->name}, options.workload.seeds);
+      const Expected<Options> chosen = options_of(options, best, {one.system->name}, options.workload.seeds);
       if (!chosen) return chosen.error();
       Expected<Comparison> comparison = prepare_seeds(*chosen, command);
       if (!comparison) return comparison.error();
@@ -339,10 +366,13 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     }
     c.tuned.push_back({one.system, one.deposit, name, best.empty() ? std::vector<Setup>{} : made});
   }
+  const char* const drawn = options.workload.windows > 0     ? "windows of the trace"
+                            : options.workload.trace.empty() ? "seeds"
+                                                             : "seeds, which draw the same trace's requests again";
   c.workload.notes.emplace_back(
       "Tuned",
-      fmt::format("each system's best of {} by goodput, or as given; chosen on {} other {} by successive halving",
-                  options.tune, seeds.size(), options.workload.windows > 0 ? "windows" : "seeds"));
+      fmt::format("each system's best of {} by goodput, or as given; chosen on {} other {}, by successive halving",
+                  options.tune, seeds.size(), drawn));
   return runs;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sluice/report/report.hpp"
+#include "sluice/report/seeds.hpp"
 #include "sluice/report/statistics/paired.hpp"
 
 #include "compare/comparison.hpp"
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -86,6 +88,7 @@ template <class Figure>
   std::vector<double> values;
   for (const sluice::Metrics& metrics : row.per_seed) values.push_back(figure(metrics));
   if (row.per_seed.empty()) values.push_back(figure(row.metrics));
+  if constexpr (std::is_same_v<Figure, sluice::MetricColumn>) return sluice::metric_interval(figure.key, values);
   return sluice::mean_interval(values);
 }
 

@@ -30,7 +30,7 @@ template <class Is>
 
 /// Returns whether differences can be told from chance, and of which part of a trace they are.
 inline void audit_samples(const WorkloadReport& w, std::vector<AuditLine>& lines) {
-  constexpr std::size_t enough = 5; // below, intervals are mostly the t distribution's own width
+  constexpr std::size_t enough = 8; // fewer have intervals that are too narrow for skewed times (docs/metrics.md)
   const bool trace = !w.format.empty() && w.format != "generated";
   const std::string more = trace ? "--limit N --windows 8" : "--seeds 1..8";
   AuditLine chance{"Can differences be told from chance?", w.seeds.size() >= enough, seeds_of(w)};
@@ -49,7 +49,7 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
   const auto ranked = [](const SystemReport& row) { return !row.control && row.livelock.empty(); };
   const std::string untuned = names_of(report, [](const SystemReport& row) { return row.tuned.empty() && !row.control; });
   lines.push_back({"Did every system get its own best numbers?", untuned.empty(),
-                   untuned.empty() ? "each chose on other workloads (tuned)"
+                   untuned.empty() ? "each chose on other workloads (its line says which numbers)"
                                    : "one budget of " + std::to_string(report.workload.max_batch_tokens) +
                                          " tokens, and default numbers, for " + untuned + "; --tune"});
   const std::string growing = names_of(report, [&](const SystemReport& row) { return ranked(row) && grows(row); });
@@ -72,9 +72,13 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
   lines.push_back({"Did every run end?", stuck.empty(),
                    stuck.empty() ? "yes" : stuck + " livelocked: such rows have partial figures and are not ranked"});
   const std::string oracles = names_of(report, [](const SystemReport& row) { return row.oracle; });
-  lines.push_back({"Does nobody know the future?", true,
-                   oracles.empty() ? "no policy reads the length of an answer to come"
-                                   : oracles + ": marked, never the reference nor in the lead"});
+  const std::string judge = names_of(report, [&](const SystemReport& row) {
+    return row.oracle && row.name == report.baseline;
+  });
+  lines.push_back({"Does nobody know the future?", judge.empty(),
+                   oracles.empty()  ? "no policy says that it reads the length of an answer to come"
+                   : judge.empty() ? oracles + ": marked, never the reference nor in the lead"
+                                   : judge + " is the baseline, and knows how long each answer will be"});
 }
 
 /// Returns where times come from, and whether the machine and the planning are paid for.
@@ -86,7 +90,7 @@ inline void audit_machine(const ComparisonReport& report, std::vector<AuditLine>
     if (row.beyond_grid) grid = true, beyond = std::max(beyond, row.beyond_grid->share());
   AuditLine times{"Are the times measured?", grid && !(beyond > 0), w.profile};
   if (beyond > 0) times.answer += ": up to " + percent_text(beyond) + " % of a run's iterations lie beyond its grid";
-  if (!grid) times.answer += ", not measured kernels; --profile, or say so";
+  if (!grid) times.answer += ", no grid of measured kernels; a folder of them as --profile, or say so";
   lines.push_back(std::move(times));
   if (!w.cautions.empty()) {
     std::string all;
@@ -97,9 +101,11 @@ inline void audit_machine(const ComparisonReport& report, std::vector<AuditLine>
   lines.push_back({"Is planning paid for?", unpaid.empty(),
                    unpaid.empty() ? "no decision computes ten times longer than it is charged"
                                   : unpaid + " compute longer than they are charged"});
-  bool full = false;
-  for (const SystemReport& row : report.systems)
-    full = full || row.metrics.times_preempted > 0 || row.metrics.bytes_moved > 0 || row.metrics.refused > 0;
+  bool full = false; // streamed weights move bytes, too, whatever KV there is
+  for (const SystemReport& row : report.systems) {
+    const Metrics& m = row.metrics;
+    full = full || (!row.control && (m.times_preempted > 0 || m.blocks_to_host > 0 || m.refused > 0));
+  }
   lines.push_back({"Is memory the limit?", full,
                    full ? "requests are preempted, refused or moved"
                         : "memory never fills, so no system can gain by moving KV; fewer --kv-blocks, or more load"});

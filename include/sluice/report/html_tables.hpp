@@ -123,7 +123,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
-    const double missing = spread_of(*row, left_out).mean;
+    const double missing = mean_of(seed_values(*row, left_out));
     for (const MetricColumn& column : columns)
       out += html_mean_cell(spread_of(*row, column), number_text(column.unit), column.leaves_out ? missing : 0);
     const std::string rule = transfer_text(*row);

@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/report.hpp"
+#include "sluice/report/seeds.hpp"
 #include "sluice/report/statistics/interval.hpp"
 
 #include <algorithm>
@@ -47,10 +48,10 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
     return !wanted(column.first) || std::none_of(column.second.begin(), column.second.end(),
                                                  [&](double value) { return in_json(column.first, value); });
   });
-  for (const auto& [name, values] : columns) json.field(name, mean_interval(values).mean);
+  for (const auto& [name, values] : columns) json.field(name, mean_of(values));
   json.key("interval").begin_object();
   for (const auto& [name, values] : columns) {
-    const Interval of = mean_interval(values);
+    const Interval of = metric_interval(name, values);
     json.key(name).begin_array().value(of.least).value(of.most).end_array();
   }
   json.end_object().key("per_seed").begin_object();

@@ -39,7 +39,7 @@ struct Lead {
   for (const JudgedFigure& by : judged_figures) {
     const auto better = [&](const SystemReport& row, const SystemReport& than) { // in the mean over the seeds
       const JudgedValues values = judged_values(row, than, by);
-      const double own = mean_interval(values.row).mean, other = mean_interval(values.reference).mean;
+      const double own = mean_of(values.row), other = mean_of(values.reference);
       return std::isnan(other) || (by.less ? own < other : own > other);
     };
     Lead lead{&by, {}};
@@ -63,7 +63,7 @@ struct Lead {
 /// "OrbitFlow leads with 76.7 %, beyond a tie with each of the other 11". A lead is stated only beyond a tie.
 [[nodiscard]] inline std::string lead_text(const Lead& lead) {
   constexpr std::size_t most_named = 3;
-  const double mean = spread_of(*lead.rows.front(), [&](const Metrics& m) { return m.*lead.by->figure; }).mean;
+  const double mean = mean_of(seed_values(*lead.rows.front(), [&](const Metrics& m) { return m.*lead.by->figure; }));
   const std::string best = lead.rows.front()->name, has = lead.by->share ? percent_text(mean) + " %" : time_text(mean);
   const std::string others = lead.behind == 1 ? "the other" : "the other " + std::to_string(lead.behind);
   if (lead.rows.size() == 1)

@@ -51,7 +51,7 @@ template <class Text>
 /// mean in this comparison.
 [[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& row,
                                          const SystemReport& reference) {
-  return 100 / (figure.share ? 1.0 : std::abs(mean_interval(judged_values(row, reference, figure).reference).mean));
+  return 100 / (figure.share ? 1.0 : std::abs(mean_of(judged_values(row, reference, figure).reference)));
 }
 
 /// A row's difference from its rival in one figure.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/report/columns.hpp"
 #include "sluice/report/observer/metrics.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/statistics/paired.hpp"
@@ -35,6 +36,15 @@ template <class Figure>
 template <class Figure>
 [[nodiscard]] Interval spread_of(const SystemReport& row, Figure&& figure) {
   return mean_interval(seed_values(row, figure));
+}
+
+/// Returns the mean of a metric's values over seeds, and its interval if the metric has one.
+[[nodiscard]] inline Interval metric_interval(std::string_view metric, std::span<const double> values) {
+  return has_interval(metric) ? mean_interval(values) : Interval{mean_of(values)};
+}
+/// The same of a table's column.
+[[nodiscard]] inline Interval spread_of(const SystemReport& row, const MetricColumn& column) {
+  return metric_interval(column.key, seed_values(row, column));
 }
 
 /// Returns the reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is

@@ -26,7 +26,7 @@ SLUICE_REPORT_INLINE Metrics mean_metrics(std::span<const Metrics> each) {
   std::size_t at = 0;
   for_each_metric(mean, [&](std::string_view, auto& number) {
     if (at == values.size()) return;
-    const double of = mean_interval(values[at++]).mean;
+    const double of = mean_of(values[at++]);
     if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(number)>>)
       number = of;
     else

@@ -45,7 +45,7 @@ inline TextTable metric_table(const ReportBlock& block, std::span<const MetricCo
     const SystemReport& row = *of;
     if (row.control && of != block.rows.front()) table.rule();
     std::vector<std::string> cells{label_of(row)};
-    const std::string out = left_out_text(spread_of(row, left_out).mean);
+    const std::string out = left_out_text(mean_of(seed_values(row, left_out)));
     for (const MetricColumn& column : columns)
       cells.push_back(spread_text(spread_of(row, column), number_text(column.unit, !row.per_seed.empty())) +
                       (column.leaves_out ? out : std::string{}));
@@ -59,7 +59,7 @@ inline TextTable metric_table(const ReportBlock& block, std::span<const MetricCo
 inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
   const bool seeds = report.workload.seeds.size() > 1;
   const bool marked = std::any_of(block.rows.begin(), block.rows.end(),
-                                  [](const SystemReport* row) { return spread_of(*row, left_out).mean > 0; });
+                                  [](const SystemReport* row) { return mean_of(seed_values(*row, left_out)) > 0; });
   return (seeds ? metric_table(block, seeded_service, false) : metric_table(block, text_service, false)).text() +
          same_text(block) + (marked ? std::string{left_out_note} + "\n" : std::string{}) +
          (seeds ? judgement_text(block, report.baseline) : std::string{});

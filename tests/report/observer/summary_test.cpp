@@ -459,7 +459,7 @@ double growth(std::size_t requests, Spent&& spent, double every = 1) {
     RequestRow row = row_of(id, every * static_cast<double>(i), 1, 0.1);
     Summary{}.on(state, events::Submitted{row});
     if (const double after = spent(i); after < 0) {
-      Summary{}.on(state, events::Refused{row.id, row.spec, row.spec.arrival, "no room"});
+      Summary{}.on(state, events::Refused{row.id, row.spec.whole(not_a_policy), row.spec.arrival, "no room"});
     } else if (std::isfinite(after)) {
       deliver(state, row, row.spec.arrival.count() + after);
       Summary{}.on(state, events::Ended{row, row.spec.arrival + Seconds{after}});
@@ -482,6 +482,25 @@ TEST_CASE("a queue grows if requests come faster than they end, in whatever orde
     CHECK(growth(requests, [&](std::size_t i) { return 2 * (n - static_cast<double>(i)); }) == 1); // last come
     CHECK(growth(requests, [&](std::size_t i) { return i % 2 == 0 ? 2.0 : -1.0; }) == 0); // refusals keep it short
   }
+  // A stable queue fills from empty, and is seldom marked: first come, first served, exponential gaps and service.
+  for (const double load : {0.5, 0.8}) {
+    int marked = 0;
+    for (int run = 0; run < 200; ++run) {
+      double arrival = 0, free = 0;
+      Summary::State state;
+      for (std::uint32_t id = 0; id < 300; ++id) {
+        arrival -= std::log(1 - random.uniform());
+        free = std::max(free, arrival) - load * std::log(1 - random.uniform());
+        RequestRow row = row_of(id, arrival, 1, 0.1);
+        Summary{}.on(state, events::Submitted{row});
+        deliver(state, row, free);
+        Summary{}.on(state, events::Ended{row, Seconds{free}});
+      }
+      marked += queue_grows(state) > 0.5 ? 1 : 0;
+    }
+    CAPTURE(load);
+    CHECK(marked <= 20); // of 200
+  }
   CHECK(std::isnan(growth(least_for_growth - 1, [](std::size_t) { return never; })));
   CHECK(std::isnan(growth(
       200, [](std::size_t) { return never; }, 0))); // all at once: a batch to work off
@@ -497,7 +516,7 @@ TEST_CASE("prompt tokens of refused and unfinished requests are left out, not th
       deliver(state, row, 1, 2);
       Summary{}.on(state, events::Ended{row, Seconds{1}});
     }
-    if (id == 1) Summary{}.on(state, events::Refused{row.id, row.spec, Seconds{1}, "no room"});
+    if (id == 1) Summary{}.on(state, events::Refused{row.id, row.spec.whole(not_a_policy), Seconds{1}, "no room"});
     if (id == 2) Summary{}.on(state, events::Cancelled{row, Seconds{1}});
   }
   CHECK(measure(state, Seconds{9}).left_out_tokens_share == Approx(1000.0 / 1500)); // 200 refused, 800 left

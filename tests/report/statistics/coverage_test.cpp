@@ -75,7 +75,7 @@ const Rivals rivals[] = {
 
 } // namespace
 
-TEST_CASE("95 % intervals of means cover in 93 to 97 % of 1,000 comparisons, with five seeds as with twenty") {
+TEST_CASE("95 % intervals of means cover in 93 to 98 % of 1,000 comparisons, with five seeds as with twenty") {
   for (const World& world : worlds)
     for (const std::size_t count : counts) {
       Random random{11};
@@ -86,8 +86,8 @@ TEST_CASE("95 % intervals of means cover in 93 to 97 % of 1,000 comparisons, wit
         covered += mean_interval(values).contains(world.mean) ? 1 : 0;
       }
       INFO(std::string{world.name}, ", ", count);
-      CHECK(covered >= 930);
-      CHECK(covered <= 970);
+      CHECK(covered >= 920); // a share of requests is never half the same, except by chance, of five
+      CHECK(covered <= (count < detail::least_bootstrapped ? 970 : 980)); // the wider one of two intervals
     }
 }
 
@@ -124,26 +124,32 @@ TEST_CASE("equal and different systems are distinguished: ties in 93 to 97 % of 
   CHECK(ties_of_others <= 50);
 }
 
-TEST_CASE("intervals of means are too short for few values of a skewed distribution") {
-  // docs/metrics.md recommends for such figures: more seeds, or the pairs, whose interval accounts for skewness.
-  const struct {
-    World world;
-    int least, most;
-  } skew[] = {{{"a share, most of it", 0.8, [](Random& r) { return beta(r, 8, 2); }}, 910, 945},
-              {{"a skew time (gamma of 4)", 4, [](Random& r) { return draw_gamma(r, 4); }}, 910, 945},
-              {{"a long tail", 1, [](Random& r) { return draw_exponential(r); }}, 870, 910}};
-  std::vector<double> values(8), zeros(8, 0.0);
-  for (const auto& each : skew) {
+TEST_CASE("of eight values of a skewed distribution the interval covers where Student's t alone does not") {
+  const World skew[] = {{"a share, most of it", 0.8, [](Random& r) { return beta(r, 8, 2); }},
+                        {"a skew time (gamma of 4)", 4, [](Random& r) { return draw_gamma(r, 4); }},
+                        {"a long tail", 1, [](Random& r) { return draw_exponential(r); }}};
+  std::vector<double> values(8);
+  for (const World& world : skew) {
     Random random{11};
-    int covered = 0, by_bootstrap = 0;
+    int covered = 0, by_t = 0;
     for (int i = 0; i < comparisons; ++i) {
-      for (double& value : values) value = each.world.draw(random);
-      covered += mean_interval(values).contains(each.world.mean) ? 1 : 0;
-      by_bootstrap += paired(values, zeros, {.resamples = 1'000}).difference.contains(each.world.mean) ? 1 : 0;
+      for (double& value : values) value = world.draw(random);
+      covered += mean_interval(values).contains(world.mean) ? 1 : 0;
+      const detail::MeanError of = detail::mean_error(values.size(), [&](std::size_t k) { return values[k]; });
+      by_t += std::abs(of.mean - world.mean) <= student_t_quantile(usual_confidence, 7) * of.error ? 1 : 0;
     }
-    INFO(std::string{each.world.name});
-    CHECK(covered >= each.least);
-    CHECK(covered <= each.most);
-    CHECK(by_bootstrap > covered);
+    INFO(std::string{world.name});
+    CHECK(by_t < 945);
+    CHECK(covered >= 920);
+    CHECK(covered <= 980);
   }
+}
+
+TEST_CASE("a figure that is the same in half of the seeds or more has a mean and no interval") {
+  const std::vector<double> rare{0, 0, 0, 0, 0, 0, 0, 3}, half{1, 1, 1, 1, 2, 3, 4, 5}, less{1, 1, 1, 2, 3, 4, 5, 6};
+  CHECK(mean_interval(rare).mean == 0.375);
+  CHECK(!mean_interval(rare).known());
+  CHECK(!mean_interval(half).known());
+  CHECK(mean_interval(less).known());
+  CHECK(mean_interval(std::vector<double>{1, 2}).known());
 }

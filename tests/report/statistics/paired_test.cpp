@@ -102,7 +102,11 @@ TEST_CASE("pairs: a NaN on either side is ignored, and few pairs get Student's t
   Random random{5};
   for (std::size_t count = 2; count <= 12; ++count) {
     const std::vector<double> values = drawn(random, count), zeros(count, 0.0);
-    CHECK((paired(values, zeros).difference == mean_interval(values)) == (count < 8));
+    const Interval bootstrapped = paired(values, zeros).difference, both = mean_interval(values);
+    CHECK((bootstrapped == both) == (count < 8));
+    const double t = student_t_quantile(usual_confidence, static_cast<std::int64_t>(count) - 1);
+    const double error = detail::mean_error(count, [&](std::size_t i) { return values[i]; }).error;
+    CHECK(both.half_width() >= t * error * (1 - 1e-12)); // of eight or more the wider end of both
   }
 }
 

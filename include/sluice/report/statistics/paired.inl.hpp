@@ -12,10 +12,6 @@
 
 namespace sluice::detail {
 
-/// Below this number of values, the quantiles depend on only a few hundred different resamples (126 for five values),
-/// and intervals are 50 % wider than necessary.
-inline constexpr std::size_t least_bootstrapped = 8;
-
 SLUICE_INLINE std::size_t resamples_of(std::size_t n, std::size_t most) {
   double count = 1;
   for (std::size_t i = 1; i <= n; ++i) count = count * static_cast<double>(n - 1 + i) / static_cast<double>(i);
@@ -91,6 +87,31 @@ SLUICE_INLINE Bootstrapped bootstrap_t(std::span<const double> values, const Boo
 
 namespace sluice {
 
+SLUICE_INLINE Interval mean_interval(std::span<const double> values, double confidence) {
+  std::vector<double> sorted;
+  for (const double value : values)
+    if (!std::isnan(value)) sorted.push_back(value);
+  const std::size_t count = sorted.size();
+  if (count < values.size()) {
+    const std::vector<double> there = sorted;
+    return mean_interval(there, confidence);
+  }
+  Interval interval = t_interval(values, confidence);
+  if (count < 2) return interval;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0, same = 0; i < count; i = same) {
+    same = i;
+    while (same < count && sorted[same] == sorted[i]) ++same;
+    if (2 * (same - i) >= count && same - i > 1) return {interval.mean, Interval::absent, Interval::absent, count};
+  }
+  if (count < detail::least_bootstrapped) return interval;
+  constexpr std::size_t resamples = 1'000; // a table has hundreds of intervals; more change an end by a few per cent
+  const Interval skewed = detail::bootstrap_t(values, {.resamples = resamples, .confidence = confidence}).interval;
+  interval.least = std::min(interval.least, skewed.least);
+  interval.most = std::max(interval.most, skewed.most);
+  return interval;
+}
+
 SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b, const BootstrapOptions& options) {
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");
   Paired result;
@@ -107,7 +128,7 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
     result.p = of.p;
     return result;
   }
-  result.difference = mean_interval(differences, options.confidence);
+  result.difference = t_interval(differences, options.confidence);
   const std::size_t n = differences.size();
   const detail::MeanError of = detail::mean_error(n, [&](std::size_t i) { return differences[i]; });
   if (n >= 2 && of.error > 0)
