@@ -52,8 +52,9 @@ workloads = [
 def report_of(options, name, systems, flags):
     """The report of a workload; run, unless --kept has it."""
     folder = options.kept / name.replace(" ", "-").replace("/", "-").replace(",", "")
-    command = [str(options.bin / "sluice-compare"), "--deposit", "off", "--quiet", "--systems", systems, "--tune", numbers,
-               "--no-traces", "--iteration-rows", "2", *flags.format(data=options.data).split(), "--out", str(folder)]
+    words = [word.format(data=options.data) for word in flags.split()]
+    command = [str(options.bin / "sluice-compare"), "--deposit", "off", "--quiet", "--systems", systems,
+               "--tune", numbers, "--no-traces", "--iteration-rows", "2", *words, "--out", str(folder)]
     report = folder / "report.json"
     if not report.exists():
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -76,10 +77,12 @@ def row_of(name, report):
     """A line of the page: the leader by SLO attainment, those in a tie with it, and the next one."""
     ranked = [row for row in report["systems"] if not row["oracle"] and not row["control"] and not row["livelock"]]
     ranked.sort(key=lambda row: (-row["slo_attainment"], -row["goodput_requests_per_s"], row["name"]))
-    best = ranked[0]
-    behind = [row for row in ranked[1:] if row.get("pairs", {}).get("against") == best["name"]]
-    tied = [row for row in behind if row["pairs"]["slo_attainment"]["tie"]]
-    beaten = [row for row in behind if not row["pairs"]["slo_attainment"]["tie"]]
+    (reference,) = {row["pairs"]["against"] for row in ranked if "pairs" in row}  # all are judged by one
+    (best,) = [row for row in ranked if row["name"] == reference]
+    behind = [row for row in ranked if row is not best]
+    beaten = [row for row in behind if row["pairs"]["slo_attainment"]["interval"][1] is not None
+              and not row["pairs"]["slo_attainment"]["tie"]]
+    tied = [row for row in behind if row not in beaten]
 
     def told(row):
         refused = row["left_out_tokens_share"]
