@@ -24,10 +24,6 @@ namespace compared {
 /// Reports invalid input, with the flag's name.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);
 
-/// Finds systems by their comma-separated names, or all. With `host_attends`, all has those too whose host attends
-/// decodes.
-sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& list, bool host_attends = false);
-
 /// The numbers that --tune chose for a system, with or without a deposit (compare/tune.hpp).
 struct TunedSystem {
   const System* system;
@@ -35,10 +31,6 @@ struct TunedSystem {
   std::string setting;         ///< "max-batch-tokens=128", or "as given"
   std::vector<Setup> setups{}; ///< one per seed; empty: those of the comparison
 };
-
-/// Refuses flags for policies that none of these systems has, if the user named them. (A preset's flags are left over
-/// where the user names others. --plan-nodes is a limit that commands may share.)
-sluice::Status check_effects(const Options& options, const std::vector<const System*>& systems);
 
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.
 struct Comparison {

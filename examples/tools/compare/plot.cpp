@@ -2,6 +2,7 @@
 // check_plot: checks whether a figure can be drawn.
 #include "compare/plot.hpp"
 
+#include "compare/systems.hpp"
 #include <fmt/format.h>
 
 #include <cstddef>

@@ -8,6 +8,7 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/workload/reader.hpp"
 
+#include "compare/systems.hpp"
 #include "engines/registry.hpp"
 #include <fmt/format.h>
 

@@ -9,6 +9,7 @@
 #include "sluice/workload/seeds.hpp"
 
 #include "compare/command_line.hpp"
+#include "compare/systems.hpp"
 #include "engines/registry.hpp"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
