@@ -51,19 +51,25 @@ TEST_CASE("each fault opens its own question, names the system, and no other que
     std::function<void(ComparisonReport&)> make;
     std::string_view says;
   };
-  const auto of = [](auto change) {
-    return [change](ComparisonReport& report) { change(report.systems[1]); };
-  };
+  const auto of = [](auto change) { return [change](ComparisonReport& report) { change(report.systems[1]); }; };
   const std::string name = sound().systems[1].name;
   const Fault faults[] = {
-      {"Can differences", [](auto& r) { r.workload.seeds = {1, 2}; }, "few"},
+      {"Can differences",
+       [](auto& r) {
+         r.workload.seeds = {1, 2};
+       },
+       "few"},
       {"Is it the whole trace", [](auto& r) { r.workload.windows = false; }, "--windows"},
       {"Did every system get", of([](SystemReport& row) { row.tuned.clear(); }), "--tune"},
       {"Does the load", of([](SystemReport& row) { row.metrics.queue_grows = 1; }), name},
       {"Is everybody served", of([](SystemReport& row) { row.metrics.left_out_tokens_share = 0.35; }), "35.0 %"},
       {"Did every run end", of([](SystemReport& row) { row.livelock = "it runs nobody"; }), name},
-      {"Are the times", [](auto& r) { for (SystemReport& row : r.systems) row.beyond_grid.reset(); }, "--profile"},
-      {"What does the machine", [](auto& r) { r.workload.cautions = {"its sliding window is ignored"}; }, "sliding"},
+      {"Are the times",
+       [](auto& r) {
+         for (SystemReport& row : r.systems) row.beyond_grid.reset();
+       },
+       "--profile"},
+      {"Is the machine", [](auto& r) { r.workload.cautions = {"its sliding window is ignored"}; }, "sliding"},
       {"Is memory the limit",
        [](auto& r) {
          for (SystemReport& row : r.systems)

@@ -91,7 +91,14 @@ TEST_CASE("a number of requests is drawn from the whole trace, not from its begi
     }
     CHECK(last > 300); // 60 blocks, each anywhere: all in the first 300 once in 3e7 trials, and the seeds are fixed
   }
-  CHECK(drawn(of, {Resampling::Kind::arrivals, 0, 30}, 1).size() == 30);
+  std::set<std::size_t> begins;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<RequestSpec> again = drawn(of, {Resampling::Kind::arrivals, 0, 30}, seed);
+    REQUIRE(again.size() == 30);
+    for (std::size_t i = 1; i < again.size(); ++i) CHECK(place(again[i]) == place(again[0]) + i);
+    begins.insert(place(again[0]));
+  }
+  CHECK(begins.size() > 10);
 }
 
 TEST_CASE("windows are parts of the trace as recorded, without a common request, spread over all of it") {

@@ -470,6 +470,7 @@ std::string capacity_text(const CapacityReport& report, std::string_view style) 
   const WorkloadReport& w = report.cells.front().workload;
   const CapacityRow& row = report.cells.front().rows.front();
   std::string cautions;
+  if (!w.times.empty()) cautions += "; " + w.times;
   for (const std::string& caution : w.cautions) cautions += "; " + caution;
   const std::string title = fmt::format(
       "Capacity: the highest arrival rate at which {:g} % of the requests keep both SLOs, {}{};\n{}, {} requests, {}; "

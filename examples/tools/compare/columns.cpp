@@ -46,7 +46,7 @@ struct Column {
   MetricUnit unit;
   std::function<double(const Of&)> number;
   std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
-  bool interval = true; ///< an interval describes it (`has_interval`)
+  bool interval = true;                                 ///< an interval describes it (`has_interval`)
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});

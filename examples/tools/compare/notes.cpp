@@ -80,7 +80,7 @@ void report_machine(const Options& options, const World& world, TokenBlocks budg
   w.profile = world.cost_name;
   w.link = fmt::format("{:.3g} GB/s", world.cost.link().rate.count() / 1e9);
   w.notes.emplace_back("Machine", machine_text(options, world, limits.block_tokens));
-  w.cautions.push_back(times_caution(options, world));
+  w.times = times_caution(options, world);
   w.budget_blocks = budget.count();
   w.block_tokens = limits.block_tokens.count();
   w.budget_bytes = budget.count() * world.shape.token_block_bytes(limits.block_tokens).count() * world.devices;

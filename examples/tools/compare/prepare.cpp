@@ -91,6 +91,9 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
   setup.counts_from = Seconds{workload.warmup};
   if (workload.horizon) setup.counts_until = Seconds{*workload.horizon};
   if (!(workload.warmup > 0) && !workload.horizon) return {};
+  if (workload.arrivals == "steps")
+    return flag_error(workload.horizon ? "--horizon" : "--warmup", "arrivals count steps, not seconds",
+                      "--arrivals seconds, or no such flag");
   const auto counted = std::count_if(requests.begin(), requests.end(), [&](const RequestSpec& one) {
     return setup.counts_from <= one.arrival && one.arrival < setup.counts_until;
   });

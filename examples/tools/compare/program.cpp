@@ -219,12 +219,10 @@ int compared::program(int argc, char** argv) {
   for (const char* flag : {"--trace-at", "--wall-times"})
     if (asked.given(flag) && asked.options.out.empty())
       return fail(compared::flag_error(flag, "there is no folder for its output", "--out as well"));
-  if (asked.options.audit &&
-      (!asked.listed.empty() || asked.options.capacity || compared::for_programs(asked.options)))
-    return fail(compared::flag_error("--audit",
-                                     compared::for_programs(asked.options) ? "the table is for a program"
-                                                                           : "this is a grid or a search",
-                                     "one comparison, with --table full or md"));
+  if (asked.options.audit && (!asked.listed.empty() || asked.options.capacity || compared::for_programs(asked.options)))
+    return fail(compared::flag_error(
+        "--audit", compared::for_programs(asked.options) ? "the table is for a program" : "this is a grid or a search",
+        "one comparison, with --table full or md"));
   if (asked.given("--tune") && asked.options.tune.empty())
     return fail(compared::flag_error("--tune", "it is empty", "NAME=VALUE,..., or no --tune"));
   if (!asked.options.tune.empty() && (!asked.listed.empty() || asked.options.capacity))

@@ -134,13 +134,19 @@ Status set_resampling(const WorkloadOptions& workload, std::span<const RequestSp
     return {};
   }
   if (how.block == 0) {
-    const std::int64_t served = how.requests > 0 ? std::min(how.requests, units) : units;
+    const double a_unit = static_cast<double>(recorded.size()) / static_cast<double>(units); // requests
+    const auto in_units = [a_unit](double requests) {
+      return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(requests / a_unit)));
+    };
+    const std::int64_t served = how.requests > 0 ? std::min(in_units(static_cast<double>(how.requests)), units) : units;
     const std::int64_t least = Resampled::block_of(how, static_cast<std::size_t>(served)), most = (served + 7) / 8;
-    how.block = std::max(least, std::min(static_cast<std::int64_t>(std::ceil(busy)), most));
-    if (busy > static_cast<double>(how.block))
+    how.block = std::max(least, std::min(in_units(busy), most));
+    if (in_units(busy) > how.block)
       w.notes.emplace_back("Blocks", fmt::format("a busy period has {:.0f} requests, which blocks of {} cut: intervals "
                                                  "are too narrow; --windows compares parts of the trace as recorded",
                                                  busy, how.block));
+    if (workload.arrivals == "steps")
+      w.notes.emplace_back("Blocks", "arrivals count steps, so busy periods are unknown: blocks may cut them");
   }
   w.redrawn = fmt::format("resampled in blocks of {}", how.block);
   return {};

@@ -202,8 +202,8 @@ std::vector<std::uint64_t> tuning_seeds(const Options& judged) {
   return seeds;
 }
 
-/// Returns the flags of one candidate's comparison, of these systems and seeds, without any output. Of the user's --set,
-/// only what these systems have and the candidate does not replace.
+/// Returns the flags of one candidate's comparison, of these systems and seeds, without any output. Of the user's
+/// --set, only what these systems have and the candidate does not replace.
 Expected<Options> options_of(Options options, const Setting& setting, const std::set<std::string_view>& systems,
                              std::vector<std::uint64_t> seeds) {
   options.workload.seeds = std::move(seeds);

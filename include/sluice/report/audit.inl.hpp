@@ -47,7 +47,8 @@ inline void audit_samples(const WorkloadReport& w, std::vector<AuditLine>& lines
 /// Returns what each system got before it was judged, and whom it serves.
 inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>& lines) {
   const auto ranked = [](const SystemReport& row) { return !row.control && row.livelock.empty(); };
-  const std::string untuned = names_of(report, [](const SystemReport& row) { return row.tuned.empty() && !row.control; });
+  const std::string untuned =
+      names_of(report, [](const SystemReport& row) { return row.tuned.empty() && !row.control; });
   lines.push_back({"Did every system get its own best numbers?", untuned.empty(),
                    untuned.empty() ? "each chose on other workloads (its line says which numbers)"
                                    : "one budget of " + std::to_string(report.workload.max_batch_tokens) +
@@ -58,9 +59,8 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
                                    : "the queue grows to the end of " + growing +
                                          ": latencies depend on the number of requests; a lower rate, or --capacity"});
   constexpr double noticed = 0.01;
-  const std::string refusing = names_of(report, [&](const SystemReport& row) {
-    return ranked(row) && row.metrics.left_out_tokens_share >= noticed;
-  });
+  const std::string refusing = names_of(
+      report, [&](const SystemReport& row) { return ranked(row) && row.metrics.left_out_tokens_share >= noticed; });
   double most = 0;
   for (const SystemReport& row : report.systems)
     if (ranked(row)) most = std::max(most, row.metrics.left_out_tokens_share);
@@ -72,11 +72,10 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
   lines.push_back({"Did every run end?", stuck.empty(),
                    stuck.empty() ? "yes" : stuck + " livelocked: such rows have partial figures and are not ranked"});
   const std::string oracles = names_of(report, [](const SystemReport& row) { return row.oracle; });
-  const std::string judge = names_of(report, [&](const SystemReport& row) {
-    return row.oracle && row.name == report.baseline;
-  });
+  const std::string judge =
+      names_of(report, [&](const SystemReport& row) { return row.oracle && row.name == report.baseline; });
   lines.push_back({"Does nobody know the future?", judge.empty(),
-                   oracles.empty()  ? "no policy says that it reads the length of an answer to come"
+                   oracles.empty() ? "no policy says that it reads the length of an answer to come"
                    : judge.empty() ? oracles + ": marked, never the reference nor in the lead"
                                    : judge + " is the baseline, and knows how long each answer will be"});
 }
@@ -88,14 +87,14 @@ inline void audit_machine(const ComparisonReport& report, std::vector<AuditLine>
   bool grid = false;
   for (const SystemReport& row : report.systems)
     if (row.beyond_grid) grid = true, beyond = std::max(beyond, row.beyond_grid->share());
-  AuditLine times{"Are the times measured?", grid && !(beyond > 0), w.profile};
+  AuditLine times{"Are the times measured?", grid && !(beyond > 0), w.times.empty() ? w.profile : w.times};
   if (beyond > 0) times.answer += ": up to " + percent_text(beyond) + " % of a run's iterations lie beyond its grid";
   if (!grid) times.answer += ", no grid of measured kernels; a folder of them as --profile, or say so";
   lines.push_back(std::move(times));
   if (!w.cautions.empty()) {
     std::string all;
     for (const std::string& caution : w.cautions) all += (all.empty() ? "" : "; ") + caution;
-    lines.push_back({"What does the machine assume?", false, all});
+    lines.push_back({"Is the machine the real one?", false, all});
   }
   const std::string unpaid = names_of(report, [](const SystemReport& row) { return !row.unpaid.remark().empty(); });
   lines.push_back({"Is planning paid for?", unpaid.empty(),
@@ -136,7 +135,8 @@ inline void audit_leads(const ComparisonReport& report, std::vector<AuditLine>& 
 /// Returns the lines, those that do not hold first.
 inline std::vector<AuditLine> sorted_audit(const ComparisonReport& report) {
   std::vector<AuditLine> lines = audit_of(report);
-  std::stable_sort(lines.begin(), lines.end(), [](const AuditLine& a, const AuditLine& b) { return a.holds < b.holds; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const AuditLine& a, const AuditLine& b) { return a.holds < b.holds; });
   return lines;
 }
 

@@ -49,7 +49,7 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   json.field("command", workload.command);
   json.key("notes").begin_object();
   for (const auto& [label, text] : workload.notes) json.field(label, text);
-  json.end_object().key("cautions").begin_array();
+  json.end_object().field("times", workload.times).key("cautions").begin_array();
   for (const std::string& caution : workload.cautions) json.value(caution);
   json.end_array().end_object();
 }

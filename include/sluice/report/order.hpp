@@ -181,6 +181,7 @@ struct ReportBlock {
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
   if (!workload.counted.empty()) text += "; counted: " + workload.counted;
   text += "; " + slo_text(workload, block);
+  if (!workload.times.empty()) text += "; " + workload.times;
   for (const std::string& caution : workload.cautions) text += "; " + caution;
   return text;
 }

@@ -126,6 +126,7 @@ struct WorkloadReport {
                                                           ///< empty
   std::string command;                                    ///< the command that repeats the comparison
   std::vector<std::pair<std::string, std::string>> notes; ///< further facts, label and text, in this order
+  std::string times; ///< how times were made, for a caption: "decodes at 92 % of the memory's bandwidth"
   std::vector<std::string> cautions; ///< what the figures assume and a caption must say, such as the source of times
 };
 

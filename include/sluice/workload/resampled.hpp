@@ -43,7 +43,7 @@ struct Resampling {
 /// at 0.
 ///
 /// `blocks` assumes nothing about gaps and lengths, keeps bursts up to a block's length, repeats some requests and
-/// drops others, as another day of the same users might. `arrivals` keeps every request in the trace's order and shows
+/// drops others, as another day of the same users might. `arrivals` keeps the requests in the trace's order and shows
 /// the effect of arrival times. Rejected: resampling single requests, which are blocks of one and lose bursts.
 /// `windows` shows how much the trace itself varies over time, which no resampling of one window can.
 ///

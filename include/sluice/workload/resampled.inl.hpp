@@ -42,6 +42,11 @@ SLUICE_INLINE Resampled::Resampled(std::vector<RequestSpec> trace, Resampling ho
   find_common();
   copies_.resize(units_.size());
   units_wanted_ = units_.size();
+  if (how_.kind == Resampling::Kind::arrivals && how_.requests > 0) { // in their order, but not always the first ones
+    const auto wanted = std::min(units_.size(), static_cast<std::size_t>(how_.requests));
+    at_ = random_.below(units_.size() - wanted + 1);
+    units_wanted_ -= at_;
+  }
   if (how_.kind != Resampling::Kind::windows) return;
   const auto windows = static_cast<std::size_t>(how_.windows), offset = static_cast<std::size_t>(how_.offset);
   SLUICE_ASSERT(1 <= seed && seed <= windows && offset + windows <= units_.size(), "a window of the trace");
