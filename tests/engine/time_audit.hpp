@@ -27,6 +27,7 @@ struct TimeAudit {
   struct Life {
     Seconds arrival{0}, over{-1}, preempted_at{-1};
     double paused_s = 0, stalled_s = 0, ran_s = 0;
+    double waited_s = -1; ///< until it first joined a batch
     std::int64_t ran = 0; ///< iterations
   };
   struct State {
@@ -51,8 +52,9 @@ struct TimeAudit {
   void on(State& state, const events::Iterated& event) const {
     const IterationRecord& record = event.record;
     for (const Claim& claim : record.batch) {
-      if (claim.tokens.count() == 0) continue;
       Life& life = state.lives[record.rows[index(claim.slot)].id];
+      if (life.waited_s < 0) life.waited_s = std::max(0.0, (record.start - life.arrival).count());
+      if (claim.tokens.count() == 0) continue;
       life.stalled_s += record.stall.count();
       life.ran_s += (record.duration - record.stall - record.planning).count();
       ++life.ran;
@@ -88,6 +90,10 @@ void check_times(const E& engine) {
     const double rounding = 2e-9 * static_cast<double>(life.ran + 2);
     CHECK(std::abs(seconds_of(of.stalled()) - life.stalled_s) <= rounding);
     CHECK(std::abs(sum({TimeCause::paused, TimeCause::dropped}) - life.paused_s) <= rounding);
+    if (life.waited_s >= 0)
+      CHECK(
+          std::abs(sum({TimeCause::queue, TimeCause::batch, TimeCause::tokens, TimeCause::memory, TimeCause::behind}) -
+                   life.waited_s) <= rounding);
     const double ran = sum({TimeCause::prompt, TimeCause::decode, TimeCause::beside, TimeCause::again});
     CHECK(std::abs(ran - life.ran_s) <= rounding);
     for (std::size_t i = 0; i < time_causes; ++i) {

@@ -3,6 +3,7 @@
 #include "sluice/report/json.hpp"
 #include "sluice/report/pages.hpp"
 #include "sluice/report/report.hpp"
+#include "sluice/report/seeds.hpp"
 #include "sluice/report/table.hpp"
 
 #include "../examples/tools/shared/progress.hpp"
@@ -229,6 +230,19 @@ TEST_CASE("a remark says where a plan takes longer than a step, or a placement s
   const std::vector<std::string> remarks = remarks_of({false, 1, {&row}});
   REQUIRE(remarks.size() == 1);
   CHECK(remarks[0] == "a plan takes longer than a step: 25.7 ms at P99, a step 20 ms on average (A)");
+}
+
+TEST_CASE("memory never fills where nothing is preempted, refused or moved and no request waits for it") {
+  SystemReport calm, waits;
+  calm.name = "A";
+  waits.name = "B";
+  const std::vector<std::string> remarks = remarks_of({false, 1, {&calm, &waits}});
+  REQUIRE(remarks.size() == 1);
+  CHECK(remarks[0] == "memory never fills: nothing is preempted, refused or moved, nor waits for it (all 2)");
+  waits.waits_for_memory = true;
+  CHECK(remarks_of({false, 1, {&calm, &waits}}).empty());
+  std::vector<SystemReport> runs{calm, waits};
+  CHECK(joined(std::move(runs), {1, 2}).waits_for_memory);
 }
 
 TEST_CASE("a row whose queue grows is marked where a table stands alone, and in a remark elsewhere") {

@@ -57,6 +57,26 @@ TEST_CASE("--why ID answers in every row, even if the row has no such request") 
   CHECK(has(why_sentence(one(0, 1)), " 1 deadline passed without a token, mostly while it was decoding"));
 }
 
+TEST_CASE(
+    "a wait to start is divided by the limits that a request waits for, in the table, the sentence and the line") {
+  RequestTime of = one(0, 1);
+  of.add_spell(TimeCause::memory, of.since + 5'000'000'000, 10);
+  of.add(TimeCause::memory, 3'000'000'000);
+  of.add(TimeCause::behind, 2'000'000'000);
+  const std::string sentence = why_sentence(of);
+  CHECK(has(sentence, "3 s waiting for memory"));
+  CHECK(has(sentence, "2 s waiting behind another request that waits for memory"));
+  CHECK(why_line(of, 8) == ".##:::::");
+  ComparisonReport report;
+  report.systems = {row("A", 0, -1)};
+  report.systems[0].time = time_report({of}, 200, -1);
+  const std::string table = why_table(report);
+  CAPTURE(table);
+  CHECK(has(table, "waits for"));
+  CHECK(has(table, "others' memory"));
+  CHECK_FALSE(has(table, "batch"));
+}
+
 TEST_CASE("the sentence about other requests' KV claims no more than is known") {
   RequestTime of = one(0, 0);
   const auto stall = [&of](std::uint32_t other, std::int64_t ticks) {
@@ -89,7 +109,7 @@ TEST_CASE(
   CHECK(has(text, "\"seen\":60,\"asked\":7,\"requests\":[{\"id\":7,"));
   CHECK(has(text, "\"id\":58,"));
   CHECK(!has(text, "\"id\":59,"));
-  CHECK(has(text, "\"spent\":[60,0,0,0,120,0,0,0,0,0,0]"));
+  CHECK(has(text, "\"spent\":[60,0,0,0,0,120,0,0,0,0,0,0]"));
 }
 
 TEST_CASE("report.json has the time by cause") {

@@ -66,6 +66,7 @@ void collect_one(const Request& request, const Ended& ended, const Recorded& kep
   if (kept.summary.counted_plans > 0 && kept.summary.planning_total_s > 0)
     report.note = "its placement says no effort: planning is charged what its judgements of plans take";
   report.unpaid = kept.unpaid.report;
+  report.waits_for_memory = kept.waits_for_memory;
   if (request.setup.cost.has_grid()) report.beyond_grid = kept.range.report;
   if (request.findable && report.livelock.empty())
     report.metrics.findable_share =
@@ -112,7 +113,10 @@ void collect(const Request& request, const Ended& ended, std::span<const Recorde
   outcome.report.series = {};
   outcome.report.iteration = {};
   outcome.report.time = {};
-  for (const Outcome& tenant : outcome.tenants) outcome.report.time.add(tenant.report.time);
+  for (const Outcome& tenant : outcome.tenants) {
+    outcome.report.time.add(tenant.report.time);
+    outcome.report.waits_for_memory |= tenant.report.waits_for_memory;
+  }
   sluice::collect(outcome.report, sluice::merged(summaries), ended.now);
   outcome.report.slo_tbt_s = request.slo.tbt.count(); // the first tenant's SLO, although each has its own
 }

@@ -25,6 +25,7 @@ json figures_of(const Outcome& outcome) {
                {"ttft", report.slo_ttft_s}, {"transfer", report.transfer}, {"engine", report.engine_type},
                {"note", report.note},       {"livelock", report.livelock}, {"refusals", report.refusals}};
   figures["unpaid"] = {report.unpaid.decisions, report.unpaid.processor_s};
+  figures["waits_for_memory"] = report.waits_for_memory;
   if (report.beyond_grid) {
     const BeyondReport& of = *report.beyond_grid;
     figures["beyond_grid"] = {of.iterations, of.beyond, of.axis, of.size, of.last};
@@ -68,6 +69,7 @@ void read_figures(const json& figures, Outcome& outcome) {
   figures.at("livelock").get_to(report.livelock);
   figures.at("refusals").get_to(report.refusals);
   report.unpaid = {figures.at("unpaid").at(0), figures.at("unpaid").at(1)};
+  figures.at("waits_for_memory").get_to(report.waits_for_memory);
   if (figures.contains("beyond_grid")) {
     const json& of = figures.at("beyond_grid");
     report.beyond_grid = BeyondReport{of.at(0), of.at(1), of.at(2), of.at(3), of.at(4)};

@@ -34,8 +34,10 @@ struct Recorded {
   sluice::Timeline::State rows; ///< rows of its iterations, up to the limit of a table
   sluice::Why::State why;
   sluice::Findable::State findable;
-  RangeCount range;   ///< if the times are from a measured grid
-  UnpaidCount unpaid; ///< of an engine that runs alone
+  RangeCount range;              ///< if the times are from a measured grid
+  UnpaidCount unpaid;            ///< of an engine that runs alone
+  sluice::Waiting waiting;       ///< until a request waits for memory
+  bool waits_for_memory = false; ///< a request did, before it ever ran
 };
 
 } // namespace compared

@@ -56,6 +56,19 @@ bool counts(const Setup& setup, const AnyEvent& event, const std::optional<Reque
   return setup.counts_from <= at && at < setup.counts_until;
 }
 
+/// Notes whether requests ever wait for memory: reports say so without --why, too.
+void note_waits(Recorded& kept, const AnyEvent& event) {
+  if (kept.waits_for_memory) return;
+  if (const auto* submitted = event.get<events::Submitted>()) kept.waiting.enter(submitted->row);
+  if (const auto* refused = event.get<events::Refused>()) kept.waiting.leave(refused->id);
+  if (const auto* cancelled = event.get<events::Cancelled>()) kept.waiting.leave(cancelled->row.id);
+  if (const auto* planned = event.get<events::Planned>()) kept.waiting.learn(planned->view);
+  if (const auto* iterated = event.get<events::Iterated>())
+    kept.waiting.judge(iterated->record, [&kept](RequestId, TimeCause cause) {
+      if (cause == TimeCause::memory) kept.waits_for_memory = true;
+    });
+}
+
 } // namespace
 
 Recorder::Recorder(const Request& of) : request(of) {
@@ -81,6 +94,7 @@ void Recorder::hear(const AnyEvent& event) {
       kept.tokens.push_back({delivered->row.id, (delivered->row.delivered - delivered->count).count(),
                              delivered->count.count(), delivered->when});
   tell(Series{}, kept.series, event);
+  note_waits(kept, event);
   if (request.why) {
     Why why;
     why.enabled = true;

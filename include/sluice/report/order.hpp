@@ -257,11 +257,12 @@ inline constexpr std::string_view left_out_note =
   }
   const auto never_short = [](const SystemReport* row) {
     const Metrics& m = row->metrics;
-    return m.times_preempted == 0 && m.refused == 0 && m.bytes_moved == 0 && m.unfinished == 0 && row->livelock.empty();
+    return m.times_preempted == 0 && m.refused == 0 && m.bytes_moved == 0 && m.unfinished == 0 &&
+           !row->waits_for_memory && row->livelock.empty();
   };
   if (std::all_of(block.rows.begin(), block.rows.end(), never_short))
     for (const SystemReport* row : block.rows)
-      add("memory never fills: nothing is preempted, refused or moved", row->name);
+      add("memory never fills: nothing is preempted, refused or moved, nor waits for it", row->name);
   std::vector<std::string> lines;
   for (const auto& [what, names] : remarks) {
     std::string whose;

@@ -158,8 +158,9 @@ struct SystemReport {
   std::optional<PossibleShare> slo_possible;
   std::optional<BeyondReport> beyond_grid; ///< if the times are from a measured grid
   UnpaidReport unpaid{};                   ///< decisions that were not charged for their time; over all seeds
-  Metrics metrics;                         ///< for several seeds, the means (report/seeds.hpp)
-  std::vector<Metrics> per_seed;           ///< in the order of WorkloadReport::seeds; empty: one seed
+  bool waits_for_memory = false;      ///< requests waited for memory before they ever ran (report/observer/waiting.hpp)
+  Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
+  std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
                                       ///< one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds

@@ -61,6 +61,7 @@ SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const s
   for (std::size_t i = 1; i < runs.size(); ++i) {
     row.time.add(runs[i].time);
     row.unpaid.add(runs[i].unpaid);
+    row.waits_for_memory |= runs[i].waits_for_memory;
     if (row.beyond_grid && runs[i].beyond_grid) row.beyond_grid->add(*runs[i].beyond_grid);
   }
   row.metrics = mean_metrics(each);

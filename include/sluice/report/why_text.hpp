@@ -46,7 +46,8 @@ struct CauseGroup {
 };
 
 /// In the order of the colours in report/pages/why.js; the last group, refused requests, is no cause.
-inline constexpr std::array<CauseGroup, 11> cause_groups{{{"waits to start", '.'},
+inline constexpr std::array<CauseGroup, 12> cause_groups{{{"waits to start", '.'},
+                                                          {"waits for memory", ':'},
                                                           {"its prompt", 'P'},
                                                           {"computes again", 'R'},
                                                           {"decodes", '#'},
@@ -61,27 +62,32 @@ inline constexpr std::array<CauseGroup, 11> cause_groups{{{"waits to start", '.'
 /// Returns the cause's index in `cause_groups`. Decoding together with others' prompts is a separate group: the prompts
 /// determine the length of such a step, and a busy server misses most deadlines in it.
 [[nodiscard]] constexpr std::size_t group_of(TimeCause cause) {
-  if (is_stall(cause)) return 6;
+  if (is_stall(cause)) return 7;
   switch (cause) {
   case TimeCause::queue:
+  case TimeCause::batch:
+  case TimeCause::tokens:
     return 0;
-  case TimeCause::prompt:
+  case TimeCause::memory:
+  case TimeCause::behind:
     return 1;
-  case TimeCause::again:
+  case TimeCause::prompt:
     return 2;
-  case TimeCause::decode:
+  case TimeCause::again:
     return 3;
-  case TimeCause::beside:
+  case TimeCause::decode:
     return 4;
+  case TimeCause::beside:
+    return 5;
   case TimeCause::held:
   case TimeCause::crowded:
-    return 5;
+    return 6;
   case TimeCause::paused:
-    return 7;
-  case TimeCause::dropped:
     return 8;
-  default:
+  case TimeCause::dropped:
     return 9;
+  default:
+    return 10;
   }
 }
 

@@ -95,7 +95,10 @@ SLUICE_REPORT_INLINE std::string why_table(const ComparisonReport& report) {
     const std::vector<TimeCause> causes = detail::causes_of(block);
     std::vector<TextTable::Column> columns{{"", "system"}};
     for (const TimeCause cause : causes)
-      columns.push_back({is_stall(cause) ? "stalled for" : "", std::string{text_of(cause).head}});
+      columns.push_back({is_stall(cause)   ? "stalled for"
+                         : is_limit(cause) ? "waits for"
+                                           : "",
+                         std::string{text_of(cause).head}});
     std::vector<TextTable::Column> missed_columns = columns;
     columns.push_back({"", "hours"});
     if (block.deposit) columns.push_back({"in the", "deposit"});

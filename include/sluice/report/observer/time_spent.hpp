@@ -19,7 +19,11 @@ namespace sluice {
 
 /// The causes of a request's time. Each instant between its arrival and its end belongs to exactly one cause.
 enum class TimeCause : std::uint8_t {
-  queue,     ///< has never run
+  queue,     ///< has never run, and none of the next four limits is known to keep it out (report/observer/waiting.hpp)
+  batch,     ///< has never run: the batch is full
+  tokens,    ///< has never run: the iterations' tokens are used up
+  memory,    ///< has never run: it needs more device memory than is free
+  behind,    ///< has never run: it would fit, and waits behind a request that waits for memory
   prompt,    ///< its prompt is computed
   decode,    ///< its next token is computed, in a batch that decodes
   beside,    ///< its next token is computed in an iteration that also computes others' prompts
@@ -36,7 +40,7 @@ enum class TimeCause : std::uint8_t {
   dropped,   ///< preempted; its KV is dropped
   between,   ///< in the batch, between two iterations: another engine's turn
 };
-inline constexpr std::size_t time_causes = 16;
+inline constexpr std::size_t time_causes = 20;
 
 struct CauseText {
   std::string_view key;  ///< in report.json
@@ -46,6 +50,10 @@ struct CauseText {
 [[nodiscard]] constexpr CauseText text_of(TimeCause cause) {
   constexpr std::array<CauseText, time_causes> texts{{
       {"queue", "queue", "waiting to start"},
+      {"batch", "batch", "waiting for a place in the batch"},
+      {"tokens", "tokens", "waiting for an iteration with tokens to spare"},
+      {"memory", "memory", "waiting for memory"},
+      {"behind", "others' memory", "waiting behind another request that waits for memory"},
       {"prompt", "prompt", "computing its prompt"},
       {"decode", "decode", "decoding"},
       {"beside_prompts", "beside", "decoding beside others' prompts"},
@@ -67,6 +75,11 @@ struct CauseText {
 /// Returns whether the batch waited for a transfer, or for the host.
 [[nodiscard]] constexpr bool is_stall(TimeCause cause) {
   return cause >= TimeCause::own_kv && cause <= TimeCause::host;
+}
+
+/// Returns whether a request that has never run waits for one of an engine's limits.
+[[nodiscard]] constexpr bool is_limit(TimeCause cause) {
+  return cause >= TimeCause::batch && cause <= TimeCause::behind;
 }
 
 /// Nanoseconds as integers, so that parts add up exactly.

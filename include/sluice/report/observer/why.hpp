@@ -6,6 +6,7 @@
 #include "sluice/report/observer/chosen_iteration.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/time_spent.hpp"
+#include "sluice/report/observer/waiting.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace sluice {
 struct Why {
   using role = roles::Observer;
   using hears = Events<events::Submitted, events::Refused, events::Preempted, events::Resumed, events::Missed,
-                       events::Ended, events::Cancelled, events::Delivered, events::Iterated>;
+                       events::Ended, events::Cancelled, events::Delivered, events::Planned, events::Iterated>;
   static constexpr bool wants_timeline = true;
 
   bool enabled = true; ///< false: nothing is recorded, and no iteration is replayed
@@ -35,6 +36,7 @@ struct Why {
 
   struct State {
     std::vector<RequestTime> requests; ///< by id
+    Waiting waiting;
     std::vector<RequestId> leaving; ///< preempted since the last iteration; the requests that join in the next one took
                                     ///< their places
     /// Ended requests whose spells are kept, as a heap with the least important one on top.
@@ -56,6 +58,7 @@ struct Why {
   /// A late gap's missed deadlines are divided among the causes in proportion to the gap's time.
   void on(State& state, const events::Delivered& event) const;
 
+  void on(State& state, const events::Planned& event) const;
   void on(State& state, const events::Iterated& event) const;
 
   /// Returns the requests of a run that ended at `end`, all accounted for until then. For unfinished requests this

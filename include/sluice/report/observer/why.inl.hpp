@@ -12,7 +12,9 @@
 namespace sluice {
 
 SLUICE_INLINE void Why::on(State& state, const events::Submitted& event) const {
-  if (enabled) known(state, event.row.id, event.row.spec);
+  if (!enabled) return;
+  known(state, event.row.id, event.row.spec);
+  state.waiting.enter(event.row);
 }
 
 SLUICE_INLINE void Why::on(State& state, const events::Refused& event) const {
@@ -67,6 +69,10 @@ SLUICE_INLINE void Why::on(State& state, const events::Delivered& event) const {
   of.deliver(ticks_of(when));
 }
 
+SLUICE_INLINE void Why::on(State& state, const events::Planned& event) const {
+  if (enabled) state.waiting.learn(event.view);
+}
+
 SLUICE_INLINE void Why::on(State& state, const events::Iterated& event) const {
   const IterationRecord& record = event.record;
   if (!enabled) return;
@@ -96,6 +102,11 @@ SLUICE_INLINE void Why::on(State& state, const events::Iterated& event) const {
     of.last_step = record.step;
   }
   state.last_step = record.step;
+  state.waiting.judge(record, [&](RequestId id, TimeCause cause) {
+    RequestTime& of = state.requests[index(id)];
+    advance(of, parts.begin);
+    of.doing = cause;
+  });
 }
 
 SLUICE_INLINE std::vector<RequestTime> Why::at_end(const State& state, Seconds end) const {
@@ -130,12 +141,18 @@ SLUICE_INLINE RequestTime& Why::known(State& state, RequestId id, const KnownSpe
 
 SLUICE_INLINE void Why::advance(RequestTime& of, std::int64_t now) const {
   if (now < of.since) of.take_back_to(now);
-  of.add_spell(of.doing, now, max_spells);
+  // On the time line a wait is for memory or not: otherwise its limits would alternate.
+  const bool other = of.doing == TimeCause::batch || of.doing == TimeCause::tokens;
+  of.add_spell(other                           ? TimeCause::queue
+               : of.doing == TimeCause::behind ? TimeCause::memory
+                                               : of.doing,
+               now, max_spells);
   of.add(of.doing, now - of.since);
 }
 
 SLUICE_INLINE void Why::close(State& state, RequestTime& of, Seconds now, RequestEnd end) const {
   advance(of, ticks_of(now));
+  state.waiting.leave(of.id);
   of.end = end;
   of.forget_recent();
   of.spells.shrink_to_fit();

@@ -47,6 +47,7 @@ export const whyAddress = {
 /// Each cause's paint and hatch.
 const causeMarks = [
   ['var(--other)', ''],      // waits to start
+  ['var(--other)', 'grid'],  // waits for memory
   ['var(--c2)', 'diagonal'], // its prompt
   ['var(--c2)', 'grid'],     // computes again
   ['var(--c0)', ''],         // decodes
