@@ -17,7 +17,8 @@ namespace {
 
 /// A comparison that a reviewer would accept, except for leads, which its figures decide.
 ComparisonReport sound() {
-  ComparisonReport report = synthetic::report(4, {1, 2, 3, 4, 5, 6, 7, 8}, false, 40);
+  ComparisonReport report = synthetic::report(4, {1}, false, 40);
+  report.workload.seeds = {1, 2, 3, 4, 5, 6, 7, 8};
   report.workload.format = "azure";
   report.workload.windows = true;
   report.workload.redrawn = "in 8 windows of 40";

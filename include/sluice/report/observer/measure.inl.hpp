@@ -36,8 +36,8 @@ SLUICE_INLINE double queue_grows(const Summary::State& state) {
   }
   if (arrivals.size() < least_for_growth) return Metrics::absent;
   std::sort(arrivals.begin(), arrivals.end());
-  if (arrivals.front() == arrivals.back()) return Metrics::absent; // a batch to work off: there is no rate
   std::sort(ends.begin(), ends.end());
+  if (ends.empty() || ends.front() >= arrivals.back()) return Metrics::absent; // a batch to work off: there is no rate
   std::array<double, 4> means{};
   std::size_t ended = 0;
   for (std::size_t i = 0; i < means.size(); ++i) {
