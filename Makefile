@@ -8,7 +8,7 @@ RELEASE := build/release
 
 ## demo: build sluice-compare and compare a dozen systems on generated workloads, one of each seed: who leads and tables on
 ## the screen, a report in out/demo; SYSTEMS=all for all of them
-SEEDS ?= 1..5
+SEEDS ?= 1..8
 SYSTEMS ?= OneAtATime,VllmRecompute,VllmSwap,FutureMemory,Ellm,Pie,Confluence,FastServe,AptServe,Scorpio,OrbitFlow,SuperInfer,FlexGenPlus
 demo: $(RELEASE)/build.ninja
 	@cmake --build --preset release -j$(JOBS) --target sluice-compare
