@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the first table of docs/leading.md: who leads where every system has its own best numbers.
 
-usage: tuned.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--workloads NAME;...] [--print]
+usage: tuned.py [--done] [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--workloads NAME;...] [--print]
 
 Each workload is one run of sluice-compare --tune: every system's budget of tokens (and SuperInfer's rotation) is chosen
 by goodput on eight seeds or windows, and judged on eight others. Results stay in --kept (out/tuned); a workload whose
 report is there is not run again, and an interrupted one goes on from its tuning.csv. --data is the folder of public
-traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. --print writes nothing, and prints each workload's
+traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. --done takes only workloads whose report is there,
+and the page names the others. --print writes nothing, and prints each workload's
 whole table instead.
 """
 import argparse
@@ -49,9 +50,13 @@ workloads = [
 ]
 
 
+def folder_of(options, name):
+    return options.kept / name.replace(" ", "-").replace("/", "-").replace(",", "")
+
+
 def report_of(options, name, systems, flags):
     """The report of a workload; run, unless --kept has it."""
-    folder = options.kept / name.replace(" ", "-").replace("/", "-").replace(",", "")
+    folder = folder_of(options, name)
     words = [word.format(data=options.data) for word in flags.split()]
     command = [str(options.bin / "sluice-compare"), "--deposit", "off", "--quiet", "--systems", systems,
                "--tune", numbers, "--no-traces", "--iteration-rows", "2", *words, "--out", str(folder)]
@@ -103,6 +108,7 @@ def main():
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/tuned")
     parser.add_argument("--workloads", default="", help="names on the page, with semicolons; default: all")
     parser.add_argument("--print", action="store_true")
+    parser.add_argument("--done", action="store_true")
     options = parser.parse_args()
     options.kept.mkdir(parents=True, exist_ok=True)
     named = [name for name, _, _ in workloads]
@@ -110,9 +116,12 @@ def main():
     for name in wanted:
         if name not in named:
             sys.exit(f"tuned.py: --workloads: there is no '{name}'; expected any of {'; '.join(named)}")
-    rows = []
+    rows, lacking = [], []
     for name, systems, flags in workloads:
         if name not in wanted:
+            continue
+        if options.done and not (folder_of(options, name) / "report.json").exists():
+            lacking.append(name)
             continue
         report, table = report_of(options, name, systems, flags)
         rows.append(row_of(name, report))
@@ -120,8 +129,8 @@ def main():
             print(f"{name}\n\n{table}")
     head = ("| workload | leads by SLO attainment, % (its tokens a step) | TBT, % | longest gap of all | in a tie with it | "
             "best beyond a tie |\n|---|---|---:|---:|---|---|\n")
-    text = head + "\n".join(rows) + "\n"
-    if options.print or len(rows) < len(workloads):
+    text = head + "\n".join(rows) + "\n" + (f"\nNot run: {', '.join(lacking)}.\n" if lacking else "")
+    if options.print or len(wanted) < len(workloads):
         print(text)
         return
     old = page.read_text()

@@ -43,6 +43,7 @@
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/time_spent.hpp"
 #include "sluice/report/observer/timeline.hpp"
+#include "sluice/report/observer/waiting.hpp"
 #include "sluice/report/observer/why.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/node/bus.hpp"

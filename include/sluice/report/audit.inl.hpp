@@ -69,10 +69,10 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
     return ranked(row) && row.metrics.left_out_tokens_share >= least + noticed;
   });
   lines.push_back({"Is everybody served?", refusing.empty(),
-                   refusing.empty() ? "all systems leave out as many prompt tokens, within a point"
-                                    : refusing + " leave out up to " + percent_text(most) +
-                                          " % of the prompt tokens, others " + percent_text(least) +
-                                          " %: look at left-out-tokens beside every figure"});
+                   refusing.empty()
+                       ? "all systems leave out as many prompt tokens, within a point"
+                       : refusing + " leave out up to " + percent_text(most) + " % of the prompt tokens, others " +
+                             percent_text(least) + " %: look at left-out-tokens beside every figure"});
   const std::string stuck = names_of(report, [](const SystemReport& row) { return !row.livelock.empty(); });
   lines.push_back({"Did every run end?", stuck.empty(),
                    stuck.empty() ? "yes" : stuck + " livelocked: such rows have partial figures and are not ranked"});

@@ -22,7 +22,8 @@ struct LatencyDistributions {
 [[nodiscard]] LatencyDistributions latencies(const Summary::State& state);
 
 /// Returns whether the number of requests in the system grows to the last arrival, so that latencies depend on how many
-/// requests are served: 1 or 0; NaN with fewer than `least_for_growth` requests, and if none ends before the last arrives.
+/// requests are served: 1 or 0; NaN with fewer than `least_for_growth` requests, and if none ends before the last
+/// arrives.
 ///
 /// Each request counts those that have arrived and not ended when it arrives. In order of arrival the requests make
 /// four quarters. The queue grows if the quarters' mean counts rise one after the other, and the last is at least 1.5
