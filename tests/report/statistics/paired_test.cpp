@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Means, intervals and paired differences: properties that hold for any values.
+#include "sluice/core/random.hpp"
 #include "sluice/report/statistics/paired.hpp"
 
 #include <doctest/doctest.h>
