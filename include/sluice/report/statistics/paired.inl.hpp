@@ -92,10 +92,7 @@ SLUICE_INLINE Interval mean_interval(std::span<const double> values, double conf
   for (const double value : values)
     if (!std::isnan(value)) sorted.push_back(value);
   const std::size_t count = sorted.size();
-  if (count < values.size()) {
-    const std::vector<double> there = sorted;
-    return mean_interval(there, confidence);
-  }
+  if (count < values.size()) return mean_interval(sorted, confidence);
   Interval interval = t_interval(values, confidence);
   if (count < 2) return interval;
   std::sort(sorted.begin(), sorted.end());
