@@ -119,9 +119,12 @@ struct Tuned {
   std::vector<Setting> candidates;
   std::vector<std::size_t> left;            ///< of the candidates
   std::vector<std::size_t> rounds;          ///< workloads that have run after each (`rounds_of`)
-  std::size_t round = 0, ran = 0;           ///< the next round, and the workloads before it
+  std::size_t round = 0;                    ///< the next one
   std::vector<std::vector<double>> goodput; ///< by candidate, then by run: workloads and SLO scales
 
+  /// Workloads that ran before the next round.
+  [[nodiscard]] std::size_t ran() const { return round == 0 ? 0 : rounds[round - 1]; }
+  [[nodiscard]] bool chosen() const { return left.size() == 1 || round == rounds.size(); }
   [[nodiscard]] std::vector<double> scores() const {
     std::vector<double> all;
     for (const std::vector<double>& runs : goodput)
@@ -147,14 +150,12 @@ class Record {
     if (!std::getline(file, line) || line != head_) return; // another command, or another program
     std::getline(file, line);                               // the column names
     while (std::getline(file, line)) read(line);
-    kept_ = known_.size();
   }
   [[nodiscard]] std::optional<double> find(const Key& key) const {
     const auto found = known_.find(key);
     return found == known_.end() ? std::nullopt : std::optional{found->second};
   }
   void add(const Key& key, double goodput) { known_.emplace(key, goodput); }
-  [[nodiscard]] std::size_t kept() const { return kept_; }
 
   Status write() const {
     if (path_.empty()) return {};
@@ -191,7 +192,6 @@ class Record {
 
   std::string path_, head_;
   std::map<Key, double> known_;
-  std::size_t kept_ = 0;
 };
 
 /// Returns the seeds that tune: as many as those that judge, and others.
@@ -269,7 +269,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
   for (const System* system : c.systems)
     for (const bool deposit : {false, true}) {
       if (deposit ? !c.with_deposit || system->deposit_never : !c.without_deposit) continue;
-      Tuned one{system, deposit, candidates_of(*numbers, *system), {}, {}, 0, 0, {}};
+      Tuned one{system, deposit, candidates_of(*numbers, *system), {}, {}, 0, {}};
       one.rounds = rounds_of(one.candidates.size(), seeds.size());
       one.left.resize(one.candidates.size());
       std::iota(one.left.begin(), one.left.end(), std::size_t{0});
@@ -283,13 +283,13 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
   for (bool more = true; more;) {
     std::map<std::pair<std::string, std::vector<std::uint64_t>>, Batch> batches; // by setting and workloads
     const auto workloads = [&](const Tuned& one) {
-      return std::vector<std::uint64_t>(seeds.begin() + static_cast<std::ptrdiff_t>(one.ran),
+      return std::vector<std::uint64_t>(seeds.begin() + static_cast<std::ptrdiff_t>(one.ran()),
                                         seeds.begin() + static_cast<std::ptrdiff_t>(one.rounds[one.round]));
     };
     more = false;
     for (const Tuned& one : all)
       for (const std::size_t candidate : one.left) {
-        if (one.left.size() == 1 || one.round == one.rounds.size()) break;
+        if (one.chosen()) break;
         more = true;
         const std::vector<std::uint64_t> now = workloads(one);
         const std::string name = text_of(one.candidates[candidate]);
@@ -338,14 +338,14 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
     if (Status written = record.write(); !written) return written.error();
     if (!runs.whole()) return runs;
     for (Tuned& one : all) {
-      if (one.left.size() == 1 || one.round == one.rounds.size()) continue;
+      if (one.chosen()) continue;
       for (const std::size_t candidate : one.left)
         for (const std::uint64_t seed : workloads(one))
           for (const double scale : c.scales)
             one.goodput[candidate].push_back(*record.find(
                 {std::string{one.system->name}, one.deposit, text_of(one.candidates[candidate]), scale, seed}));
       one.left = better_half(one.left, one.scores());
-      one.ran = one.rounds[one.round++];
+      ++one.round;
     }
   }
 
