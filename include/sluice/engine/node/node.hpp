@@ -445,8 +445,9 @@ template <class Coordinator, class Sharing, class Engines>
 struct ComposeNode;
 template <class CoordinatorP, class SharingP, class... Engines>
 struct ComposeNode<CoordinatorP, SharingP, Parts<Engines...>> {
-  static_assert(explain<CoordinatorP>());
-  static_assert(explain<SharingP>());
+  // Qualified: clang 14 finds no unqualified `explain` here in a unit that names several nodes in generic lambdas.
+  static_assert(sluice::explain<CoordinatorP>());
+  static_assert(sluice::explain<SharingP>());
   using type = BasicNode<CoordinatorP, SharingP, Engines...>;
 };
 
