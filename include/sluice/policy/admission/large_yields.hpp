@@ -130,27 +130,36 @@ struct LargeYields {
 // FirstTokenQueues: waiting requests, those whose first token can be in time apart from those that are late.
 
 /// A part of admission policies: the waiting requests in the orders that a policy of first tokens needs. A request is
-/// in time until its TTFT SLO has passed, and late from then on. `enter` and `leave` have the meaning of the role's
-/// hooks; each call costs O(log n).
+/// in time until its TTFT SLO has passed, and late from then on. One without a TTFT SLO is neither: it is open.
+/// `enter` and `leave` have the meaning of the role's hooks; each call costs O(log n).
 class FirstTokenQueues {
  public:
   std::set<QueueEntry> due;   ///< requests in time, by the deadline of their first token
   std::set<QueueEntry> fresh; ///< the same requests, by size
-  std::set<QueueEntry> late;  ///< the others, by size
-  std::set<QueueEntry> waits; ///< the same as `late`, by arrival
-  int passed = 0;             ///< requests that have left since the oldest late one did
+  std::set<QueueEntry> late;  ///< the late ones, by size
+  std::set<QueueEntry> open;  ///< the open ones, by arrival
+  std::set<QueueEntry> waits; ///< the late and the open ones, by arrival
+  int passed = 0;             ///< requests that have left since the oldest late or open one did
+  int passed_open = 0;        ///< requests that have left since an open one did
 
   /// `tokens`: the request's size. It is kept until the request leaves, because a prediction may change.
   void enter(Slot slot, const RequestRow& row, double tokens) {
     if (index(slot) >= tokens_.size()) tokens_.resize(index(slot) + 1);
     tokens_[index(slot)] = tokens;
+    if (std::isinf(row.spec.slo.ttft.count())) {
+      open.insert(QueueEntry::by_arrival(row, slot));
+      waits.insert(QueueEntry::by_arrival(row, slot));
+      return;
+    }
     due.insert(QueueEntry::by_deadline(row, slot));
     fresh.insert(by_size(slot, row));
   }
   void leave(Slot slot, const RequestRow& row) {
     passed = oldest() == slot ? 0 : passed + 1;
-    due.erase(QueueEntry::by_deadline(row, slot));
     waits.erase(QueueEntry::by_arrival(row, slot));
+    passed_open = open.erase(QueueEntry::by_arrival(row, slot)) > 0 ? 0 : passed_open + 1;
+    if (passed_open == 0) return;
+    due.erase(QueueEntry::by_deadline(row, slot));
     if (fresh.erase(by_size(slot, row)) == 0) late.erase(by_size(slot, row));
   }
   /// Moves those whose deadline has passed to the late ones.
@@ -164,16 +173,22 @@ class FirstTokenQueues {
       waits.insert(QueueEntry::by_arrival(row, slot));
     }
   }
-  /// Visits `first`, unless it is nobody, then those in time of at most `most` tokens, the late ones, and the others in
-  /// time, each the smallest first, until `visit` returns false. `between()` is called before the late ones; false ends
-  /// the visit, too.
+  /// Visits `first`, unless it is nobody, then those in time of at most `most` tokens, the open ones of at most as
+  /// many, the late ones, and the others in time and open; each the smallest first, but open ones by arrival; until
+  /// `visit` returns false. `between()` is called before the open ones; false ends the visit, too.
   template <class Visit, class Between>
   void visit_by_size(Slot first, double most, Visit&& visit, Between&& between) const {
     if (first != nobody && !visit(first)) return;
     const auto visited = [&](const QueueEntry& next) { return next.slot == first || visit(next.slot); };
     const auto behind = fresh.upper_bound({most, RequestId{0xffffffffu}, nobody});
-    if (std::all_of(fresh.begin(), behind, visited) && between() && std::all_of(late.begin(), late.end(), visited))
-      std::all_of(behind, fresh.end(), visited);
+    const auto visits_open = [&](bool large) {
+      return std::all_of(open.begin(), open.end(), [&](const QueueEntry& next) {
+        return (tokens_[index(next.slot)] > most) != large || visited(next);
+      });
+    };
+    if (std::all_of(fresh.begin(), behind, visited) && between() && visits_open(false) &&
+        std::all_of(late.begin(), late.end(), visited) && std::all_of(behind, fresh.end(), visited))
+      visits_open(true);
   }
   struct Next {
     Slot urgent = nobody, smallest = nobody;
@@ -188,21 +203,27 @@ class FirstTokenQueues {
     return {first(due), first(fresh)};
   }
   /// The same of those of at most `most` tokens, if a prompt token takes `token_s`. Not a request that waits for a
-  /// tier's blocks, has no TTFT SLO, or whose prompt takes longer than the time it has left.
+  /// tier's blocks, or whose prompt takes longer than the time it has left.
   [[nodiscard]] Next next_in_time(const View& view, double token_s,
                                   double most = std::numeric_limits<double>::infinity()) const {
     return next([&](Slot slot) {
       const double slack = first_token_slack_s(view.row(slot), view.now, token_s);
-      return tokens_[index(slot)] <= most && !view.row(slot).waits && slack >= 0 && !std::isinf(slack);
+      return tokens_[index(slot)] <= most && !view.row(slot).waits && slack >= 0;
     });
   }
-  /// The late request that has waited for longest, or nobody.
+  /// The late or open request that has waited for longest, or nobody.
   [[nodiscard]] Slot oldest() const { return waits.empty() ? nobody : waits.begin()->slot; }
-  /// The request in time with the last deadline, or nobody. Requests without one come after all others.
-  [[nodiscard]] Slot last_due() const {
-    const auto after = due.lower_bound({std::numeric_limits<double>::infinity(), {}, {}});
-    return after == due.begin() ? nobody : std::prev(after)->slot;
+  /// Whether an open request is next, once in `every` requests that leave. Nobody presses then: a newcomer that presses
+  /// joins before it, and pauses the one that has just had its turn.
+  [[nodiscard]] bool open_turn(int every) const { return passed_open + 1 >= every && !open.empty(); }
+  /// The request that is next before all others: the oldest once in `turn` requests that leave, the oldest open one
+  /// once in `open_every`; else nobody.
+  [[nodiscard]] Slot next_in_turn(int turn, int open_every) const {
+    if (passed >= turn) return oldest();
+    return open_turn(open_every) ? open.begin()->slot : nobody;
   }
+  /// The request in time with the last deadline, or nobody.
+  [[nodiscard]] Slot last_due() const { return due.empty() ? nobody : std::prev(due.end())->slot; }
 
  private:
   [[nodiscard]] QueueEntry by_size(Slot slot, const RequestRow& row) const {

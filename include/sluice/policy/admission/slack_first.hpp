@@ -18,7 +18,8 @@ namespace sluice {
 /// `Length` predicts (RankedLength).
 ///
 ///  1. *Order*: newcomers whose first token can still be in time, the smallest first, which serves the most of them;
-///     then those that are late, the smallest first, and once in `turn` joins the oldest of all, so that none starves.
+///     then those without a TTFT SLO, by arrival; then those that are late, the smallest first. None starves: once in
+///     `open` joins the oldest without a TTFT SLO is next, and once in `turn` joins the oldest of these and the late.
 ///  2. *Pressing*: once the most urgent newcomer has waited for `patience`, the next one joins at the cost of a running
 ///     request, within PauseBudget. Paused requests press without one. Prompts are cut as PromptChunk says.
 ///  3. *Requests larger than the device* let newcomers in, and have turns of their own (LargeYields).
@@ -35,7 +36,8 @@ struct BasicSlackFirst {
   PauseBudget budget{};
   LargeYields large{};
   double patience = 0.3; ///< share of the most urgent newcomer's TTFT SLO after which newcomers press
-  int turn = 128;        ///< once in so many joins the oldest late request is next
+  int turn = 128;        ///< once in so many joins the oldest request that is late or without a TTFT SLO is next
+  int open = 2;          ///< once in so many joins the oldest request without a TTFT SLO is next
   using Self = BasicSlackFirst;
   static constexpr auto parts = NumberedParts{&Self::large};
   static constexpr auto numbers = Numbers{
@@ -47,7 +49,8 @@ struct BasicSlackFirst {
       Number{"longest", member_of(&Self::pressing, &Pressing::longest), 1, 1e9,
              "units (TTFT SLO, or ten TBT SLOs) after which a paused request presses"},
       Number{"patience", &Self::patience, 0, 1e9, "share of a TTFT SLO after which newcomers press"},
-      Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"}};
+      Number{"turn", &Self::turn, 1, 1e9, "once in so many joins the oldest late request is next"},
+      Number{"open", &Self::open, 1, 1e9, "once in so many joins the oldest request without a TTFT SLO is next"}};
 
   struct State {
     typename Length::State lengths;
@@ -86,7 +89,7 @@ struct BasicSlackFirst {
   void join(const View& view, State& state, Builder& claims, Slot pressed, double most) const {
     const auto joins = [&](Slot slot) { return slot == pressed || claims.join(slot, false); };
     if ((pressed != nobody && claims.full()) || !LargeYields::visit_first(view, state.large, joins)) return;
-    state.waiting.visit_by_size(state.waiting.passed >= turn ? state.waiting.oldest() : nobody, most, joins,
+    state.waiting.visit_by_size(state.waiting.next_in_turn(turn, open), most, joins,
                                 [&] { return LargeYields::visit_later(state.large, joins); });
   }
   /// Claims a place for the request that presses: at most one in an iteration, because it may cost a request.
@@ -101,7 +104,7 @@ struct BasicSlackFirst {
   /// The newcomer that would press: the smallest, once the most urgent has waited. Rejected: the latter, which serves
   /// fewer requests where more come than prompts can be computed.
   std::optional<Pressing::Wish> newcomer(const View& view, const State& state, double token_s) const {
-    if (!budget.allows(view, state.budget)) return {};
+    if (!budget.allows(view, state.budget) || state.waiting.open_turn(open)) return {};
     const auto [urgent, smallest] = state.waiting.next_in_time(view, token_s);
     const auto slack_s = [&](Slot slot) { return first_token_slack_s(view.row(slot), view.now, token_s); };
     if (urgent == nobody || slack_s(urgent) >= (1 - patience) * view.row(urgent).spec.slo.ttft.count()) return {};
