@@ -179,7 +179,7 @@ class BasicEngine : public C {
     status_ = thrown_by([] { return std::string{"a policy"}; }, now());
   }
   [[nodiscard]] Iteration iteration_in(const View& view, const Surroundings& around) const;
-  void learn(const Iteration& iteration, const IterationCost& cost);
+  void learn(const Iteration& iteration, const IterationCost& cost, TransferState& before);
   void keep_on_host(std::span<const Claim> ran, std::span<const Slot> ended) requires keeps_on_host<C>;
 
   Core core_;
@@ -189,8 +189,7 @@ class BasicEngine : public C {
   TokenAccounts<C> accounts_;
   Steady steady_;
   backend_type backend_;
-  TransferState transfer_;           ///< what the last iteration left on the link, by the backend
-  TransferState transfer_predicted_; ///< the same, as the planner's model predicts it
+  TransferState transfer_; ///< what the last iteration left on the link, by the backend
   Draft draft_;
   Decision decision_; ///< to run next, or running
   Prepared prepared_;

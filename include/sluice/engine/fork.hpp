@@ -33,7 +33,6 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
   copy.policies_.placement_state = policies_.placement_state;
   copy.accounts_ = accounts_;
   copy.transfer_ = transfer_;
-  copy.transfer_predicted_ = transfer_predicted_;
   copy.draft_ = draft_;
   copy.draft_.offer.coordination = {};
   copy.decision_ = decision_;

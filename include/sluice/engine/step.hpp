@@ -11,8 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace sluice {
+
+/// A policy of the composition learns from measured times.
+template <class C>
+inline constexpr bool learns =
+    !std::is_empty_v<typename C::replan_type::State> || !std::is_empty_v<typename C::cost_type::State>;
 
 // report_iteration: tells observers about an iteration that has run.
 
@@ -148,10 +154,13 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
   const View view = core_.view(start);
   const Iteration iteration = iteration_in(view, around);
   [[maybe_unused]] TransferState before;
-  if constexpr (All::observers_type::replays) before = transfer_;
+  if constexpr (learns<C> || All::observers_type::replays) before = transfer_;
   if constexpr (!is_real_time<backend_type>) backend_.template launch<transfer_type>(iteration);
   const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
-  learn(iteration, cost);
+  if constexpr (learns<C>) {
+    TransferState evaluated = before;
+    learn(iteration, cost, evaluated);
+  }
   if constexpr (All::template hears<events::Iterated>)
     report_iteration<C>(policies_, backend_, core_, commit_.moves, decision_, prepared_, iteration, start, cost,
                         before);
@@ -252,20 +261,18 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
 }
 
 /// Gives predicted and measured times to the policies that learn from them. A repeated iteration has no prediction.
+/// `before`: what the previous iteration left on the link; changed to what the prediction leaves.
 template <class C>
-void BasicEngine<C>::learn([[maybe_unused]] const Iteration& iteration, [[maybe_unused]] const IterationCost& cost) {
-  if constexpr (!std::is_empty_v<typename C::replan_type::State> || !std::is_empty_v<typename C::cost_type::State>) {
-    LayerArray compute{};
-    const auto& predictor = policies_.predictor();
-    const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, transfer_predicted_);
-    if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
-    std::span<const double> layers_s;
-    if constexpr (MeasuresLayers<backend_type>) layers_s = backend_.computed_layers();
-    policies_.cost.observe(policies_.cost_state,
-                           Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
-                                       cost.duration - cost.stall, Bytes{0}, 0, Seconds{0}, layers_s});
-    transfer_predicted_ = transfer_; // the next prediction starts from the link's known state
-  }
+void BasicEngine<C>::learn(const Iteration& iteration, const IterationCost& cost, TransferState& before) {
+  LayerArray compute{};
+  const auto& predictor = policies_.predictor();
+  const IterationCost predicted = evaluate<transfer_type>(iteration, predictor, compute, before);
+  if (!prepared_.repeated) policies_.replan.observe(policies_.replan_state, predicted.duration, cost.duration);
+  std::span<const double> layers_s;
+  if constexpr (MeasuresLayers<backend_type>) layers_s = backend_.computed_layers();
+  policies_.cost.observe(policies_.cost_state,
+                         Observation{iteration.work, core_.geometry.layers, !prepared_.repeated,
+                                     cost.duration - cost.stall, cost.link, predicted.link, layers_s});
 }
 
 } // namespace sluice

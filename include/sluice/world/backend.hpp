@@ -77,6 +77,7 @@ struct Iteration {
 struct IterationCost {
   Seconds duration{0};
   Seconds stall{0}; ///< part of `duration` in which the compute stream waited for a transfer or the host's attention
+  Seconds link{0};  ///< part of `duration` in which anything crossed the link; 0: nothing did, or it was not measured
 };
 
 /// Translates an iteration into the evaluator's terms. Planners, the simulated backend and calibrating cost models all
@@ -133,7 +134,7 @@ template <class Transfer, class Cost>
               Seconds{0}};
     const Pipeline pipeline = pipeline_of(iteration, cost, compute);
     const StepCost step = evaluate_link<Transfer>(pipeline, state);
-    return {Seconds{step.step_s}, Seconds{step.stall_s}};
+    return {Seconds{step.step_s}, Seconds{step.stall_s}, Seconds{step.link_s}};
   }
 }
 

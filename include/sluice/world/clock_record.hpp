@@ -83,18 +83,18 @@ inline constexpr const char* to_string(ClockEvent::Kind kind) {
 /// As text it is CSV, one event per line; numbers read back as the same doubles (read_clock_record.hpp). Requests that
 /// ended early or failed in an iteration have lines of their own after it:
 ///
-///     step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason
-///     0,start,0,0,0,0,0,0,0,0,0,
-///     0,idle,1.5,1.5,0,0,0,0,0,0,0,
-///     0,run,1.5625,0,0.0625,0.03125,12,3,40,1311768467463790320,0,
-///     1,failed,0,0,0,0,0,0,0,0,2,a transfer of its KV to the device failed twice
-///     1,cancel,1.5625,0,0,0,0,4,0,0,1,
+///     step,event,now_s,asked_s,duration_s,stall_s,link_s,background_blocks,requests,tokens,batch,slot,reason
+///     0,start,0,0,0,0,0,0,0,0,0,0,
+///     0,idle,1.5,1.5,0,0,0,0,0,0,0,0,
+///     0,run,1.5625,0,0.0625,0.03125,0.046875,12,3,40,1311768467463790320,0,
+///     1,failed,0,0,0,0,0,0,0,0,0,2,a transfer of its KV to the device failed twice
+///     1,cancel,1.5625,0,0,0,0,0,4,0,0,1,
 ///
 /// `step`: the number of iterations before the event. Rejected: a record written by an observer. Observers do not hear
 /// of idling, and know the end of an iteration only as a rounded sum.
 struct ClockRecord {
   static constexpr std::string_view header =
-      "step,event,now_s,asked_s,duration_s,stall_s,background_blocks,requests,tokens,batch,slot,reason";
+      "step,event,now_s,asked_s,duration_s,stall_s,link_s,background_blocks,requests,tokens,batch,slot,reason";
 
   std::vector<ClockEvent> events;
 
@@ -107,15 +107,15 @@ struct ClockRecord {
   /// Writes one event's lines, without the header. `step`: the number of iterations before the event; updated.
   static void write(std::string& to, const ClockEvent& event, std::int64_t& step) {
     char line[256];
-    std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,%lu,\n",
+    std::snprintf(line, sizeof line, "%lld,%s,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%lld,%lld,%llu,%lu,\n",
                   static_cast<long long>(step), to_string(event.kind), event.now.count(), event.asked.count(),
-                  event.cost.duration.count(), event.cost.stall.count(), event.background_blocks,
-                  static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
+                  event.cost.duration.count(), event.cost.stall.count(), event.cost.link.count(),
+                  event.background_blocks, static_cast<long long>(event.requests), static_cast<long long>(event.tokens),
                   static_cast<unsigned long long>(event.batch), static_cast<unsigned long>(index(event.slot)));
     to += line;
     if (event.kind == ClockEvent::Kind::run) ++step;
     for (const ClockEvent::Outcome& outcome : event.outcomes)
-      to += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0," +
+      to += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0,0," +
             std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
   }
 };

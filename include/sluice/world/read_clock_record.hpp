@@ -100,24 +100,25 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
 
     std::int64_t step = 0;
     std::uint32_t slot = 0;
-    double now_s = 0, asked_s = 0, duration_s = 0, stall_s = 0;
+    double now_s = 0, asked_s = 0, duration_s = 0, stall_s = 0, link_s = 0;
     for (const Status& status :
          {split->read(0, "step", std::int64_t{0}, step), split->read(2, "now_s", 0.0, now_s),
           split->read(3, "asked_s", 0.0, asked_s), split->read(4, "duration_s", 0.0, duration_s),
-          split->read(5, "stall_s", 0.0, stall_s), split->read(6, "background_blocks", 0.0, event.background_blocks),
-          split->read(7, "requests", std::int64_t{0}, event.requests),
-          split->read(8, "tokens", std::int64_t{0}, event.tokens),
-          split->read(9, "batch", std::uint64_t{0}, event.batch), split->read(10, "slot", std::uint32_t{0}, slot)})
+          split->read(5, "stall_s", 0.0, stall_s), split->read(6, "link_s", 0.0, link_s),
+          split->read(7, "background_blocks", 0.0, event.background_blocks),
+          split->read(8, "requests", std::int64_t{0}, event.requests),
+          split->read(9, "tokens", std::int64_t{0}, event.tokens),
+          split->read(10, "batch", std::uint64_t{0}, event.batch), split->read(11, "slot", std::uint32_t{0}, slot)})
       if (!status) return status.error();
     if (step != steps) return wrong("the step is " + std::to_string(step), std::to_string(steps));
     if (outcome) {
-      record.events.back().outcomes.push_back({Slot{slot}, kind == "failed", std::string{split->fields[11]}});
+      record.events.back().outcomes.push_back({Slot{slot}, kind == "failed", std::string{split->fields[12]}});
       continue;
     }
     event.slot = Slot{slot};
     event.now = Seconds{now_s};
     event.asked = Seconds{asked_s};
-    event.cost = {Seconds{duration_s}, Seconds{stall_s}};
+    event.cost = {Seconds{duration_s}, Seconds{stall_s}, Seconds{link_s}};
     if (!first && event.now < record.events.back().now) return wrong("now_s is before the last line's", "no less");
     if (event.kind == ClockEvent::Kind::run) ++steps;
     record.events.push_back(event);

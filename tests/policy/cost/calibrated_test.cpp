@@ -27,14 +27,17 @@ constexpr int layers = 32;
 using Model = Calibrated<Roofline>;
 Model model() { return Model(Roofline(llama3_8b(), h200())); }
 
-/// Measurements of `work` in a world with `compute` times slower computation and a `transfer` times slower link.
-Observation seen_in_world(const Work& work, double compute, double transfer) {
+/// Measurements of `work` in a world with `compute` times slower computation and a `transfer` times slower link, where
+/// seven copies cross the link as `model` predicts them in `state`.
+template <class M>
+Observation seen_in_world(const M& model, const typename M::State& state, const Work& work, double compute,
+                          double transfer) {
   const Roofline truth(llama3_8b(), h200());
+  const LinkCost link = model.predictor(state).link();
   Observation seen{work, layers, true};
   seen.compute = truth.step(work).total(layers) * compute;
-  seen.moved = Bytes{1 << 26};
-  seen.transfers = 7;
-  seen.transfer = (seen.moved / truth.link().rate + truth.link().per_layer * 7) * transfer;
+  seen.transfer_predicted = 7 * (Bytes{1 << 26} / link.rate + link.per_layer);
+  seen.transfer = 7 * (Bytes{1 << 26} / truth.link().rate + truth.link().per_layer) * transfer;
   return seen;
 }
 
@@ -55,7 +58,7 @@ TEST_CASE("it converges to a scaled world in spite of noise, separately for comp
   for (int i = 0; i < 1000; ++i) {
     const Work work = decoding(static_cast<std::int64_t>(random.below(32) + 1), 1000);
     const double noise = 0.98 + 0.04 * random.uniform();
-    calibrated.observe(state, seen_in_world(work, 1.3 * noise, 0.7));
+    calibrated.observe(state, seen_in_world(calibrated, state, work, 1.3 * noise, 0.7));
   }
   CHECK(state.learned == 1000);
   const Work work = decoding(5, 777);
@@ -69,12 +72,12 @@ TEST_CASE("it does not learn from itself: measurements equal to the base's predi
   const Model calibrated = model();
   Model::State state;
   const Work work = decoding(8, 2000);
-  for (int i = 0; i < 50; ++i) calibrated.observe(state, seen_in_world(work, 1.5, 1.0));
+  for (int i = 0; i < 50; ++i) calibrated.observe(state, seen_in_world(calibrated, state, work, 1.5, 1.0));
   const double learned = state.compute;
   CHECK(learned > 1.3);
   // Measurements equal to its present prediction keep the factor at 1.5: the ratio's denominator is the base's
   // prediction.
-  for (int i = 0; i < 2000; ++i) calibrated.observe(state, seen_in_world(work, 1.5, 1.0));
+  for (int i = 0; i < 2000; ++i) calibrated.observe(state, seen_in_world(calibrated, state, work, 1.5, 1.0));
   CHECK(state.compute == doctest::Approx(1.5));
 }
 
@@ -82,7 +85,7 @@ TEST_CASE("a repeated iteration, one without work and one without time teach not
   const Model calibrated = model();
   Model::State state;
   const Work work = decoding(8, 2000);
-  Observation repeated = seen_in_world(work, 2.0, 2.0);
+  Observation repeated = seen_in_world(calibrated, state, work, 2.0, 2.0);
   repeated.predicted = false;
   calibrated.observe(state, repeated);
   const Work nothing;
@@ -188,15 +191,15 @@ TEST_CASE("a calibration with weight 0 learns nothing, and a median waits for en
   const Work work = decoding(8, 2000);
   const Model at_rest(Roofline(llama3_8b(), h200()), CalibrationPace::at_rest());
   Model::State state;
-  for (int i = 0; i < 20; ++i) at_rest.observe(state, seen_in_world(work, 3.0, 3.0));
+  for (int i = 0; i < 20; ++i) at_rest.observe(state, seen_in_world(at_rest, state, work, 3.0, 3.0));
   CHECK(state.compute == 1.0);
   CHECK(state.transfer == 1.0);
   const Model patient(Roofline(llama3_8b(), h200()), CalibrationPace{1.0, 3});
-  for (const double factor : {100.0, 2.0}) patient.observe(state, seen_in_world(work, factor, 1.0));
+  for (const double factor : {100.0, 2.0}) patient.observe(state, seen_in_world(patient, state, work, factor, 1.0));
   CHECK(state.compute == 1.0);
-  patient.observe(state, seen_in_world(work, 3.0, 1.0));
+  patient.observe(state, seen_in_world(patient, state, work, 3.0, 1.0));
   CHECK(state.compute == doctest::Approx(3.0)); // of 100, 2 and 3
-  patient.observe(state, seen_in_world(work, 2.5, 1.0));
+  patient.observe(state, seen_in_world(patient, state, work, 2.5, 1.0));
   CHECK(state.compute == doctest::Approx(2.5)); // of 2, 3 and 2.5
 }
 
@@ -204,7 +207,7 @@ TEST_CASE("a calibration around another learns the remaining factor") {
   const Calibrated<Model> twice(model(), 0.5);
   Calibrated<Model>::State state;
   const Work work = decoding(8, 2000);
-  for (int i = 0; i < 200; ++i) twice.observe(state, seen_in_world(work, 1.2, 1.0));
+  for (int i = 0; i < 200; ++i) twice.observe(state, seen_in_world(twice, state, work, 1.2, 1.0));
   CHECK(state.base.compute == doctest::Approx(1.2).epsilon(0.01));
   CHECK(twice.predictor(state).step(work).layer.count() > 0.0); // the inner predictor is held by value
 }

@@ -4,6 +4,8 @@
 
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/cost/calibrated.hpp"
+#include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/delivery/token_deposit.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/distance_placement.hpp"
@@ -21,6 +23,7 @@ namespace sluice {
 ///   section 3.3.1  decode window; 3.4: batch change, mismatch        DecodeWindow
 ///   section 3.3.2  the solver runs one step ahead                    OneStepAhead
 ///   section 3.4    pause the largest, drop layers on demand          PauseResume
+///   section 3.4    the profile follows what is measured              Calibrated
 ///   section 3.2    one token per SLO while the deposit lasts         TokenDeposit
 ///   section 4      on vLLM 0.6.6: FCFS, prefill first                BasicFcfs<prefill_first, required>
 ///
@@ -28,7 +31,7 @@ namespace sluice {
 /// previously paused request"); memory counts all blocks that FairShare holds in flight, not eq. 1's worst layer; the
 /// solver sees deposits and pauses, which the released code leaves out.
 using OrbitFlow = Engine<BasicFcfs<Batching::prefill_first, Newcomers::required>, DistancePlacement, FairShare,
-                         DecodeWindow, OneStepAhead, PauseResume, TokenDeposit>;
+                         DecodeWindow, OneStepAhead, PauseResume, TokenDeposit, Calibrated<Roofline>>;
 
 /// OrbitFlow on Sluice's own transfer rule.
 using OrbitFlowPool = With<OrbitFlow, DeadlinePool>;

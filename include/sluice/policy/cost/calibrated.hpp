@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,6 +51,10 @@ class Corrected {
 };
 
 namespace detail {
+
+/// `Base` is made from a `Model` and a `Machine`.
+template <class Machine, class Base, class Model>
+concept MakesWith = std::constructible_from<Base, const Model&, const Machine&>;
 
 /// The last few values, an odd number of them, and their median.
 class LastSeen {
@@ -92,8 +97,11 @@ struct CalibrationPace {
 /// Follows the ratio of measured to predicted time by an exponentially weighted mean, separately for computation and
 /// transfers (OrbitFlow, section 3.4, watches the same ratio to replan).
 ///
-/// The ratio is always taken against `Base`'s own prediction, never the corrected one, so that a factor does not feed
-/// back into itself; and only of predicted iterations: a repeated one teaches nothing.
+/// The computation's ratio is taken against `Base`'s own prediction, so that a factor does not feed back into itself.
+/// How long the link is busy depends on the rule and on what it left to move; only an evaluation of the whole iteration
+/// says it, by the corrected link, so that ratio is multiplied by the factor that the evaluation used. Only predicted
+/// iterations count: a repeated one teaches nothing. A ratio that differs from the factor by a rounding changes
+/// nothing, so that a machine equal to its profile is decided for as if nothing were learned.
 ///
 /// If a machine measures each layer (`Observation::layers_s`), the factor is that of the layers: the median of their
 /// ratios, so that one disturbed layer does not count. The iteration's time outside its layers is then learned as an
@@ -114,7 +122,8 @@ class Calibrated {
     detail::LastSeen computes{}, transfers{}, outsides{};
   };
 
-  explicit Calibrated(Base base, CalibrationPace pace = {}) : base_(std::move(base)), pace_(pace) {
+  /// Not explicit: a configuration may name the profile alone.
+  Calibrated(Base base, CalibrationPace pace = {}) : base_(std::move(base)), pace_(pace) {
     SLUICE_ASSERT(pace.weight >= 0.0 && pace.weight <= 1.0, "a weight from 0 to 1");
     SLUICE_ASSERT(pace.median_of % 2 == 1 && pace.median_of > 0 &&
                       pace.median_of <= static_cast<int>(detail::LastSeen::most),
@@ -123,6 +132,10 @@ class Calibrated {
   explicit Calibrated(Base base, double weight) : Calibrated(std::move(base), CalibrationPace{weight, 1}) {
     SLUICE_ASSERT(weight > 0.0, "a weight above 0");
   }
+
+  /// Of what `Base` is made from, such as a model and a device.
+  template <class Model, detail::MakesWith<Base, Model> Machine>
+  Calibrated(const Model& model, const Machine& machine) : Calibrated(Base(model, machine)) {}
 
   [[nodiscard]] StepTime step(const Work& work) const { return base_.step(work); }
   [[nodiscard]] LinkCost link() const { return base_.link(); }
@@ -140,14 +153,14 @@ class Calibrated {
     } else {
       observe_layers(state, seen);
     }
-    const LinkCost link = base_.link();
-    const double transferred =
-        ratio(seen.transfer, seen.moved / link.rate + link.per_layer * static_cast<double>(seen.transfers));
+    const double transferred = state.transfer * ratio(seen.transfer, seen.transfer_predicted);
     if (transferred > 0.0) (void)follow(state.transfer, state.transfers, transferred);
   }
   [[nodiscard]] const CalibrationPace& pace() const { return pace_; }
 
   [[nodiscard]] const Base& base() const { return base_; }
+  /// A simulated world that is made from its planner's model is the profile.
+  operator const Base&() const { return base_; }
 
  private:
   /// The ratio; 0 if either time is missing: an iteration without work, or a link without traffic.
@@ -159,7 +172,7 @@ class Calibrated {
   /// False: too few values for a median.
   bool follow(double& value, detail::LastSeen& last, double seen) const {
     const std::optional<double> median = last.median(seen, static_cast<std::size_t>(pace_.median_of));
-    if (median) value += pace_.weight * (*median - value);
+    if (median && std::abs(*median - value) > 1e-9 * value) value += pace_.weight * (*median - value);
     return median.has_value();
   }
   void observe_layers(State& state, const Observation& seen) const {

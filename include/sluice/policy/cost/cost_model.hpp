@@ -13,13 +13,13 @@ namespace sluice {
 
 /// Measurements of an iteration. A cost model may learn from them; most do not.
 struct Observation {
-  const Work& work;           ///< what was computed
-  int layers = 1;             ///< the model's layers
-  bool predicted = false;     ///< false: the iteration repeated the last one, and nothing was predicted for this work
-  Seconds compute{0};         ///< measured: its duration less its stalls
-  Bytes moved{0};             ///< bytes that crossed the link while it was busy for `transfer`
-  std::int64_t transfers = 0; ///< the number of per-layer transfers
-  Seconds transfer{0};        ///< time the link was busy; 0 if nothing crossed it or nothing was measured
+  const Work& work;       ///< what was computed
+  int layers = 1;         ///< the model's layers
+  bool predicted = false; ///< false: the iteration repeated the last one, and nothing was predicted for this work
+  Seconds compute{0};     ///< measured: its duration less its stalls
+  Seconds transfer{0};    ///< measured: the link was busy; 0 if nothing crossed it or nothing was measured
+  /// The link's busy time as the model's `predictor` says of the same iteration, in the state before this observation.
+  Seconds transfer_predicted{0};
   std::span<const double> layers_s{}; ///< seconds of each layer within `compute`, if the machine measures them
 };
 
