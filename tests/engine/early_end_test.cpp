@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request that its backend ends early gets that iteration's token, and no other request ends with it.
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/systems/confluence.hpp"
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/neo.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/pie.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/engine/with.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/future_memory.hpp"
@@ -161,4 +168,87 @@ TEST_CASE("a request that fails in a steady step leaves its memory to a waiting 
   CHECK(metrics.refused == 1);
   CHECK(metrics.served == 1);
   CHECK(engine->steps() == 5 + 4);
+}
+
+namespace {
+
+/// Loses the KV of every `every`-th request of an iteration's batches, for want of room.
+struct LosesKv : BasicSimulated<SmallCost> {
+  static constexpr bool ends_requests = true;
+  int every = 1, seen = 0;
+  std::int64_t all_lost = 0;
+  std::vector<RequestOutcome> lost;
+
+  LosesKv(SmallCost cost, int each) : BasicSimulated<SmallCost>(cost), every(each) {}
+
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    lost.clear();
+    for (const Claim& claim : iteration.batch)
+      if (++seen % every == 0) lost.push_back({claim.slot, true, "no room", true});
+    all_lost += static_cast<std::int64_t>(lost.size());
+    return BasicSimulated<SmallCost>::wait<Transfer>(iteration, state);
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return lost; }
+};
+
+/// Serves random trials on a machine that loses KV, and checks that every request has all its tokens all the same.
+template <class System>
+void check_recomputed(int every) {
+  using E = With<System, SmallCost, LosesKv, Summary>;
+  Random random(41);
+  std::int64_t lost = 0;
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    testing::Trial trial = testing::random_trial(random);
+    trial.host = LayerBlocks{100000};
+    typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                              .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
+                              .device_blocks = trial.device,
+                              .host_blocks = trial.host,
+                              .cost = SmallCost{},
+                              .backend = LosesKv{SmallCost{}, every}};
+    auto engine = E::make(std::move(config));
+    REQUIRE(engine.has_value());
+    std::int64_t wanted = 0;
+    for (const RequestSpec& spec : trial.requests) wanted += spec.output.count();
+    testing::serve_to_end(*engine, trial);
+    const Metrics metrics = measure(engine->template observed<Summary>(), engine->now());
+    CHECK(metrics.served + metrics.refused == static_cast<std::int64_t>(trial.requests.size()));
+    if (metrics.refused == 0) CHECK(metrics.tokens_delivered == wanted);
+    CHECK(engine->ledger().device().used() == LayerBlocks{0});
+    CHECK(engine->ledger().host().used() == LayerBlocks{0});
+    lost += engine->backend().all_lost;
+  }
+  CHECK(lost > 30);
+}
+
+} // namespace
+
+TEST_CASE("a request that the machine has no room for is preempted and computed again") {
+  check_recomputed<VllmSwap>(7);
+  check_recomputed<OrbitFlow>(7);
+  check_recomputed<With<OrbitFlow, InStep>>(11);
+  check_recomputed<Confluence>(5);
+  check_recomputed<Pie>(7);
+  check_recomputed<Ellm>(9);
+  check_recomputed<HCache>(7);
+  check_recomputed<Neo>(7);
+}
+
+TEST_CASE("a request that has no room even alone fails, and says why") {
+  using E = With<VllmSwap, SmallCost, LosesKv, Summary>;
+  auto engine = E::make({.limits = {.batch = 4},
+                         .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
+                         .device_blocks = LayerBlocks{1000},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = SmallCost{},
+                         .backend = LosesKv{SmallCost{}, 1}});
+  REQUIRE(engine.has_value());
+  REQUIRE(engine->submit({.prompt = Tokens{8}, .output = Tokens{5}, .slo = {}}));
+  int steps = 0;
+  while (engine->step() != Stepped::idle && steps < 100) ++steps;
+  CHECK(engine->alive() == 0);
+  CHECK(engine->steps() == 3);
+  CHECK(measure(engine->template observed<Summary>(), engine->now()).refused == 1);
 }

@@ -95,15 +95,16 @@ struct Unfair {
   bool without_slo, beside_slos, with_slo;
 };
 constexpr std::array unfair{
-    Unfair{"SjfOracle", true, true, true},      Unfair{"LengthRanked", true, true, true},
-    Unfair{"OrbitFlowSrtf", true, true, true},  Unfair{"AptServe", true, true, true},
-    Unfair{"SuperInfer", true, true, true},     Unfair{"Scorpio", false, true, false},
+    Unfair{"SjfOracle", true, true, true},     Unfair{"LengthRanked", true, true, true},
+    Unfair{"OrbitFlowSrtf", true, true, true}, Unfair{"AptServe", true, true, true},
+    Unfair{"SuperInfer", true, true, true},    Unfair{"Scorpio", false, true, false},
     Unfair{"Confluence", false, false, true},
 };
 
 } // namespace
 
-TEST_CASE("requests age by arrival whatever their SLO, in every system of which docs/systems.md does not say otherwise") {
+TEST_CASE(
+    "requests age by arrival whatever their SLO, in every system of which docs/systems.md does not say otherwise") {
   for (const engines::System& system : engines::published()) {
     if (system.simulate == nullptr) continue;
     CAPTURE(system.name);

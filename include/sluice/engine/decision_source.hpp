@@ -198,8 +198,8 @@ class DecidesAsync {
     }
   };
 
-  /// Takes over the copy's decision; waits until it is ready. Removes requests that have ended or were refused since,
-  /// and takes over what policies learned while they decided.
+  /// Takes over the copy's decision; waits until it is ready. Removes requests that have ended, were refused or have
+  /// lost their KV since, and takes over what policies learned while they decided.
   void collect(const EngineParts<C>& engine) {
     engine.backend.join_async();
     planning_ = false;
@@ -217,7 +217,8 @@ class DecidesAsync {
     static_cast<DecisionStates<C>&>(engine.policies) = copy.policies;
     const auto gone = [&core, &copy](Slot slot) {
       const RequestRow& request = core.row(slot);
-      return request.phase == Phase::ended || request.id != copy.core.row(slot).id;
+      const RequestRow& then = copy.core.row(slot);
+      return request.phase == Phase::ended || request.id != then.id || request.times_preempted != then.times_preempted;
     };
     Decision& decision = engine.decision;
     std::erase_if(decision.claims, [&gone](const Claim& claim) { return gone(claim.slot); });

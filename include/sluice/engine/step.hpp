@@ -167,7 +167,8 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
 
   const bool was_steady = core_.carry_over.steady();
   if constexpr (EndsRequests<backend_type>)
-    accounts_.take(backend_.outcomes(), core_, decision_, draft_, calls(), now());
+    accounts_.take(backend_.outcomes(), core_, decision_, draft_, calls(), now(),
+                   [this](Slot slot) { source_.forget(slot); });
   if (Steady::possible && was_steady)
     steady_.count_opening(accounts_.account_steadily(core_, decision_.claims, now(), steady_.tightest(), policies_));
   else

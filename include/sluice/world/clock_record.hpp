@@ -30,6 +30,7 @@ struct ClockEvent {
     Slot slot{};
     bool failed = false;
     std::string reason;
+    bool recompute = false;
   };
 
   Kind kind = Kind::run;
@@ -115,8 +116,11 @@ struct ClockRecord {
     to += line;
     if (event.kind == ClockEvent::Kind::run) ++step;
     for (const ClockEvent::Outcome& outcome : event.outcomes)
-      to += std::to_string(step) + (outcome.failed ? ",failed" : ",ended") + ",0,0,0,0,0,0,0,0,0," +
-            std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
+      to += std::to_string(step) +
+            (outcome.recompute ? ",lost"
+             : outcome.failed  ? ",failed"
+                               : ",ended") +
+            ",0,0,0,0,0,0,0,0,0," + std::to_string(index(outcome.slot)) + ',' + outcome.reason + '\n';
   }
 };
 

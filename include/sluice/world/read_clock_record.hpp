@@ -84,7 +84,7 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
     ClockEvent event;
     const std::string_view kind = split->fields[1];
     const bool first = record.events.empty();
-    const bool outcome = !first && (kind == "ended" || kind == "failed");
+    const bool outcome = !first && (kind == "ended" || kind == "failed" || kind == "lost");
     if (outcome && record.events.back().kind != ClockEvent::Kind::run)
       return wrong("a request has " + std::string{kind} + " outside of an iteration", "that behind a 'run'");
     if (!outcome) {
@@ -93,8 +93,9 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
       if (known == kinds.end() || first != (*known == ClockEvent::Kind::start))
         return wrong(
             "the event is '" + excerpt(kind) + "'",
-            first ? "'start'"
-                  : "'run', 'idle', 'wait', 'ready', 'late', 'joined', 'cancel', 'release', 'ended' or 'failed'");
+            first
+                ? "'start'"
+                : "'run', 'idle', 'wait', 'ready', 'late', 'joined', 'cancel', 'release', 'ended', 'failed' or 'lost'");
       event.kind = *known;
     }
 
@@ -112,7 +113,8 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
       if (!status) return status.error();
     if (step != steps) return wrong("the step is " + std::to_string(step), std::to_string(steps));
     if (outcome) {
-      record.events.back().outcomes.push_back({Slot{slot}, kind == "failed", std::string{split->fields[12]}});
+      record.events.back().outcomes.push_back(
+          {Slot{slot}, kind != "ended", std::string{split->fields[12]}, kind == "lost"});
       continue;
     }
     event.slot = Slot{slot};

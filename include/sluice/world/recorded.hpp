@@ -65,7 +65,7 @@ class Recorded {
     if constexpr (EndsRequests<Base>)
       for (const RequestOutcome& outcome : base_.outcomes()) {
         SLUICE_ASSERT(outcome.reason.find('\n') == std::string_view::npos, "a reason is one line");
-        event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}});
+        event.outcomes.push_back({outcome.slot, outcome.failed, std::string{outcome.reason}, outcome.recompute});
       }
     write(std::move(event), end);
     return record_->events.back().cost;

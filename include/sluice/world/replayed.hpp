@@ -149,7 +149,7 @@ class Replayed {
       return cost;
     }
     for (const ClockEvent::Outcome& outcome : event->outcomes)
-      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason});
+      outcomes_.push_back({outcome.slot, outcome.failed, outcome.reason, outcome.recompute});
     if constexpr (real_time)
       state.clear();
     else

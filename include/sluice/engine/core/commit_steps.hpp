@@ -59,6 +59,9 @@ void move_claim(Core& core, const Claim& claim, const Holding& target, const Lay
 
 // preemption.inl.hpp ------------------------------------------------------------------------------------------------
 
+/// The two ends of a preemption; what becomes of the request's KV in between is the caller's.
+void stop_running(Core& core, Slot slot, Seconds now);
+void list_preempted(Core& core, Slot slot);
 /// Preempts a running request. Retention says what remains of its KV, unless `decision` drops what others keep.
 void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
              CommitState& state);

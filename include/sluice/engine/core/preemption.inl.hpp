@@ -65,15 +65,27 @@ SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target,
   request.resident_layers = core.geometry.layers - target.away().count();
 }
 
-SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
-                           CommitState& state) {
-  const PolicyTable& table = policies.table;
+SLUICE_INLINE void stop_running(Core& core, Slot slot, Seconds now) {
   RequestRow& request = core.row(slot);
   std::erase(core.requests.running, slot);
   request.phase = Phase::preempted;
   request.preempted_since = now;
   request.preempted_at_step = core.step;
   ++request.times_preempted;
+}
+
+SLUICE_INLINE void list_preempted(Core& core, Slot slot) {
+  auto& preempted = core.requests.preempted;
+  const auto place = std::lower_bound(preempted.begin(), preempted.end(), core.row(slot).id,
+                                      [&core](Slot other, RequestId id) { return core.row(other).id < id; });
+  preempted.insert(place, slot);
+}
+
+SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, const PolicyCalls& policies, Seconds now,
+                           CommitState& state) {
+  const PolicyTable& table = policies.table;
+  RequestRow& request = core.row(slot);
+  stop_running(core, slot, now);
   const View view = core.view(now);
   Kept kept = decision.empties_preempted ? Kept::nothing : kept_of(policies, view, request);
   if (kept == Kept::host || kept == Kept::hidden) {
@@ -90,10 +102,7 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, cons
     }
   }
   if (kept == Kept::nothing) drop(core, request);
-  auto& preempted = core.requests.preempted;
-  const auto place = std::lower_bound(preempted.begin(), preempted.end(), request.id,
-                                      [&core](Slot other, RequestId id) { return core.row(other).id < id; });
-  preempted.insert(place, slot);
+  list_preempted(core, slot);
   table.tell(policies.policies, events::Preempted{request, kept, now});
 }
 

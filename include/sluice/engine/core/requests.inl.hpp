@@ -148,6 +148,17 @@ SLUICE_INLINE void fail_request(Core& core, Slot slot, std::string_view why, con
   core.carry_over.request_left(draft.fetches);
 }
 
+SLUICE_INLINE void lose_kv(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies, Seconds now) {
+  RequestRow& request = core.row(slot);
+  if (core.requests.running.size() <= 1) ++request.times_lost;
+  const bool ran = request.phase == Phase::running;
+  if (ran) detail::stop_running(core, slot, now);
+  detail::drop(core, request);
+  if (ran) detail::list_preempted(core, slot);
+  policies.table.tell(policies.policies, events::Preempted{request, Kept::nothing, now});
+  core.carry_over.request_left(draft.fetches);
+}
+
 SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies) {
   // Memory is free that was not before: a request that Relief holds back until another ends may return.
   if (core.row(slot).phase != Phase::waiting) core.last_finish_step = core.step;

@@ -46,6 +46,7 @@ struct RequestRow {
   bool may_return = false;          ///< preempted, and Relief lets it return
   bool waits = false;               ///< until a tier's blocks have arrived: outside the batch, or in it without tokens
   bool has_fetched = false;         ///< it has waited for a lower tier's blocks
+  std::int16_t times_lost = 0;      ///< its KV, by a machine without room, while it ran alone
   std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
   /// With LoadMode::beside, how many tokens have KV when it needs the loaded ones, which count as `computed` from then
   /// on; 0 if it needs none.

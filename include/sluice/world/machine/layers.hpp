@@ -97,7 +97,7 @@ class LinkWaits {
       }
       if (stuck) {
         each_restored(layer, [this](const ScheduledRequest& scheduled, const BlockRun&) {
-          core_->sequences.lose(scheduled.slot, no_room);
+          core_->sequences.lose(scheduled.slot, no_room, true);
         });
         continue;
       }
@@ -169,7 +169,7 @@ class LinkWaits {
         if (block < scheduled.head) end = std::min(end, scheduled.head);
         std::int32_t taken = 0;
         const auto take = [&] { return (taken = core_->store.take(table, table.cut(block), end - block)) > 0; };
-        if (!try_until_stuck(lock, awaited, take)) return core_->sequences.lose(scheduled.slot, no_room);
+        if (!try_until_stuck(lock, awaited, take)) return core_->sequences.lose(scheduled.slot, no_room, true);
         took(table[table.find(block)]);
         end = block + taken;
       }
@@ -187,10 +187,10 @@ class LinkWaits {
              std::none_of(runs.begin(), runs.end(), [](const BlockRun& run) { return run.on_device(); });
     };
     if (!sequence.parked.contains(layer) && !try_until_stuck(lock, layer, left))
-      return core_->sequences.lose(scheduled.slot, "its KV does not leave the device");
+      return core_->sequences.lose(scheduled.slot, "its KV does not leave the device", true);
     const std::int64_t block = scheduled.held / core_->block_tokens;
     if (!sequence.lost && !table[table.find(block)].exists() && !core_->store.take_on_host(table, block))
-      core_->sequences.lose(scheduled.slot, "its KV finds no room on the host");
+      core_->sequences.lose(scheduled.slot, "its KV finds no room on the host", true);
   }
   /// Repeats `attempt()` until it succeeds, or can never succeed.
   template <class Attempt>
@@ -281,7 +281,7 @@ class LinkWaits {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       const std::span<const BlockRun> runs = core_->sequence(scheduled).tables[static_cast<std::size_t>(layer)].runs();
       if (std::any_of(runs.begin(), runs.end(), [](const BlockRun& run) { return run.awaited; }))
-        core_->sequences.lose(scheduled.slot, no_room);
+        core_->sequences.lose(scheduled.slot, no_room, true);
     }
     if (!core_->weights.ready(layer))
       for (const ScheduledRequest& scheduled : core_->batch.requests())

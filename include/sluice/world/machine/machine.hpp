@@ -411,7 +411,7 @@ class Machine final : public TokenWorld {
     core_.schedule.forgive_weights();
     for (const Slot slot : losing_) {
       KvSequence& sequence = *core_.sequences.find(slot);
-      outcomes_.push_back({slot, true, sequence.reason});
+      outcomes_.push_back({slot, true, sequence.reason, sequence.recompute});
       core_.sequences.leave(sequence);
     }
   }
