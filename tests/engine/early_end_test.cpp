@@ -172,7 +172,7 @@ TEST_CASE("a request that fails in a steady step leaves its memory to a waiting 
 
 namespace {
 
-/// Loses the KV of every `every`-th request of an iteration's batches, for want of room.
+/// Loses the KV of every `every`-th request of an iteration's batches, because there is no room.
 struct LosesKv : BasicSimulated<SmallCost> {
   static constexpr bool ends_requests = true;
   int every = 1, seen = 0;

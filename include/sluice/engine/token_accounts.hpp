@@ -49,8 +49,8 @@ class TokenAccounts {
         policies.delivery.advance(core.row(slot), now, Sink{core, core.row(slot), policies});
   }
 
-  /// How often a request that runs alone may lose its KV for want of room before it fails. Twice is luck: KV of ended
-  /// requests may still be on its way to the host.
+  /// A request that has lost its KV so often because there was no room, while it ran alone, fails. Twice is luck: KV of
+  /// ended requests may still be on its way to the host.
   static constexpr int most_losses = 3;
 
   /// Applies the backend's outcomes of an iteration. A request that ended early has got its last token; one that failed

@@ -205,8 +205,8 @@ struct RequestOutcome {
   Slot slot{};
   bool failed = false;
   std::string_view reason{}; ///< why it failed; valid until the next iteration
-  /// Failed for want of room, and can be tried again: its KV is gone, its tokens are not. The engine preempts it and
-  /// computes its KV again, unless it has failed so too often while it ran alone.
+  /// Failed because there is no room: its KV is gone, its tokens are not. The engine preempts it and computes its KV
+  /// again, unless that has happened too often while it ran alone.
   bool recompute = false;
 };
 

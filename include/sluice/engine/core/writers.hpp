@@ -97,8 +97,8 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
                    Tokens on_host);
 /// Ends a request unserved, and tells the observers why.
 [[gnu::cold]] void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now);
-/// The backend has lost a request's KV for want of room: it is preempted without KV. `times_lost` counts the losses in
-/// which it ran alone, which nobody's end mends.
+/// The backend has lost a request's KV because there was no room: it is preempted without KV. `times_lost` counts the
+/// losses while it ran alone, since nobody's end gives it room.
 [[gnu::cold]] void lose_kv(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies, Seconds now);
 /// Refuses a request that failed in the iteration that has run.
 [[gnu::cold]] void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,

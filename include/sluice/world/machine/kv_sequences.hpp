@@ -44,7 +44,7 @@ struct KvSequence {
   bool lost = false;                ///< a transfer failed for good, or there was no room
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
-  bool recompute = false;   ///< lost for want of room: the engine may compute it again
+  bool recompute = false;   ///< lost because there was no room: the engine may compute it again
   KeptKv kept;              ///< what the host tier gets of it
   Seconds pinned_until{0};  ///< its session's blocks stay there until then; 0: they may leave
   std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
@@ -152,7 +152,7 @@ class KvSequences {
     one.look_again();
     one.generation = ++generations_;
   }
-  /// The sequence's KV is lost; its memory is released when nothing computes with it. `recompute`: for want of room.
+  /// The sequence's KV is lost; its memory is released when nothing computes with it. `recompute`: there was no room.
   void lose(Slot slot, std::string_view reason, bool recompute = false) {
     KvSequence& one = *find(slot);
     if (one.lost) return;
