@@ -196,6 +196,13 @@ class TurnsWith {
     while (machine_->keeps_moving()) std::this_thread::yield();
     return found.count();
   }
+  /// Ends the request without waiting for its KV.
+  void answer_at_once(std::int64_t output, std::vector<std::int32_t>& answer) {
+    while (alive()) step();
+    const auto tokens = machine_->generated(id_, Tokens{0}, Tokens{output});
+    answer.assign(tokens.begin(), tokens.end());
+    machine_->forget(id_);
+  }
   /// Waits until no record is read or used any more.
   void wait_for_disk() {
     while (machine_->keeps_reading()) std::this_thread::yield();
@@ -227,6 +234,30 @@ TEST_CASE("later turns find all of their conversation that has KV, and generate 
     check_identity(result, sessions.expected);
     CHECK(result.tier.found == findable(sessions.trial, sessions.expected, count));
     CHECK(result.tier.evicted == 0);
+  }
+}
+
+TEST_CASE("a turn that comes before its conversation's KV has reached the tier waits for it") {
+  Random random(61);
+  RealTrial trial = random_real_trial(random);
+  trial.tier_blocks = 1000;
+  trial.link.to_host_bytes_per_s = 2e6; // some milliseconds for what a turn leaves
+  Turns turns(trial);
+  std::vector<std::int32_t> prompt = chat_of(trial, 3, 6);
+  for (int turn = 0; turn < 4; ++turn) {
+    CAPTURE(turn);
+    const std::uint64_t search = turns.seek(prompt);
+    while (!turns.machine().sought(search)) std::this_thread::yield();
+    const Tokens found = turns.machine().find(search);
+    const std::int64_t whole = static_cast<std::int64_t>(prompt.size()) - 1;
+    // All but the blocks that this turn adds, and the one that its first token opens.
+    CHECK((found == Tokens{0}) == (turn == 0));
+    if (turn > 0) CHECK(found.count() >= whole - 3 * trial.limits.block_tokens.count());
+    std::vector<std::int32_t> answer;
+    turns.begin(prompt, found, 4, 1);
+    turns.answer_at_once(4, answer);
+    prompt.insert(prompt.end(), answer.begin(), answer.end());
+    prompt.insert(prompt.end(), static_cast<std::size_t>(trial.limits.block_tokens.count()), 5);
   }
 }
 

@@ -26,9 +26,11 @@
 
 namespace sluice {
 
-/// Look-ups by number, from `seek` to `find` or `leave`. Meanwhile what they have found is pinned. One thread reads
-/// records, one search after another, so a record that several prompts begin with is read once, and the engine waits
-/// for no disk. Whatever is wrong with a record, the search ends before it: a miss, and a line from the store.
+/// Look-ups by number, from `seek` to `find` or `leave`. Meanwhile what they have found is pinned. A search whose next
+/// block is on its way to the tier, from a request that has just ended, waits for it: a session's next turn may come
+/// sooner than its last one's KV. One thread reads records, one search after another, so a record that several prompts
+/// begin with is read once, and the engine waits for no disk. Whatever is wrong with a record, the search ends before
+/// it: a miss, and a line from the store.
 ///
 /// The caller of all functions holds the schedule's mutex.
 class TierSearches {
@@ -68,7 +70,7 @@ class TierSearches {
     core_->tier.counts().asked += static_cast<std::int64_t>(request.tokens.size());
     search.found = core_->tier.find(search.keys);
     core_->tier.pin(std::span(search.keys).first(search.found));
-    if (!store_) return number;
+    if (wait_for_departing(search) || !store_) return number;
     std::size_t there = search.found;
     while (there < search.keys.size() && store_->has(search.keys[there])) ++there;
     if (would_load && there > search.found) {
@@ -97,12 +99,12 @@ class TierSearches {
     }
     return number;
   }
-  /// Whether nothing is being read for it.
-  [[nodiscard]] bool over(std::uint64_t number) const { return !searches_.at(number).reads; }
-  /// Ends a search, once it is over: how many of the oldest tokens were found. Their blocks stay pinned until the next
-  /// call, or until `keep_for`.
+  /// Whether nothing is being read for it, and nothing is on its way. The caller settles what has arrived before.
+  [[nodiscard]] bool over(std::uint64_t number) { return over(searches_.at(number)); }
+  /// Ends a search, once nothing is being read for it: how many of the oldest tokens were found. Their blocks stay
+  /// pinned until the next call, or until `keep_for`.
   [[nodiscard]] Tokens find(Lock& lock, std::uint64_t number) {
-    changed_.wait(lock, [&] { return over(number); });
+    changed_.wait(lock, [&] { return !searches_.at(number).reads; });
     Search search = take(number);
     core_->tier.touch(search.keys);
     core_->tier.unpin(std::exchange(found_, std::move(search.keys)));
@@ -130,7 +132,7 @@ class TierSearches {
   /// taken is over already.
   bool ring_when_over(Doorbell* bell) {
     bell_ = bell;
-    return std::any_of(searches_.begin(), searches_.end(), [](const auto& each) { return !each.second.reads; });
+    return std::any_of(searches_.begin(), searches_.end(), [this](auto& each) { return over(each.second); });
   }
 
  private:
@@ -140,8 +142,36 @@ class TierSearches {
     std::size_t found = 0;               ///< so many from the first on are in the tier, and pinned
     std::size_t unread = 0, awaited = 0; ///< the forecast counts the keys from the first to before the second
     std::int64_t from_disk = 0;
+    std::uint64_t departing = 0; ///< generation of the departed sequence that has its next block; 0: none
     bool reads = false, left = false;
   };
+  [[nodiscard]] bool over(Search& search) {
+    if (search.departing != 0) (void)wait_for_departing(search);
+    return !search.reads && search.departing == 0;
+  }
+  /// Whether a departed sequence has the block behind those found. Once it has arrived, or was lost, looks again.
+  bool wait_for_departing(Search& search) {
+    const std::vector<DepartedSequence>& departed = core_->sequences.departed();
+    if (search.departing != 0) {
+      if (std::any_of(departed.begin(), departed.end(),
+                      [&](const DepartedSequence& one) { return one.generation == search.departing; }))
+        return true;
+      const std::size_t before = search.found;
+      search.found = std::max(before, core_->tier.find(search.keys));
+      core_->tier.pin(std::span(search.keys).first(search.found).subspan(before));
+    }
+    const auto has_next = [&](const DepartedSequence& one) {
+      const auto first = static_cast<std::size_t>(one.first);
+      const std::size_t next = search.found - first;
+      return search.found >= first && next < one.keys.size() && search.found < search.keys.size() &&
+             one.keys[next] == search.keys[search.found];
+    };
+    const auto at = std::find_if(departed.begin(), departed.end(), has_next);
+    const bool waited = search.departing != 0;
+    search.departing = at == departed.end() ? 0 : at->generation;
+    if (waited && search.departing == 0 && store_) note_used(search);
+    return search.departing != 0;
+  }
   /// Removes a search; its keys are those of the blocks found.
   Search take(std::uint64_t number) {
     Search search = std::move(searches_.at(number));

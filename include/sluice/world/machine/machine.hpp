@@ -87,7 +87,9 @@ class Machine final : public TokenWorld {
     return searches_.seek(lock, request, would_load);
   }
   bool sought(std::uint64_t search) override {
+    device_.wake(); // lets a link without a thread of its own continue
     const std::lock_guard lock{core_.schedule.mutex};
+    settle();
     return searches_.over(search);
   }
   Tokens find(std::uint64_t search) override {
