@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-plan: solves placement problems written as JSON.
+// sluice-plan: solves placement problems written as JSON, and counts the weights and KV of models (--models).
 //
 // The problem: some requests decode together and their KV does not fit the device, so in some layers it stays on the
 // host and is fetched just in time. Which layers of which request should that be? Goals of this program: read one
@@ -15,7 +15,9 @@
 #include "sluice/workload/line_reader.hpp"
 
 #include "plan/example.hpp"
+#include "plan/models.hpp"
 #include "shared/flags.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/whole_output.hpp"
 #include <nlohmann/json.hpp>
 
@@ -275,6 +277,10 @@ int program(int argc, char** argv) {
   bool batch = false;
   bool explained = false;
   bool example = false;
+  std::string models;
+  std::string kv_dtype = "auto";
+  bool json = false;
+  bool types = false;
   CLI::App& app = flags.app();
   app.footer(planned::fields);
   app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
@@ -284,11 +290,28 @@ int program(int argc, char** argv) {
       "print text for a reader: the limiting resource, each stall and its cause, the next best plan, the bound");
   app.add_option("--timeline", timeline, "write the iteration as a trace for ui.perfetto.dev");
   app.add_flag("--example", example, "write an example problem, and stop");
+  app.add_option("--models", models, "count weights and KV of the models in this folder's folders, and stop");
+  app.add_option("--kv-dtype", kv_dtype, std::string{"with --models, "} + kv_dtype_help);
+  app.add_flag("--json", json, "with --models, one JSON line per model");
+  app.add_flag("--model-types", types, "print the model types that --models reads, and stop");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (example) {
     std::fputs(planned::example, stdout);
     return 0;
   }
+  if (types) {
+    planned::print_model_types();
+    return 0;
+  }
+  if (app.count("--models") > 0) {
+    for (const char* other : {"FILE", "--batch", "--explain", "--timeline"})
+      if (app.count(other) > 0)
+        return fail({ErrorCode::bad_input, other, "--models is given, which solves no problem", "one of the two"});
+    const Status printed = planned::print_models(models, json, kv_dtype);
+    return printed ? 0 : fail(printed.error());
+  }
+  for (const char* other : {"--json", "--kv-dtype"})
+    if (app.count(other) > 0) return fail({ErrorCode::bad_input, other, "--models is not given", "--models DIR"});
   if (batch && !timeline.empty())
     return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
   std::ios::sync_with_stdio(false);

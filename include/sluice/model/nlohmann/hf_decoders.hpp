@@ -24,7 +24,7 @@ bool hf_knows_decoder(std::string_view type);
 
 /// Adds the layers of a decoder whose type `hf_knows_decoder`.
 void hf_decoder(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);
-/// Gemma 3 and 4, whose layers have four norms or more.
+/// Gemma 2, 3 and 4: windows, and four norms or more in a layer.
 void hf_gemma(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);
 /// Llama 4: chunked attention beside full, and experts in every n-th layer.
 void hf_llama4(HfFields& fields, HfModules& modules, ModelDescription& model);

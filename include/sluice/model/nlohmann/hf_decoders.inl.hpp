@@ -24,7 +24,7 @@ struct DecoderForm {
   bool qkv_bias = false;    ///< always; else by `attention_bias`
   bool output_bias = false; ///< the output projection has a bias where Q, K and V have one
   QkNorm norm = QkNorm::none;
-  int norms = 2;            ///< of the hidden size, per layer
+  int norms = 2; ///< of the hidden size, per layer
   bool gated = true;
   bool gate_up_fused = false;
   bool qkv_fused = false;
@@ -44,19 +44,33 @@ inline const DecoderForm* find_decoder_form(std::string_view type) {
       {.type = "ministral3"},
       {.type = "mixtral", .sparse = true, .letters = true},
       {.type = "qwen2", .qkv_bias = true},
+      {.type = "qwen2_vl", .qkv_bias = true},
+      {.type = "qwen2_5_vl", .qkv_bias = true},
+      {.type = "qwen2_5_vl_text", .qkv_bias = true},
       {.type = "qwen2_moe", .qkv_bias = true, .sparse = true, .shared_gate = true},
       {.type = "qwen3", .output_bias = true, .norm = QkNorm::head},
       {.type = "qwen3_vl_text", .output_bias = true, .norm = QkNorm::head},
       {.type = "qwen3_moe", .output_bias = true, .norm = QkNorm::head, .sparse = true},
       {.type = "qwen3_vl_moe_text", .output_bias = true, .norm = QkNorm::head, .sparse = true},
       {.type = "mimo"},
-      {.type = "minimax_m2", .norm = QkNorm::layer, .sparse = true, .letters = true, .correction_bytes = 4, .router_bytes = 4},
+      {.type = "minimax_m2",
+       .norm = QkNorm::layer,
+       .sparse = true,
+       .letters = true,
+       .correction_bytes = 4,
+       .router_bytes = 4},
       {.type = "phi3", .gate_up_fused = true, .qkv_fused = true},
       {.type = "olmo2", .output_bias = true, .norm = QkNorm::layer},
       {.type = "olmo3", .output_bias = true, .norm = QkNorm::layer},
+      {.type = "olmoe", .output_bias = true, .norm = QkNorm::layer, .sparse = true},
       {.type = "granite", .output_bias = true},
+      {.type = "gemma", .output_bias = true, .tied = true},
       {.type = "glm4", .norms = 4, .gate_up_fused = true},
+      {.type = "glm4v_text", .norms = 4, .gate_up_fused = true},
       {.type = "glm4_moe", .sparse = true, .correction_bytes = 4},
+      {.type = "glm4v_moe_text", .sparse = true, .correction_bytes = 4},
+      {.type = "dots1", .output_bias = true, .norm = QkNorm::head, .sparse = true, .correction_bytes = 4},
+      {.type = "smollm3", .output_bias = true, .tied = true},
       {.type = "seed_oss"},
       {.type = "gpt_oss", .output_bias = true, .sparse = true},
       {.type = "step3p7", .norm = QkNorm::head, .sparse = true, .correction_bytes = 4, .router_bytes = 4},
@@ -70,8 +84,8 @@ inline const DecoderForm* find_decoder_form(std::string_view type) {
 struct Heads {
   int heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   bool qkv_bias = false, output_bias = false;
-  bool gate = false;   ///< Q has a gate on the output beside it
-  bool fused = false;  ///< one matrix for Q, K and V
+  bool gate = false;      ///< Q has a gate on the output beside it
+  bool fused = false;     ///< one matrix for Q, K and V
   bool no_values = false; ///< K is V too; both are kept (Gemma 4)
 };
 
@@ -119,8 +133,8 @@ inline void add_heads(HfModules& modules, const Heads& of, const std::string& at
 inline void add_qk_norm(HfModules& modules, const Heads& of, QkNorm kind) {
   if (kind == QkNorm::none) return;
   const bool head = kind == QkNorm::head;
-  modules.norm("self_attn.q_norm", head ? of.head_dim : of.heads * of.head_dim);
-  modules.norm("self_attn.k_norm", head ? of.head_dim : of.kv_heads * of.head_dim);
+  modules.norm("self_attn.q_norm", std::int64_t{head ? 1 : of.heads} * of.head_dim);
+  modules.norm("self_attn.k_norm", std::int64_t{head ? 1 : of.kv_heads} * of.head_dim);
 }
 
 /// A layer that attends to a window, if `window` is one; the description's kind and the KV rule.
@@ -199,7 +213,8 @@ SLUICE_READERS_INLINE std::vector<int> hf_windows(HfFields& fields, int layers, 
   }
   for (std::size_t layer = 0; layer < types.size(); ++layer) {
     if (types[layer] == "sliding_attention" || types[layer] == "chunked_attention") {
-      if (window == 0) fields.refuse("a layer slides, and there is no window", "sliding_window or attention_chunk_size");
+      if (window == 0)
+        fields.refuse("a layer slides, and there is no window", "sliding_window or attention_chunk_size");
       windows[layer] = window;
     } else if (types[layer] != "full_attention") {
       fields.refuse("layer_types holds '" + excerpt(types[layer]) + "'", "full_attention or sliding_attention");
@@ -226,16 +241,18 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   const bool flagged = fields.flag("use_qk_norm", norm != detail::QkNorm::none);
   if (type == "minimax_m2" && fields.text("qk_norm_type", "per_layer") != "per_layer")
     fields.refuse("qk_norm_type is not per_layer", "per_layer");
-  if (type == "glm4_moe" && flagged) norm = detail::QkNorm::head;
+  if ((type == "glm4_moe" || type == "glm4v_moe_text") && flagged)
+    norm = detail::QkNorm::head;
   else if (flagged != (norm != detail::QkNorm::none))
     fields.refuse(std::string{"use_qk_norm is "} + (flagged ? "true" : "false"), "what the model type has");
   const bool listed = fields.has("layer_types");
-  const int window = listed && type.rfind("qwen", 0) != 0 ? fields.size_or("sliding_window", 0)
-                                                          : detail::window_of_all(fields, type);
+  const int window =
+      listed && type.rfind("qwen", 0) != 0 ? fields.size_or("sliding_window", 0) : detail::window_of_all(fields, type);
   if (type.rfind("qwen", 0) == 0) fields.known({"layer_types"}); // all full where use_sliding_window is false
   std::vector<int> windows = std::vector<int>(static_cast<std::size_t>(layers), window);
-  if (listed && type.rfind("qwen", 0) != 0) windows = hf_windows(fields, layers, window, 0);
-  else if (type == "gpt_oss" || type == "olmo3" || type == "step3p7")
+  if (listed && type.rfind("qwen", 0) != 0)
+    windows = hf_windows(fields, layers, window, 0);
+  else if (type == "gpt_oss" || type == "ministral" || type == "olmo3" || type == "step3p7")
     fields.refuse("layer_types is missing", "the attention of each layer");
   if (const std::vector<int> kinds = fields.numbers("attn_type_list"); !kinds.empty()) {
     for (const int kind : kinds)
@@ -251,7 +268,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     routed.count = fields.size({"num_experts", "num_local_experts", "n_routed_experts"});
     routed.per_token = fields.size({"num_experts_per_tok", "num_experts_per_token"});
     fields.known({"experts_per_token", "num_local_experts"});
-    routed.width = form.letters || type == "gpt_oss" ? width : fields.size("moe_intermediate_size");
+    routed.width = form.letters || type == "gpt_oss" || type == "olmoe" ? width : fields.size("moe_intermediate_size");
     routed.letters = form.letters;
     if (form.letters) routed.each = "block_sparse_moe.experts", routed.router = "block_sparse_moe.gate";
     routed.correction_bytes = form.correction_bytes;
@@ -262,8 +279,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     if (type == "gpt_oss") routed.router = "mlp.router";
     shared = fields.size_or({"shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}, 0);
     const int number = fields.size_or("n_shared_experts", shared > 0 ? 1 : 0);
-    if (shared == 0) shared = number * routed.width;
-    else shared *= number;
+    shared = fields.joined(number, shared == 0 ? routed.width : shared);
   }
   for (int l = 0; l < layers; ++l) {
     modules.begin_layer();
@@ -292,13 +308,17 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
 
 SLUICE_READERS_INLINE void hf_gemma(HfFields& fields, HfModules& modules, ModelDescription& model,
                                     std::string_view type) {
-  const bool four = type == "gemma4_text";
+  const bool two = type == "gemma2", three = type == "gemma3_text", four = type == "gemma4_text";
   const int layers = fields.size("num_hidden_layers");
-  for (const char* name : {"num_attention_heads", "num_key_value_heads", "head_dim"}) (void)fields.size(name);
-  const detail::Heads local = detail::heads_of(fields, model.hidden);
-  const std::vector<int> windows = hf_windows(fields, layers, fields.size("sliding_window"),
-                                              fields.has("layer_types") ? 0 : fields.size("sliding_window_pattern"));
-  fields.known({"sliding_window_pattern", "query_pre_attn_scalar", "use_bidirectional_attention",
+  detail::Heads local;
+  // Published configs of Gemma 3 leave out what equals the class's defaults.
+  local.heads = three ? fields.size_or("num_attention_heads", 8) : fields.size("num_attention_heads");
+  local.kv_heads = three ? fields.size_or("num_key_value_heads", 4) : fields.size("num_key_value_heads");
+  local.head_dim = local.value_dim = three ? fields.size_or("head_dim", 256) : fields.size("head_dim");
+  const int pattern = fields.has("layer_types") || four ? 0 : two ? 2 : fields.size_or("sliding_window_pattern", 6);
+  if (four && !fields.has("layer_types")) fields.refuse("layer_types is missing", "the attention of each layer");
+  const std::vector<int> windows = hf_windows(fields, layers, fields.size("sliding_window"), pattern);
+  fields.known({"sliding_window_size", "sliding_window_pattern", "query_pre_attn_scalar", "use_bidirectional_attention",
                 "vocab_size_per_layer_input", "hidden_activation"});
   if (fields.flag("attention_bias", false)) fields.refuse("attention_bias is true", "false");
   detail::Heads global = local;
@@ -329,7 +349,7 @@ SLUICE_READERS_INLINE void hf_gemma(HfFields& fields, HfModules& modules, ModelD
     const detail::Heads& heads = window > 0 ? local : global;
     modules.begin_layer();
     detail::add_heads(modules, heads);
-    detail::add_qk_norm(modules, heads, detail::QkNorm::head);
+    if (!two) detail::add_qk_norm(modules, heads, detail::QkNorm::head);
     detail::keep_heads(modules, heads, window);
     modules.layer_norms(4);
     modules.mlp(width, true);
@@ -347,7 +367,8 @@ SLUICE_READERS_INLINE void hf_llama4(HfFields& fields, HfModules& modules, Model
   const int layers = fields.size("num_hidden_layers");
   detail::Heads heads = detail::heads_of(fields, model.hidden);
   heads.qkv_bias = heads.output_bias = fields.flag("attention_bias", false);
-  fields.known({"use_qk_norm", "for_llm_compressor", "attn_temperature_tuning", "floor_scale", "attn_scale"}); // the norm has no weights
+  fields.known({"use_qk_norm", "for_llm_compressor", "attn_temperature_tuning", "floor_scale",
+                "attn_scale"}); // the norm has no weights
   const int chunk = fields.size("attention_chunk_size");
   // no_rope_layers: 0 where a layer has no rotation and attends to all tokens; by default every fourth.
   std::vector<int> windows(static_cast<std::size_t>(layers), chunk);
@@ -356,7 +377,8 @@ SLUICE_READERS_INLINE void hf_llama4(HfFields& fields, HfModules& modules, Model
   if (fields.has("layer_types")) {
     windows = hf_windows(fields, layers, chunk, 0);
   } else if (!rotated.empty()) {
-    if (rotated.size() != windows.size()) fields.refuse("no_rope_layers has too few or too many entries", "one a layer");
+    if (rotated.size() != windows.size())
+      fields.refuse("no_rope_layers has too few or too many entries", "one a layer");
     else
       for (std::size_t l = 0; l < windows.size(); ++l) windows[l] = rotated[l] != 0 ? chunk : 0;
   } else {
@@ -461,7 +483,7 @@ SLUICE_READERS_INLINE void hf_mimo_v2(HfFields& fields, HfModules& modules, Mode
   experts.width = fields.size("moe_intermediate_size");
   experts.correction_bytes = fields.text("topk_method", "") == "noaux_tc" ? 4 : 0;
   experts.router_bytes = 4;
-  const int shared = fields.size_or("n_shared_experts", 0) * experts.width;
+  const int shared = fields.joined(fields.size_or("n_shared_experts", 0), experts.width);
   const int width = fields.size("intermediate_size");
   for (int l = 0; l < layers; ++l) {
     const bool sliding = slides[static_cast<std::size_t>(l)] != 0;
@@ -499,7 +521,7 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
   fields.known({"intermediate_size"});
   experts.router_bytes = 4; // the class keeps router and bias in f32
   experts.correction_bytes = fields.flag("use_routing_bias", false) ? 4 : 0;
-  const int shared = fields.size_or("n_shared_experts", 0) * fields.size("shared_intermediate_size");
+  const int shared = fields.joined(fields.size_or("n_shared_experts", 0), fields.size("shared_intermediate_size"));
   const int width = fields.size("dense_intermediate_size");
   const nlohmann::json* index = fields.object("sparse_attention_config");
   const nlohmann::json none = nlohmann::json::object();
@@ -512,7 +534,8 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
     index_dim = indexer.size("sparse_index_dim");
     const char* list = indexer.has("sparse_attention_freq") ? "sparse_attention_freq" : "sparse_disable_index_value";
     const std::vector<int> flags = indexer.numbers(list);
-    if (flags.size() != has_indexer.size()) indexer.refuse(std::string{list} + " has another length", "one a layer");
+    if (flags.size() != has_indexer.size())
+      indexer.refuse(std::string{list} + " has another length", "one a layer");
     else
       for (std::size_t l = 0; l < flags.size(); ++l) has_indexer[l] = flags[l] != 0;
     if (!indexer.status()) return fields.keep(indexer.status().error());
@@ -523,7 +546,8 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
     detail::add_qk_norm(modules, heads, detail::QkNorm::head);
     detail::keep_heads(modules, heads, 0);
     if (has_indexer[static_cast<std::size_t>(l)]) {
-      modules.linear("self_attn.index_q_proj", ModuleClass::attention, std::int64_t{index_heads} * index_dim, model.hidden);
+      modules.linear("self_attn.index_q_proj", ModuleClass::attention, std::int64_t{index_heads} * index_dim,
+                     model.hidden);
       modules.linear("self_attn.index_k_proj", ModuleClass::attention, index_dim, model.hidden);
       modules.norm("self_attn.index_q_norm", index_dim);
       modules.norm("self_attn.index_k_norm", index_dim);

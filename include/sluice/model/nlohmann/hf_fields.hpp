@@ -33,13 +33,19 @@ class HfFields {
 
   /// Whether the field is there, and not null. Counts as read.
   [[nodiscard]] bool has(const char* name);
+  /// Above every known size but vocabularies and contexts, so that no product of a few sizes overflows.
+  static constexpr int widest = 1 << 18;
+  static constexpr int most = 1 << 24;
+
   /// A positive whole number. Of several names the first that is there; an error names the first.
-  int size(std::initializer_list<const char*> names);
-  int size(const char* name) { return size({name}); }
+  int size(std::initializer_list<const char*> names, int limit = widest);
+  int size(const char* name, int limit = widest) { return size({name}, limit); }
   /// The same, from 0; `otherwise` if none is there.
-  int size_or(std::initializer_list<const char*> names, int otherwise);
-  int size_or(const char* name, int otherwise) { return size_or({name}, otherwise); }
-  double number(const char* name, double least, double most);
+  int size_or(std::initializer_list<const char*> names, int otherwise, int limit = widest);
+  int size_or(const char* name, int otherwise, int limit = widest) { return size_or({name}, otherwise, limit); }
+  /// `number` experts side by side, as one MLP.
+  int joined(int number, int width);
+  double number(const char* name, double least, double greatest);
   bool flag(const char* name, bool otherwise);
   std::string text(const char* name, const std::string& otherwise);
   /// A list of whole numbers from `least`; empty if it is absent.

@@ -19,23 +19,116 @@ inline bool harmless_hf_field(std::string_view name, const nlohmann::json& value
   if (value.is_string() && value.get_ref<const std::string&>().empty()) return true;
   if (value.is_number_float() && std::floor(value.get<double>()) != value.get<double>()) return true;
   if (value == 0) return true;
-  constexpr std::string_view parts[] = {
-      "token", "rope", "rotary", "dropout", "_eps", "epsilon", "initializer", "transformers", "output_", "return_",
-      "beam", "penalty", "aux_loss", "softcap", "auto_map", "architectures", "_scaling", "scoring", "router_z",
-      "jitter", "time_step", "chunk_size", "problem_type", "id2label", "label2id", "logits_to", "pretrain",
-      "torchscript", "multiplier", "temperature", "tokenizer", "top_p", "max_position", "hidden_act", "swiglu",
-      "residual_in", "rescale", "kernels", "norm_topk", "renormal", "loss_alpha", "vision", "image", "video", "audio",
-      "mtp", "nextn", "_pdrop", "sinkhorn", "overlap", "_nope", "no_rope", "ep_size", "tp_size", "attn_implementation",
-      "clip", "mscale", "z_loss", "num_labels", "time_step", "activation_situ", "activation_func"};
+  constexpr std::string_view parts[] = {"token",
+                                        "rope",
+                                        "rotary",
+                                        "dropout",
+                                        "_eps",
+                                        "epsilon",
+                                        "initializer",
+                                        "transformers",
+                                        "output_",
+                                        "return_",
+                                        "beam",
+                                        "penalty",
+                                        "aux_loss",
+                                        "softcap",
+                                        "auto_map",
+                                        "architectures",
+                                        "_scaling",
+                                        "scoring",
+                                        "router_z",
+                                        "jitter",
+                                        "time_step",
+                                        "chunk_size",
+                                        "problem_type",
+                                        "id2label",
+                                        "label2id",
+                                        "logits_to",
+                                        "pretrain",
+                                        "torchscript",
+                                        "multiplier",
+                                        "temperature",
+                                        "tokenizer",
+                                        "top_p",
+                                        "max_position",
+                                        "hidden_act",
+                                        "swiglu",
+                                        "residual_in",
+                                        "rescale",
+                                        "kernels",
+                                        "norm_topk",
+                                        "renormal",
+                                        "loss_alpha",
+                                        "vision",
+                                        "image",
+                                        "video",
+                                        "audio",
+                                        "mtp",
+                                        "nextn",
+                                        "_pdrop",
+                                        "sinkhorn",
+                                        "overlap",
+                                        "_nope",
+                                        "no_rope",
+                                        "ep_size",
+                                        "tp_size",
+                                        "attn_implementation",
+                                        "clip",
+                                        "mscale",
+                                        "z_loss",
+                                        "num_labels",
+                                        "time_step",
+                                        "activation_situ",
+                                        "activation_func"};
   for (const std::string_view part : parts)
     if (name.find(part) != std::string_view::npos) return true;
-  constexpr std::string_view whole[] = {
-      "model_type", "n_group", "topk_group", "topk_method", "num_expert_group", "use_grouped_topk", "is_decoder",
-      "use_bfloat16", "seq_aux", "top_k", "prefix", "do_sample", "max_length", "min_length", "typical_p", "use_cache",
-      "_name_or_path", "name_or_path", "language_model_only", "torch_dtype", "dtype", "moe_router_dtype", "expand",
-      "tie_encoder_decoder", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "is_encoder_decoder",
-      "max_window_layers", "ignore_index", "cache_implementation", "initial_context_length", "length_penalty",
-      "num_return_sequences", "attention_value_scale", "hc_eps"};
+  constexpr std::string_view whole[] = {"model_type",
+                                        "n_group",
+                                        "topk_group",
+                                        "topk_method",
+                                        "num_expert_group",
+                                        "use_grouped_topk",
+                                        "is_decoder",
+                                        "use_bfloat16",
+                                        "seq_aux",
+                                        "top_k",
+                                        "prefix",
+                                        "do_sample",
+                                        "max_length",
+                                        "min_length",
+                                        "typical_p",
+                                        "use_cache",
+                                        "_name_or_path",
+                                        "name_or_path",
+                                        "language_model_only",
+                                        "torch_dtype",
+                                        "dtype",
+                                        "moe_router_dtype",
+                                        "expand",
+                                        "tie_encoder_decoder",
+                                        "no_repeat_ngram_size",
+                                        "encoder_no_repeat_ngram_size",
+                                        "is_encoder_decoder",
+                                        "max_window_layers",
+                                        "ignore_index",
+                                        "cache_implementation",
+                                        "initial_context_length",
+                                        "length_penalty",
+                                        "num_return_sequences",
+                                        "attention_value_scale",
+                                        "hc_eps",
+                                        "position_embedding_type",
+                                        "init_method",
+                                        "use_mrope",
+                                        "full_attn_mod",
+                                        "interpolate_factor",
+                                        "logit_scale",
+                                        "model_max_length",
+                                        "seq_length",
+                                        "use_flash_attn",
+                                        "dual_chunk_attention_config",
+                                        "lm_head_multiplier"};
   for (const std::string_view one : whole)
     if (name == one) return true;
   return false;
@@ -55,8 +148,10 @@ inline std::string with_nulls(const std::string& text) {
         replaced = true;
       }
     if (replaced) continue;
-    if (quoted && text[at] == '\\' && at + 1 < text.size()) out += text[at++];
-    else if (text[at] == '"') quoted = !quoted;
+    if (quoted && text[at] == '\\' && at + 1 < text.size())
+      out += text[at++];
+    else if (text[at] == '"')
+      quoted = !quoted;
     out += text[at];
   }
   return out;
@@ -74,31 +169,36 @@ SLUICE_READERS_INLINE bool HfFields::has(const char* name) {
   return fields_.has(name);
 }
 
-SLUICE_READERS_INLINE int HfFields::size(std::initializer_list<const char*> names) {
-  constexpr std::int64_t most = std::int64_t{1} << 24;
+SLUICE_READERS_INLINE int HfFields::size(std::initializer_list<const char*> names, int limit) {
   for (const char* name : names) {
     if (!has(name) && name != *(names.end() - 1)) continue;
-    const Expected<std::int64_t> value = fields_.whole(has(name) ? name : *names.begin(), 1, most);
+    const Expected<std::int64_t> value = fields_.whole(has(name) ? name : *names.begin(), 1, limit);
     if (value) return static_cast<int>(*value);
     keep(value.error());
   }
   return 1;
 }
 
-SLUICE_READERS_INLINE int HfFields::size_or(std::initializer_list<const char*> names, int otherwise) {
+SLUICE_READERS_INLINE int HfFields::size_or(std::initializer_list<const char*> names, int otherwise, int limit) {
   for (const char* name : names) {
     if (!has(name)) continue;
-    const Expected<std::int64_t> value = fields_.whole(name, 0, std::int64_t{1} << 24);
+    const Expected<std::int64_t> value = fields_.whole(name, 0, limit);
     if (value) return static_cast<int>(*value);
     keep(value.error());
   }
   return otherwise;
 }
 
-SLUICE_READERS_INLINE double HfFields::number(const char* name, double least, double most) {
+SLUICE_READERS_INLINE int HfFields::joined(int number, int width) {
+  if (std::int64_t{number} * width <= widest) return number * width;
+  refuse(std::to_string(number) + " shared experts of " + std::to_string(width) + " columns", "fewer");
+  return 0;
+}
+
+SLUICE_READERS_INLINE double HfFields::number(const char* name, double least, double greatest) {
   read_.insert(name);
-  const Expected<double> value =
-      fields_.number(name, least, most, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+  const Expected<double> value = fields_.number(
+      name, least, greatest, "a number from " + std::to_string(least) + " to " + std::to_string(greatest));
   if (!value) keep(value.error());
   return value ? *value : least;
 }
@@ -129,7 +229,7 @@ SLUICE_READERS_INLINE std::vector<int> HfFields::numbers(const char* name, int l
   if (!list->is_array()) return refuse(std::string{name} + " is no list", expected), found;
   for (const nlohmann::json& one : *list) {
     const std::int64_t number = one.is_number_integer() ? one.get<std::int64_t>() : least - 1;
-    if (number < least || number > (1 << 24))
+    if (number < least || number > most)
       return refuse(std::string{name} + " holds " + excerpt(one.is_number() ? one.dump() : one.type_name()), expected),
              found;
     found.push_back(static_cast<int>(number));

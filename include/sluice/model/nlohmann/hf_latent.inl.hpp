@@ -48,14 +48,14 @@ SLUICE_READERS_INLINE void hf_latent_attention(HfModules& modules, const HfLaten
   modules.linear("self_attn.o_proj", attention, hidden, heads * of.value);
   // FP8 latents of sparse attention: an f32 scale per 128 elements, the rotated part in two bytes (vLLM's fp8_ds_mla).
   const std::int64_t scaled = of.rank + (of.rank + 127) / 128 * 4 + of.rope * 2;
-  modules.keeps({.kind = KvKind::latent,
-                 .entry = indexed && modules.kv_bytes() == 1 ? scaled
-                                                             : std::int64_t{of.rank + of.rope} * modules.kv_bytes()});
+  modules.keeps(
+      {.kind = KvKind::latent,
+       .entry = indexed && modules.kv_bytes() == 1 ? scaled : std::int64_t{of.rank + of.rope} * modules.kv_bytes()});
 }
 
 SLUICE_READERS_INLINE bool hf_knows_latent(std::string_view type) {
-  for (const std::string_view one : {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa",
-                                     "glm4_moe_lite"})
+  for (const std::string_view one :
+       {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa", "glm4_moe_lite"})
     if (one == type) return true;
   return false;
 }
@@ -77,14 +77,15 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     if (const std::vector<std::string> types = fields.texts("indexer_types"); !types.empty()) {
       if (types.size() != own_indexer.size()) fields.refuse("indexer_types has another length", "one a layer");
       for (std::size_t l = 0; l < types.size() && l < own_indexer.size(); ++l) {
-        if (types[l] != "full" && types[l] != "shared") fields.refuse("indexer_types holds '" + types[l] + "'", "full or shared");
+        if (types[l] != "full" && types[l] != "shared")
+          fields.refuse("indexer_types holds '" + types[l] + "'", "full or shared");
         own_indexer[l] = types[l] == "full";
       }
     } else if (fields.size_or("index_topk_freq", 1) != 1 || fields.has("index_topk_pattern")) {
       fields.refuse("index_topk_freq is set without indexer_types", "which layers have an indexer of their own");
     }
-    fields.known({"index_topk", "index_topk_freq", "index_topk_pattern", "index_skip_topk_offset", "indexer_rope_interleave",
-                  "index_share_for_mtp_iteration", "index_local_blocks"});
+    fields.known({"index_topk", "index_topk_freq", "index_topk_pattern", "index_skip_topk_offset",
+                  "indexer_rope_interleave", "index_share_for_mtp_iteration", "index_local_blocks"});
   } else if (fields.has("index_topk") || fields.has("index_n_heads")) {
     fields.refuse("index_topk is set", "a model type with an indexer: deepseek_v32 or glm_moe_dsa");
   }
@@ -100,7 +101,7 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
   const std::string method = fields.text("topk_method", "");
   if (method.empty()) fields.refuse("topk_method is missing", "noaux_tc (a correction bias) or another method");
   experts.correction_bytes = method == "noaux_tc" ? 4 : 0;
-  const int shared = fields.size_or("n_shared_experts", 0) * experts.width;
+  const int shared = fields.joined(fields.size_or("n_shared_experts", 0), experts.width);
   const int width = fields.size("intermediate_size");
   for (int l = 0; l < layers; ++l) {
     const bool own = own_indexer[static_cast<std::size_t>(l)];
@@ -150,7 +151,7 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
   experts.count = fields.size("n_routed_experts");
   experts.per_token = fields.size("num_experts_per_tok");
   experts.width = fields.size("moe_intermediate_size");
-  const int shared = fields.size_or("n_shared_experts", 0) * experts.width;
+  const int shared = fields.joined(fields.size_or("n_shared_experts", 0), experts.width);
   const bool correction = fields.text("topk_method", "") == "noaux_tc";
   const std::string expert_type = fields.text("expert_dtype", "");
   if (!expert_type.empty() && expert_type != "fp4")
@@ -165,7 +166,8 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
   };
   for (int l = 0; l < layers; ++l) {
     const int ratio = ratios[static_cast<std::size_t>(l)];
-    if (ratio != 0 && ratio != 4 && ratio != 128) fields.refuse("compress_ratios holds " + std::to_string(ratio), "0, 4 or 128");
+    if (ratio != 0 && ratio != 4 && ratio != 128)
+      fields.refuse("compress_ratios holds " + std::to_string(ratio), "0, 4 or 128");
     modules.begin_layer();
     LayerDescription& layer = modules.layer();
     layer.attention = AttentionKind::latent;

@@ -17,14 +17,14 @@ struct HfExperts {
   std::string router = "mlp.gate";
   int count = 0;
   int per_token = 0;
-  int width = 0;           ///< intermediate size of one expert
-  int hidden = 0;          ///< width at which experts work; 0: the model's
-  bool gated = true;       ///< gate, up and down; false: up and down
-  bool letters = false;    ///< w1, w2 and w3 instead of gate_proj, down_proj and up_proj
-  bool fused = false;      ///< one tensor of all experts for gate and up
-  bool biased = false;     ///< experts and router have biases (gpt-oss)
+  int width = 0;            ///< intermediate size of one expert
+  int hidden = 0;           ///< width at which experts work; 0: the model's
+  bool gated = true;        ///< gate, up and down; false: up and down
+  bool letters = false;     ///< w1, w2 and w3 instead of gate_proj, down_proj and up_proj
+  bool fused = false;       ///< one tensor of all experts for gate and up
+  bool biased = false;      ///< experts and router have biases (gpt-oss)
   int correction_bytes = 0; ///< the router's correction bias, one number per expert, of this many bytes; 0: none
-  int router_bytes = 0;    ///< of the router's elements; 0: the config's data type
+  int router_bytes = 0;     ///< of the router's elements; 0: the config's data type
 };
 
 /// Adds the matrices and KV rules of one layer after another. Names are those of the checkpoint without the prefix
@@ -43,7 +43,9 @@ class HfModules {
   Module& linear(const std::string& name, ModuleClass of, std::int64_t rows, std::int64_t columns);
   /// Numbers that are never quantised, of `bytes` bytes each (0: the config's data type).
   Module& plain(const std::string& name, ModuleClass of, std::int64_t rows, std::int64_t columns = 1, int bytes = 0);
-  void norm(const std::string& name, std::int64_t size, int bytes = 0) { plain(name, ModuleClass::norm, size, 1, bytes); }
+  void norm(const std::string& name, std::int64_t size, int bytes = 0) {
+    plain(name, ModuleClass::norm, size, 1, bytes);
+  }
   /// A linear layer with or without a bias.
   void projection(const std::string& name, ModuleClass of, std::int64_t rows, std::int64_t columns, bool bias);
 

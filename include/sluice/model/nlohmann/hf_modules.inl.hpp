@@ -91,6 +91,8 @@ SLUICE_READERS_INLINE void HfModules::shared_experts(const std::string& name, in
 }
 
 SLUICE_READERS_INLINE void HfModules::keeps(const KvRule& rule) {
+  if (rule.entry > (std::int64_t{1} << 33))
+    return fields_->refuse("a layer's KV is larger than 8 GiB", "smaller sizes");
   if (model_->kv.add(static_cast<int>(model_->layers.size()) - 1, rule)) return;
   fields_->refuse("its layers have more than " + std::to_string(KvGroups::most) + " kinds of KV", "fewer kinds");
 }

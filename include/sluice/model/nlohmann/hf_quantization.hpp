@@ -20,9 +20,9 @@ namespace sluice {
 /// (ModelOpt). Methods: fp8, modelopt, mxfp4, awq, gptq and compressed-tensors.
 ///
 /// Three rules decide, for each matrix: a format for this module by name (`quantized_layers`, or a target of
-/// compressed-tensors); no format, where an exclude matches; else the checkpoint's one format, for the classes of module
-/// that the method quantises. Norms, other vectors, embeddings and routers keep the config's data type, unless they are
-/// named.
+/// compressed-tensors); no format, where an exclude matches; else the checkpoint's one format, for the classes of
+/// module that the method quantises. Norms, other vectors, embeddings and routers keep the config's data type, unless
+/// they are named.
 class HfQuantization {
  public:
   /// Reads both sources; either may be null. `where` and `side_where` open an error's line.
@@ -34,8 +34,8 @@ class HfQuantization {
   /// Bytes of an element of KV, where the checkpoint says so.
   [[nodiscard]] std::optional<int> kv_element_bytes() const { return kv_element_bytes_; }
 
-  /// Scales that the config calls powers of two (`scale_fmt`) take a byte. DeepSeek-V4 stores them so; V3.2, whose config
-  /// says the same, stores f32.
+  /// Scales that the config calls powers of two (`scale_fmt`) take a byte. DeepSeek-V4 stores them so; V3.2, whose
+  /// config says the same, stores f32.
   void store_exponents() {
     if (exponents_ && base_) base_->scale_bits = 8;
   }

@@ -90,7 +90,8 @@ inline bool names_other_parts(std::string_view pattern, int layers) {
   const std::string_view name = without_prefix(pattern);
   // Routers are never quantised, and a tied head is the embedding.
   for (const std::string_view part : {"gate", "router", "lm_head", "shared_expert_gate"})
-    if (name == part || (name.size() > part.size() && name.substr(name.size() - part.size() - 1) == '.' + std::string{part}))
+    if (name == part ||
+        (name.size() > part.size() && name.substr(name.size() - part.size() - 1) == '.' + std::string{part}))
       return true;
   if (name.substr(0, 7) != "layers.") return name == "head";
   return std::atoi(std::string{name.substr(7, 4)}.c_str()) >= layers; // layers for multi-token prediction
@@ -183,11 +184,35 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
   } else if (method == "awq" || method == "gptq") {
     const int bits = fields.size("bits");
     const Expected<std::int64_t> group = JsonFields(object, where).whole("group_size", -1, 1 << 16);
-    fields.known({"group_size", "version", "backend", "damp_percent", "static_groups", "true_sequential", "quantizer",
-                  "meta", "checkpoint_format", "model_name_or_path", "model_file_base_name", "do_fuse", "exllama_config",
-                  "fuse_max_seq_len", "cache_block_outputs", "batch_size", "dataset", "use_cuda_fp16", "max_input_length",
-                  "block_name_to_quantize", "use_exllama", "disable_exllama", "pad_token_id", "desc_act", "sym",
-                  "provider", "is_marlin_format", "model_seqlen", "hyb_act"});
+    fields.known({"group_size",
+                  "version",
+                  "backend",
+                  "damp_percent",
+                  "static_groups",
+                  "true_sequential",
+                  "quantizer",
+                  "meta",
+                  "checkpoint_format",
+                  "model_name_or_path",
+                  "model_file_base_name",
+                  "do_fuse",
+                  "exllama_config",
+                  "fuse_max_seq_len",
+                  "cache_block_outputs",
+                  "batch_size",
+                  "dataset",
+                  "use_cuda_fp16",
+                  "max_input_length",
+                  "block_name_to_quantize",
+                  "use_exllama",
+                  "disable_exllama",
+                  "pad_token_id",
+                  "desc_act",
+                  "sym",
+                  "provider",
+                  "is_marlin_format",
+                  "model_seqlen",
+                  "hyb_act"});
     if (!group) return group.error();
     if (bits != 4 && bits != 8)
       fields.refuse("bits is " + std::to_string(bits), "4 or 8"); // others are packed with gaps

@@ -24,6 +24,31 @@ inline int state_element_bytes(HfFields& fields, const char* name, int otherwise
   return otherwise;
 }
 
+/// The sizes of Mamba-2.
+struct Mamba {
+  int heads = 0, head_dim = 0, groups = 0, state = 0, kernel = 0;
+  bool conv_bias = true;
+  int state_bytes = 2; ///< of an element of the state
+};
+
+inline void add_mamba(HfModules& modules, const Mamba& of, int element_bytes, const std::string& at) {
+  const std::int64_t inner = std::int64_t{of.heads} * of.head_dim;
+  const std::int64_t mixed = inner + std::int64_t{2} * of.groups * of.state; // what the convolution mixes
+  LayerDescription& layer = modules.layer();
+  layer.attention = AttentionKind::mamba;
+  layer.heads = of.heads;
+  layer.head_dim = of.head_dim;
+  layer.value_dim = of.state;
+  modules.linear(at + ".in_proj", ModuleClass::attention, inner + mixed + of.heads, modules.hidden());
+  modules.plain(at + ".conv1d", ModuleClass::attention, mixed, of.kernel);
+  if (of.conv_bias) modules.norm(at + ".conv1d.bias", mixed);
+  for (const char* name : {"A_log", "D", "dt_bias"}) modules.norm(at + "." + name, of.heads);
+  modules.norm(at + ".norm", inner);
+  modules.linear(at + ".out_proj", ModuleClass::attention, modules.hidden(), inner);
+  modules.keeps(
+      {.kind = KvKind::state, .entry = inner * of.state * of.state_bytes + (of.kernel - 1) * mixed * element_bytes});
+}
+
 } // namespace sluice::detail
 
 namespace sluice {
@@ -121,7 +146,8 @@ SLUICE_READERS_INLINE void hf_kimi_linear(HfFields& fields, HfModules& modules, 
   const nlohmann::json* inner = fields.object("linear_attn_config");
   if (inner == nullptr) return fields.refuse("linear_attn_config is missing", "which layers have delta attention");
   HfFields delta(*inner, fields.where() + ": linear_attn_config");
-  const int heads = delta.size("num_heads"), dim = delta.size("head_dim"), kernel = delta.size("short_conv_kernel_size");
+  const int heads = delta.size("num_heads"), dim = delta.size("head_dim"),
+            kernel = delta.size("short_conv_kernel_size");
   const bool full_rank = delta.flag("use_full_rank_gate", false);
   delta.known({"gate_lower_bound"});
   std::vector<int> kinds(static_cast<std::size_t>(layers), 0); // lists count layers from 1
@@ -143,7 +169,7 @@ SLUICE_READERS_INLINE void hf_kimi_linear(HfFields& fields, HfModules& modules, 
   experts.hidden = fields.size_or("routed_expert_hidden_size", 0);
   experts.correction_bytes = 4;
   const bool latent_norm = fields.flag("latent_moe_use_norm", false);
-  const int shared = fields.size_or("num_shared_experts", 0) * experts.width;
+  const int shared = fields.joined(fields.size_or("num_shared_experts", 0), experts.width);
   const int width = fields.size("intermediate_size");
   // Kimi-K3 attends to the residuals of earlier blocks of layers; the config has no size of what that adds.
   fields.known({"attn_res_block_size"});
@@ -174,8 +200,8 @@ SLUICE_READERS_INLINE void hf_kimi_linear(HfFields& fields, HfModules& modules, 
       }
       modules.norm("self_attn.o_norm", dim);
       modules.linear("self_attn.o_proj", attention, hidden, projected);
-      modules.keeps({.kind = KvKind::state,
-                     .entry = projected * dim * 4 + (kernel - 1) * 3 * projected * model.element_bytes});
+      modules.keeps(
+          {.kind = KvKind::state, .entry = projected * dim * 4 + (kernel - 1) * 3 * projected * model.element_bytes});
     }
     modules.layer_norms(2);
     if (!sparse[static_cast<std::size_t>(l)]) {
@@ -193,8 +219,57 @@ SLUICE_READERS_INLINE void hf_kimi_linear(HfFields& fields, HfModules& modules, 
   modules.ends(fields.flag("tie_word_embeddings", false));
 }
 
+SLUICE_READERS_INLINE void hf_granite_hybrid(HfFields& fields, HfModules& modules, ModelDescription& model) {
+  const int layers = fields.size("num_hidden_layers"), hidden = model.hidden;
+  const std::vector<std::string> kinds = fields.texts("layer_types");
+  if (kinds.size() != static_cast<std::size_t>(layers))
+    return fields.refuse("layer_types is missing or has another length", std::to_string(layers) + " entries");
+  detail::Heads heads = detail::heads_of(fields, hidden);
+  heads.qkv_bias = heads.output_bias = fields.flag("attention_bias", false);
+  detail::Mamba mamba{fields.size("mamba_n_heads"), fields.size("mamba_d_head"), fields.size("mamba_n_groups"),
+                      fields.size("mamba_d_state"), fields.size("mamba_d_conv")};
+  mamba.conv_bias = fields.flag("mamba_conv_bias", true);
+  mamba.state_bytes = model.element_bytes;
+  fields.known({"mamba_expand", "mamba_chunk_size", "normalization_function"});
+  if (fields.flag("mamba_proj_bias", false)) fields.refuse("mamba_proj_bias is true", "false");
+  const int experts = fields.size_or("num_local_experts", 0), per_token = fields.size_or("num_experts_per_tok", 0);
+  const int width = fields.size("intermediate_size"), shared = fields.size("shared_intermediate_size");
+  for (const std::string& kind : kinds) {
+    modules.begin_layer();
+    if (kind == "mamba") {
+      detail::add_mamba(modules, mamba, model.element_bytes, "mamba");
+    } else if (kind == "attention") {
+      detail::add_heads(modules, heads);
+      detail::keep_heads(modules, heads, 0);
+    } else {
+      fields.refuse("layer_types holds '" + excerpt(kind) + "'", "mamba or attention");
+    }
+    modules.layer_norms(2);
+    if (experts > 0) {
+      LayerDescription& layer = modules.layer();
+      layer.experts = experts;
+      layer.per_token = per_token;
+      layer.expert_mlp = width;
+      layer.expert_hidden = hidden;
+      if (per_token < 1 || per_token > experts)
+        fields.refuse("num_experts_per_tok is no part of the experts", "1 or more");
+      modules.plain("block_sparse_moe.router.layer", ModuleClass::router, experts, hidden);
+      for (const bool in : {true, false}) {
+        Module& module =
+            in ? modules.linear("block_sparse_moe.input_linear", ModuleClass::routed_experts, 2 * width, hidden)
+               : modules.linear("block_sparse_moe.output_linear", ModuleClass::routed_experts, hidden, width);
+        module.count = experts;
+        module.active = per_token;
+      }
+    }
+    modules.layer().shared_experts = shared;
+    modules.linear("shared_mlp.input_linear", ModuleClass::shared_experts, 2 * std::int64_t{shared}, hidden);
+    modules.linear("shared_mlp.output_linear", ModuleClass::shared_experts, hidden, shared);
+  }
+  modules.ends(fields.flag("tie_word_embeddings", false));
+}
+
 SLUICE_READERS_INLINE void hf_nemotron_h(HfFields& fields, HfModules& modules, ModelDescription& model) {
-  constexpr ModuleClass attention = ModuleClass::attention;
   const int hidden = model.hidden;
   std::vector<std::string> kinds = fields.texts("layers_block_type");
   if (kinds.empty()) {
@@ -209,15 +284,15 @@ SLUICE_READERS_INLINE void hf_nemotron_h(HfFields& fields, HfModules& modules, M
   if (const int layers = fields.size_or("num_hidden_layers", static_cast<int>(kinds.size()));
       static_cast<std::size_t>(layers) != kinds.size())
     return fields.refuse("num_hidden_layers is " + std::to_string(layers), std::to_string(kinds.size()));
-  if (kinds.size() > static_cast<std::size_t>(max_layers)) return fields.refuse("it has too many layers", std::to_string(max_layers));
+  if (kinds.size() > static_cast<std::size_t>(max_layers))
+    return fields.refuse("it has too many layers", std::to_string(max_layers));
   const bool bias = fields.flag("use_bias", false), projection_bias = fields.flag("mamba_proj_bias", false);
   if (bias || projection_bias) fields.refuse("use_bias or mamba_proj_bias is true", "false");
-  const bool mlp_bias = fields.flag("mlp_bias", false), conv_bias = fields.flag("use_conv_bias", true);
-  const int mamba_heads = fields.size("mamba_num_heads"), mamba_dim = fields.size("mamba_head_dim");
-  const int groups = fields.size({"n_groups", "mamba_n_groups"}), state = fields.size("ssm_state_size"), kernel = fields.size("conv_kernel");
-  const int state_bytes = detail::state_element_bytes(fields, "mamba_ssm_cache_dtype", model.element_bytes);
-  const std::int64_t inner = std::int64_t{mamba_heads} * mamba_dim;
-  const std::int64_t mixed = inner + std::int64_t{2} * groups * state;
+  const bool mlp_bias = fields.flag("mlp_bias", false);
+  detail::Mamba mamba{fields.size("mamba_num_heads"), fields.size("mamba_head_dim"), fields.size("n_groups"),
+                      fields.size("ssm_state_size"), fields.size("conv_kernel")};
+  mamba.conv_bias = fields.flag("use_conv_bias", true);
+  mamba.state_bytes = detail::state_element_bytes(fields, "mamba_ssm_cache_dtype", model.element_bytes);
   detail::Heads heads = detail::heads_of(fields, hidden);
   heads.qkv_bias = heads.output_bias = fields.flag("attention_bias", false);
   if (!fields.has("head_dim") && !fields.has("attention_head_dim")) fields.refuse("head_dim is missing", "a head size");
@@ -244,19 +319,7 @@ SLUICE_READERS_INLINE void hf_nemotron_h(HfFields& fields, HfModules& modules, M
     modules.begin_layer();
     modules.norm("norm", hidden);
     if (kind == "mamba") {
-      LayerDescription& layer = modules.layer();
-      layer.attention = AttentionKind::mamba;
-      layer.heads = mamba_heads;
-      layer.head_dim = mamba_dim;
-      layer.value_dim = state;
-      modules.linear("mixer.in_proj", attention, inner + mixed + mamba_heads, hidden);
-      modules.plain("mixer.conv1d", attention, mixed, kernel);
-      if (conv_bias) modules.norm("mixer.conv1d.bias", mixed);
-      for (const char* name : {"A_log", "D", "dt_bias"}) modules.norm(std::string{"mixer."} + name, mamba_heads);
-      modules.norm("mixer.norm", inner);
-      modules.linear("mixer.out_proj", attention, hidden, inner);
-      modules.keeps({.kind = KvKind::state,
-                     .entry = inner * state * state_bytes + (kernel - 1) * mixed * model.element_bytes});
+      detail::add_mamba(modules, mamba, model.element_bytes, "mixer");
     } else if (kind == "attention") {
       detail::add_heads(modules, heads, "mixer");
       detail::keep_heads(modules, heads, 0);
