@@ -10,6 +10,7 @@
 
 #include "compare/systems.hpp"
 #include "engines/registry.hpp"
+#include "shared/kv_dtype.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -13,6 +13,7 @@
 #include "explore/numbers_search.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/slo_classes_flag.hpp"

@@ -20,6 +20,7 @@
 #include "profile/measure.hpp"
 #include "shared/default_machine.hpp"
 #include "shared/flags.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/progress.hpp"
 #include "shared/shipped.hpp"

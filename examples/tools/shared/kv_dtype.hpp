@@ -3,11 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include <string>
-#include <string_view>
+#include <utility>
 
 inline constexpr const char* kv_dtype_help =
     "the type of KV: auto (what the checkpoint says, else its data type), fp8, bf16, fp16 or f32";
