@@ -11,7 +11,7 @@ SLUICE_FUZZ_TARGET(hf_config) {
     sluice_test::require_one_line(config.error());
     return 0;
   }
-  const auto side = config->find("hf_quant_config"); // in place of the file beside it
+  const auto side = config->find("hf_quant_config"); // instead of the file beside it
   const auto model =
       sluice::describe_hf_config(*config, side != config->end() && side->is_object() ? &*side : nullptr, "config.json");
   if (!model) {

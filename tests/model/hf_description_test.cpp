@@ -86,7 +86,7 @@ TEST_CASE("every listed type is known, and no other") {
   CHECK(says(refusal(dense("gpt2")), "model_type is 'gpt2'"));
 }
 
-TEST_CASE("engines' shapes have the bytes of the description, but for norms") {
+TEST_CASE("engines' shapes have the bytes of the description without norms") {
   for (const char* type : {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3"}) {
     const json config = dense(type);
     const ModelDescription model = described(config);

@@ -71,7 +71,7 @@ struct ModelDescription {
   std::string name;
   int hidden = 0;
   int vocabulary = 0;
-  int element_bytes = 2; ///< of what is not quantised
+  int element_bytes = 2; ///< of weights that are not quantised
   int kv_element_bytes = 2;
   bool tied_embeddings = false;
   bool quantised = false;

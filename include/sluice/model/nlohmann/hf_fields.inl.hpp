@@ -134,7 +134,7 @@ inline bool harmless_hf_field(std::string_view name, const nlohmann::json& value
   return false;
 }
 
-/// `text` with null in place of Infinity, -Infinity and NaN outside strings.
+/// Replaces Infinity, -Infinity and NaN outside strings by null.
 inline std::string with_nulls(const std::string& text) {
   std::string out;
   out.reserve(text.size());
