@@ -16,6 +16,7 @@
 
 #include "plan/example.hpp"
 #include "plan/models.hpp"
+#include "plan/vllm_offload.hpp"
 #include "shared/flags.hpp"
 #include "shared/kv_dtype.hpp"
 #include "shared/whole_output.hpp"
@@ -25,6 +26,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <istream>
 #include <map>
@@ -278,7 +280,7 @@ int program(int argc, char** argv) {
   bool explained = false;
   bool example = false;
   std::string models;
-  std::string kv_dtype = "auto";
+  planned::OffloadQuestion offload;
   bool json = false;
   bool types = false;
   CLI::App& app = flags.app();
@@ -291,9 +293,18 @@ int program(int argc, char** argv) {
   app.add_option("--timeline", timeline, "write the iteration as a trace for ui.perfetto.dev");
   app.add_flag("--example", example, "write an example problem, and stop");
   app.add_option("--models", models, "count weights and KV of the models in this folder's folders, and stop");
-  app.add_option("--kv-dtype", kv_dtype, std::string{"with --models, "} + kv_dtype_help);
+  flags.name("--kv-dtype", offload.kv_dtype, std::string{"with --models or --vllm-offload, "} + kv_dtype_help);
   app.add_flag("--json", json, "with --models, one JSON line per model");
   app.add_flag("--model-types", types, "print the model types that --models reads, and stop");
+  app.add_option("--vllm-offload", offload.model,
+                 "print vLLM's flags that offload most weights of this model, a name or a folder, within --slo-tbt");
+  app.add_option("--device", offload.device, "with --vllm-offload, a device by name, or a JSON file")
+      ->capture_default_str();
+  flags.number("--slo-tbt", offload.slo_s, 0, false, "with --vllm-offload, the longest decode step in seconds");
+  flags.whole("--decodes", offload.batch, 1, 1'000'000,
+              "with --vllm-offload, requests that decode together (default: 1)");
+  flags.whole("--context-tokens", offload.context, 1, 1 << 24,
+              "with --vllm-offload, tokens that each request has (default: 2048)");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (example) {
     std::fputs(planned::example, stdout);
@@ -303,15 +314,31 @@ int program(int argc, char** argv) {
     planned::print_model_types();
     return 0;
   }
-  if (app.count("--models") > 0) {
-    for (const char* other : {"FILE", "--batch", "--explain", "--timeline"})
+  const auto alone = [&](const char* given, std::initializer_list<const char*> others) -> Status {
+    for (const char* other : others)
       if (app.count(other) > 0)
-        return fail({ErrorCode::bad_input, other, "--models is given, which solves no problem", "one of the two"});
-    const Status printed = planned::print_models(models, json, kv_dtype);
-    return printed ? 0 : fail(printed.error());
+        return Error{ErrorCode::bad_input, other, std::string{given} + " is given as well", "one of the two"};
+    return {};
+  };
+  const auto done = [](const Status& status) { return status ? 0 : fail(status.error()); };
+  if (app.count("--models") > 0) {
+    if (const Status status = alone("--models", {"FILE", "--batch", "--explain", "--timeline", "--vllm-offload"});
+        !status)
+      return fail(status.error());
+    return done(planned::print_models(models, json, offload.kv_dtype));
   }
-  for (const char* other : {"--json", "--kv-dtype"})
-    if (app.count(other) > 0) return fail({ErrorCode::bad_input, other, "--models is not given", "--models DIR"});
+  if (app.count("--vllm-offload") > 0) {
+    if (const Status status = alone("--vllm-offload", {"FILE", "--batch", "--explain", "--timeline", "--json"});
+        !status)
+      return fail(status.error());
+    if (app.count("--slo-tbt") == 0)
+      return fail(
+          {ErrorCode::bad_input, "--vllm-offload", "there is no --slo-tbt", "the longest decode step in seconds"});
+    return done(planned::print_vllm_offload(offload));
+  }
+  for (const char* other : {"--json", "--kv-dtype", "--device", "--slo-tbt", "--decodes", "--context-tokens"})
+    if (app.count(other) > 0)
+      return fail({ErrorCode::bad_input, other, "it applies to --models or --vllm-offload alone", "one of them"});
   if (batch && !timeline.empty())
     return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
   std::ios::sync_with_stdio(false);
