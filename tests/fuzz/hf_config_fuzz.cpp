@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/nlohmann/hf_description.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 
@@ -9,6 +10,16 @@ SLUICE_FUZZ_TARGET(hf_config) {
   if (!config) {
     sluice_test::require_one_line(config.error());
     return 0;
+  }
+  const auto side = config->find("hf_quant_config"); // instead of the file beside it
+  const auto model =
+      sluice::describe_hf_config(*config, side != config->end() && side->is_object() ? &*side : nullptr, "config.json");
+  if (!model) {
+    sluice_test::require_one_line(model.error());
+  } else {
+    sluice_test::require(model->parameters() >= model->active_parameters(), "no token passes more than all weights");
+    sluice_test::require(model->weight_bytes().count() > 0, "described weights overflow nothing");
+    sluice_test::require(model->kv.bytes(sluice::Tokens{1 << 20}).count() >= 0, "described KV overflows nothing");
   }
   const auto shape = sluice::shape_from_hf_config(*config, "config.json");
   if (!shape) {

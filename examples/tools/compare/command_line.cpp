@@ -10,6 +10,7 @@
 #include "compare/run.hpp"
 #include "compare/why.hpp"
 #include "engines/program.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/mpi/ranks.hpp"
 #include "shared/set_flag.hpp"
@@ -74,6 +75,7 @@ CommandLine::CommandLine()
   flags_.name("--model", options.machine.model,
               "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                   std::string{default_model} + ")");
+  flags_.name("--kv-dtype", options.machine.kv_dtype, kv_dtype_help)->default_str(options.machine.kv_dtype);
   flags_.name("--device", options.machine.device, "a device by name, or a JSON file (docs/devices.md)")
       ->default_str(options.machine.device);
   flags_.whole("--tp", options.machine.tp, 1, 1024,

@@ -43,6 +43,7 @@ struct LowerTier {
 /// Model, device, link, memories and batch.
 struct MachineOptions {
   std::optional<std::string> model;
+  std::string kv_dtype = "auto"; ///< the type of KV (shared/kv_dtype.hpp)
   std::string device{default_device};
   std::string profile;    ///< file or folder of measured kernel times
   std::string all_reduce; ///< file of measured all-reduce times

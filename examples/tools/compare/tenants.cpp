@@ -10,6 +10,7 @@
 
 #include "compare/systems.hpp"
 #include "engines/registry.hpp"
+#include "shared/kv_dtype.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,9 +103,11 @@ std::string leave_out_too_small(const Options& options, const std::vector<Tenant
   std::string left_out;
   if (options.systems != "all" || !options.slo_tbt) return left_out;
   const Expected<Device> device = find_or_read_device(options.machine.device);
+  const Expected<int> kv_bytes = read_kv_dtype(options.machine.kv_dtype);
+  if (!kv_bytes) return left_out; // reported where the flag is checked
   bool larger = false;
   for (const TenantFlag& flag : flags)
-    if (const Expected<ModelShape> shape = find_or_read_model(flag.model); shape && device)
+    if (const Expected<ModelShape> shape = find_or_read_model(flag.model, *kv_bytes); shape && device)
       larger = larger || kv_blocks_beside_weights(*shape, *device, Limits{}.block_tokens, flag.share) < TokenBlocks{1};
   if (larger)
     std::erase_if(systems, [&left_out](const System* system) {

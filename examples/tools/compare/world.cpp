@@ -15,6 +15,7 @@
 #include "compare/kernel_shape.hpp"
 #include "compare/same_hardware.hpp"
 #include "shared/bundle_meta.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/shipped.hpp"
 #include <fmt/format.h>
 
@@ -56,9 +57,11 @@ Expected<World> world_of(const MachineOptions& machine) {
   const std::string profile = profile_at(machine.profile);
   const bool table = !profile.empty() && std::filesystem::is_directory(profile);
   // A folder of kernel times contains its model's configuration.
+  const Expected<int> kv_bytes = read_kv_dtype(machine.kv_dtype);
+  if (!kv_bytes) return kv_bytes.error();
   Expected<ModelShape> shape = table && !machine.model
-                                   ? read_hf_config(profile)
-                                   : find_or_read_model(machine.model.value_or(std::string{default_model}));
+                                   ? read_hf_config(profile, *kv_bytes)
+                                   : find_or_read_model(machine.model.value_or(std::string{default_model}), *kv_bytes);
   if (!shape) return of_flag("--model", shape.error());
   Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());

@@ -13,6 +13,7 @@
 #include "explore/numbers_search.hpp"
 #include "shared/crew.hpp"
 #include "shared/interrupt.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/slo_classes_flag.hpp"
@@ -168,6 +169,7 @@ int explored::program(int argc, char** argv) {
   app.add_option("--model", options.machine.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{default_model} + ")");
+  flags.name("--kv-dtype", options.machine.kv_dtype, kv_dtype_help)->default_str(options.machine.kv_dtype);
   app.add_option("--device", options.machine.device, "a device by name, or a JSON file")->capture_default_str();
   app.add_option("--profile", options.machine.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice-plan: solves placement problems written as JSON.
+// sluice-plan: solves placement problems written as JSON, and counts the weights and KV of models (--models).
 //
 // The problem: some requests decode together and their KV does not fit the device, so in some layers it stays on the
 // host and is fetched just in time. Which layers of which request should that be? Goals of this program: read one
@@ -15,7 +15,10 @@
 #include "sluice/workload/line_reader.hpp"
 
 #include "plan/example.hpp"
+#include "plan/models.hpp"
+#include "plan/vllm_offload.hpp"
 #include "shared/flags.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/whole_output.hpp"
 #include <nlohmann/json.hpp>
 
@@ -23,6 +26,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <istream>
 #include <map>
@@ -275,6 +279,10 @@ int program(int argc, char** argv) {
   bool batch = false;
   bool explained = false;
   bool example = false;
+  std::string models;
+  planned::OffloadQuestion offload;
+  bool json = false;
+  bool types = false;
   CLI::App& app = flags.app();
   app.footer(planned::fields);
   app.add_option("FILE", path, "a JSON problem; standard input if absent or '-'");
@@ -284,11 +292,53 @@ int program(int argc, char** argv) {
       "print text for a reader: the limiting resource, each stall and its cause, the next best plan, the bound");
   app.add_option("--timeline", timeline, "write the iteration as a trace for ui.perfetto.dev");
   app.add_flag("--example", example, "write an example problem, and stop");
+  app.add_option("--models", models, "count weights and KV of the models in this folder's folders, and stop");
+  flags.name("--kv-dtype", offload.kv_dtype, std::string{"with --models or --vllm-offload, "} + kv_dtype_help);
+  app.add_flag("--json", json, "with --models, one JSON line per model");
+  app.add_flag("--model-types", types, "print the model types that --models reads, and stop");
+  app.add_option("--vllm-offload", offload.model,
+                 "print vLLM's flags that offload most weights of this model, a name or a folder, within --slo-tbt");
+  app.add_option("--device", offload.device, "with --vllm-offload, a device by name, or a JSON file")
+      ->capture_default_str();
+  flags.number("--slo-tbt", offload.slo_s, 0, false, "with --vllm-offload, the longest decode step in seconds");
+  flags.whole("--decodes", offload.batch, 1, 1'000'000,
+              "with --vllm-offload, requests that decode together (default: 1)");
+  flags.whole("--context-tokens", offload.context, 1, 1 << 24,
+              "with --vllm-offload, tokens that each request has (default: 2048)");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
   if (example) {
     std::fputs(planned::example, stdout);
     return 0;
   }
+  if (types) {
+    planned::print_model_types();
+    return 0;
+  }
+  const auto alone = [&](const char* given, std::initializer_list<const char*> others) -> Status {
+    for (const char* other : others)
+      if (app.count(other) > 0)
+        return Error{ErrorCode::bad_input, other, std::string{given} + " is given as well", "one of the two"};
+    return {};
+  };
+  const auto done = [](const Status& status) { return status ? 0 : fail(status.error()); };
+  if (app.count("--models") > 0) {
+    if (const Status status = alone("--models", {"FILE", "--batch", "--explain", "--timeline", "--vllm-offload"});
+        !status)
+      return fail(status.error());
+    return done(planned::print_models(models, json, offload.kv_dtype));
+  }
+  if (app.count("--vllm-offload") > 0) {
+    if (const Status status = alone("--vllm-offload", {"FILE", "--batch", "--explain", "--timeline", "--json"});
+        !status)
+      return fail(status.error());
+    if (app.count("--slo-tbt") == 0)
+      return fail(
+          {ErrorCode::bad_input, "--vllm-offload", "there is no --slo-tbt", "the longest decode step in seconds"});
+    return done(planned::print_vllm_offload(offload));
+  }
+  for (const char* other : {"--json", "--kv-dtype", "--device", "--slo-tbt", "--decodes", "--context-tokens"})
+    if (app.count(other) > 0)
+      return fail({ErrorCode::bad_input, other, "it applies to --models or --vllm-offload alone", "one of them"});
   if (batch && !timeline.empty())
     return fail({ErrorCode::bad_input, "--timeline", "a batch has many timelines", "one problem without --batch"});
   std::ios::sync_with_stdio(false);

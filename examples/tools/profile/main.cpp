@@ -20,6 +20,7 @@
 #include "profile/measure.hpp"
 #include "shared/default_machine.hpp"
 #include "shared/flags.hpp"
+#include "shared/kv_dtype.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/progress.hpp"
 #include "shared/shipped.hpp"
@@ -42,7 +43,7 @@ namespace {
 using namespace sluice;
 
 struct Options {
-  std::string model{default_model}, device{default_device}, profile, out, show;
+  std::string model{default_model}, device{default_device}, profile, out, show, kv_dtype = "auto";
   std::string backend = "cpu", products = "invariant";
   std::optional<std::uint64_t> random_weights;
   bool record = false, measure = false, quiet = false;
@@ -71,7 +72,9 @@ Error flag_error(std::string flag, std::string what, std::string expected) {
 }
 
 Expected<Machine> machine_of(const Options& options) {
-  const Expected<ModelShape> model = find_or_read_model(options.model);
+  const Expected<int> kv_bytes = read_kv_dtype(options.kv_dtype);
+  if (!kv_bytes) return kv_bytes.error();
+  const Expected<ModelShape> model = find_or_read_model(options.model, *kv_bytes);
   if (!model) return model.error();
   const Expected<Device> device = find_or_read_device(options.device);
   if (!device) return device.error();
@@ -301,6 +304,7 @@ int program(int argc, char** argv) {
   app.add_option("--show", options.show, "print the intervals of an existing record");
   app.add_option("--model", options.model, "a model by name, or a folder or file of a Hugging Face config")
       ->capture_default_str();
+  flags.name("--kv-dtype", options.kv_dtype, kv_dtype_help)->default_str(options.kv_dtype);
   app.add_option("--device", options.device, "a device by name, or a JSON file")->capture_default_str();
   app.add_option("--profile", options.profile,
                  "measured times: an OrbitFlow profile (.json) or a folder of kernel times (default: a roofline)");
@@ -315,8 +319,8 @@ int program(int argc, char** argv) {
   flags.numbers("--slo", options.slos, 0, false, "print intervals for these SLOs, seconds");
   app.add_flag("--quiet", options.quiet, "show no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
-  for (const char* flag :
-       {"--device", "--slo-max", "--slo-step", "--max-batch", "--least-length", "--max-length", "--slack", "--slo"})
+  for (const char* flag : {"--device", "--kv-dtype", "--slo-max", "--slo-step", "--max-batch", "--least-length",
+                           "--max-length", "--slack", "--slo"})
     if (options.simulated.empty() && app.count(flag) > 0) options.simulated = flag;
   if (options.measure && app.count("--model") == 0)
     options.model = "tiny"; // the default is too large to compute on a processor

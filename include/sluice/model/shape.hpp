@@ -13,6 +13,17 @@
 
 namespace sluice {
 
+/// Bytes of weights as a quantised checkpoint stores them, with scales, where each class of module has its own format.
+struct StoredWeights {
+  std::int64_t attention = 0; ///< of one layer; 0: not quantised, all is `weight_element_bytes`
+  std::int64_t router = 0;    ///< of one layer
+  std::int64_t expert = 0;    ///< of one expert, or of a layer's dense MLP
+  std::int64_t embedding = 0;
+  std::int64_t head = 0; ///< of a tied head: the embedding's
+
+  friend bool operator==(const StoredWeights&, const StoredWeights&) = default;
+};
+
 /// The shape of a decoder-only transformer, from which every byte and FLOP of serving follows.
 ///
 /// Left out: norms, biases and learned positions. They are less than 0.3 % of the parameters of every named model,
@@ -36,6 +47,7 @@ struct ModelShape {
   Tokens max_context{0};      ///< the longest context it was made for; 0: unknown. Nothing refuses a longer one
   Tokens attention_window{0}; ///< tokens that each token attends to, if fewer; 0: all. Costs do not know it: KV and
                               ///< attention of longer contexts are upper bounds
+  StoredWeights stored{};     ///< of a quantised checkpoint
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 
@@ -72,11 +84,24 @@ struct ModelShape {
 
   // Bytes ---------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] constexpr Bytes layer_weight_bytes() const { return Bytes{layer_parameters() * weight_element_bytes}; }
-  [[nodiscard]] constexpr Bytes weight_bytes() const { return Bytes{parameters() * weight_element_bytes}; }
+  [[nodiscard]] constexpr bool quantised() const { return stored.attention > 0; }
+  [[nodiscard]] constexpr Bytes layer_weight_bytes() const {
+    if (quantised()) return Bytes{stored.attention + stored.router + stored.expert * (experts > 0 ? experts : 1)};
+    return Bytes{layer_parameters() * weight_element_bytes};
+  }
+  [[nodiscard]] constexpr Bytes weight_bytes() const {
+    if (quantised())
+      return layer_weight_bytes() * layers + Bytes{stored.embedding + (tied_embeddings ? 0 : stored.head)};
+    return Bytes{parameters() * weight_element_bytes};
+  }
   /// The output head, read once per iteration that samples.
   [[nodiscard]] constexpr Bytes head_weight_bytes() const {
-    return Bytes{embedding_parameters() * weight_element_bytes};
+    return Bytes{quantised() ? stored.head : embedding_parameters() * weight_element_bytes};
+  }
+  /// Bytes of one element of the attention's projections, with its share of the scales.
+  [[nodiscard]] constexpr double attention_element_bytes() const {
+    if (!quantised()) return weight_element_bytes;
+    return static_cast<double>(stored.attention) / static_cast<double>(attention_parameters());
   }
   /// Expected number of one layer's experts that `tokens` tokens touch together, if the router spreads them evenly and
   /// independently: E * (1 - (1 - k/E)^tokens). 1 for a dense MLP.
@@ -88,6 +113,9 @@ struct ModelShape {
   /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer; in a layer of experts
   /// only those that are touched.
   [[nodiscard]] Bytes layer_weight_bytes_read(Tokens tokens) const {
+    if (quantised())
+      return Bytes{stored.attention + stored.router +
+                   static_cast<std::int64_t>(static_cast<double>(stored.expert) * experts_touched(tokens))};
     const double read = static_cast<double>(attention_parameters() + router_parameters()) +
                         static_cast<double>(expert_parameters()) * experts_touched(tokens);
     return Bytes{static_cast<std::int64_t>(read * weight_element_bytes)};
@@ -106,9 +134,10 @@ struct ModelShape {
   [[nodiscard]] constexpr Bytes token_block_bytes(Tokens block_tokens) const {
     return layer_block_bytes(block_tokens) * layers;
   }
-  /// One token's hidden state, which HCache keeps per layer instead of K and V.
+  /// One token's hidden state, which HCache keeps per layer instead of K and V. KV in FP8 leaves it in the weights'
+  /// data type.
   [[nodiscard]] constexpr Bytes hidden_bytes_per_token() const {
-    return Bytes{std::int64_t{hidden} * kv_element_bytes};
+    return Bytes{std::int64_t{hidden} * std::max(kv_element_bytes, weight_element_bytes)};
   }
 
   /// The hidden states of a block of tokens.
@@ -213,6 +242,16 @@ inline Expected<ModelShape> tensor_shard(const ModelShape& whole, int degree, co
   shard.kv_heads = std::max(1, whole.kv_heads / degree);
   (whole.experts > 0 ? shard.moe_intermediate : shard.mlp) = mlp / degree;
   shard.vocabulary = (whole.vocabulary + degree - 1) / degree;
+  if (whole.quantised()) { // scales are divided with their weights
+    const auto part = [](std::int64_t bytes, std::int64_t kept, std::int64_t parameters) {
+      return static_cast<std::int64_t>(
+          std::llround(static_cast<double>(bytes) * static_cast<double>(kept) / static_cast<double>(parameters)));
+    };
+    shard.stored.attention = part(whole.stored.attention, shard.attention_parameters(), whole.attention_parameters());
+    shard.stored.expert = part(whole.stored.expert, shard.expert_parameters(), whole.expert_parameters());
+    shard.stored.embedding = part(whole.stored.embedding, shard.embedding_parameters(), whole.embedding_parameters());
+    shard.stored.head = part(whole.stored.head, shard.embedding_parameters(), whole.embedding_parameters());
+  }
   return shard;
 }
 

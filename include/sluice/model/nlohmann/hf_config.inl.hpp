@@ -6,9 +6,12 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/nlohmann/hf_description.hpp"
+#include "sluice/model/nlohmann/hf_fields.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -35,8 +38,7 @@ class HfSizes {
   Status status_;
 };
 
-/// Bytes per weight, by the config's data type. A quantised checkpoint says otherwise in `quantization_config`, which
-/// the reader refuses: its bytes are not those of its `torch_dtype`.
+/// Bytes per weight, by the config's data type.
 inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   const char* name = fields.has("dtype") ? "dtype" : "torch_dtype";
   if (!fields.has(name)) return 2; // older configs; every engine of the papers then serves half precision
@@ -82,24 +84,113 @@ inline Status check_every_layer_is_sparse(const JsonFields& fields, const nlohma
   return {};
 }
 
+/// What the layers of a model keep, for an error's line: "5 of 30 layers keep all tokens, 25 a window of 1024 tokens".
+inline std::string kv_in_words(const ModelDescription& model) {
+  std::string words;
+  LayerSet any;
+  for (const KvGroup& group : model.kv.groups()) {
+    any = any | group.layers;
+    const KvRule& rule = group.rule;
+    const std::string tokens = std::to_string(rule.window) + " tokens";
+    const std::string keeps = rule.kind == KvKind::full      ? "all tokens"
+                              : rule.kind == KvKind::latent  ? "one latent per token"
+                              : rule.kind == KvKind::indexer ? "an indexer's keys"
+                              : rule.kind == KvKind::sliding ? "a window of " + tokens
+                              : rule.kind == KvKind::chunked ? "a chunk of " + tokens
+                              : rule.kind == KvKind::compressed
+                                  ? "an entry per " + std::to_string(rule.stride) + " tokens"
+                                  : "a state";
+    words += words.empty() ? std::to_string(group.layers.count()) + " of " + std::to_string(model.layers.size()) +
+                                 " layers keep " + keeps
+                           : ", " + std::to_string(group.layers.count()) + " " + keeps;
+  }
+  const int none = static_cast<int>(model.layers.size()) - any.count();
+  if (none > 0) words += ", " + std::to_string(none) + " nothing";
+  return words;
+}
+
+/// Bytes of one layer's modules of a class, of `layer`; of one expert where they are experts.
+inline std::int64_t stored_bytes(const ModelDescription& model, std::size_t layer, ModuleClass of) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  std::int64_t sum = 0;
+  for (const Module& module : model.modules)
+    if (module.of == of && module.name.rfind(prefix, 0) == 0)
+      sum += of == ModuleClass::routed_experts ? module.bytes() / module.count : module.bytes();
+  return sum;
+}
+
 } // namespace sluice::detail
 
 namespace sluice {
 
-SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config,
-                                                                const std::string& where) {
+SLUICE_READERS_INLINE Expected<ModelShape> shape_of(const ModelDescription& model, const std::string& where) {
+  const auto refuse = [&](const std::string& what, const std::string& expected) {
+    return Error{ErrorCode::unsupported, where, what, expected + "; sluice-plan --models counts this model"};
+  };
+  const int layers = static_cast<int>(model.layers.size());
+  if (!model.kv.uniform(layers))
+    return refuse("its KV is in groups: " + detail::kv_in_words(model), "K and V of all tokens in every layer");
+  const LayerDescription& layer = model.layers.front();
+  if (model.kv.groups().front().rule.kind != KvKind::full)
+    return refuse("its KV is one latent per token (multi-head latent attention)", "K and V of several heads");
+  if (layer.shared_experts > 0 || (layer.experts > 0 && layer.expert_hidden != model.hidden))
+    return refuse("its layers have shared experts", "routed experts or a dense MLP alone");
+  int alike = 0;
+  for (const LayerDescription& one : model.layers) alike += one == layer ? 1 : 0;
+  if (alike != layers)
+    return refuse("its layers differ: " + std::to_string(layers - alike) + " of " + std::to_string(layers) +
+                      " are not as the first",
+                  "layers that are all alike");
+  if (layer.value_dim != layer.head_dim)
+    return refuse("its values have another size than its keys", "heads of one size");
+  ModelShape shape;
+  shape.name = model.name;
+  shape.layers = layers;
+  shape.hidden = model.hidden;
+  shape.heads = layer.heads;
+  shape.kv_heads = layer.kv_heads;
+  shape.head_dim = layer.head_dim;
+  shape.mlp = layer.experts > 0 ? layer.expert_mlp : layer.mlp;
+  shape.gated_mlp = layer.gated_mlp;
+  shape.experts = layer.experts;
+  shape.experts_per_token = layer.per_token;
+  shape.moe_intermediate = layer.expert_mlp;
+  shape.vocabulary = model.vocabulary;
+  shape.tied_embeddings = model.tied_embeddings;
+  shape.weight_element_bytes = model.element_bytes;
+  shape.kv_element_bytes = model.kv_element_bytes;
+  shape.max_context = Tokens{model.max_context};
+  if (model.quantised) {
+    // One layer stands for all: their mean, where excludes differ between layers.
+    const auto mean = [&](ModuleClass of) {
+      std::int64_t sum = 0;
+      for (std::size_t l = 0; l < model.layers.size(); ++l) sum += detail::stored_bytes(model, l, of);
+      return sum / layers;
+    };
+    shape.stored.attention = mean(ModuleClass::attention);
+    shape.stored.router = mean(ModuleClass::router);
+    shape.stored.expert = mean(layer.experts > 0 ? ModuleClass::routed_experts : ModuleClass::dense_mlp);
+    shape.stored.embedding = model.weight_bytes(ModuleClass::embedding).count();
+    shape.stored.head = model.tied_embeddings ? shape.stored.embedding : model.weight_bytes(ModuleClass::head).count();
+  }
+  if (Status status = check(shape, where); !status) return status.error();
+  return shape;
+}
+
+SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::json& config, const std::string& where,
+                                                                const nlohmann::json* side, int kv_element_bytes) {
   const JsonFields fields(config, where);
-  const std::string known = "llama, mistral, mixtral, opt, qwen2, qwen3 or qwen3_moe";
-  const Expected<std::string> type = fields.text("model_type", known);
+  const Expected<std::string> type = fields.text("model_type", "a model type that docs/models.md lists");
   if (!type) return type.error();
   const bool opt = *type == "opt";
   const bool mixtral = *type == "mixtral";
   const bool qwen_moe = *type == "qwen3_moe";
-  if (!opt && !mixtral && !qwen_moe && *type != "llama" && *type != "mistral" && *type != "qwen2" && *type != "qwen3") {
-    return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", known};
-  }
-  if (fields.has("quantization_config")) {
-    return Error{ErrorCode::unsupported, where, "quantization_config is set", "an unquantised checkpoint"};
+  const bool plain =
+      opt || mixtral || qwen_moe || *type == "llama" || *type == "mistral" || *type == "qwen2" || *type == "qwen3";
+  if (!plain || fields.has("quantization_config") || side != nullptr) {
+    const Expected<ModelDescription> model = describe_hf_config(config, side, where, kv_element_bytes);
+    if (!model) return model.error();
+    return shape_of(*model, where);
   }
 
   ModelShape shape;
@@ -152,7 +243,7 @@ SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::
   if (!bytes) return bytes.error();
   shape.weight_element_bytes = *bytes;
   // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32, whatever the type of its weights.
-  shape.kv_element_bytes = sizes.optional("kv_element_bytes", *bytes);
+  shape.kv_element_bytes = kv_element_bytes > 0 ? kv_element_bytes : sizes.optional("kv_element_bytes", *bytes);
   shape.max_context = Tokens{sizes.optional("max_position_embeddings", 0)};
   const Expected<Tokens> window = detail::hf_attention_window(fields, config, *type);
   if (!window) return window.error();
@@ -166,7 +257,7 @@ SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::
   return shape;
 }
 
-SLUICE_READERS_INLINE Expected<ModelShape> read_hf_config(const std::string& path) {
+SLUICE_READERS_INLINE Expected<ModelShape> read_hf_config(const std::string& path, int kv_element_bytes) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   std::string file = path;
@@ -180,9 +271,11 @@ SLUICE_READERS_INLINE Expected<ModelShape> read_hf_config(const std::string& pat
     }
     file = found.string();
   }
-  const Expected<nlohmann::json> config = read_json_object(file);
+  const Expected<nlohmann::json> config = read_hf_json(file);
   if (!config) return config.error();
-  Expected<ModelShape> shape = shape_from_hf_config(*config, file);
+  const Expected<std::optional<nlohmann::json>> side = read_hf_side_file(file);
+  if (!side) return side.error();
+  Expected<ModelShape> shape = shape_from_hf_config(*config, file, *side ? &**side : nullptr, kv_element_bytes);
   if (shape && !config->contains("_name_or_path")) {
     const fs::path folder = fs::absolute(fs::path(file), ignored).parent_path();
     if (!folder.filename().empty()) shape->name = folder.filename().string();
@@ -190,11 +283,12 @@ SLUICE_READERS_INLINE Expected<ModelShape> read_hf_config(const std::string& pat
   return shape;
 }
 
-SLUICE_READERS_INLINE Expected<ModelShape> find_or_read_model(const std::string& name_or_path) {
+SLUICE_READERS_INLINE Expected<ModelShape> find_or_read_model(const std::string& name_or_path, int kv_element_bytes) {
   std::error_code ignored;
   Expected<ModelShape> named = find_model(name_or_path);
+  if (named && kv_element_bytes > 0) named->kv_element_bytes = kv_element_bytes;
   if (named || !std::filesystem::exists(name_or_path, ignored)) return named;
-  return read_hf_config(name_or_path);
+  return read_hf_config(name_or_path, kv_element_bytes);
 }
 
 } // namespace sluice

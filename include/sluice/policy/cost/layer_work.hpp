@@ -65,7 +65,7 @@ class LayerWork {
   /// Bytes of the weights that rebuilding reads, of the K and V that it writes or reads, and of the hidden states that
   /// it reads from device memory, as a separate kernel. Fetched hidden states count on the link alone.
   [[nodiscard]] double rebuild_bytes(const LayerRebuild& rebuild) const {
-    const double projections = 0.5 * kv_projection_flops_per_token_ * shape_.weight_element_bytes;
+    const double projections = 0.5 * kv_projection_flops_per_token_ * shape_.attention_element_bytes();
     double bytes = rebuild.projected > Tokens{0} ? projections : 0.0;
     if (rebuild.passed > Tokens{0}) bytes += weight_bytes(rebuild.passed) - projections;
     return bytes +

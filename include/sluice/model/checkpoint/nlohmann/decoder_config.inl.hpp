@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/nlohmann/hf_fields.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -95,6 +96,8 @@ inline Status check_computable(const nlohmann::json& config, const std::string& 
   bool known = false;
   for (const char* name : {"llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"}) known = known || *type == name;
   if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
+  if (fields.has("quantization_config"))
+    return Error{ErrorCode::unsupported, where, "quantization_config is set", "an unquantised checkpoint"};
   const char* name = fields.has("dtype") ? "dtype" : "torch_dtype";
   if (!fields.has(name)) return {};
   const std::string elements = "float32, float16 or bfloat16";
@@ -122,6 +125,10 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   if (!inner.is_object()) {
     return Error{ErrorCode::bad_input, where, std::string{name} + " is no JSON object", "null, or an object"};
   }
+  for (auto entry = inner.begin(); entry != inner.end(); ++entry) // newer configs may name layer types here
+    if (entry->is_object())
+      return Error{ErrorCode::unsupported, where, std::string{name} + " has an object '" + excerpt(entry.key()) + "'",
+                   "one rotation for all layers"};
   HfDecoderFields scaling(inner, where + ": " + name);
   theta_of(scaling);
   const std::string kinds = "default or llama3";
@@ -219,7 +226,10 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> read_decoder_config(const std::strin
     return Error{ErrorCode::not_found, folder, there ? "the folder has no config.json" : "there is no such folder",
                  "a Hugging Face model folder"};
   }
-  const Expected<nlohmann::json> config = read_json_object(file);
+  const fs::path side = fs::path(folder) / "hf_quant_config.json";
+  if (fs::exists(side, ignored))
+    return Error{ErrorCode::unsupported, side.string(), "the checkpoint is quantised", "an unquantised checkpoint"};
+  const Expected<nlohmann::json> config = read_hf_json(file);
   if (!config) return config.error();
   Expected<DecoderConfig> decoder = decoder_from_hf_config(*config, file);
   if (!decoder) return decoder;

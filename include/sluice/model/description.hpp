@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelDescription: a decoder as a list of weight matrices and KV groups, exact to the byte.
+#pragma once
+
+#include "sluice/core/units.hpp"
+#include "sluice/model/kv_groups.hpp"
+#include "sluice/model/weight_format.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a weight belongs to. Quantised checkpoints choose element types by these classes.
+enum class ModuleClass : std::uint8_t {
+  embedding,
+  head,
+  attention, ///< projections of attention, of its indexer and of a layer with a state
+  dense_mlp,
+  router,
+  routed_experts,
+  shared_experts,
+  norm ///< norms and other vectors
+};
+
+/// The name, as `docs/models.md` prints it.
+constexpr const char* name_of(ModuleClass of) {
+  constexpr const char* names[] = {"embedding", "head",           "attention",      "dense MLP",
+                                   "router",    "routed experts", "shared experts", "norms"};
+  return names[static_cast<std::size_t>(of)];
+}
+
+/// Weights of one shape and one name: a matrix, or the same matrix of every expert of a layer.
+struct Module {
+  std::string name; ///< as in the checkpoint, without the prefix before "layers"; experts have the number 0
+  ModuleClass of = ModuleClass::norm;
+  std::int64_t rows = 1;    ///< outputs
+  std::int64_t columns = 1; ///< inputs; 1: a vector
+  std::int64_t count = 1;   ///< matrices
+  std::int64_t active = 1;  ///< of `count`, those that one token passes through
+  WeightFormat format;
+  bool linear = false; ///< a matrix of a linear layer, which quantisation applies to unless it is excluded
+
+  [[nodiscard]] constexpr std::int64_t parameters() const { return rows * columns * count; }
+  [[nodiscard]] constexpr std::int64_t bytes() const { return format.bytes(rows, columns) * count; }
+};
+
+enum class AttentionKind : std::uint8_t { none, full, sliding, chunked, latent, gated_delta, mamba };
+
+/// How a layer attends, and how wide its MLP is.
+struct LayerDescription {
+  AttentionKind attention = AttentionKind::none;
+  int heads = 0;          ///< query heads
+  int kv_heads = 0;       ///< heads of K and V
+  int head_dim = 0;       ///< of Q and K
+  int value_dim = 0;      ///< of V
+  int mlp = 0;            ///< intermediate size of a dense MLP; 0: none
+  int experts = 0;        ///< routed experts; 0: none
+  int expert_mlp = 0;     ///< intermediate size of one expert
+  int expert_hidden = 0;  ///< width at which experts work: the hidden size, or less behind a projection
+  int per_token = 0;      ///< routed experts of one token
+  int shared_experts = 0; ///< intermediate size of the experts that every token passes; 0: none
+  bool gated_mlp = true;  ///< gate, up and down; false: up and down
+
+  friend constexpr bool operator==(const LayerDescription&, const LayerDescription&) = default;
+};
+
+/// The text part of a model: no vision tower, no audio tower and no layers for multi-token prediction.
+struct ModelDescription {
+  std::string name;
+  int hidden = 0;
+  int vocabulary = 0;
+  int element_bytes = 2; ///< of weights that are not quantised
+  int kv_element_bytes = 2;
+  bool tied_embeddings = false;
+  bool quantised = false;
+  std::int64_t max_context = 0; ///< 0: unknown
+  std::vector<LayerDescription> layers;
+  std::vector<Module> modules;
+  KvGroups kv;
+
+  [[nodiscard]] std::int64_t parameters() const {
+    std::int64_t sum = 0;
+    for (const Module& module : modules) sum += module.parameters();
+    return sum;
+  }
+  /// Parameters that one token passes through, with embedding and head (as model cards count them).
+  [[nodiscard]] std::int64_t active_parameters() const {
+    std::int64_t sum = 0;
+    for (const Module& module : modules) sum += module.rows * module.columns * module.active;
+    return sum;
+  }
+  [[nodiscard]] Bytes weight_bytes() const {
+    std::int64_t sum = 0;
+    for (const Module& module : modules) sum += module.bytes();
+    return Bytes{sum};
+  }
+  /// The same of one class of module.
+  [[nodiscard]] Bytes weight_bytes(ModuleClass of) const {
+    std::int64_t sum = 0;
+    for (const Module& module : modules)
+      if (module.of == of) sum += module.bytes();
+    return Bytes{sum};
+  }
+};
+
+} // namespace sluice

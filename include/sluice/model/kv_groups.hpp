@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// KvGroups: what each layer keeps of a request, for models whose layers keep different things.
+#pragma once
+
+#include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
+#include "sluice/core/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace sluice {
+
+/// What a layer's entries are. Which tokens are kept follows from `KvRule`, not from the kind; the kind says what the
+/// entries cost to read and whether they can be split by tokens.
+enum class KvKind : std::uint8_t {
+  full,       ///< K and V of every token
+  latent,     ///< one compressed vector per token, from which K and V are computed (multi-head latent attention)
+  indexer,    ///< keys of a sparse attention's indexer, beside the layer's full or latent entries
+  sliding,    ///< K and V of the last `window` tokens
+  chunked,    ///< K and V since the last multiple of `window` tokens
+  compressed, ///< one entry per `stride` tokens
+  state       ///< a recurrent state of fixed size (Mamba, gated delta rule), written by every step
+};
+
+/// The short name: "full", "latent", ...
+constexpr const char* name_of(KvKind kind) {
+  constexpr const char* names[] = {"full", "latent", "indexer", "sliding", "chunked", "compressed", "state"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// What one layer keeps of one request. One formula covers every kind: of a request of `total` blocks a layer keeps the
+/// blocks [total - min(total, keep), total); `KvBlocks` has that form, this one is exact in tokens.
+struct KvRule {
+  static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+
+  KvKind kind = KvKind::full;
+  std::int64_t entry = 0;          ///< bytes of one entry; of a state, all of its bytes
+  std::int64_t stride = 1;         ///< tokens per entry
+  std::int64_t window = unlimited; ///< tokens that are kept at most
+
+  friend constexpr bool operator==(const KvRule&, const KvRule&) = default;
+
+  /// Whether the bytes grow with every token, without end.
+  [[nodiscard]] constexpr bool grows() const { return kind != KvKind::state && window == unlimited; }
+  /// Bytes after `tokens` tokens. Entries of an incomplete stride are part of the layer's state. A chunked layer is
+  /// counted like a window, by the most that it keeps.
+  [[nodiscard]] constexpr Bytes bytes(Tokens tokens) const {
+    if (kind == KvKind::state) return Bytes{tokens > Tokens{0} ? entry : 0};
+    return Bytes{entry * (std::min(tokens.count(), window) / stride)};
+  }
+  /// Bytes of one block of `block` tokens; of a state, which belongs to the newest block, all of its bytes.
+  [[nodiscard]] constexpr std::int64_t block_bytes(Tokens block) const {
+    return kind == KvKind::state ? entry : entry * (block.count() / stride);
+  }
+  /// Blocks of `block` tokens that are kept at most. A window that does not end at a block's end touches one more.
+  [[nodiscard]] constexpr std::int64_t keep(Tokens block) const {
+    if (kind == KvKind::state) return 1;
+    if (window == unlimited) return unlimited;
+    const std::int64_t whole = (window + block.count() - 1) / block.count();
+    return kind == KvKind::chunked ? whole : whole + 1;
+  }
+};
+
+/// Layers with one rule. A layer may be in several groups: a latent and its indexer's keys.
+struct KvGroup {
+  LayerSet layers;
+  KvRule rule;
+  friend constexpr bool operator==(const KvGroup&, const KvGroup&) = default;
+};
+
+/// All groups of a model. No allocation: an engine keeps this in its geometry and asks it in every step.
+class KvGroups {
+ public:
+  /// Above every known model (DeepSeek-V4 has six).
+  static constexpr int most = 8;
+
+  /// Adds `layer` to the group of `rule`. False if that would be one group too many.
+  constexpr bool add(int layer, const KvRule& rule) {
+    for (int g = 0; g < count_; ++g)
+      if (at(g).rule == rule && !at(g).layers.contains(layer)) return at(g).layers.insert(layer), true;
+    if (count_ == most) return false;
+    at(count_) = {{}, rule};
+    at(count_++).layers.insert(layer);
+    return true;
+  }
+
+  [[nodiscard]] constexpr std::span<const KvGroup> groups() const {
+    return {groups_.data(), static_cast<std::size_t>(count_)};
+  }
+  /// Whether each of `layers` layers keeps the same of every token: the only KV that one size per layer describes.
+  [[nodiscard]] constexpr bool uniform(int layers) const {
+    return count_ == 1 && groups_[0].rule.grows() && groups_[0].layers == LayerSet::all(layers);
+  }
+  /// The layers whose part grows with every token. Distances and intervals between layers are counted over these.
+  [[nodiscard]] constexpr LayerSet growing() const {
+    LayerSet set;
+    for (const KvGroup& group : groups())
+      if (group.rule.grows()) set = set | group.layers;
+    return set;
+  }
+
+  /// Bytes of a request after `tokens` tokens, in all layers.
+  [[nodiscard]] constexpr Bytes bytes(Tokens tokens) const {
+    Bytes sum{0};
+    for (const KvGroup& group : groups()) sum = sum + group.rule.bytes(tokens) * group.layers.count();
+    return sum;
+  }
+  /// Bytes that stop growing: windows that are full, and states. The rest of `bytes` is proportional to the tokens.
+  [[nodiscard]] constexpr Bytes fixed_bytes() const {
+    Bytes sum{0};
+    for (const KvGroup& group : groups())
+      if (!group.rule.grows()) sum = sum + group.rule.bytes(Tokens{KvRule::unlimited}) * group.layers.count();
+    return sum;
+  }
+  /// Bytes of each further token, where every window is full. A compressed entry counts for each of its tokens.
+  [[nodiscard]] constexpr double growth_bytes_per_token() const {
+    double sum = 0;
+    for (const KvGroup& group : groups())
+      if (group.rule.grows())
+        sum += static_cast<double>(group.rule.entry) / static_cast<double>(group.rule.stride) * group.layers.count();
+    return sum;
+  }
+
+ private:
+  constexpr KvGroup& at(int group) { return groups_[static_cast<std::size_t>(group)]; }
+
+  std::array<KvGroup, most> groups_{};
+  int count_ = 0;
+};
+
+/// KvGroups counted in blocks of one length, in whole quanta: the greatest common divisor of the groups' blocks. A
+/// uniform model's quantum is its layer block, so that its counts are numbers of layer blocks.
+///
+/// Rejected: counting bytes, which changes every figure of a uniform model that is no power of two; and one pool per
+/// group, of which one is exhausted while another has room.
+class KvBlocks {
+ public:
+  /// `block` is a multiple of every stride.
+  constexpr KvBlocks(const KvGroups& kv, Tokens block) {
+    for (const KvGroup& group : kv.groups()) {
+      SLUICE_ASSERT(block.count() % group.rule.stride == 0, "a block that holds whole entries");
+      quantum_ = std::gcd(quantum_, group.rule.block_bytes(block));
+    }
+    for (const KvGroup& group : kv.groups())
+      parts_[static_cast<std::size_t>(count_++)] = {group.layers, group.rule.keep(block),
+                                                    group.rule.block_bytes(block) / quantum_};
+  }
+
+  /// Bytes of one quantum.
+  [[nodiscard]] constexpr Bytes quantum() const { return Bytes{quantum_}; }
+
+  /// Quanta of the blocks [first, last) of a request of `total` blocks, in the layers `held`.
+  [[nodiscard]] constexpr std::int64_t room(std::int64_t first, std::int64_t last, std::int64_t total,
+                                            LayerSet held) const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < count_; ++p) {
+      const Part& part = parts_[static_cast<std::size_t>(p)];
+      const std::int64_t begin = total - std::min(total, part.keep);
+      sum += std::max<std::int64_t>(0, last - std::max(first, begin)) * part.units * (part.layers & held).count();
+    }
+    return sum;
+  }
+
+ private:
+  struct Part {
+    LayerSet layers;
+    std::int64_t keep = 0;  ///< blocks that are kept at most
+    std::int64_t units = 0; ///< quanta of one block
+  };
+
+  std::array<Part, KvGroups::most> parts_{};
+  int count_ = 0;
+  std::int64_t quantum_ = 0;
+};
+
+} // namespace sluice

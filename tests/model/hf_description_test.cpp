@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small configs of each kind, with their figures written out.
+#include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/nlohmann/hf_description.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+using namespace sluice;
+using nlohmann::json;
+
+namespace hf_description_test {
+
+/// `base` with the fields of `more`.
+json with(json base, const json& more) {
+  base.update(more);
+  return base;
+}
+
+/// Two layers of 4 heads and 2 KV heads of 2, hidden size 8, a vocabulary of 32.
+json dense(const char* type) {
+  return json{{"model_type", type},           {"hidden_size", 8},
+              {"num_hidden_layers", 2},       {"num_attention_heads", 4},
+              {"num_key_value_heads", 2},     {"head_dim", 2},
+              {"intermediate_size", 16},      {"vocab_size", 32},
+              {"tie_word_embeddings", false}, {"max_position_embeddings", 64},
+              {"torch_dtype", "bfloat16"},    {"sliding_window", nullptr}};
+}
+
+ModelDescription described(const json& config) {
+  const Expected<ModelDescription> model = describe_hf_config(config, nullptr, "config.json");
+  if (!model) FAIL(model.error().line());
+  return *model;
+}
+
+std::string refusal(const json& config) {
+  const Expected<ModelDescription> model = describe_hf_config(config, nullptr, "config.json");
+  REQUIRE(!model);
+  const std::string line = model.error().line();
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(line.rfind("config.json: ", 0) == 0);
+  return line;
+}
+
+bool says(const std::string& line, const char* words) { return line.find(words) != std::string::npos; }
+
+constexpr std::int64_t attention = 8 * 8 + 2 * 8 * 4 + 8 * 8; // Q, K and V, output
+constexpr std::int64_t mlp = 3 * 8 * 16;
+constexpr std::int64_t ends = 2 * 32 * 8 + 8; // embedding, head and final norm
+
+TEST_CASE("a dense decoder is its projections, norms, embedding and head") {
+  const ModelDescription llama = described(dense("llama"));
+  CHECK(llama.parameters() == 2 * (attention + mlp + 2 * 8) + ends);
+  CHECK(llama.active_parameters() == llama.parameters());
+  CHECK(llama.weight_bytes() == Bytes{2 * llama.parameters()});
+  CHECK(llama.weight_bytes(ModuleClass::attention) == Bytes{2 * 2 * attention});
+  CHECK(llama.kv.bytes(Tokens{10}) == Bytes{2 * 2 * (2 + 2) * 2 * 10}); // layers, heads, K and V, bytes, tokens
+  CHECK(llama.kv.uniform(2));
+
+  const json tied = with(dense("llama"), {{"tie_word_embeddings", true}});
+  CHECK(described(tied).parameters() == llama.parameters() - 32 * 8);
+  const json biased = with(dense("llama"), {{"attention_bias", true}, {"mlp_bias", true}});
+  CHECK(described(biased).parameters() == llama.parameters() + 2 * (8 + 4 + 4 + 8 + 16 + 16 + 8));
+  CHECK(described(dense("qwen2")).parameters() == llama.parameters() + 2 * (8 + 4 + 4));
+  CHECK(described(dense("qwen3")).parameters() == llama.parameters() + 2 * (2 + 2)); // norms of a head's size
+  CHECK(described(dense("olmo2")).parameters() == llama.parameters() + 2 * (8 + 4)); // norms of all heads
+  CHECK(described(dense("glm4")).parameters() == llama.parameters() + 2 * 2 * 8);    // four norms a layer
+  CHECK(described(dense("phi3")).parameters() == llama.parameters());
+}
+
+TEST_CASE("every listed type is known, and no other") {
+  for (const HfModelTypes& row : hf_model_types())
+    for (std::size_t begin = 0; begin < row.types.size();) {
+      const std::size_t end = std::min(row.types.find(", ", begin), row.types.size());
+      const std::string type{row.types.substr(begin, end - begin)};
+      const Expected<ModelDescription> model =
+          describe_hf_config(with(dense("llama"), {{"model_type", type}}), nullptr, "config.json");
+      CAPTURE(type);
+      CHECK((model || !says(model.error().line(), "model_type is")));
+      begin = end + 2;
+    }
+  CHECK(says(refusal(dense("gpt2")), "model_type is 'gpt2'"));
+}
+
+TEST_CASE("engines' shapes have the bytes of the description without norms") {
+  for (const char* type : {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3"}) {
+    const json config = dense(type);
+    const ModelDescription model = described(config);
+    const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
+    REQUIRE(shape);
+    const std::int64_t norms = model.weight_bytes(ModuleClass::norm).count();
+    CHECK(shape->weight_bytes() + Bytes{norms} == model.weight_bytes());
+    CHECK(shape->kv_bytes_per_token() * 100 == model.kv.bytes(Tokens{100}));
+  }
+}
+
+TEST_CASE("experts count whole in the weights and by the router's choice in a token") {
+  const json sparse{
+      {"num_experts", 6}, {"num_local_experts", 6}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 5}};
+  const ModelDescription qwen = described(with(dense("qwen3_moe"), sparse));
+  const std::int64_t expert = 3 * 8 * 5, outside = 2 * (attention + 2 + 2 + 6 * 8 + 2 * 8) + ends;
+  CHECK(qwen.parameters() == outside + 2 * 6 * expert);
+  CHECK(qwen.active_parameters() == outside + 2 * 2 * expert);
+  // Every second layer, counted from the second.
+  const ModelDescription stepped = described(with(dense("qwen3_moe"), with(sparse, {{"decoder_sparse_step", 2}})));
+  CHECK(stepped.parameters() == qwen.parameters() - 6 * expert - 6 * 8 + mlp);
+  const ModelDescription listed = described(with(dense("qwen3_moe"), with(sparse, {{"mlp_only_layers", {0}}})));
+  CHECK(listed.parameters() == stepped.parameters());
+  // A shared expert with its gate.
+  const ModelDescription shared =
+      described(with(dense("qwen2_moe"), with(sparse, {{"shared_expert_intermediate_size", 7}})));
+  CHECK(shared.parameters() == qwen.parameters() + 2 * (3 * 8 * 7 + 8) + 2 * (8 + 4 + 4) - 2 * (2 + 2));
+  // Dense layers first, shared experts of an expert's size, a correction bias in f32.
+  const json glm = with(dense("glm4_moe"), {{"n_routed_experts", 6},
+                                            {"num_experts_per_tok", 2},
+                                            {"n_shared_experts", 2},
+                                            {"moe_intermediate_size", 5},
+                                            {"first_k_dense_replace", 1}});
+  const ModelDescription air = described(glm);
+  CHECK(air.parameters() == 2 * (attention + 16) + mlp + 6 * 8 + 6 + (6 + 2) * expert + ends);
+  CHECK(air.weight_bytes() == Bytes{2 * air.parameters() + 2 * 6});
+  CHECK(says(refusal(with(glm, {{"num_experts_per_tok", 7}})), "7 experts per token of 6"));
+}
+
+TEST_CASE("windows are read from a list of layers, a pattern or a field for all") {
+  const json gpt = with(dense("gpt_oss"), {{"attention_bias", true},
+                                           {"num_local_experts", 4},
+                                           {"num_experts_per_tok", 2},
+                                           {"sliding_window", 16},
+                                           {"layer_types", {"sliding_attention", "full_attention"}}});
+  const ModelDescription model = described(gpt);
+  CHECK(model.kv.bytes(Tokens{100}) == Bytes{16 * (100 + 16)}); // 16 bytes a token and layer
+  CHECK(model.kv.fixed_bytes() == Bytes{16 * 16});
+  // Biases, sinks, a router with a bias, experts with biases.
+  CHECK(model.parameters() == 2 * (attention + 8 + 4 + 4 + 8 + 4 + 4 * 8 + 4 + 4 * (mlp + 2 * 16 + 8) + 16) + ends);
+  CHECK(says(refusal(with(gpt, {{"layer_types", {"full_attention"}}})), "layer_types has 1 entries"));
+  CHECK(says(refusal(with(gpt, {{"layer_types", {"full_attention", "odd"}}})), "'odd'"));
+  CHECK(described(with(dense("mistral"), {{"sliding_window", 8}})).kv.bytes(Tokens{100}) == Bytes{2 * 16 * 8});
+
+  json gemma = with(dense("gemma3_text"), {{"num_hidden_layers", 6}, {"sliding_window", 8}});
+  CHECK(described(gemma).kv.bytes(Tokens{100}) == Bytes{16 * (5 * 8 + 100)}); // every sixth attends to all
+  gemma["sliding_window_pattern"] = 2;
+  CHECK(described(gemma).kv.bytes(Tokens{100}) == Bytes{16 * 3 * (8 + 100)});
+  CHECK(described(with(dense("qwen2"), {{"sliding_window", 8}, {"use_sliding_window", false}})).kv.uniform(2));
+  CHECK(
+      says(refusal(with(dense("qwen2"), {{"sliding_window", 8}, {"use_sliding_window", true}})), "use_sliding_window"));
+}
+
+TEST_CASE("Gemma 4's full layers have heads of their own, and K that is V too") {
+  const json gemma{
+      {"model_type", "gemma4"},
+      {"text_config", with(dense("gemma4_text"), {{"sliding_window", 8},
+                                                  {"global_head_dim", 4},
+                                                  {"attention_k_eq_v", true},
+                                                  {"num_global_key_value_heads", 1},
+                                                  {"tie_word_embeddings", true},
+                                                  {"layer_types", {"sliding_attention", "full_attention"}}})}};
+  const ModelDescription model = described(gemma);
+  CHECK(model.kv.bytes(Tokens{100}) == Bytes{16 * 8 + 1 * (4 + 4) * 2 * 100}); // both are kept
+  const std::int64_t global = 8 * 16 + 8 * 4 + 16 * 8;                         // Q, K, output
+  CHECK(model.parameters() == attention + 2 + 2 + global + 4 + 4 + 2 * (mlp + 4 * 8) + 32 * 8 + 8);
+}
+
+TEST_CASE("Llama 4 attends to a chunk in layers with rotation, and has experts in every n-th layer") {
+  json llama = with(dense("llama4_text"), {{"num_hidden_layers", 4},
+                                           {"attention_chunk_size", 32},
+                                           {"interleave_moe_layer_step", 2},
+                                           {"num_local_experts", 3},
+                                           {"num_experts_per_tok", 1},
+                                           {"intermediate_size_mlp", 20}});
+  const ModelDescription model = described({{"model_type", "llama4"}, {"text_config", llama}});
+  CHECK(model.kv.bytes(Tokens{100}) == Bytes{16 * (3 * 32 + 100)});
+  CHECK(model.parameters() == 4 * (attention + 16) + 2 * 3 * 8 * 20 + 2 * (3 * 8 + (3 + 1) * mlp) + ends);
+  CHECK(model.active_parameters() == model.parameters() - 2 * 2 * mlp);
+  llama["no_rope_layers"] = {1, 0, 1, 0};
+  CHECK(described({{"model_type", "llama4"}, {"text_config", llama}}).kv.bytes(Tokens{100}) ==
+        Bytes{16 * 2 * (32 + 100)});
+}
+
+json latent(const char* type) {
+  return json{{"model_type", type},       {"hidden_size", 8},          {"num_hidden_layers", 3},
+              {"num_attention_heads", 2}, {"q_lora_rank", 6},          {"kv_lora_rank", 128},
+              {"qk_nope_head_dim", 4},    {"qk_rope_head_dim", 2},     {"v_head_dim", 3},
+              {"intermediate_size", 16},  {"vocab_size", 32},          {"first_k_dense_replace", 1},
+              {"n_routed_experts", 4},    {"num_experts_per_tok", 2},  {"moe_intermediate_size", 5},
+              {"n_shared_experts", 1},    {"topk_method", "noaux_tc"}, {"dtype", "bfloat16"}};
+}
+
+TEST_CASE("latent attention keeps one latent per token, and an indexer its keys beside it") {
+  const std::int64_t projections = 8 * 6 + 6 + 6 * 2 * (4 + 2) + 8 * (128 + 2) + 128 + 128 * 2 * (4 + 3) + 2 * 3 * 8;
+  const std::int64_t rest = 3 * 16 + mlp + 2 * (4 * 8 + 4 + 5 * 3 * 8 * 5) + ends;
+  const ModelDescription deepseek = described(latent("deepseek_v3"));
+  CHECK(deepseek.parameters() == 3 * projections + rest);
+  CHECK(deepseek.weight_bytes() == Bytes{2 * deepseek.parameters() + 2 * 4 * 2}); // correction biases in f32
+  CHECK(deepseek.kv.bytes(Tokens{10}) == Bytes{3 * (128 + 2) * 2 * 10});
+  const ModelDescription direct =
+      described(with(latent("deepseek_v2"), {{"q_lora_rank", nullptr}, {"topk_method", "greedy"}}));
+  CHECK(direct.parameters() == deepseek.parameters() - 3 * (8 * 6 + 6 + 6 * 12 - 8 * 12) - 2 * 4);
+
+  const json sparse = with(latent("deepseek_v32"), {{"index_n_heads", 3}, {"index_head_dim", 128}, {"index_topk", 64}});
+  const std::int64_t indexer = 6 * 3 * 128 + 8 * 128 + 8 * 3 + 2 * 128;
+  CHECK(described(sparse).parameters() == deepseek.parameters() + 3 * indexer);
+  CHECK(described(sparse).kv.bytes(Tokens{10}) == Bytes{3 * (130 * 2 + 128 + 4) * 10});
+  // A layer that shares an indexer has neither its weights nor its keys.
+  const ModelDescription shared =
+      described(with(sparse, {{"model_type", "glm_moe_dsa"}, {"indexer_types", {"full", "shared", "full"}}}));
+  CHECK(shared.parameters() == deepseek.parameters() + 2 * indexer);
+  CHECK(shared.kv.bytes(Tokens{10}) == Bytes{(3 * 130 * 2 + 2 * 132) * 10});
+  // FP8 latents of sparse attention have a scale per 128 and rotate in two bytes; without an indexer they have none.
+  CHECK(describe_hf_config(sparse, nullptr, "config.json", 1)->kv.bytes(Tokens{10}) ==
+        Bytes{3 * (128 + 4 + 2 * 2 + 132) * 10});
+  CHECK(describe_hf_config(latent("deepseek_v3"), nullptr, "config.json", 1)->kv.bytes(Tokens{10}) ==
+        Bytes{3 * 130 * 10});
+  CHECK(says(refusal(with(latent("deepseek_v3"), {{"index_topk", 64}})), "index_topk"));
+  CHECK(says(refusal(with(sparse, {{"index_topk_freq", 4}})), "index_topk_freq"));
+}
+
+TEST_CASE("a gated delta layer keeps a state and the last inputs of its convolution") {
+  const json qwen = with(dense("qwen3_5_text"), {{"num_hidden_layers", 4},
+                                                 {"linear_key_head_dim", 3},
+                                                 {"linear_num_key_heads", 2},
+                                                 {"linear_num_value_heads", 4},
+                                                 {"linear_value_head_dim", 5},
+                                                 {"linear_conv_kernel_dim", 4},
+                                                 {"full_attention_interval", 4},
+                                                 {"mamba_ssm_dtype", "float32"}});
+  const ModelDescription model = described({{"model_type", "qwen3_5"}, {"text_config", qwen}});
+  const std::int64_t mixed = 2 * 6 + 20; // Q, K and V of the rule
+  CHECK(model.kv.fixed_bytes() == Bytes{3 * (4 * 3 * 5 * 4 + 3 * mixed * 2)});
+  CHECK(model.kv.bytes(Tokens{100}) == model.kv.fixed_bytes() + Bytes{16 * 100});
+  const std::int64_t delta = 8 * mixed + 8 * 20 + 2 * 8 * 4 + mixed * 4 + 4 + 4 + 5 + 20 * 8;
+  const std::int64_t gated = attention + 8 * 8 + 2 + 2; // Q has a gate beside it
+  CHECK(model.parameters() == 3 * delta + gated + 4 * (mlp + 16) + ends);
+  CHECK(model.weight_bytes() == Bytes{2 * model.parameters() + 3 * 2 * (4 + 5)}); // A_log and the norm in f32
+}
+
+TEST_CASE("Kimi delta attention alternates with latent attention") {
+  json kimi = with(latent("kimi_linear"), {{"num_experts", 4},
+                                           {"num_experts_per_token", 2},
+                                           {"num_shared_experts", 1},
+                                           {"linear_attn_config",
+                                            {{"kda_layers", {1, 2}},
+                                             {"full_attn_layers", {3}},
+                                             {"num_heads", 2},
+                                             {"head_dim", 4},
+                                             {"short_conv_kernel_size", 4}}}});
+  kimi.erase("n_routed_experts"), kimi.erase("n_shared_experts"), kimi.erase("num_experts_per_tok");
+  const ModelDescription model = described(kimi);
+  CHECK(model.kv.fixed_bytes() == Bytes{2 * (2 * 4 * 4 * 4 + 3 * 3 * 8 * 2)});
+  CHECK(model.kv.growth_bytes_per_token() == 130 * 2);
+  kimi["linear_attn_config"]["kda_layers"] = {1};
+  CHECK(says(refusal(kimi), "neither list"));
+}
+
+TEST_CASE("Nemotron-H has Mamba, attention, MLP or experts, one a layer") {
+  const json nemotron = with(dense("nemotron_h"), {{"num_hidden_layers", 4},
+                                                   {"hybrid_override_pattern", "M*-E"},
+                                                   {"mamba_num_heads", 2},
+                                                   {"mamba_head_dim", 3},
+                                                   {"n_groups", 1},
+                                                   {"ssm_state_size", 5},
+                                                   {"conv_kernel", 4},
+                                                   {"n_routed_experts", 4},
+                                                   {"num_experts_per_tok", 2},
+                                                   {"moe_intermediate_size", 5},
+                                                   {"moe_shared_expert_intermediate_size", 7},
+                                                   {"use_conv_bias", true}});
+  const ModelDescription model = described(nemotron);
+  const std::int64_t mixed = 6 + 2 * 5;
+  const std::int64_t mamba = 8 * (6 + mixed + 2) + mixed * 4 + mixed + 3 * 2 + 6 + 6 * 8;
+  const std::int64_t experts = 4 * 8 + 4 + 4 * 2 * 8 * 5 + 2 * 8 * 7;
+  CHECK(model.parameters() == mamba + attention + 2 * 8 * 16 + experts + 4 * 8 + ends);
+  CHECK(model.kv.fixed_bytes() == Bytes{6 * 5 * 2 + 3 * mixed * 2}); // the config's data type, if it says no other
+  CHECK(model.kv.growth_bytes_per_token() == 16);
+  const ModelDescription single = described(with(nemotron, {{"mamba_ssm_cache_dtype", "float32"}}));
+  CHECK(single.kv.fixed_bytes() == Bytes{6 * 5 * 4 + 3 * mixed * 2});
+  // Experts in a narrower space.
+  const ModelDescription narrow = described(with(nemotron, {{"moe_latent_size", 4}}));
+  CHECK(narrow.parameters() == model.parameters() - 4 * 2 * 4 * 5 + 2 * 4 * 8);
+  CHECK(says(refusal(with(nemotron, {{"hybrid_override_pattern", "M*-X"}})), "'X'"));
+  CHECK(says(refusal(with(nemotron, {{"num_hidden_layers", 5}})), "num_hidden_layers is 5"));
+}
+
+TEST_CASE("nemotron-nas has sizes per layer, and layers without attention or MLP") {
+  const json blocks = json::parse(R"([
+    {"attention": {"n_heads_in_group": 2, "no_op": false}, "ffn": {"ffn_mult": 96.0, "no_op": false}},
+    {"attention": {"n_heads_in_group": null, "no_op": true}, "ffn": {"no_op": true}}])");
+  const ModelDescription model = described(with(dense("nemotron-nas"), {{"block_configs", blocks}}));
+  const std::int64_t width = 512; // 2/3 of 96 times 8
+  CHECK(model.parameters() == attention + 3 * 8 * width + 16 + ends);
+  CHECK(model.kv.bytes(Tokens{10}) == Bytes{16 * 10});
+  CHECK(says(refusal(with(dense("nemotron-nas"), {{"block_configs", json::array()}})), "block_configs"));
+}
+
+TEST_CASE("MiMo-V2 has other heads in its windows, and MiniMax-M3 an indexer") {
+  const json mimo = with(dense("mimo_v2_flash"), {{"v_head_dim", 1},
+                                                  {"swa_num_attention_heads", 4},
+                                                  {"swa_num_key_value_heads", 4},
+                                                  {"swa_head_dim", 2},
+                                                  {"swa_v_head_dim", 1},
+                                                  {"sliding_window", 8},
+                                                  {"hybrid_layer_pattern", {0, 1}},
+                                                  {"moe_layer_freq", {0, 0}},
+                                                  {"n_routed_experts", 4},
+                                                  {"num_experts_per_tok", 2},
+                                                  {"moe_intermediate_size", 5}});
+  CHECK(described(mimo).kv.bytes(Tokens{100}) == Bytes{2 * (2 + 1) * 2 * 100 + 4 * (2 + 1) * 2 * 8});
+  const json m3 = with(dense("minimax_m3"), {{"use_qk_norm", true},
+                                             {"qk_norm_type", "per_head"},
+                                             {"num_local_experts", 4},
+                                             {"num_experts_per_tok", 2},
+                                             {"shared_intermediate_size", 5},
+                                             {"n_shared_experts", 1},
+                                             {"dense_intermediate_size", 16},
+                                             {"moe_layer_freq", {0, 1}},
+                                             {"sparse_attention_config",
+                                              {{"use_sparse_attention", true},
+                                               {"sparse_num_index_heads", 2},
+                                               {"sparse_index_dim", 6},
+                                               {"sparse_attention_freq", {0, 1}}}}});
+  CHECK(described(m3).kv.bytes(Tokens{10}) == Bytes{(2 * 16 + 6 * 2) * 10});
+}
+
+TEST_CASE("DeepSeek-V4 keeps a window, entries per few tokens, keys and a state") {
+  const json v4{{"model_type", "deepseek_v4"},
+                {"hidden_size", 8},
+                {"num_hidden_layers", 3},
+                {"num_attention_heads", 2},
+                {"num_key_value_heads", 1},
+                {"head_dim", 16},
+                {"vocab_size", 32},
+                {"q_lora_rank", 6},
+                {"o_lora_rank", 4},
+                {"o_groups", 2},
+                {"sliding_window", 8},
+                {"index_head_dim", 128},
+                {"index_n_heads", 3},
+                {"hc_mult", 2},
+                {"compress_ratios", {0, 4, 128, 0}},
+                {"n_routed_experts", 4},
+                {"num_experts_per_tok", 2},
+                {"moe_intermediate_size", 5},
+                {"n_shared_experts", 1},
+                {"topk_method", "noaux_tc"}};
+  const ModelDescription model = described(v4);
+  const std::int64_t states = 2 * 4 * 16 * 4 * 2 + 2 * 4 * 128 * 4 * 2 + 2 * 128 * 16 * 4;
+  CHECK(model.kv.fixed_bytes() == Bytes{3 * 16 * 2 * 8 + states});
+  CHECK(model.kv.bytes(Tokens{256}) == model.kv.fixed_bytes() + Bytes{(16 * 2 + 132) * 64 + 16 * 2 * 2});
+  CHECK(says(refusal(with(v4, {{"compress_ratios", {0, 8, 128}}})), "compress_ratios holds 8"));
+}
+
+TEST_CASE("Granite 4 has Mamba or attention, then experts and a shared MLP") {
+  const json granite = with(dense("granitemoehybrid"), {{"layer_types", {"mamba", "attention"}},
+                                                        {"mamba_n_heads", 2},
+                                                        {"mamba_d_head", 3},
+                                                        {"mamba_n_groups", 1},
+                                                        {"mamba_d_state", 5},
+                                                        {"mamba_d_conv", 4},
+                                                        {"num_local_experts", 4},
+                                                        {"num_experts_per_tok", 2},
+                                                        {"shared_intermediate_size", 7}});
+  const ModelDescription model = described(granite);
+  const std::int64_t mixed = 6 + 2 * 5, mamba = 8 * (6 + mixed + 2) + mixed * 4 + mixed + 3 * 2 + 6 + 6 * 8;
+  CHECK(model.parameters() == mamba + attention + 2 * (4 * 8 + 4 * mlp + 3 * 8 * 7 + 16) + ends);
+  CHECK(model.kv.fixed_bytes() == Bytes{6 * 5 * 2 + 3 * mixed * 2});
+}
+
+TEST_CASE("a field that may change the sizes is refused by name") {
+  for (const char* name : {"num_extra_layers", "expert_dtype", "projection_rank"})
+    CHECK(says(refusal(with(dense("llama"), {{name, 3}})), name));
+  for (const json& harmless : {json{{"rope_theta", 1e6}}, json{{"eos_token_id", 5}}, json{{"num_extra_layers", 0}},
+                               json{{"initializer_range", 0.02}}, json{{"attention_dropout", 0.1}}})
+    CHECK(described(with(dense("llama"), harmless)).parameters() > 0);
+  CHECK(says(refusal(with(dense("mistral"), {{"num_hidden_layers", 200}})), "num_hidden_layers is 200"));
+  CHECK(says(refusal(with(dense("llama"), {{"torch_dtype", "int4"}})), "int4"));
+  json mistral = dense("mistral");
+  mistral.erase("sliding_window");
+  CHECK(says(refusal(mistral), "sliding_window is missing"));
+}
+
+TEST_CASE("an engine's shape is refused by naming what the model has") {
+  const auto line = [](const json& config) {
+    const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
+    REQUIRE(!shape);
+    CHECK(says(shape.error().line(), "sluice-plan --models counts this model"));
+    return shape.error().line();
+  };
+  const json gemma = with(dense("gemma3_text"), {{"num_hidden_layers", 6}, {"sliding_window", 1024}});
+  CHECK(says(line(gemma), "its KV is in groups: 5 of 6 layers keep a window of 1024 tokens, 1 all tokens"));
+  CHECK(says(line(latent("deepseek_v3")), "one latent per token"));
+  const json glm = with(dense("glm4_moe"), {{"n_routed_experts", 6},
+                                            {"num_experts_per_tok", 2},
+                                            {"moe_intermediate_size", 5},
+                                            {"first_k_dense_replace", 1}});
+  CHECK(says(line(glm), "its layers differ: 1 of 2"));
+  CHECK(says(line(with(glm, {{"first_k_dense_replace", 0}, {"n_shared_experts", 1}})), "shared experts"));
+}
+
+} // namespace hf_description_test

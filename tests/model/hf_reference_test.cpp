@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Published configurations against figures of an independent script.
+#include "sluice/model/nlohmann/hf_description.hpp"
+
+#include "support/shared_data.hpp"
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+
+namespace hf_reference_test {
+
+/// The cells of a line of CSV, of which some are quoted.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      cells.emplace_back();
+    else
+      cells.back() += c;
+  }
+  return cells;
+}
+
+TEST_CASE("published models have the parameters, weights and KV of the reference" *
+          sluice_test::needs_shared({"data/models/reference.csv"})) {
+  const std::string folder = sluice_test::shared_path("data/models");
+  std::ifstream file(folder + "/reference.csv");
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const std::vector<std::string> heads = cells_of(line);
+  int rows = 0;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> cells = cells_of(line);
+    REQUIRE(cells.size() == heads.size());
+    std::map<std::string, std::string> row;
+    for (std::size_t c = 0; c < heads.size(); ++c) row[heads[c]] = cells[c];
+    CAPTURE(row["model"]);
+    const Expected<ModelDescription> model = read_hf_description(folder + "/" + row["model"]);
+    CHECK_MESSAGE(model, (model ? std::string{} : model.error().line()));
+    if (!model) continue;
+    ++rows;
+    CHECK(model->parameters() == std::stoll(row["parameters_text"]));
+    CHECK(model->active_parameters() == std::stoll(row["parameters_active"]));
+    CHECK(model->weight_bytes().count() == std::stoll(row["weight_bytes_text"]));
+    for (const std::int64_t tokens : {1024, 8192, 32768, 131072, 1048576})
+      CHECK(model->kv.bytes(Tokens{tokens}).count() == std::stoll(row["kv_bytes_" + std::to_string(tokens)]));
+    CHECK(model->kv.growth_bytes_per_token() == doctest::Approx(std::stod(row["kv_bytes_per_token_slope"])));
+  }
+  CHECK(rows >= 54);
+}
+
+} // namespace hf_reference_test
