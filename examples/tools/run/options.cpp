@@ -213,10 +213,9 @@ namespace {
 
 /// A flag without effect is probably a mistake, so it is refused and not ignored.
 Status check_heeded(const Options& options) {
+  if (const char* flag = options.read_without_trace()) return flag_error(flag, "no trace is given", "--trace as well");
   if (!options.from_trace())
-    for (const auto& [flag, given] : {std::pair{"--format", !options.format.empty()},
-                                      {"--trace-columns", !options.trace_columns.empty()},
-                                      {"--limit", options.limit.has_value()},
+    for (const auto& [flag, given] : {std::pair{"--limit", options.limit.has_value()},
                                       {"--rate-scale", options.rate_scale.has_value()},
                                       {"--slo-classes", !options.slo_classes.empty()},
                                       {"--no-wait", options.no_wait}})
@@ -290,6 +289,7 @@ Status check_options(const Options& options) {
                       kinds == 0 ? "there is nothing to generate from" : "another kind of prompt is given as well",
                       "one of --prompt, --prompt-ids and --trace");
   if (Status status = check_heeded(options); !status) return status;
+  if (options.chat_format && !options.chat) return flag_error("--chat-format", "there is no --chat", "--chat as well");
   if (options.chat && options.prompts.empty())
     return flag_error("--chat", "there is no text", "--prompt with a user's message");
   if (Status status = check_machine(options); !status) return status;

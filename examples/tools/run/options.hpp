@@ -10,6 +10,7 @@
 #include "sluice/workload/slo_classes.hpp"
 
 #include "engines/host_caching.hpp"
+#include "shared/trace_options.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -27,12 +28,11 @@ struct DiskCache {
   std::int64_t bytes = 0;
 };
 
-struct Options {
+struct Options : TraceOptions {
   std::string model = "tiny", system = "AllResident", backend = "cpu";
   std::vector<std::string> set;                ///< numbers of the system's policies
   std::optional<std::uint64_t> random_weights; ///< seed
   std::vector<std::string> prompts, prompt_ids;
-  std::string trace, format, trace_columns;
   std::optional<std::int64_t> limit;
   std::optional<double> rate_scale;                                  ///< for a trace; empty: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
@@ -60,9 +60,9 @@ struct Options {
   std::string profile;                       ///< a folder of kernel times; empty: planners use a roofline
   std::string calibrate;                     ///< on, off, or empty: see `calibrates`
   std::string logits, timeline, decisions, record_clock, replay_clock;
-  std::string out;            ///< a folder
-  std::string command;        ///< the command line as a shell reads it
-  sluice::TraceAt trace_at{}; ///< the part of the run that `timeline` shows in detail
+  std::string out;                               ///< a folder
+  std::string command;                           ///< the command line as a shell reads it
+  sluice::TraceAt trace_at{};                    ///< the part of the run that `timeline` shows in detail
   bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false, runs = false;
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }

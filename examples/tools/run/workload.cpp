@@ -8,6 +8,8 @@
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/world/local/model.hpp"
 
+#include "shared/trace_flags.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -114,7 +116,7 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
                          .class_seed = options.sampling.seed,
                          .open_sessions = true}; // as recorded: this program has no closed loop
   if (Status status = check(read); !status) return status.error();
-  const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+  const Expected<TraceFile> file = find_trace(options);
   if (!file) return file.error();
   const Expected<std::optional<Seconds>> step = step_time(*file, cost, shape.layers);
   if (!step) return step.error();
@@ -123,6 +125,7 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
   Expected<std::vector<RequestSpec>> requests = read_all(*trace);
   if (!requests) return requests.error();
   Workload workload;
+  workload.taken_for = taken_for_text(trace->workload(), *requests);
   workload.requests = std::move(*requests);
   workload.format = trace->workload().format;
   workload.seed = options.sampling.seed;
