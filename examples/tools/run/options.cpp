@@ -4,6 +4,7 @@
 
 #include "engines/program.hpp"
 #include "run/tiers.hpp"
+#include "shared/chat_format_flag.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/shell_word.hpp"
@@ -62,6 +63,7 @@ void add_requests(Flags& flags, Options& options) {
   app.add_option("--prompt-ids", options.prompt_ids, "a prompt's tokens, e.g. 1,2,3; may be given more than once")
       ->allow_extra_args(false);
   app.add_flag("--chat", options.chat, "prompts are a user's messages, in the model's chat format");
+  add_chat_format(flags, options.chat_format);
   add_trace_flags(
       flags, options,
       "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens from --seed");

@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/sampler.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/report/observer/timeline.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/slo_classes.hpp"
@@ -63,6 +64,7 @@ struct Options : TraceOptions {
   std::string out;                               ///< a folder
   std::string command;                           ///< the command line as a shell reads it
   sluice::TraceAt trace_at{};                    ///< the part of the run that `timeline` shows in detail
+  std::optional<sluice::ChatFormat> chat_format; ///< instead of the one of the model's template
   bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false, runs = false;
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }

@@ -55,10 +55,12 @@ Expected<std::vector<std::int32_t>> read_ids(std::string_view text, const ModelS
 }
 
 Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const LocalModel& model) {
-  if (options.chat && !find_chat_format(*model.tokenizer))
-    return flag_error("--chat", "the tokenizer of " + options.model + " has the special tokens of no known chat format",
-                      "no --chat, or a model whose tokens are Llama's or Qwen's");
-  Expected<std::vector<std::int32_t>> ids = options.chat ? encode_chat(model, text) : encode_prompt(model, text);
+  Expected<std::vector<std::int32_t>> ids = encode_prompt(model, text);
+  if (options.chat) {
+    const Expected<ChatFormat> format = options.chat_format ? *options.chat_format : chat_format_of(*model.tokenizer);
+    if (!format) return flag_error("--chat", format.error().what + " (" + options.model + ")", format.error().expected);
+    ids = encode_chat(model, *format, text);
+  }
   if (ids) return ids;
   const bool another = ids.error().code == ErrorCode::not_found; // the tokenizer belongs to another model
   return flag_error("--prompt", ids.error().what, ids.error().expected + (another ? ", or --prompt-ids" : ""));
