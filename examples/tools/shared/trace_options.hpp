@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceOptions: how a trace file is to be read, the same in every program that reads one.
+// TraceOptions: the flags that describe how to read a trace file, the same in every program that reads one.
 #pragma once
 
 #include <cstdint>
