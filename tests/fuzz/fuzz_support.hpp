@@ -58,10 +58,10 @@ void drain(Reader& reader) {
     if (!*request) return require(count > 0, "an empty trace is an error");
     const sluice::RequestSpec& spec = **request;
     require(count > 0 || spec.arrival == sluice::Seconds{0}, "the first arrives at 0");
-    require(spec.arrival >= before, "arrivals never decrease");
+    require(spec.follows || spec.arrival >= before, "arrivals never decrease");
     require(spec.prompt.count() >= 1 && spec.prompt.count() <= sluice::max_request_tokens, "a prompt in range");
     require(spec.output.count() >= 1 && spec.output.count() <= sluice::max_request_tokens, "an output in range");
-    before = spec.arrival;
+    if (!spec.follows) before = spec.arrival;
   }
 }
 

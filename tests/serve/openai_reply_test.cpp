@@ -33,7 +33,7 @@ std::vector<json> stream_events(const std::string& stream) {
 
 TEST_CASE("ChunkWriter writes the chunks of the chat API") {
   std::string stream;
-  ChunkWriter chunks(head(true), 1, true);
+  ChunkWriter chunks(head(true), 1, ChunkWriter::Usage::null);
   chunks.role(stream);
   chunks.text(stream, "Hi \"you\"\n\xF0\x9F\x98\x80");
   const std::vector<TokenLogprob> logprobs{{{"Hi", -0.5}, {{"Hi", -0.5}, {"\xF0\x9F", -1.5}}}};
@@ -63,9 +63,25 @@ TEST_CASE("ChunkWriter writes the chunks of the chat API") {
   CHECK(stream_events(with_tier)[0]["usage"]["prompt_tokens_details"] == json{{"cached_tokens", 2}});
 }
 
+TEST_CASE("with continuous usage every chunk has its choice's tokens so far") {
+  std::string stream;
+  ChunkWriter chunks(head(true), 0, ChunkWriter::Usage::continuous, 7);
+  chunks.role(stream);
+  chunks.generated(2);
+  chunks.text(stream, "ab");
+  chunks.generated(3);
+  chunks.finish(stream, FinishReason::stop);
+  const std::vector<json> all = stream_events(stream);
+  REQUIRE(all.size() == 3);
+  for (const auto& [at, tokens] : {std::pair{0, 0}, {1, 2}, {2, 3}}) {
+    const json& usage = all[static_cast<std::size_t>(at)]["usage"];
+    CHECK(usage == json{{"prompt_tokens", 7}, {"completion_tokens", tokens}, {"total_tokens", 7 + tokens}});
+  }
+}
+
 TEST_CASE("ChunkWriter writes the chunks of the completions API") {
   std::string stream;
-  ChunkWriter chunks(head(false), 0, false);
+  ChunkWriter chunks(head(false), 0, ChunkWriter::Usage::absent);
   chunks.text(stream, "a\xC3\xA9"); // two characters of three bytes
   const std::vector<TokenLogprob> logprobs{{{"c", -1}, {}}};
   chunks.text(stream, "c", &logprobs);

@@ -115,6 +115,60 @@ TEST_CASE("AIPerf's first versions had other names for a request's start and its
   check_client(perf.requests.at(0), 3, 3, 4.5, 11, 550, 193);
 }
 
+TEST_CASE("AIPerf without streaming: no time of a first token, which is said") {
+  const std::string text =
+      R"({"metadata": {"request_start_ns": 3000000000}, "metrics": {"input_sequence_length": {"value": 7}, )"
+      R"("output_sequence_length": {"value": 9}, "request_latency": {"value": 250, "unit": "ms"}}, "error": null})"
+      "\n";
+  const LoadResult result = read_result(text);
+  CHECK(result.without_first == 1);
+  check_client(result.requests.at(0), 3, 3, 3.25, 3.25, 7, 9);
+  const ResultFile file(text);
+  const Expected<Trace> trace = open_trace(*find_trace(file.path), {});
+  REQUIRE(trace);
+  CHECK(trace->workload().remark == "no time of a first token (no streaming)");
+}
+
+TEST_CASE("a report of several benchmarks: one is chosen, or the refusal says how") {
+  const auto benchmark = [](double start) {
+    return R"({"requests": {"successful": [{"info": {"timings": {"request_start": )" + std::to_string(start) +
+           R"(}}, "prompt_tokens": 7, "output_tokens": 2, "time_to_first_token_ms": 500.0, "request_latency": 0.75}]}})";
+  };
+  const ResultFile file(R"({"benchmarks": [)" + benchmark(50) + "," + benchmark(80) + "]}");
+  CHECK(read_load_result(file.path, 2)->requests.at(0).due_s == 80);
+  CHECK(read_load_result(file.path, 1)->requests.at(0).due_s == 50);
+  CHECK(read_load_result(file.path).error().line() ==
+        file.path +
+            ": GuideLLM's report has 2 benchmarks; expected --benchmark N for one of them, or in sluice-compare "
+            "--benchmark 1,2 for all as a sweep");
+  CHECK(read_load_result(file.path, 3)
+            .error()
+            .line()
+            .find(": GuideLLM's report has 2 benchmarks, and 3 is chosen; expected") != std::string::npos);
+  const ResultFile one(vllm_bench);
+  CHECK(read_load_result(one.path, 1).error().line().find("--benchmark: a result of") == 0);
+}
+
+TEST_CASE("SGLang: a line per run, refused by name without the times of sending") {
+  const std::string run =
+      R"({"backend": "sglang", "sharegpt_output_len": null, "input_lens": [7], "output_lens": [2], "ttfts": [0.5], )"
+      R"("itls": [[0.25]])";
+  CHECK(
+      refusal_of(run + "}\n").find(": it is a result of SGLang bench_serving, and start_times is missing; expected") ==
+      0);
+  CHECK(refusal_of(R"({"sharegpt_output_len": null, "duration": 3})"
+                   "\n") ==
+        ": it is a result of SGLang bench_serving, and input_lens is missing; expected a result of --output-details");
+  CHECK(refusal_of(run + "}\n" + run + "}\n").find(": it is a result of SGLang bench_serving, and start_times") == 0);
+  const std::string timed = run + R"(, "start_times": [3.0]})"
+                                  "\n";
+  CHECK(refusal_of(timed + timed).find(": SGLang bench_serving's report has 2 benchmarks; expected") == 0);
+  const LoadResult result = read_result(run + R"(, "start_times": [3.0]})"
+                                              "\n");
+  CHECK(result.kind == "SGLang bench_serving");
+  check_client(result.requests.at(0), 3, 3, 3.5, 3.75, 7, 2);
+}
+
 TEST_CASE("programs that read a trace find the format themselves") {
   for (const std::string& text : {vllm_bench, guidellm, aiperf, blis}) {
     const ResultFile file(text);
@@ -132,21 +186,26 @@ TEST_CASE("programs that read a trace find the format themselves") {
 TEST_CASE("a result that cannot be used is reported in one line") {
   CHECK(refusal_of("{}").find(": it is no load generator's result that is known; expected") == 0);
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [1], "itls": [[]]})") ==
-        ": start_times is missing; expected a result of --save-detailed (start_times since vLLM 0.11)");
+        ": it is a result of vllm bench serve, and start_times is missing; expected a result of --save-detailed "
+        "(start_times since vLLM 0.11)");
   CHECK(refusal_of(R"({"input_lens": [1, 2], "output_lens": [1], "ttfts": [], "itls": [], "start_times": []})") ==
         ": output_lens has 1 entries; expected 2, as input_lens");
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [-1], "itls": [[]], "start_times": [5]})") ==
-        ": request 0: the times are not in order; expected sent <= first <= last token");
+        ": request 0: vllm bench serve's ttfts and itls are not in order; expected sent <= first <= last token");
   CHECK(refusal_of(R"({"input_lens": [0.5], "output_lens": [1], "ttfts": [1], "itls": [[]], "start_times": [5]})") ==
-        ": request 0: the prompt has no whole number of tokens; expected 1 or more");
+        ": request 0: vllm bench serve's input_lens is no whole number of tokens; expected 1 or more");
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": ["a"], "itls": [[]], "start_times": [5]})") ==
-        ": request 0: a time is missing or no time; expected seconds, 0 or more");
+        ": request 0: vllm bench serve's ttfts is missing or no number; expected seconds, 0 or more");
   CHECK(refusal_of(R"({"input_lens": [], "output_lens": [], "ttfts": [], "itls": [], "start_times": []})") ==
-        ": no request was served; expected requests that got their tokens");
-  CHECK(refusal_of(R"({"benchmarks": []})") == ": it has no or several benchmarks; expected one benchmark: one rate");
+        ": it is a result of vllm bench serve without requests; expected requests that got their tokens");
+  CHECK(refusal_of(R"({"benchmarks": []})") == ": GuideLLM's report has 0 benchmarks; expected at least one");
   CHECK(refusal_of(R"({"benchmarks": [3]})").find(": requests.successful is missing") == 0);
-  CHECK(refusal_of("a,b,c\n1,2,3\n") == ":1: the header has no column 'status'; expected a trace.csv of blis observe");
+  CHECK(refusal_of("a,b,c\n1,2,3\n")
+            .find(": it is no load generator's result that is known, and its columns are a, b, c; expected") == 0);
+  CHECK(refusal_of("arrival_time_us,server_input_tokens,send_time_us\n1,2,3\n") ==
+        ":1: the header has no column 'status'; expected a trace.csv of blis observe");
   CHECK(refusal_of(blis + "3,2\n") == ":5: the line has 2 columns; expected 8, as in the header");
   CHECK(refusal_of(aiperf + R"({"metadata": {}, "metrics": {}, "error": null})"
-                            "\n") == ":3: a time is missing or no time; expected seconds, 0 or more");
+                            "\n") ==
+        ":3: AIPerf's request_start_ns is missing or no number; expected seconds, 0 or more");
 }

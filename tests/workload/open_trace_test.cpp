@@ -244,8 +244,8 @@ TEST_CASE("an unreadable file is reported in one line, in every format") {
   const Expected<TraceFormat> unknown = find_format("cvs");
   REQUIRE(!unknown);
   CHECK(unknown.error().line() ==
-        "--format: there is no format 'cvs' (did you mean csv?); expected azure, mooncake, orbitflow, vllm, load, "
-        "tokens, agents or csv");
+        "--format: there is no format 'cvs' (did you mean csv?); expected azure, burstgpt, mooncake, bailian, aiperf, "
+        "orbitflow, vllm, load, tokens, agents or csv");
   const Expected<Trace> steps = open_trace("trace.json", TraceFormat::orbitflow, {});
   REQUIRE(!steps);
   CHECK(steps.error().line().find("engine steps") != std::string::npos);
@@ -271,8 +271,8 @@ TEST_CASE("a file's first line reveals its format, even if its requests are wron
       {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 0}\n", TraceFormat::mooncake, "output_length is 0"},
       {"{\"queued_ts\": 1, \"input_toks\": 0}\n", TraceFormat::vllm, "input_toks is 0"},
       {"{\"requests\": {\"a\": 1}}\n", TraceFormat::orbitflow, "batch_size is missing"},
-      {"{\n\"requests\": {}}\n", std::nullopt, ""},
-      {"{\"requests\": \n", std::nullopt, ""},
+      {"{\n\"requests\": {}}\n", TraceFormat::orbitflow, "the trace holds no request"},
+      {"{\"requests\": \n", TraceFormat::orbitflow, "expected"},
       {"{}\n", std::nullopt, ""},
       {"id,output,prompt,arrival\n1,5,0,7\n", TraceFormat::csv, ":2: prompt is '0'"},
       {"a,b,c\n", std::nullopt, ""},
@@ -281,14 +281,16 @@ TEST_CASE("a file's first line reveals its format, even if its requests are wron
   for (const auto& file : files) {
     std::ofstream(path) << file.text;
     INFO(file.text);
-    CHECK(told_format(path) == file.format);
+    const Expected<const TraceKind*> told = recognise(path);
+    REQUIRE(told);
+    CHECK((*told != nullptr ? std::optional{(*told)->format} : std::nullopt) == file.format);
     if (!file.format) continue;
     Expected<Trace> trace = open_trace(path, *file.format, {}, Seconds{1});
     const Status status = trace ? Status{read_all(*trace).error()} : Status{trace.error()};
     CHECK(status.error().line().find(file.error) != std::string::npos);
   }
-  CHECK_FALSE(told_format(path + "nowhere"));
-  CHECK_FALSE(told_format(folder.path.string()));
+  CHECK_FALSE(recognise(path + "nowhere"));
+  CHECK_FALSE(recognise(folder.path.string()));
 }
 
 TEST_CASE("a trace file is opened in the format of the command line, or else in its own") {
@@ -296,7 +298,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   const std::string path = (folder.path / "trace").string();
   const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
   const auto error_of = [&](const char* format, const char* columns) {
-    const Expected<TraceFile> file = find_trace(path, format, columns);
+    const Expected<TraceFile> file = find_trace(path, {.format = format, .columns = columns});
     return file ? std::string{name(file->format)} : file.error().line();
   };
   const auto begins = [](const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; };
@@ -308,7 +310,7 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   CHECK(begins(error_of("azure", "arrival=ts"), "--trace-columns: the format is 'azure'; expected --format csv"));
   CHECK(
       begins(error_of("", "arival=ts"), "--trace-columns: there is no 'arival' of a request (did you mean arrival?)"));
-  const Expected<TraceFile> mapped = find_trace(path, "", "arrival=ts,prompt=in,output=out");
+  const Expected<TraceFile> mapped = find_trace(path, {.columns = "arrival=ts,prompt=in,output=out"});
   REQUIRE(mapped);
   Expected<Trace> trace = open_trace(*mapped, {.limit = 2});
   REQUIRE(trace);

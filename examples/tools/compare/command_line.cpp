@@ -217,10 +217,12 @@ CommandLine::CommandLine()
                  "here or in the parent folder)");
   app.add_option_function<std::string>(
          "--list", [this](const std::string& what) { options.list = what; },
-         "name the systems and the presets, or with \"numbers\" the numbers that --set sets, and stop")
+         "name the systems and the presets, or with \"numbers\" the numbers that --set sets, or with \"formats\" the "
+         "files "
+         "that --trace reads, and stop")
       ->expected(0, 1)
       ->default_str("names")
-      ->type_name("[numbers]");
+      ->type_name("[numbers|formats]");
   app.add_flag("--devices", options.devices,
                "print the named devices and models, with the figures that decide and their sources, and stop");
   app.add_flag("--dry-run", options.dry_run, "read all input, print the runs that it asks for, and stop");

@@ -6,6 +6,7 @@
 #include "sluice/workload/slo_classes.hpp"
 
 #include "shared/default_machine.hpp"
+#include "shared/trace_options.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,9 +16,8 @@
 namespace compared {
 
 /// The requests, and how each seed draws them.
-struct WorkloadOptions {
+struct WorkloadOptions : TraceOptions {
   std::optional<std::string> generate;
-  std::string trace, format, trace_columns;
   std::string lengths; ///< a trace file whose lengths replace those of `trace`
   std::optional<std::int64_t> limit;
   double rate_scale = 1;

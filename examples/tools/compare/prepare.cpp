@@ -18,7 +18,6 @@
 #include "compare/tenants.hpp"
 #include "compare/world.hpp"
 #include "engines/host_rate.hpp"
-#include "shared/trace_flags.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +70,7 @@ Status check_flags(const Options& options, const std::vector<const System*>& sys
                       "a share above 0, at most 1");
   if (options.workload.generate && options.workload.generate->empty())
     return flag_error("--generate", "it is empty", "a workload such as sharegpt:rate=2, or no --generate");
-  if (const char* flag = read_without_trace(options.workload))
+  if (const char* flag = options.workload.read_without_trace())
     return flag_error(flag, "no trace is given", "--trace as well");
   if (options.workload.trace.empty() && !options.workload.lengths.empty())
     return flag_error("--lengths", "no trace is given", "--trace as well: a generated workload has lengths");
@@ -198,6 +197,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.command = command;
   report_machine(options, *world, *budget, c);
   if (!left_out.empty()) w.cautions.push_back(left_out);
+  if (std::string read = taken_for_text(trace->workload(), *recorded); !read.empty())
+    w.cautions.push_back(std::move(read));
   report_workload(options, world->shape, *requests, sum, c);
   report_choices(options, *world, own, w);
   return c;

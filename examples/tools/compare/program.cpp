@@ -10,6 +10,7 @@
 #include "sluice/report/leads.hpp"
 #include "sluice/report/order.hpp"
 #include "sluice/report/table.hpp"
+#include "sluice/workload/nlohmann/trace_kinds.hpp"
 
 #include "compare/bound.hpp"
 #include "compare/capacity.hpp"
@@ -210,9 +211,11 @@ int compared::program(int argc, char** argv) {
       std::fputs(engines::numbers_text(engines::simulated_systems()).c_str(), stdout);
     else if (asked.options.list == "names")
       list_names();
+    else if (asked.options.list == "formats")
+      std::fputs(trace_kinds_table().c_str(), stdout);
     else
-      return fail(
-          compared::flag_error("--list", "it is '" + excerpt(asked.options.list) + "'", "--list, or --list numbers"));
+      return fail(compared::flag_error("--list", "it is '" + excerpt(asked.options.list) + "'",
+                                       "--list, --list numbers or --list formats"));
     return 0;
   }
   crew.threads(asked.options.threads);

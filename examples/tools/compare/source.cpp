@@ -9,6 +9,7 @@
 #include "sluice/workload/session_queue.hpp"
 
 #include "compare/comparison.hpp"
+#include "shared/trace_flags.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ double mean_of(const LengthDistribution& lengths) {
 Expected<Source> source_of(const WorkloadOptions& workload) {
   Source source{.demo = workload.trace.empty() && !workload.generate};
   if (workload.trace.empty()) return source;
-  Expected<TraceFile> found = find_trace(workload.trace, workload.format, workload.trace_columns);
+  Expected<TraceFile> found = find_trace(workload);
   if (!found) return found.error();
   source.file = *std::move(found);
   if (source.file->format != TraceFormat::orbitflow) return source;

@@ -73,6 +73,7 @@ class Load {
  public:
   Load(const Options& options, const Workload& workload) : options_(options), workload_(workload) {
     report_.workload = workload.name;
+    report_.taken_for = workload.taken_for;
     report_.requests = static_cast<std::int64_t>(workload.requests.size());
     for (const Planned& planned : workload.requests) quick_left_ += slow(planned.manner) ? 0 : 1;
   }

@@ -124,7 +124,7 @@ Status check_options(Options& options) {
     return options.trace.empty()
                ? flag_error("command line", "there is nothing to ask for", "--generate or --trace")
                : flag_error("--generate", "a trace is given as well", "--trace or --generate, not both");
-  if (const char* flag = read_without_trace(options)) return flag_error(flag, "no trace is given", "--trace as well");
+  if (const char* flag = options.read_without_trace()) return flag_error(flag, "no trace is given", "--trace as well");
   if (options.trace.empty() && options.step_time)
     return flag_error("--step-time", "no trace is given", "--trace as well");
   for (const auto& [flag, slo] : {std::pair{"--slo-ttft", options.slo_ttft}, {"--slo-tbt", options.slo_tbt}})

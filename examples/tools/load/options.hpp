@@ -5,6 +5,8 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
+#include "shared/trace_options.hpp"
+
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -22,12 +24,12 @@ struct Url {
   }
 };
 
-struct Options {
+struct Options : TraceOptions {
   std::string url = "http://127.0.0.1:8080";
   Url address; ///< `url`, read by `check_options`
   std::string model, api_key;
   std::string endpoint = "completions";
-  std::string trace, format, trace_columns, generate, prompt_text, json, out;
+  std::string generate, prompt_text, json, out;
   std::optional<std::int64_t> limit, max_tokens;
   std::optional<double> rate_scale, step_time;
   std::string cacert; ///< a file; empty: the system's certificates

@@ -59,6 +59,7 @@ void visit_latencies(const LoadReport& report, Visit&& visit) {
 std::string report_text(const Options& options, const LoadReport& report) {
   std::string out = fmt::format("{}, {} requests to {} at {}: {} completed, {} failed", report.workload,
                                 report.requests, report.model, options.url, report.completed, report.failed);
+  if (!report.taken_for.empty()) out = fmt::format("{} {}\n", report.workload, report.taken_for) + out;
   if (const std::int64_t left = std::accumulate(report.left.begin(), report.left.end(), std::int64_t{0}); left > 0)
     out += fmt::format(", {} left ({} waiting, {} in prefill, {} in decode)", left, report.left[0], report.left[1],
                        report.left[2]);
@@ -108,7 +109,14 @@ std::string report_json(const Options& options, const LoadReport& report) {
       .value(made_by().line())
       .key("backend")
       .value(options.chat() ? "openai-chat" : "openai");
-  json.key("model_id").value(report.model).key("base_url").value(options.url).key("workload").value(report.workload);
+  json.key("model_id")
+      .value(report.model)
+      .key("base_url")
+      .value(options.url)
+      .key("workload")
+      .value(report.workload)
+      .key("read_as")
+      .value(report.taken_for);
   json.key("num_prompts").value(report.requests).key("max_concurrency").value(options.concurrency);
   json.key("duration").value(report.duration).key("completed").value(report.completed);
   json.key("failed").value(report.failed);

@@ -23,6 +23,7 @@ struct LoadReport {
   };
 
   std::string workload, model;
+  std::string taken_for; ///< how the workload's trace was read (taken_for_text)
   std::int64_t requests = 0;
   std::int64_t completed = 0;                  ///< answers that came whole and as promised
   std::int64_t failed = 0;                     ///< refused, cut, given up or flawed

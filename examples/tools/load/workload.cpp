@@ -6,6 +6,8 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/nlohmann/open_trace.hpp"
 
+#include "shared/trace_flags.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -25,7 +27,7 @@ Expected<Trace> open(const Options& options) {
                          .open_sessions = true}; // as recorded: this program has no closed loop
   if (!options.generate.empty())
     return open_generator(options.generate, static_cast<std::uint64_t>(options.seed), read);
-  const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+  const Expected<TraceFile> file = find_trace(options);
   if (!file) return file.error();
   if (file->format == TraceFormat::orbitflow && !options.step_time)
     return flag_error("--step-time", "arrivals of '" + excerpt(options.trace, 200) + "' count an engine's steps",
@@ -43,6 +45,7 @@ Expected<Workload> read_workload(const Options& options) {
   if (!specs) return specs.error();
   Workload workload;
   workload.name = trace->workload().name;
+  workload.taken_for = taken_for_text(trace->workload(), *specs);
   workload.requests.reserve(specs->size());
   for (const RequestSpec& spec : *specs) {
     Planned planned{.spec = spec};

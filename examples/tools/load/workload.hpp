@@ -37,6 +37,7 @@ struct Planned {
 
 struct Workload {
   std::string name;
+  std::string taken_for;         ///< how a trace was read (taken_for_text)
   std::vector<Planned> requests; ///< in the order of arrival
 };
 

@@ -31,14 +31,14 @@ using namespace sluice;
 
 namespace {
 
-Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder) {
+Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder, [[maybe_unused]] const ModelHints& hints) {
 #if defined(SLUICE_HAS_ICU)
   return read_tokenizer(folder);
 #else
   Expected<std::unique_ptr<Tokenizer>> tokenizer = read_byte_tokenizer(folder);
   if (tokenizer) return tokenizer;
   Error error = tokenizer.error();
-  error.expected = "--prompt-ids, or a build with ICU";
+  error.expected = hints.without_icu;
   return error;
 #endif
 }
@@ -47,7 +47,8 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder) {
 
 std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
 
-Expected<LocalModel> open_model(const std::string& name, bool text, std::optional<std::uint64_t> random) {
+Expected<LocalModel> open_model(const std::string& name, bool text, std::optional<std::uint64_t> random,
+                                const ModelHints& hints) {
   if (name == "tiny") return tiny_model(random.value_or(tiny_llama_seed));
   const std::string folder = model_folder(name);
   std::error_code ignored;
@@ -56,8 +57,8 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
     return flag_error("--model",
                       "there is no folder '" + excerpt(folder, 200) + "'" +
                           did_you_mean(name, std::array<std::string_view, 2>{"tiny", "demo"}),
-                      "tiny, demo beside this program, or a folder with config.json and *.safetensors; with "
-                      "--random-weights a model's name");
+                      "tiny, demo beside this program, or a folder with config.json and *.safetensors; with " +
+                          std::string{hints.by_name} + " a model's name");
   if (!there && text)
     return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
   LocalModel model;
@@ -72,7 +73,7 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
   }
   model.name = name;
   if (!text) return model;
-  Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(folder);
+  Expected<std::unique_ptr<Tokenizer>> tokenizer = tokenizer_of(folder, hints);
   if (!tokenizer) return tokenizer.error();
   model.tokenizer = std::move(*tokenizer);
   return model;

@@ -4,6 +4,7 @@
 
 #include "engines/program.hpp"
 #include "run/tiers.hpp"
+#include "shared/chat_format_flag.hpp"
 #include "shared/link_flag.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/shell_word.hpp"
@@ -62,6 +63,7 @@ void add_requests(Flags& flags, Options& options) {
   app.add_option("--prompt-ids", options.prompt_ids, "a prompt's tokens, e.g. 1,2,3; may be given more than once")
       ->allow_extra_args(false);
   app.add_flag("--chat", options.chat, "prompts are a user's messages, in the model's chat format");
+  add_chat_format(flags, options.chat_format);
   add_trace_flags(
       flags, options,
       "arrivals and lengths of a trace file instead of prompts; prompts are then random tokens from --seed");
@@ -213,10 +215,9 @@ namespace {
 
 /// A flag without effect is probably a mistake, so it is refused and not ignored.
 Status check_heeded(const Options& options) {
+  if (const char* flag = options.read_without_trace()) return flag_error(flag, "no trace is given", "--trace as well");
   if (!options.from_trace())
-    for (const auto& [flag, given] : {std::pair{"--format", !options.format.empty()},
-                                      {"--trace-columns", !options.trace_columns.empty()},
-                                      {"--limit", options.limit.has_value()},
+    for (const auto& [flag, given] : {std::pair{"--limit", options.limit.has_value()},
                                       {"--rate-scale", options.rate_scale.has_value()},
                                       {"--slo-classes", !options.slo_classes.empty()},
                                       {"--no-wait", options.no_wait}})
@@ -290,6 +291,7 @@ Status check_options(const Options& options) {
                       kinds == 0 ? "there is nothing to generate from" : "another kind of prompt is given as well",
                       "one of --prompt, --prompt-ids and --trace");
   if (Status status = check_heeded(options); !status) return status;
+  if (options.chat_format && !options.chat) return flag_error("--chat-format", "there is no --chat", "--chat as well");
   if (options.chat && options.prompts.empty())
     return flag_error("--chat", "there is no text", "--prompt with a user's message");
   if (Status status = check_machine(options); !status) return status;

@@ -5,11 +5,13 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/decoder/sampler.hpp"
+#include "sluice/model/tokenizer/chat.hpp"
 #include "sluice/report/observer/timeline.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include "engines/host_caching.hpp"
+#include "shared/trace_options.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -27,12 +29,11 @@ struct DiskCache {
   std::int64_t bytes = 0;
 };
 
-struct Options {
+struct Options : TraceOptions {
   std::string model = "tiny", system = "AllResident", backend = "cpu";
   std::vector<std::string> set;                ///< numbers of the system's policies
   std::optional<std::uint64_t> random_weights; ///< seed
   std::vector<std::string> prompts, prompt_ids;
-  std::string trace, format, trace_columns;
   std::optional<std::int64_t> limit;
   std::optional<double> rate_scale;                                  ///< for a trace; empty: 1
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
@@ -60,9 +61,10 @@ struct Options {
   std::string profile;                       ///< a folder of kernel times; empty: planners use a roofline
   std::string calibrate;                     ///< on, off, or empty: see `calibrates`
   std::string logits, timeline, decisions, record_clock, replay_clock;
-  std::string out;            ///< a folder
-  std::string command;        ///< the command line as a shell reads it
-  sluice::TraceAt trace_at{}; ///< the part of the run that `timeline` shows in detail
+  std::string out;                               ///< a folder
+  std::string command;                           ///< the command line as a shell reads it
+  sluice::TraceAt trace_at{};                    ///< the part of the run that `timeline` shows in detail
+  std::optional<sluice::ChatFormat> chat_format; ///< instead of the one of the model's template
   bool chat = false, ignore_end = false, no_wait = false, list = false, json = false, verbose = false, runs = false;
 
   [[nodiscard]] bool from_trace() const { return !trace.empty(); }

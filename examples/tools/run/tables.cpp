@@ -55,6 +55,7 @@ WorkloadReport workload_report(const Told& told) {
   report.base_slo_tbt_s = options.slo_tbt;
   report.slo_ttft_s = options.slo_ttft;
   report.command = options.command;
+  if (!told.workload.taken_for.empty()) report.cautions.push_back(told.workload.taken_for);
   const bool gpu = options.backend != "cpu";
   report.notes.emplace_back("Run", !options.replay_clock.empty() ? "replayed in the times of a record"
                                    : gpu                         ? "for real, on a GPU"

@@ -8,6 +8,8 @@
 #include "sluice/workload/nlohmann/open_trace.hpp"
 #include "sluice/world/local/model.hpp"
 
+#include "shared/trace_flags.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -53,10 +55,12 @@ Expected<std::vector<std::int32_t>> read_ids(std::string_view text, const ModelS
 }
 
 Expected<std::vector<std::int32_t>> encode(const Options& options, const std::string& text, const LocalModel& model) {
-  if (options.chat && !find_chat_format(*model.tokenizer))
-    return flag_error("--chat", "the tokenizer of " + options.model + " has the special tokens of no known chat format",
-                      "no --chat, or a model whose tokens are Llama's or Qwen's");
-  Expected<std::vector<std::int32_t>> ids = options.chat ? encode_chat(model, text) : encode_prompt(model, text);
+  Expected<std::vector<std::int32_t>> ids = encode_prompt(model, text);
+  if (options.chat) {
+    const Expected<ChatFormat> format = options.chat_format ? *options.chat_format : chat_format_of(*model.tokenizer);
+    if (!format) return flag_error("--chat", format.error().what + " (" + options.model + ")", format.error().expected);
+    ids = encode_chat(model, *format, text);
+  }
   if (ids) return ids;
   const bool another = ids.error().code == ErrorCode::not_found; // the tokenizer belongs to another model
   return flag_error("--prompt", ids.error().what, ids.error().expected + (another ? ", or --prompt-ids" : ""));
@@ -114,7 +118,7 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
                          .class_seed = options.sampling.seed,
                          .open_sessions = true}; // as recorded: this program has no closed loop
   if (Status status = check(read); !status) return status.error();
-  const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+  const Expected<TraceFile> file = find_trace(options);
   if (!file) return file.error();
   const Expected<std::optional<Seconds>> step = step_time(*file, cost, shape.layers);
   if (!step) return step.error();
@@ -123,6 +127,7 @@ Expected<Workload> read_trace(const Options& options, const LocalModel& model, c
   Expected<std::vector<RequestSpec>> requests = read_all(*trace);
   if (!requests) return requests.error();
   Workload workload;
+  workload.taken_for = taken_for_text(trace->workload(), *requests);
   workload.requests = std::move(*requests);
   workload.format = trace->workload().format;
   workload.seed = options.sampling.seed;

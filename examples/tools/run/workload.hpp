@@ -20,6 +20,7 @@ struct Workload {
   std::vector<sluice::RequestSpec> requests;        ///< in the order of arrival
   std::vector<std::vector<std::int32_t>> prompts{}; ///< one per request; empty for a trace
   std::string format{};                             ///< of a trace
+  std::string taken_for{};                          ///< how the trace was read (taken_for_text)
   std::uint64_t seed = 0;                           ///< seed of a trace's prompts
   int vocabulary = 0;
 

@@ -7,6 +7,7 @@
 
 #include "engines/program.hpp"
 #include "run/outputs.hpp"
+#include "shared/chat_format_flag.hpp"
 #include "shared/flags.hpp"
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -76,6 +77,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       "serve over TLS, 1.2 or later, with this certificate: a file in PEM, those that vouch for it behind it");
   app.add_option("--tls-key", options.tls_key, "the certificate's private key: a file in PEM, without a passphrase");
   app.add_option("--cors", options.cors, "an origin whose pages may ask, or *");
+  add_chat_format(flags, options.chat_format);
   app.add_flag("--lenient", options.lenient,
                "ignore fields of requests that neither the API nor this server knows, instead of refusing them");
   flags.whole("--queue", options.queue, 0, 1 << 30, "refuse newcomers while so many wait (default: 256)");

@@ -39,6 +39,7 @@ struct Options {
   std::string tee;                                        ///< a second system that gets the same requests; empty: none
   std::string what_if;                                    ///< names of systems, or `none`; empty: some suitable ones
   std::string record, record_clock, replay, replay_clock; ///< files; empty: not used
+  std::optional<sluice::ChatFormat> chat_format;          ///< instead of the one of the model's template
   bool lenient = false;                                   ///< ignore unknown fields of requests
   bool list = false, quiet = false;
 };

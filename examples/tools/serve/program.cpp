@@ -23,6 +23,7 @@
 #include "serve/tls.hpp"
 #include "serve/what_if.hpp"
 #include "shared/version.hpp"
+#include <boost/system/system_error.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -164,6 +165,7 @@ int serve(serving::Options& options) {
   config.api.cors = options.cors;
   config.api.logprobs = options.simulate.empty();
   config.api.rules = options.simulate.empty() && options.run.backend == "cpu";
+  if (options.chat_format) config.api.chat = options.chat_format;
   config.api.unknown_fields = options.lenient ? UnknownFields::ignored : UnknownFields::refused;
   if (!options.quiet) config.api.log = [log](const std::string& line) { log->add(line); };
   config.api.metrics = [log](PrometheusWriter& to) {
@@ -244,6 +246,8 @@ int serving::program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return fail({ErrorCode::out_of_memory, "memory", "the system refuses what this server needs",
                  "smaller memories, or a larger limit (ulimit -v)"});
+  } catch (const boost::system::system_error& error) { // the transport's: no file descriptors are left
+    return fail({ErrorCode::out_of_memory, "files", error.code().message(), "a larger limit (ulimit -n)"});
   } catch (const std::system_error& error) {
     return fail({ErrorCode::out_of_memory, "threads", error.what(), "a larger limit (ulimit -u)"});
   }

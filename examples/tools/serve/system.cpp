@@ -80,7 +80,8 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   const bool replays = !options.replay.empty();
   Expected<running::Computer> computer = running::Computer::open(options.run, replays); // first: a GPU may be missing
   if (!computer) return computer.error();
-  Expected<LocalModel> model = running::open_model(options.run.model, true);
+  Expected<LocalModel> model =
+      running::open_model(options.run.model, true, {}, {.by_name = "--simulate", .without_icu = "a build with ICU"});
   if (!model) return model.error();
   const ModelWeights& weights = model->weights;
   const ModelShape shape = weights.config.shape;

@@ -31,8 +31,8 @@ namespace {
 
 using namespace sluice;
 
-struct Options {
-  std::string trace, format, trace_columns, generate;
+struct Options : TraceOptions {
+  std::string generate;
   std::uint64_t seed = 1;
   std::optional<std::int64_t> limit;
   std::int64_t block = 512, device = 0, host = 0, engines = 1, chunk = 256;
@@ -45,19 +45,21 @@ struct Use {
   Tokens prompt{0};
 };
 
-Expected<std::vector<Use>> read_uses(const Options& options) {
+/// `taken_for`: how a trace was read.
+Expected<std::vector<Use>> read_uses(const Options& options, std::string& taken_for) {
   ReadOptions read;
   read.limit = options.limit;
   read.open_sessions = true;
   Expected<Trace> trace = [&]() -> Expected<Trace> {
     if (options.trace.empty())
       return open_generator(options.generate.empty() ? "chat" : options.generate, options.seed, read);
-    const Expected<TraceFile> file = find_trace(options.trace, options.format, options.trace_columns);
+    const Expected<TraceFile> file = find_trace(options);
     if (!file) return file.error();
     return open_trace(*file, read, Seconds{1});
   }();
   if (!trace) return trace.error();
   std::vector<Use> uses;
+  std::vector<RequestSpec> requests;
   bool known = false;
   for (;;) {
     const Expected<std::optional<RequestSpec>> request = trace->next();
@@ -71,12 +73,14 @@ Expected<std::vector<Use>> read_uses(const Options& options) {
       use.content.push_back(piece);
     }
     known = known || !use.content.empty();
+    requests.push_back(**request);
     uses.push_back(std::move(use));
   }
   if (!known)
     return Error{ErrorCode::bad_input, options.trace.empty() ? "--generate" : "--trace",
                  "this workload does not say what its requests contain",
                  "a trace with hash_ids or token ids, or generated sessions"};
+  taken_for = taken_for_text(trace->workload(), requests);
   return uses;
 }
 
@@ -224,7 +228,7 @@ int program(int argc, char** argv) {
   };
   if (!options.trace.empty() && !options.generate.empty())
     return wrong({ErrorCode::bad_input, "--generate", "there is a --trace as well", "one of the two"});
-  if (const char* flag = read_without_trace(options))
+  if (const char* flag = options.read_without_trace())
     return wrong({ErrorCode::bad_input, flag, "there is no --trace", "--trace as well"});
   if (!options.trace.empty() && flags.app().count("--seed") > 0)
     return wrong({ErrorCode::bad_input, "--seed", "a trace has no random draws", "--seed with generated sessions"});
@@ -233,9 +237,11 @@ int program(int argc, char** argv) {
   if ((options.device > 0) != (options.host > 0))
     return wrong({ErrorCode::bad_input, options.device > 0 ? "--device-blocks" : "--host-blocks",
                   "the other tier has no size", "--device-blocks and --host-blocks"});
-  const Expected<std::vector<Use>> uses = read_uses(options);
+  std::string taken_for;
+  const Expected<std::vector<Use>> uses = read_uses(options, taken_for);
   if (!uses) return wrong(uses.error());
   const std::vector<std::vector<BlockKey>> keys = keys_of(*uses, Tokens{options.block});
+  if (!taken_for.empty()) fmt::print("{} {}\n\n", options.trace, taken_for);
   fmt::print("{}", one_tier(options, *uses, keys));
   if (options.device > 0) fmt::print("\n{}", two_tiers(options, *uses, keys));
   if (flags.app().count("--engines") > 0) fmt::print("\n{}", shared_pool(options, *uses, keys));

@@ -24,6 +24,10 @@ inline sluice::Status read_client_times(const std::string& path, Recording& reco
   using namespace sluice;
   Expected<LoadResult> result = read_load_result(path);
   if (!result) return result.error();
+  if (result->without_first > 0)
+    return Error{ErrorCode::bad_input, path,
+                 std::to_string(result->without_first) + " requests have no time of a first token",
+                 "a run with streaming, whose TTFTs can be compared"};
   // The smallest delay between a request's time and its sending is the difference of the two clocks.
   double start_s = std::numeric_limits<double>::infinity(), longest_s = 0;
   for (const ClientRecord& one : result->requests) start_s = std::min(start_s, one.record.queued.count() - one.due_s);

@@ -58,7 +58,12 @@ SLUICE_SERVER_INLINE CompletionJob::CompletionJob(ReplyHead head, Completion req
       if (request_.stream && request_.response) {
         events_.emplace(head_).begin(out_);
       } else if (request_.stream) {
-        answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, request_.include_usage);
+        using Usage = ChunkWriter::Usage;
+        const Usage usage = !request_.include_usage     ? Usage::absent
+                            : request_.continuous_usage ? Usage::continuous
+                                                        : Usage::null;
+        answer.chunks.emplace_back(head_, static_cast<std::int64_t>(answers_.size()) - 1, usage,
+                                   static_cast<std::int64_t>(prompts[prompt].size()));
       }
     }
   }
@@ -162,6 +167,7 @@ SLUICE_SERVER_INLINE CompletionJob::Answer::Answer(const Tokenizer& tokenizer, c
 SLUICE_SERVER_INLINE void CompletionJob::add(Answer& answer, std::int32_t token, std::span<const TokenChance> chances) {
   ++usage_.completion;
   ++answer.generated;
+  if (!answer.chunks.empty()) answer.chunks.front().generated(answer.generated);
   if (request_.logprobs >= 0 && !chances.empty()) answer.logprobs.push_back(logprob_of(chances));
   const bool may_stop = answer.generated > request_.rules.min_tokens;
   const bool stops = may_stop && std::find(request_.stop_tokens.begin(), request_.stop_tokens.end(), token) !=

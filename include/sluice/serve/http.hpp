@@ -186,6 +186,14 @@ class PublicApp final : public HttpApp {
   HttpApp* app_;
 };
 
+namespace detail {
+
+/// Returns whether a path shows the server's state, which clients need not see: it is at the admin port if there is
+/// one.
+[[nodiscard]] bool shows_inside(std::string_view path);
+
+} // namespace detail
+
 } // namespace sluice
 
 #ifndef SLUICE_COMPILED

@@ -40,8 +40,7 @@ SLUICE_INLINE std::string_view HttpRequest::path() const {
 
 namespace sluice::detail {
 
-/// Paths that show the server's state, which clients need not see.
-[[nodiscard]] inline bool shows_inside(std::string_view path) {
+SLUICE_INLINE bool shows_inside(std::string_view path) {
   constexpr std::array<std::string_view, 4> paths{"/metrics", "/live", "/live/state", "/whatif"};
   return std::find(paths.begin(), paths.end(), path) != paths.end();
 }

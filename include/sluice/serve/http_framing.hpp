@@ -38,6 +38,10 @@ class HttpHead {
 /// way.
 [[nodiscard]] std::string wrong_framing(std::string_view head);
 
+/// Returns whether a trailer of a chunked body has a folded line. `text`: the end of the body, up to the empty line
+/// that ends it. RFC 9112 5.2 allows it nowhere, and a router may read it in another way.
+[[nodiscard]] bool folds_trailer(std::string_view text);
+
 } // namespace sluice
 
 #ifndef SLUICE_SERVER_COMPILED

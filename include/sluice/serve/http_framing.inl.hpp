@@ -89,7 +89,7 @@ SLUICE_SERVER_INLINE std::string wrong_framing(std::string_view head) {
     return "its target has a character that no URI has (RFC 9112 3.2)";
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return "its version is not HTTP/1.1 or HTTP/1.0 (RFC 9112 2.3)";
 
-  int hosts = 0, lengths = 0, codings = 0;
+  int hosts = 0, lengths = 0, codings = 0, keys = 0, types = 0, origins = 0;
   for (std::string_view field = line(); !field.empty(); field = line()) {
     if (field.front() == ' ' || field.front() == '\t') return "a line begins with white space (RFC 9112 2.2 and 5.2)";
     const std::size_t colon = field.find(':');
@@ -109,6 +109,10 @@ SLUICE_SERVER_INLINE std::string wrong_framing(std::string_view head) {
       if (value.empty() || !std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; }) ||
           value.size() > most_digits)
         return "its Content-Length is not one number of at most 18 digits (RFC 9112 6.3)";
+    } else if ((detail::is_word(name, "authorization") && ++keys > 1) ||
+               (detail::is_word(name, "content-type") && ++types > 1) ||
+               (detail::is_word(name, "origin") && ++origins > 1)) {
+      return "it has " + std::string{name} + " more than once (RFC 9110 5.3)"; // a router may use another one
     } else if (detail::is_word(name, "transfer-encoding")) {
       if (++codings > 1 || !detail::is_word(value, "chunked"))
         return "its Transfer-Encoding is not `chunked`, once and alone (RFC 9112 6.1 and 6.3)";
@@ -118,6 +122,21 @@ SLUICE_SERVER_INLINE std::string wrong_framing(std::string_view head) {
   if (codings > 0 && lengths > 0) return "it has both Transfer-Encoding and Content-Length (RFC 9112 6.3)";
   if (codings > 0 && version == "HTTP/1.0") return "HTTP/1.0 has no Transfer-Encoding (RFC 9112 6.1)";
   return {};
+}
+
+SLUICE_SERVER_INLINE bool folds_trailer(std::string_view text) {
+  // From the end: fields of the trailer, until the line of the last chunk, which is no field.
+  if (text.ends_with("\r\n")) text.remove_suffix(2);
+  while (text.ends_with("\r\n")) {
+    text.remove_suffix(2);
+    const std::size_t end = text.rfind("\r\n");
+    const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 2);
+    if (line.starts_with(' ') || line.starts_with('\t')) return true;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos || !detail::is_token(line.substr(0, colon))) return false;
+    text.remove_suffix(line.size());
+  }
+  return false;
 }
 
 } // namespace sluice

@@ -50,8 +50,9 @@ struct Completion {
   std::vector<std::string> bad_words;
   bool ignore_end = false; ///< "ignore_eos", as in vLLM: end tokens do not end the answer
   bool stream = false;
-  bool include_usage = false; ///< "stream_options": the stream ends with a chunk that has the usage
-  bool echo = false;          ///< the answer begins with the prompt
+  bool include_usage = false;    ///< "stream_options": the stream ends with a chunk that has the usage
+  bool continuous_usage = false; ///< and, with `include_usage`, every chunk has the usage so far, as in vLLM
+  bool echo = false;             ///< the answer begins with the prompt
   /// The prompt's tokens have log-probabilities too, like the answer that repeats the prompt.
   [[nodiscard]] bool scores_prompt() const { return echo && logprobs >= 0; }
   int logprobs = -1; ///< log-probabilities of each token and this many alternatives; below 0: none
@@ -132,7 +133,18 @@ namespace detail {
 /// little more than escaping its text.
 class ChunkWriter {
  public:
-  ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage);
+  /// Usage in the chunks of text.
+  enum class Usage : std::uint8_t {
+    absent,
+    null,      ///< the stream ends with a chunk that has it
+    continuous ///< each chunk has that of its choice so far
+  };
+
+  /// `prompt`: the tokens of the choice's prompt.
+  ChunkWriter(const ReplyHead& head, std::int64_t index, Usage usage, std::int64_t prompt = 0);
+
+  /// Sets the tokens that the choice has so far, for the usage of the next chunks.
+  void generated(std::int64_t tokens) { so_far_.completion = tokens; }
 
   /// Writes the first chunk of a chat, which has the role and no text.
   void role(std::string& out) const { chunk(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", {}, nullptr); }
@@ -148,7 +160,8 @@ class ChunkWriter {
 
   std::string begin_; ///< the beginning of each chunk, up to and including the choice's index
   bool chat_;
-  bool null_usage_;
+  Usage usage_;
+  TokenUsage so_far_;
   std::int64_t offset_ = 0; ///< characters of text so far
 };
 

@@ -150,8 +150,8 @@ SLUICE_INLINE std::string completion_json(const ReplyHead& head, std::span<const
   return text;
 }
 
-SLUICE_INLINE ChunkWriter::ChunkWriter(const ReplyHead& head, std::int64_t index, bool include_usage)
-    : chat_(head.chat), null_usage_(include_usage) {
+SLUICE_INLINE ChunkWriter::ChunkWriter(const ReplyHead& head, std::int64_t index, Usage usage, std::int64_t prompt)
+    : chat_(head.chat), usage_(usage), so_far_{.prompt = prompt} {
   JsonWriter json(begin_);
   begin_ = "data: ";
   json.begin_object();
@@ -196,7 +196,17 @@ SLUICE_INLINE void ChunkWriter::chunk(std::string& out, std::string_view content
     out += reason;
     out += '"';
   }
-  out += null_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+  out += "}]";
+  if (usage_ == Usage::null) out += ",\"usage\":null";
+  if (usage_ == Usage::continuous) {
+    std::string object;
+    JsonWriter json(object);
+    json.begin_object();
+    detail::write_usage(json, so_far_);
+    out += ',';
+    out += std::string_view(object).substr(1); // without the opening brace
+  }
+  out += "}\n\n";
 }
 
 SLUICE_INLINE std::string usage_event(const ReplyHead& head, const TokenUsage& usage) {

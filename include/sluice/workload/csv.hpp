@@ -26,7 +26,10 @@ struct CsvColumns {
   /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a value they are seconds,
   /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
-  bool dates = false; ///< arrivals must be dates
+  bool dates = false;           ///< arrivals must be dates
+  std::string session{};        ///< the key of a request's session; empty: there is none. The file may lack the column
+  std::string took{};           ///< the duration of an answer in seconds; the same
+  bool zero_is_failure = false; ///< a line with 0 tokens is a failed request: skipped and counted, not an error
 
   static constexpr std::string_view expected =
       "arrival=NAME,prompt=NAME,output=NAME, slo-ttft=NAME and slo-tbt=NAME of requests' own SLOs in seconds, and "
@@ -37,6 +40,9 @@ struct CsvColumns {
 
 /// AzureLLMInferenceTrace (Azure Public Dataset, 2023 and 2024; Patel et al., Splitwise, ISCA 2024).
 CsvColumns azure_columns();
+
+/// BurstGPT (Wang et al., KDD 2025), with and without sessions.
+CsvColumns burstgpt_columns();
 
 /// "arrival=ts,prompt=in,output=out,unit=ms": a field that the text does not name keeps its default column. A comma
 /// ends a name.
@@ -56,6 +62,15 @@ class CsvReader {
   static Expected<CsvReader> open(const std::string& path, CsvColumns columns = {});
 
   Expected<std::optional<RequestSpec>> next();
+
+  /// Whether the header has the column of sessions; valid after the first `next`.
+  [[nodiscard]] bool has_sessions() const { return session_place_ != absent; }
+  /// The session of the last request; empty if it belongs to none.
+  [[nodiscard]] std::string session() const { return has_sessions() ? cells_[session_place_] : std::string{}; }
+  /// The duration of the last request's answer, if the file says it.
+  [[nodiscard]] std::optional<Seconds> took() const;
+  /// The number of lines that were skipped as failures.
+  [[nodiscard]] std::int64_t skipped() const { return skipped_; }
 
  private:
   static constexpr std::size_t absent = SIZE_MAX; ///< the index of a column that the file does not have
@@ -92,6 +107,8 @@ class CsvReader {
   std::vector<std::string> cells_;
   std::array<std::size_t, 3> place_{};
   std::array<std::size_t, 2> slo_place_{absent, absent};
+  std::size_t session_place_ = absent, took_place_ = absent;
+  std::int64_t skipped_ = 0;
   std::optional<Time> first_;
   std::size_t width_ = 0; ///< number of the header's columns; 0 until the header is read
   bool dates_ = false;

@@ -20,6 +20,16 @@ SLUICE_READERS_INLINE CsvColumns azure_columns() {
   return {.arrival = "TIMESTAMP", .prompt = "ContextTokens", .output = "GeneratedTokens", .dates = true};
 }
 
+SLUICE_READERS_INLINE CsvColumns burstgpt_columns() {
+  return {.arrival = "Timestamp",
+          .prompt = "Request tokens",
+          .output = "Response tokens",
+          .decimals = 0,
+          .session = "Session ID",
+          .took = "Elapsed time",
+          .zero_is_failure = true};
+}
+
 SLUICE_READERS_INLINE Expected<CsvColumns> parse_csv_columns(std::string_view text) {
   const auto wrong = [](std::string what) {
     return Error{ErrorCode::bad_input, "--trace-columns", std::move(what), std::string{CsvColumns::expected}};
@@ -83,10 +93,14 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
   if (width_ == 0) {
     if (Status status = read_header(); !status) return status.error();
   }
-  const Expected<bool> more = records_.next(cells_);
+  Expected<bool> more = records_.next(cells_);
+  const auto failed = [&] { return cells_[place_[1]] == "0" || cells_[place_[2]] == "0"; };
+  for (; columns_.zero_is_failure && more && *more && cells_.size() == width_ && failed(); more = records_.next(cells_))
+    ++skipped_;
   if (!more) return more.error();
   if (!*more) {
-    if (!any_) return Error{ErrorCode::bad_input, records_.name(), "the trace holds no request", "at least one line"};
+    if (!any_ && skipped_ == 0)
+      return Error{ErrorCode::bad_input, records_.name(), "the trace holds no request", "at least one line"};
     return std::optional<RequestSpec>{};
   }
   any_ = true;
@@ -125,8 +139,18 @@ SLUICE_READERS_INLINE Status CsvReader::read_header() {
   for (const auto& [name, usual, place] : own)
     if (Status found = find_column(name.empty() ? std::string{usual} : name, place, !name.empty()); !found)
       return found;
+  for (const auto& [name, place] : {std::pair{&columns_.session, &session_place_}, {&columns_.took, &took_place_}})
+    if (!name->empty())
+      if (Status found = find_column(*name, *place, false); !found) return found;
   width_ = cells_.size();
   return {};
+}
+
+SLUICE_READERS_INLINE std::optional<Seconds> CsvReader::took() const {
+  if (took_place_ == absent) return std::nullopt;
+  const double value = number(with_point(cells_[took_place_])).value;
+  if (!(value >= 0 && value <= 1e9)) return std::nullopt; // some of a log's durations are empty
+  return Seconds{value};
 }
 
 SLUICE_READERS_INLINE Status CsvReader::find_column(const std::string& name, std::size_t& place, bool needed) const {

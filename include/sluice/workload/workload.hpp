@@ -29,10 +29,13 @@ struct OrbitFlowHeader {
 /// Everything that is needed to make the same requests again.
 struct Workload {
   std::string name;       ///< short: a file's name without folders, or the generator's name
-  std::string format;     ///< "azure", "mooncake", "orbitflow", "vllm" or "generated"
+  std::string format;     ///< a name of `--format`, or "generated"
   std::string source;     ///< the path, or the text of `--generate`
   std::uint64_t seed = 0; ///< the generator's seed; unused for a trace
   ReadOptions options;
+  std::string taken_for{}; ///< the kind of file that the reader took a trace for, and the fields that told it; empty if
+                           ///< the user named the format
+  std::string remark{};    ///< what was left out: "1 failed request left out"; empty: nothing
   std::optional<Seconds> step_time{};      ///< for a trace whose arrivals count engine steps
   std::optional<OrbitFlowHeader> limits{}; ///< the server's limits, if the trace has them
 
@@ -54,6 +57,11 @@ struct WorkloadTotals {
 
   friend constexpr bool operator==(const WorkloadTotals&, const WorkloadTotals&) = default;
 };
+
+/// Says what a trace was read as, with its first and last arrival, for a caption: "read as Mooncake's trace
+/// (input_length): arrivals from 0 to 59.8 s". Empty if the user named the format and nothing was left out. A trace
+/// read as another one has other times, so its user sees the mistake. `requests`: those that were read.
+std::string taken_for_text(const Workload& workload, std::span<const RequestSpec> requests);
 
 /// `requests`: in order of arrival.
 WorkloadTotals totals(std::span<const RequestSpec> requests);

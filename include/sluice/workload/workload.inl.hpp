@@ -6,9 +6,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 namespace sluice {
+
+SLUICE_INLINE std::string taken_for_text(const Workload& workload, std::span<const RequestSpec> requests) {
+  std::string text;
+  if (!workload.taken_for.empty()) {
+    Seconds last{0};
+    bool recorded = true;
+    for (const RequestSpec& request : requests) {
+      last = std::max(last, request.arrival * workload.options.rate_scale);
+      recorded = recorded && !request.follows;
+    }
+    char number[32];
+    std::snprintf(number, sizeof number, "%.6g", last.count());
+    text = "read as " + workload.taken_for + ": arrivals from 0 to " + number +
+           (workload.options.arrivals_in_steps ? " steps" : " s") +
+           (recorded ? "" : " as recorded, later turns after the answer before");
+  }
+  if (!workload.remark.empty()) text += (text.empty() ? "" : ", ") + workload.remark;
+  return text;
+}
 
 SLUICE_INLINE WorkloadTotals totals(std::span<const RequestSpec> requests) {
   WorkloadTotals sum;

@@ -143,6 +143,9 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        {{"partial_rotary_factor", 0.5}},
        "config.json: partial_rotary_factor is below 1; expected heads that are rotated whole"},
       {"llama",
+       {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}}},
+       "config.json: rope_parameters: partial_rotary_factor is below 1; expected heads that are rotated whole"},
+      {"llama",
        {{"model_type", "mistral"}, {"sliding_window", 64}},
        "config.json: sliding_window is 64, shorter than max_position_embeddings 128; expected attention to the whole "
        "context: null, or a max_position_embeddings within the window"},

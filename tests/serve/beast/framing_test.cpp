@@ -121,6 +121,12 @@ std::vector<Row> ambiguous() {
   rows.push_back({"RFC 9112 7.1.2", "Content-Length in a trailer", chunked("0\r\nContent-Length: 50\r\n\r\n")});
   rows.push_back(
       {"RFC 9112 7.1.2", "Transfer-Encoding in a trailer", chunked("0\r\nTransfer-Encoding: chunked\r\n\r\n")});
+  rows.push_back({"RFC 9112 5.2", "a folded line in a trailer", chunked("5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n")});
+  rows.push_back({"RFC 9112 5.2", "the same with a tab, above another field",
+                  chunked("0;e=\"f: g\"\r\nX: a\r\n\tb\r\nY: c\r\n\r\n")});
+  for (const char* field : {"Authorization: Bearer ", "Content-Type: application/", "Origin: http://"})
+    rows.push_back(
+        {"RFC 9110 5.3", field, post(std::string{field} + "a\r\n" + field + "b\r\nContent-Length: 5\r\n", "hello")});
   rows.push_back({"RFC 9112 7.1.2", "LF alone in a trailer", chunked("0\r\nX: a\nY: b\r\n\r\n")});
   return rows;
 }
@@ -138,6 +144,7 @@ std::vector<Row> plain() {
        chunked("00A\r\n0123456789\r\n0a\r\n0123456789\r\n000\r\n\r\n")},
       {"RFC 9112 7.1.1", "an extension", chunked("5;a=\"b\";c\r\nhello\r\n0;d\r\n\r\n")},
       {"RFC 9112 7.1.2", "a trailer", chunked("5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")},
+      {"RFC 9112 5.2", "a chunk that looks like a folded line", chunked("8\r\nX: a\r\n b\r\n0\r\nX: a\r\n\r\n")},
       {"RFC 9112 6.3", "a length with zeros", post("Content-Length: 0005\r\n", "hello")},
       {"RFC 9112 6.3", "no length", post("")},
   };

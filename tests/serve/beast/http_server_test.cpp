@@ -203,6 +203,19 @@ TEST_CASE("HttpServer answers Expect: 100-continue and reads the body") {
   CHECK(client.read_until("POST /e ok") != "");
 }
 
+TEST_CASE("HttpServer sends no interim response to HTTP/1.0, and closes if any Connection field asks for it") {
+  Running running;
+  Client old(running.port);
+  old.send("POST /e HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok");
+  CHECK(old.read_until("POST /e ok").starts_with("HTTP/1.1 200"));
+  for (const char* fields : {"Connection: keep-alive\r\nConnection: close\r\n", "Connection: x, Close\r\n",
+                             "Connection: x\r\nConnection: y, close\r\n"}) {
+    const std::string answer =
+        sluice_test::answer_to_plain(running.port, std::string{"GET /fine HTTP/1.1\r\nHost: x\r\n"} + fields + "\r\n");
+    CHECK_MESSAGE(answer.find("Connection: close\r\n") != std::string::npos, fields); // and the read has ended
+  }
+}
+
 TEST_CASE("HttpServer drains: streams under way end; idle and new connections do not delay it") {
   HttpServer server;
   REQUIRE(server.listen({"127.0.0.1", 0}).ok());

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -396,6 +397,17 @@ TEST_CASE("OpenAiApp answers /v1/responses, whole and streamed") {
                 R"({"input":"a","stream":true,"stream_options":{"include_obfuscation":false},"include":[)"
                 R"("reasoning.encrypted_content"]})");
   CHECK(!harmless->finished);
+  for (const char* none :
+       {R"("text":{})", R"("text":{"format":null})", R"("text":{"format":{"type":"text"}})",
+        R"("text":{"verbosity":"medium"})", R"("reasoning":{})", R"("reasoning":{"effort":null,"summary":null})",
+        R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")"}) {
+    const auto seen =
+        world.ask("POST", "/v1/responses", std::string{R"({"input":"a","max_output_tokens":3,)"} + none + "}");
+    CHECK_MESSAGE(!seen->finished, none);
+  }
+  CHECK(param(R"({"input":"a","text":{"verbosity":"low"}})") == "text");
+  CHECK(param(R"({"input":"a","reasoning":{"effort":"low"}})") == "reasoning");
+  CHECK(param(R"({"input":"a","tool_choice":"required"})") == "tool_choice");
   // An error names the field that the client has sent, not the chat's.
   const auto refused =
       world.ask("POST", "/v1/responses",
@@ -611,6 +623,16 @@ TEST_CASE("OpenAiApp refuses requests that the model cannot serve") {
   CHECK(world.ask("POST", "/v1/completions", R"({"prompt":"a"})")->response.status == 503);
   CHECK(world.ask("GET", "/ready")->response.status == 503);
   CHECK(world.ask("GET", "/health")->response.status == 200);
+}
+
+TEST_CASE("OpenAiApp lists its paths at /, without a key") {
+  World world([](OpenAiSetup& setup) { setup.api_keys = {"secret"}; });
+  const auto seen = world.ask("GET", "/");
+  CHECK(seen->response.status == 200);
+  const json paths = seen->body()["paths"];
+  CHECK(std::find(paths.begin(), paths.end(), "POST /v1/chat/completions") != paths.end());
+  CHECK(world.ask("POST", "/")->response.status == 405);
+  CHECK(world.ask("GET", "/nothing")->response.status == 404);
 }
 
 TEST_CASE("OpenAiApp checks keys, paths and methods; /health needs no key") {

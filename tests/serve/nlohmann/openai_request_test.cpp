@@ -117,8 +117,8 @@ TEST_CASE("read_completion refuses by name every field that would change an answ
     "use_beam_search":true,"min_p":0.1,"allowed_token_ids":[1],"logits_processors":["x"],"skip_special_tokens":false,
     "spaces_between_special_tokens":false,"truncate_prompt_tokens":5,"prompt_logprobs":1,
     "return_tokens_as_token_ids":true,"return_token_ids":true,"kv_transfer_params":{},"vllm_xargs":{}})");
-  const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"auto","functions":[{}],
-    "function_call":"auto","modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
+  const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"required","functions":[{}],
+    "function_call":{"name":"f"},"modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
     "verbosity":"low","web_search_options":{},"add_special_tokens":true,"add_generation_prompt":false,
     "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{},
     "mm_processor_kwargs":{}})");
@@ -146,6 +146,26 @@ TEST_CASE("read_completion refuses by name every field that would change an answ
   }
 }
 
+TEST_CASE("a field whose value has no effect passes, whichever way it is written") {
+  for (const char* field : {R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")", R"("tool_choice":"none")",
+                            R"("tools":null,"tool_choice":"auto")", R"("response_format":{"type":"text","x":null})",
+                            R"("function_call":"auto")"})
+    CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
+  CHECK(wrong(chat_with(R"("tool_choice":"auto","tools":[{"type":"function"}])")).starts_with("tools|"));
+  CHECK(wrong(chat_with(R"("tool_choice":"required")")).starts_with("tool_choice|"));
+  CHECK(wrong(chat_with(R"("response_format":{"type":"text","strict":true})")).starts_with("response_format|"));
+}
+
+TEST_CASE("GuideLLM's body, which asks for the usage in every chunk, is read") {
+  Completion read;
+  CHECK_FALSE(read_completion(chat_with(R"("model":"m","stream":true,"stream_options":{"include_usage":true,)"
+                                        R"("continuous_usage_stats":true},"max_completion_tokens":5,"stop":null,)"
+                                        R"("ignore_eos":true)"),
+                              true, read));
+  CHECK(read.include_usage);
+  CHECK(read.continuous_usage);
+}
+
 TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenient; within slo always") {
   const auto lenient = [](const std::string& body) { return wrong(body, true, UnknownFields::ignored); };
   CHECK(wrong(chat_with(R"("tempreture":0)")) ==
@@ -156,7 +176,7 @@ TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenie
       wrong(R"({"prompt":"a","messages":[]})", false).starts_with("messages|messages is no field of /v1/completions"));
   CHECK(wrong(chat_with("\"a\\nb\":0")).starts_with("a?b|a?b is no field"));
   CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"include_obfuscation":false})")) == "");
-  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"continuous_usage_stats":true})"))
+  CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"continuous_usage_stats":3})"))
             .starts_with("stream_options.continuous_usage_stats|"));
   CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"usage":true})")).starts_with("stream_options.usage|"));
   CHECK(lenient(chat_with(R"("stream":true,"stream_options":{"usage":true})")) == "");

@@ -26,6 +26,7 @@ enum class SkipSpecial : bool { no, yes };
 struct TokenizerTraits {
   std::int32_t begin_token = -1;        ///< negative: none
   std::vector<std::int32_t> end_tokens; ///< any of them ends an answer
+  std::string chat_template{};          ///< the folder's, as Jinja; empty: none (model/tokenizer/chat.hpp)
   int leading_spaces = 0;               ///< decoding drops at most this many: the prefix that encoding added
 };
 
@@ -60,6 +61,7 @@ class Tokenizer {
   [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view name) const { return vocabulary_.id_of(name); }
   [[nodiscard]] std::int32_t begin_token() const { return traits_.begin_token; }
   [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return traits_.end_tokens; }
+  [[nodiscard]] const std::string& chat_template() const { return traits_.chat_template; }
   [[nodiscard]] int leading_spaces() const { return traits_.leading_spaces; }
 
   static constexpr std::size_t longest_text = std::size_t{64} << 20; ///< bytes

@@ -294,13 +294,19 @@ class HttpSession final : public OpenConnection {
   detail::asio::awaitable<boost::system::error_code> read_body(Parser& parser) {
     namespace http = boost::beast::http;
     lowest().expires_after(limits_->body_time);
-    if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+    // HTTP/1.0 has no interim responses (RFC 9110 10.1.1).
+    if (parser.get().version() >= 11 && boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
       static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await detail::asio::async_write(stream_, detail::asio::buffer(go_on), detail::as_tuple_awaitable);
     }
     for (;;) {
       boost::system::error_code error;
-      while (!error && buffer_.size() > 0 && !parser.is_done()) buffer_.consume(parser.put(buffer_.data(), error));
+      while (!error && buffer_.size() > 0 && !parser.is_done()) {
+        const std::size_t used = parser.put(buffer_.data(), error);
+        if (!error && parser.is_done() && parser.chunked() && folds_trailer(buffered().substr(0, used)))
+          co_return make_error_code(http::error::bad_obs_fold);
+        buffer_.consume(used);
+      }
       if (parser.is_done()) co_return boost::system::error_code{};
       if (error && error != http::error::need_more) co_return error;
       // The parser leaves the line before a chunk, or the trailers.
@@ -381,12 +387,19 @@ class HttpSession final : public OpenConnection {
     co_await connection_->part(stream_);
   }
 
+  /// Returns whether any Connection field has the option `close` (RFC 9112 9.6); Beast looks at the first field.
+  [[nodiscard]] static bool asks_to_close(const Request& message) {
+    const auto [begin, end] = message.equal_range(boost::beast::http::field::connection);
+    return std::any_of(begin, end,
+                       [](const auto& field) { return boost::beast::http::token_list{field.value()}.exists("close"); });
+  }
+
   /// Passes the request to the application and writes its response. Returns false if the connection ends after it.
   detail::asio::awaitable<bool> answer(Request message, HttpRequest request) {
     using namespace boost::asio::experimental::awaitable_operators;
     reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
     reply_->max_unread = limits_->max_unread;
-    reply_->keep_alive = message.keep_alive() && !*draining_ && full_.empty();
+    reply_->keep_alive = message.keep_alive() && !asks_to_close(message) && !*draining_ && full_.empty();
     reply_->chunked = message.version() >= 11;
     if (!reply_->chunked) reply_->keep_alive = false;
     request.body = message.body().take_text(); // stays counted until the application has read it

@@ -38,14 +38,15 @@ struct OpenAiSetup {
   std::string about;                    ///< a line on the live page: the system and its device
   const Tokenizer* tokenizer = nullptr; ///< must outlive the app
   std::optional<ChatFormat> chat;       ///< none: /v1/chat/completions is refused
-  int vocabulary = 0;                   ///< the model's number of tokens
-  std::int64_t context = 0;             ///< most tokens of a prompt and its answer together
-  Slo slo;                              ///< for requests without their own SLO
-  std::vector<std::string> api_keys;    ///< keys without a name or limits
-  std::shared_ptr<ApiKeys> keys;        ///< instead of `api_keys`: keys that can change while the server runs
-  std::string cors;                     ///< the origin whose pages may use the server, or *; empty: none
-  bool logprobs = true;                 ///< whether tokens have log-probabilities; if not, requests for them fail
-  bool rules = false; ///< whether the decoder applies LogitRules and scores prompts: a DecoderRunner's does
+  std::string no_chat{"this model has no chat format"}; ///< the reason, if there is none
+  int vocabulary = 0;                                   ///< the model's number of tokens
+  std::int64_t context = 0;                             ///< most tokens of a prompt and its answer together
+  Slo slo;                                              ///< for requests without their own SLO
+  std::vector<std::string> api_keys;                    ///< keys without a name or limits
+  std::shared_ptr<ApiKeys> keys; ///< instead of `api_keys`: keys that can change while the server runs
+  std::string cors;              ///< the origin whose pages may use the server, or *; empty: none
+  bool logprobs = true;          ///< whether tokens have log-probabilities; if not, requests for them fail
+  bool rules = false;            ///< whether the decoder applies LogitRules and scores prompts: a DecoderRunner's does
   UnknownFields unknown_fields = UnknownFields::refused; ///< in requests' bodies
   std::int64_t created = 0;                              ///< when the model was created, seconds since 1970
   std::function<std::int64_t()> now_s;                   ///< wall clock, seconds since 1970
@@ -106,7 +107,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   using Answering = void (OpenAiApp::*)(const HttpRequest&, std::unique_ptr<Exchange>);
   struct Route {
     std::string_view method;
-    std::string_view path; ///< a path that ends with a slash matches all paths that begin with it
+    std::string_view path; ///< a path that ends with a slash matches all paths that begin with it, except "/"
     Answering answer;
 
     [[nodiscard]] bool leads_to(std::string_view asked) const;
@@ -141,6 +142,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
 
   void health(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   void ready(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
+  void index(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
   void models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange);
   void model(const HttpRequest& request, std::unique_ptr<Exchange> exchange);
   void write_model(JsonWriter& json) const;

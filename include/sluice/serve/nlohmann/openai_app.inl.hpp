@@ -135,11 +135,12 @@ SLUICE_SERVER_INLINE void OpenAiApp::cut(const std::string& why) {
 }
 
 SLUICE_SERVER_INLINE bool OpenAiApp::Route::leads_to(std::string_view asked) const {
-  return path.ends_with('/') ? asked.starts_with(path) && asked != path : asked == path;
+  return path.size() > 1 && path.ends_with('/') ? asked.starts_with(path) && asked != path : asked == path;
 }
 
 SLUICE_SERVER_INLINE std::span<const OpenAiApp::Route> OpenAiApp::routes() {
-  static constexpr Route all[]{{"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
+  static constexpr Route all[]{{"GET", "/", &OpenAiApp::index},
+                               {"POST", "/v1/chat/completions", &OpenAiApp::chat_completions},
                                {"POST", "/v1/completions", &OpenAiApp::completions},
                                {"POST", "/v1/responses", &OpenAiApp::responses},
                                {"GET", "/v1/models", &OpenAiApp::models},

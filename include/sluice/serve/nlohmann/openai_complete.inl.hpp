@@ -166,7 +166,10 @@ SLUICE_SERVER_INLINE std::optional<ApiError> OpenAiApp::encode(Completion& wante
     return check_room(param, into.back(), wanted);
   };
   if (wanted.chat) {
-    if (!setup_.chat) return detail::api_error(param, "this model has no chat format; expected /v1/completions");
+    if (!setup_.chat)
+      return detail::api_error(
+          param, setup_.no_chat + (setup_.no_chat.find("; expected") == std::string::npos ? "; expected " : ", or ") +
+                     "/v1/completions");
     const Expected<std::string> text = chat_text(*setup_.chat, wanted.messages);
     if (!text) return detail::api_error(param, text.error().line());
     return add(*text, AddSpecial::no);

@@ -27,6 +27,17 @@ SLUICE_SERVER_INLINE void OpenAiApp::ready(const HttpRequest& /*request*/, std::
   exchange->respond(std::move(response));
 }
 
+SLUICE_SERVER_INLINE void OpenAiApp::index(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
+  HttpResponse response;
+  JsonWriter json(response.body);
+  json.begin_object().key("server").value("sluice").key("ready").value(ready());
+  json.key("paths").begin_array();
+  for (const Route& route : routes())
+    if (!detail::shows_inside(route.path)) json.value(std::string{route.method} + " " + std::string{route.path});
+  json.end_array().end_object();
+  exchange->respond(std::move(response));
+}
+
 SLUICE_SERVER_INLINE void OpenAiApp::models(const HttpRequest& /*request*/, std::unique_ptr<Exchange> exchange) {
   HttpResponse response;
   JsonWriter json(response.body);

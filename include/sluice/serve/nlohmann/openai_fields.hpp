@@ -26,7 +26,9 @@ namespace detail {
 /// A field of the API or of vLLM that this server does not support.
 struct UnsupportedField {
   std::string_view name;
-  std::string_view neutral; ///< the value without effect, as JSON; null always passes
+  std::string_view neutral; ///< the value without effect, as JSON; null always passes. Of an object, each field may
+                            ///< have its value without effect, be null, or be absent
+  std::string_view of{}; ///< a list that this field is about: where it is absent or empty, "auto" has no effect either
 };
 
 inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"type":"text"})"},
@@ -51,9 +53,9 @@ inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"ty
                                                      {"vllm_xargs", "null"}};
 
 inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]"},
-                                                     {"tool_choice", R"("none")"},
+                                                     {"tool_choice", R"("none")", "tools"},
                                                      {"functions", "[]"},
-                                                     {"function_call", R"("none")"},
+                                                     {"function_call", R"("none")", "functions"},
                                                      {"modalities", R"(["text"])"},
                                                      {"audio", "null"},
                                                      {"prediction", "null"},
@@ -72,7 +74,6 @@ inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]"},
 
 /// Fields of stream_options. OpenAI's obfuscation adds bytes that no client shows.
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};
-inline constexpr UnsupportedField stream_unsupported[]{{"continuous_usage_stats", "false"}};
 
 /// Returns whether a list of names contains a name.
 [[nodiscard]] bool lists(std::span<const std::string_view> names, std::string_view name);

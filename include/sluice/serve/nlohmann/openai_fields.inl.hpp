@@ -94,11 +94,26 @@ SLUICE_SERVER_INLINE std::optional<ApiError> only_fields(const nlohmann::json& o
   return std::nullopt;
 }
 
+/// Returns whether a value is null, or the one without effect (UnsupportedField).
+[[nodiscard]] inline bool has_no_effect(const nlohmann::json& value, const nlohmann::json& neutral) {
+  if (value.is_null() || value == neutral) return true;
+  if (!value.is_object() || !neutral.is_object()) return false;
+  for (auto field = value.begin(); field != value.end(); ++field) {
+    const auto own = neutral.find(field.key());
+    if (!field->is_null() && (own == neutral.end() || !has_no_effect(*field, *own))) return false;
+  }
+  return true;
+}
+
 SLUICE_SERVER_INLINE std::optional<ApiError>
 refuse_unsupported(const nlohmann::json& body, std::span<const UnsupportedField> list, std::string_view where) {
   for (const UnsupportedField& one : list) {
     const auto field = body.find(one.name);
-    if (field == body.end() || field->is_null() || *field == nlohmann::json::parse(one.neutral)) continue;
+    if (field == body.end() || has_no_effect(*field, nlohmann::json::parse(one.neutral))) continue;
+    if (!one.of.empty() && *field == "auto") {
+      const auto about = body.find(one.of);
+      if (about == body.end() || about->empty()) continue; // null is empty, too
+    }
     const std::string name{one.name};
     return api_error(name, name + " is not supported " + std::string{where} + "; expected none" +
                                (one.neutral == "null" ? "" : ", or " + std::string{one.neutral}));

@@ -165,10 +165,10 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view bo
       fields.fail("stream_options", "stream_options without stream; expected \"stream\": true");
     } else {
       detail::CompletionFields inner(options);
-      inner.error = detail::refuse_unsupported(options, detail::stream_unsupported);
-      if (!inner.error && unknown == UnknownFields::refused)
+      if (unknown == UnknownFields::refused)
         inner.error = detail::only_fields(options, "", "stream_options", detail::stream_known);
       inner.flag("include_usage", into.include_usage);
+      inner.flag("continuous_usage_stats", into.continuous_usage);
       if (inner.error) fields.fail("stream_options." + inner.error->param, "stream_options." + inner.error->message);
     }
   }
@@ -216,14 +216,13 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_slo_headers(const HttpHeaders&
 namespace sluice::detail {
 
 /// No chat format here uses a participant's name. The other fields are part of a server's answer; clients send them
-/// back with the next request.
+/// back with the next request. vLLM names the reasoning `reasoning_content`, and newer versions `reasoning`.
 inline constexpr std::string_view message_known[]{"role",         "content",           "name",       "tool_calls",
                                                   "tool_call_id", "refusal",           "audio",      "function_call",
                                                   "reasoning",    "reasoning_content", "annotations"};
 
-inline constexpr UnsupportedField message_unsupported[]{{"refusal", "null"},           {"audio", "null"},
-                                                        {"function_call", "null"},     {"reasoning", "null"},
-                                                        {"reasoning_content", "null"}, {"annotations", "[]"}};
+inline constexpr UnsupportedField message_unsupported[]{
+    {"refusal", "null"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}};
 
 /// Returns a message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
@@ -296,6 +295,14 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_message(const nlohmann::json& 
     if (name != "assistant")
       return api_error(param + ".tool_calls", param + ".tool_calls is the assistant's alone; expected none");
     if ((error = read_tool_calls(*calls, param + ".tool_calls", read.calls))) return error;
+  }
+  for (const char* const field : {"reasoning_content", "reasoning"}) {
+    const auto reasoning = message.find(field);
+    if (reasoning == message.end() || reasoning->is_null()) continue;
+    const std::string of = param + "." + field;
+    if (name != "assistant") return api_error(of, of + " is the assistant's alone; expected none");
+    if (!reasoning->is_string()) return api_error(of, of + " is no text; expected a string");
+    read.reasoning = reasoning->get<std::string>();
   }
   const auto content = message.find("content");
   const bool absent = content == message.end() || content->is_null();

@@ -48,11 +48,16 @@ inline constexpr std::string_view response_parts[]{
     "message.input_image.image_url", "reasoning.encrypted_content",           "web_search_call.action.sources",
     "web_search_call.results"};
 
-inline constexpr UnsupportedField response_unsupported[]{
-    {"tools", "[]"},       {"tool_choice", R"("none")"},     {"text", R"({"format":{"type":"text"}})"},
-    {"reasoning", "null"}, {"previous_response_id", "null"}, {"conversation", "null"},
-    {"prompt", "null"},    {"background", "false"},          {"truncation", R"("disabled")"},
-    {"top_logprobs", "0"}};
+inline constexpr UnsupportedField response_unsupported[]{{"tools", "[]"},
+                                                         {"tool_choice", R"("none")", "tools"},
+                                                         {"reasoning", "{}"},
+                                                         {"text", R"({"format":{"type":"text"},"verbosity":"medium"})"},
+                                                         {"previous_response_id", "null"},
+                                                         {"conversation", "null"},
+                                                         {"prompt", "null"},
+                                                         {"background", "false"},
+                                                         {"truncation", R"("disabled")"},
+                                                         {"top_logprobs", "0"}};
 
 /// Fields of the other paths that would change the answer.
 inline constexpr UnsupportedField response_elsewhere[]{{"messages", "null"},

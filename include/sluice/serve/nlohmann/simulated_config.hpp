@@ -25,7 +25,10 @@ namespace sluice {
   OpenAiSetup setup;
   setup.model = std::move(model);
   setup.tokenizer = &tokenizer;
-  setup.chat = find_chat_format(tokenizer);
+  if (const Expected<ChatFormat> format = chat_format_of(tokenizer))
+    setup.chat = *format;
+  else
+    setup.no_chat = format.error().line();
   setup.vocabulary = static_cast<int>(tokenizer.vocabulary().size());
   setup.context = context;
   setup.now_s = [] { return static_cast<std::int64_t>(std::time(nullptr)); };

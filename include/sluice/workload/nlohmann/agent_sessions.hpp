@@ -48,9 +48,6 @@ class AgentSessionsReader {
   Status read_session();
   Status read_session(const nlohmann::json& file);
 
-  /// If the next prompt continues a turn's prompt, appends the following part of it to the turn's content.
-  static void add_answer(Turn& turn, std::span<const ContentPiece> next);
-
   std::vector<std::string> files_;
   std::size_t session_ = 0; ///< sessions read
   std::vector<Turn> turns_; ///< of the session read last

@@ -102,24 +102,11 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::j
     if (Status status = read_hash_ids(request, hashed, where, turn.content); !status) return status.error();
     turns_.push_back(std::move(turn));
   }
-  for (std::size_t i = 0; i + 1 < turns_.size(); ++i) add_answer(turns_[i], turns_[i + 1].content);
-  return {};
-}
-
-SLUICE_READERS_INLINE void AgentSessionsReader::add_answer(Turn& turn, std::span<const ContentPiece> next) {
-  std::vector<ContentPiece>& own = turn.content;
-  std::size_t same = 0;
-  while (same < own.size() && same < next.size() && own[same] == next[same]) ++same;
-  if (own.empty() || same + 1 < own.size())
-    return; // the last piece of the prompt may be only a part of the next
-            // prompt's
-  own.resize(same);
-  Tokens left = turn.spec.prompt + turn.spec.output;
-  for (const ContentPiece& piece : own) left -= piece.tokens;
-  for (; same < next.size() && left.count() > 0; ++same) {
-    own.push_back({next[same].id, std::min(left, next[same].tokens)});
-    left -= own.back().tokens;
+  for (std::size_t i = 0; i + 1 < turns_.size(); ++i) {
+    Turn& turn = turns_[i];
+    add_answer(turn.content, turn.spec.prompt + turn.spec.output, turns_[i + 1].content);
   }
+  return {};
 }
 
 } // namespace sluice

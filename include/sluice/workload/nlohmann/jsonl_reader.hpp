@@ -42,7 +42,8 @@ inline Status read_hash_ids(const nlohmann::json& object, HashedPrompt of, const
   const auto member = object.find("hash_ids");
   if (member == object.end() || member->is_null()) return {};
   const std::int64_t started = (of.prompt.count() + of.block.count() - 1) / of.block.count();
-  const std::string expected = "at most one whole number per " + std::to_string(of.block.count()) + " prompt tokens";
+  const std::string expected = "at most one whole number per " + std::to_string(of.block.count()) +
+                               " prompt tokens (--trace-block N for blocks of another size)";
   if (!member->is_array()) return Error{ErrorCode::bad_input, where, "hash_ids is no list", expected};
   if (static_cast<std::int64_t>(member->size()) > started)
     return Error{ErrorCode::bad_input, where,
@@ -60,6 +61,10 @@ inline Status read_hash_ids(const nlohmann::json& object, HashedPrompt of, const
   }
   return {};
 }
+
+/// `content` is a prompt's of a request whose context has `context` tokens at its end. If the next prompt of its
+/// session, `next`, continues that prompt, appends the following part of it: the answer.
+void add_answer(std::vector<ContentPiece>& content, Tokens context, std::span<const ContentPiece> next);
 
 // read_slo: reads a request's own SLO from a line of JSON.
 
@@ -91,17 +96,18 @@ struct JsonlNames {
 };
 
 /// Reads one request per line, in the order of arrival. `Format` has the constant `names` and the function
-/// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object.
+/// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object, or
+/// refuses the line.
 /// `slo_ttft_s` and `slo_tbt_s`, which no published format has, are a request's own SLO in seconds.
 template <class Format>
 class JsonlReader {
  public:
-  explicit JsonlReader(LineReader lines) : lines_(std::move(lines)) {}
+  explicit JsonlReader(LineReader lines, Format format = {}) : lines_(std::move(lines)), format_(format) {}
 
-  static Expected<JsonlReader> open(const std::string& path) {
+  static Expected<JsonlReader> open(const std::string& path, Format format = {}) {
     Expected<LineReader> lines = LineReader::open(path);
     if (!lines) return lines.error();
-    return JsonlReader{std::move(*lines)};
+    return JsonlReader{std::move(*lines), format};
   }
 
   Expected<std::optional<RequestSpec>> next() {
@@ -128,7 +134,7 @@ class JsonlReader {
     const Expected<Slo> slo = read_slo(fields);
     if (!slo) return slo.error();
     content_.clear();
-    const Status content = Format::read_content(*object, Tokens{*prompt}, Tokens{*output}, lines_.where(), content_);
+    const Status content = format_.read_content(*object, Tokens{*prompt}, Tokens{*output}, lines_.where(), content_);
     if (!content) return content.error();
     return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo}};
   }
@@ -137,6 +143,7 @@ class JsonlReader {
 
  private:
   LineReader lines_;
+  Format format_;
   std::vector<ContentPiece> content_; ///< of the last request
   detail::ArrivalClock clock_;
   bool any_ = false;
@@ -146,14 +153,15 @@ class JsonlReader {
 
 /// Mooncake's traces (Qin et al., FAST 2025): `timestamp` in milliseconds, `input_length` and `output_length` in
 /// tokens. `hash_ids`, which a line may lack, has one number per started block of 512 prompt tokens: equal numbers mean
-/// equal blocks after equal prompts. The release says nothing of the answers' content.
+/// equal blocks after equal prompts. The release says nothing of the answers' content. A line with a field of another
+/// trace's sessions is refused: that trace's times have another unit or meaning.
 struct MooncakeFormat {
   static constexpr JsonlNames names{"timestamp", 1e15, "milliseconds", 1e3, "input_length", "output_length"};
 
-  static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens, const std::string& where,
-                             std::vector<ContentPiece>& content) {
-    return read_hash_ids(object, {.block = Tokens{512}, .prompt = prompt, .salt = 0}, where, content);
-  }
+  Tokens block{512};
+
+  [[nodiscard]] Status read_content(const nlohmann::json& object, Tokens prompt, Tokens, const std::string& where,
+                                    std::vector<ContentPiece>& content) const;
 };
 
 using MooncakeReader = JsonlReader<MooncakeFormat>;

@@ -8,6 +8,31 @@
 
 namespace sluice {
 
+SLUICE_READERS_INLINE void add_answer(std::vector<ContentPiece>& content, Tokens context,
+                                      std::span<const ContentPiece> next) {
+  std::size_t same = 0;
+  while (same < content.size() && same < next.size() && content[same] == next[same]) ++same;
+  // The last piece of the prompt may be only a part of the next prompt's.
+  if (content.empty() || same + 1 < content.size()) return;
+  content.resize(same);
+  Tokens left = context;
+  for (const ContentPiece& piece : content) left -= piece.tokens;
+  for (; same < next.size() && left.count() > 0; ++same) {
+    content.push_back({next[same].id, std::min(left, next[same].tokens)});
+    left -= content.back().tokens;
+  }
+}
+
+SLUICE_READERS_INLINE Status MooncakeFormat::read_content(const nlohmann::json& object, Tokens prompt, Tokens,
+                                                          const std::string& where,
+                                                          std::vector<ContentPiece>& content) const {
+  for (const auto& [field, format] : {std::pair{"chat_id", "bailian"}, {"session_id", "aiperf"}, {"delay", "aiperf"}})
+    if (object.contains(field))
+      return Error{ErrorCode::bad_input, where, std::string{"it has "} + field + ", which Mooncake's traces have not",
+                   std::string{"--format "} + format + ", or a line without it"};
+  return read_hash_ids(object, {.block = block, .prompt = prompt, .salt = 0}, where, content);
+}
+
 SLUICE_READERS_INLINE Status TokenIdsFormat::read_content(const nlohmann::json& object, Tokens prompt, Tokens output,
                                                           const std::string& where,
                                                           std::vector<ContentPiece>& content) {

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoadResultReader: reads the results that load generators write about the requests that they sent.
+// LoadResult: what load generators write about the requests that they sent.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
-#include "sluice/workload/reader.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -29,6 +25,8 @@ struct LoadResult {
   std::string_view kind; ///< the program that wrote the result
   std::vector<ClientRecord> requests;
   std::int64_t failed = 0;
+  std::int64_t without_first = 0; ///< requests whose first token has no time (no streaming); `first_token` is the last
+                                  ///< one's
 };
 
 namespace detail {
@@ -38,25 +36,9 @@ double first_of(std::initializer_list<double> numbers);
 
 } // namespace detail
 
-/// Reads the result of a load generator: `vllm bench serve` or a run of `vllm bench sweep serve` (with
-/// --save-detailed), GuideLLM, AIPerf, or BLIS TraceV2. The content identifies the program. Failed requests are counted
-/// and left out.
-Expected<LoadResult> read_load_result(const std::string& path);
-
-/// The requests of such a result as a workload: each arrives when its client planned to send it.
-class LoadResultReader {
- public:
-  explicit LoadResultReader(LoadResult result) : requests_(std::move(result.requests)) {}
-
-  static Expected<LoadResultReader> open(const std::string& path);
-  Expected<std::optional<RequestSpec>> next();
-
- private:
-  std::vector<ClientRecord> requests_;
-  std::size_t next_ = 0;
-};
-
-static_assert(TraceReader<LoadResultReader>);
+/// Reads the result of a load generator (`trace_kinds`). The content identifies the program. Failed requests are
+/// counted and left out. `benchmark`: the one to read of a result with several, from 1; 0: there is only one.
+Expected<LoadResult> read_load_result(const std::string& path, std::int64_t benchmark = 0);
 
 } // namespace sluice
 

@@ -1,52 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoadResultReader: the definitions that a library may hold (core/compiled.hpp).
+// LoadResult: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/load_result.hpp"
+#include "sluice/workload/nlohmann/trace_kinds.hpp"
+#include "sluice/workload/reader.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace sluice::detail {
+
+/// A request's figures, each NaN if the file has none. Times are in seconds.
+struct LoadFigures {
+  double due, sent, first, last, prompt, output;
+};
 
 /// Collects requests of one file. The first malformed one is stored; later ones are ignored.
 class LoadRequests {
  public:
-  explicit LoadRequests(std::string_view kind) { result_.kind = kind; }
+  /// `fields`: the file's names of due, sent, first, last, prompt and output, for errors.
+  LoadRequests(std::string_view kind, std::array<const char*, 6> fields) : fields_(fields) { result_.kind = kind; }
 
   void failed() { ++result_.failed; }
-  /// Times are in seconds. `where` identifies the request.
-  void add(std::string where, double due, double sent, double first, double last, double prompt, double output) {
+  /// `where` identifies the request. `needs_first`: a missing time of the first token is an error.
+  void add(std::string where, LoadFigures of, bool needs_first = true) {
     if (wrong_) return;
-    const auto refuse = [&](std::string what, const char* expected) {
-      wrong_ = Error{ErrorCode::bad_input, std::move(where), std::move(what), expected};
+    const auto refuse = [&](const std::string& what, const char* expected) {
+      wrong_ = Error{ErrorCode::bad_input, std::move(where), what, expected};
     };
-    const std::array<double, 4> times{due, sent, first, last};
-    if (!std::all_of(times.begin(), times.end(), [](double t) { return std::isfinite(t) && t >= 0 && t < 1e12; }))
-      return refuse("a time is missing or no time", "seconds, 0 or more");
-    if (!(sent <= first && first <= last)) return refuse("the times are not in order", "sent <= first <= last token");
-    const auto whole = [](double tokens) {
-      return tokens >= 1 && tokens <= static_cast<double>(max_request_tokens) && tokens == std::floor(tokens);
-    };
-    if (!whole(prompt)) return refuse("the prompt has no whole number of tokens", "1 or more");
-    if (!whole(output)) return refuse("the output has no whole number of tokens", "1 or more");
+    if (!needs_first && std::isnan(of.first)) {
+      of.first = of.last;
+      ++result_.without_first;
+    }
+    const std::array<double, 6> all{of.due, of.sent, of.first, of.last, of.prompt, of.output};
+    const auto name = [&](std::size_t i) { return std::string{result_.kind} + "'s " + fields_.at(i); };
+    for (std::size_t i = 0; i < 4; ++i)
+      if (!(std::isfinite(all.at(i)) && all.at(i) >= 0 && all.at(i) < 1e12))
+        return refuse(name(i) + (std::isnan(all.at(i)) ? " is missing or no number" : " is no time"),
+                      "seconds, 0 or more");
+    if (!(of.sent <= of.first && of.first <= of.last))
+      return refuse(name(2) + " and " + fields_[3] + " are not in order", "sent <= first <= last token");
+    for (std::size_t i = 4; i < 6; ++i)
+      if (!(all.at(i) >= 1 && all.at(i) <= static_cast<double>(max_request_tokens) &&
+            all.at(i) == std::floor(all.at(i))))
+        return refuse(name(i) + " is no whole number of tokens", "1 or more");
     ClientRecord& one = result_.requests.emplace_back();
-    one.due_s = due;
-    one.record.prompt = Tokens{static_cast<std::int64_t>(prompt)};
-    one.record.output = Tokens{static_cast<std::int64_t>(output)};
-    one.record.queued = one.record.scheduled = Seconds{sent};
-    one.record.first_token = Seconds{first};
-    one.record.last_token = Seconds{last};
+    one.due_s = of.due;
+    one.record.prompt = Tokens{static_cast<std::int64_t>(of.prompt)};
+    one.record.output = Tokens{static_cast<std::int64_t>(of.output)};
+    one.record.queued = one.record.scheduled = Seconds{of.sent};
+    one.record.first_token = Seconds{of.first};
+    one.record.last_token = Seconds{of.last};
   }
   Expected<LoadResult> take(const std::string& path) {
     if (wrong_) return *wrong_;
     if (result_.requests.empty())
-      return Error{ErrorCode::bad_input, path, "no request was served", "requests that got their tokens"};
+      return Error{ErrorCode::bad_input, path, "it is a result of " + std::string{result_.kind} + " without requests",
+                   "requests that got their tokens"};
     std::stable_sort(result_.requests.begin(), result_.requests.end(),
                      [](const ClientRecord& a, const ClientRecord& b) {
                        return std::pair{a.due_s, a.record.queued} < std::pair{b.due_s, b.record.queued};
@@ -56,6 +74,7 @@ class LoadRequests {
 
  private:
   LoadResult result_;
+  std::array<const char*, 6> fields_;
   std::optional<Error> wrong_;
 };
 
@@ -76,16 +95,23 @@ SLUICE_READERS_INLINE double first_of(std::initializer_list<double> numbers) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// `vllm bench serve --save-result --save-detailed` (vllm/benchmarks/serve.py) writes lists with an entry per request.
-inline Expected<LoadResult> read_vllm_bench(const nlohmann::json& result, const std::string& path) {
-  LoadRequests requests("vllm bench serve");
+/// `vllm bench serve --save-result --save-detailed` (vllm/benchmarks/serve.py) writes lists with an entry per request;
+/// so does SGLang's `bench_serving --output-details`, which says when a request was sent in no version known.
+inline Expected<LoadResult> read_lists(const nlohmann::json& result, const std::string& path, const TraceKind& kind) {
+  const bool sglang = kind.generator == LoadGenerator::sglang;
+  const char* const who = sglang ? "SGLang bench_serving" : "vllm bench serve";
+  LoadRequests requests(who, {"start_times", "start_times", "ttfts", "itls", "input_lens", "output_lens"});
   std::array<const nlohmann::json*, 5> lists{};
   constexpr std::array<const char*, 5> names{"input_lens", "output_lens", "ttfts", "itls", "start_times"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto list = result.find(names[i]);
     if (list == result.end() || !list->is_array())
-      return Error{ErrorCode::bad_input, path, std::string{names[i]} + " is missing",
-                   "a result of --save-detailed (start_times since vLLM 0.11)"};
+      return Error{ErrorCode::bad_input, path,
+                   "it is a result of " + std::string{who} + ", and " + names[i] + " is missing",
+                   !sglang  ? "a result of --save-detailed (start_times since vLLM 0.11)"
+                   : i == 4 ? "the times at which requests were sent, which vllm bench serve --save-detailed and "
+                              "sluice-load --out write for the same server"
+                            : "a result of --output-details"};
     lists[i] = &*list;
     if (list->size() != lists[0]->size())
       return Error{ErrorCode::bad_input, path,
@@ -110,20 +136,39 @@ inline Expected<LoadResult> read_vllm_bench(const nlohmann::json& result, const 
     double last = first;
     if ((*lists[3])[i].is_array())
       for (const nlohmann::json& gap : (*lists[3])[i]) last += real(gap);
-    requests.add(path + ": request " + std::to_string(i), sent, sent, first, last, real((*lists[0])[i]),
-                 real((*lists[1])[i]));
+    requests.add(path + ": request " + std::to_string(i),
+                 {sent, sent, first, last, real((*lists[0])[i]), real((*lists[1])[i])});
   }
   return requests.take(path);
 }
 
-/// GuideLLM's benchmarks.json (0.3 and later): the successful requests of the file's only benchmark.
-inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const std::string& path) {
-  LoadRequests requests("GuideLLM");
+/// Chooses benchmark `wanted` (from 1; 0: the only one) of `count`, and returns its index.
+inline Expected<std::size_t> chosen_benchmark(const std::string& path, const char* who, std::size_t count,
+                                              std::int64_t wanted) {
+  if (wanted == 0 && count == 1) return std::size_t{0};
+  if (wanted >= 1 && static_cast<std::size_t>(wanted) <= count) return static_cast<std::size_t>(wanted) - 1;
+  std::string all;
+  for (std::size_t i = 1; i <= std::min<std::size_t>(count, 16); ++i) all += (i > 1 ? "," : "") + std::to_string(i);
+  return Error{ErrorCode::bad_input, path,
+               std::string{who} + "'s report has " + std::to_string(count) + " benchmarks" +
+                   (wanted > 0 ? ", and " + std::to_string(wanted) + " is chosen" : ""),
+               count == 0 ? "at least one"
+               : count == 1
+                   ? "--benchmark 1, or no such flag"
+                   : "--benchmark N for one of them, or in sluice-compare --benchmark " + all + " for all as a sweep"};
+}
+
+/// GuideLLM's benchmarks.json (0.3 and later): the successful requests of a benchmark, which is one rate.
+inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const std::string& path, std::int64_t wanted) {
+  LoadRequests requests("GuideLLM", {"targeted_start", "request_start", "time_to_first_token_ms", "request_latency",
+                                     "prompt_tokens", "output_tokens"});
   const nlohmann::json& benchmarks = result.at("benchmarks");
-  if (!benchmarks.is_array() || benchmarks.size() != 1)
-    return Error{ErrorCode::bad_input, path, "it has no or several benchmarks", "one benchmark: one rate"};
-  const auto all = benchmarks[0].is_object() ? benchmarks[0].find("requests") : benchmarks[0].end();
-  if (!benchmarks[0].is_object() || all == benchmarks[0].end() || !all->is_object() || !all->contains("successful") ||
+  if (!benchmarks.is_array()) return Error{ErrorCode::bad_input, path, "benchmarks is no list", "a list of objects"};
+  const Expected<std::size_t> chosen = chosen_benchmark(path, "GuideLLM", benchmarks.size(), wanted);
+  if (!chosen) return chosen.error();
+  const nlohmann::json& benchmark = benchmarks[*chosen];
+  const auto all = benchmark.is_object() ? benchmark.find("requests") : benchmark.end();
+  if (!benchmark.is_object() || all == benchmark.end() || !all->is_object() || !all->contains("successful") ||
       !(*all)["successful"].is_array())
     return Error{ErrorCode::bad_input, path, "requests.successful is missing", "GuideLLM's output with its requests"};
   for (const char* other : {"errored", "incomplete"})
@@ -136,17 +181,42 @@ inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const st
                                   number_at(one, {"request_start_time"}), number_at(one, {"start_time"})});
     // When its scheduler wanted to send the request, on the same clock.
     const double due = first_of({number_at(one, {"info", "timings", "targeted_start"}), sent});
-    requests.add(path + ": request " + std::to_string(number++), due, sent,
-                 sent + number_at(one, {"time_to_first_token_ms"}) * 1e-3, sent + number_at(one, {"request_latency"}),
-                 number_at(one, {"prompt_tokens"}), number_at(one, {"output_tokens"}));
+    requests.add(path + ": request " + std::to_string(number++),
+                 {due, sent, sent + number_at(one, {"time_to_first_token_ms"}) * 1e-3,
+                  sent + number_at(one, {"request_latency"}), number_at(one, {"prompt_tokens"}),
+                  number_at(one, {"output_tokens"})},
+                 false);
   }
   return requests.take(path);
 }
 
+/// SGLang's bench_serving appends a line for each run. A line may be longer than LineReader allows.
+inline Expected<LoadResult> read_sglang(const std::string& path, std::int64_t wanted, const TraceKind& kind) {
+  const Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
+  if (!text) return text.error();
+  std::vector<std::string_view> runs;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) runs.push_back(line);
+  }
+  Expected<std::size_t> chosen = chosen_benchmark(path, "SGLang bench_serving", runs.size(), wanted);
+  if (!chosen) {
+    // A choice would not help a file whose runs cannot be read.
+    const Expected<nlohmann::json> first = parse_json_object(runs.empty() ? *text : runs.front(), path, 1);
+    if (!first || first->contains("start_times")) return chosen.error();
+    chosen = 0;
+  }
+  const Expected<nlohmann::json> run = parse_json_object(runs[*chosen], path, static_cast<std::int64_t>(*chosen) + 1);
+  if (!run) return run.error();
+  return read_lists(*run, path, kind);
+}
+
 /// AIPerf's profile_export.jsonl: an object per line with `metadata` and `metrics`. Its first versions (October 2025)
-/// had `timestamp_ns` and `ttft`.
+/// had `timestamp_ns` and `ttft`. Without streaming there is no TTFT.
 inline Expected<LoadResult> read_aiperf(LineReader lines) {
-  LoadRequests requests("AIPerf");
+  LoadRequests requests("AIPerf", {"request_start_ns", "request_start_ns", "time_to_first_token", "request_latency",
+                                   "input_sequence_length", "output_sequence_length"});
   for (;;) {
     const Expected<std::optional<std::string_view>> line = lines.next();
     if (!line) return line.error();
@@ -174,16 +244,19 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
         first_of({number_at(*one, {"metadata", "request_start_ns"}), number_at(*one, {"metadata", "timestamp_ns"})}) *
         1e-9;
     const double ttft = first_of({seconds("time_to_first_token"), seconds("ttft")});
-    requests.add(lines.where(), sent, sent, sent + ttft, sent + seconds("request_latency"),
-                 number_at(*one, {"metrics", "input_sequence_length", "value"}),
-                 number_at(*one, {"metrics", "output_sequence_length", "value"}));
+    requests.add(lines.where(),
+                 {sent, sent, sent + ttft, sent + seconds("request_latency"),
+                  number_at(*one, {"metrics", "input_sequence_length", "value"}),
+                  number_at(*one, {"metrics", "output_sequence_length", "value"})},
+                 false);
   }
 }
 
 /// inference-sim's TraceV2 (`blis observe`): a CSV with the client's times in microseconds. `arrival_time_us` counts
 /// from the start; the other times are on the client's clock.
 inline Expected<LoadResult> read_blis(LineReader lines) {
-  LoadRequests requests("BLIS TraceV2");
+  LoadRequests requests("BLIS TraceV2", {"arrival_time_us", "send_time_us", "first_chunk_time_us", "last_chunk_time_us",
+                                         "server_input_tokens", "output_tokens"});
   CsvRecords records(std::move(lines));
   std::vector<std::string> cells;
   Expected<bool> more = records.next(cells);
@@ -218,8 +291,8 @@ inline Expected<LoadResult> read_blis(LineReader lines) {
       return error == std::errc{} && end == cell.data() + cell.size() ? value
                                                                       : std::numeric_limits<double>::quiet_NaN();
     };
-    requests.add(records.where(), number(3) * 1e-6, number(4) * 1e-6, number(5) * 1e-6, number(6) * 1e-6, number(1),
-                 number(2));
+    requests.add(records.where(),
+                 {number(3) * 1e-6, number(4) * 1e-6, number(5) * 1e-6, number(6) * 1e-6, number(1), number(2)});
   }
 }
 
@@ -227,47 +300,31 @@ inline Expected<LoadResult> read_blis(LineReader lines) {
 
 namespace sluice {
 
-SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& path) {
-  Expected<LineReader> lines = LineReader::open(path);
-  if (!lines) return lines.error();
-  const auto unknown = [&] {
-    return Error{ErrorCode::bad_input, path, "it is no load generator's result that is known",
-                 "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf or blis observe"};
-  };
-  const Expected<std::optional<std::string_view>> line = lines->next();
-  // A result on one line exceeds the limit of a line; the whole file then identifies the program.
-  if (line && *line && (*line)->front() != '{') {
-    Expected<LineReader> again = LineReader::open(path);
-    if (!again) return again.error();
-    return detail::read_blis(std::move(*again));
+SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& path, std::int64_t benchmark) {
+  const Expected<const TraceKind*> kind = recognise(path);
+  if (!kind) return kind.error();
+  if (*kind == nullptr || (*kind)->format != TraceFormat::load)
+    return Error{ErrorCode::bad_input, path,
+                 "it is no load generator's result that is known" +
+                     (*kind == nullptr ? seen_fields(path) : ", but " + std::string{(*kind)->name}),
+                 "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf, SGLang or blis observe"};
+  const LoadGenerator generator = (*kind)->generator;
+  if (benchmark != 0 && generator != LoadGenerator::guidellm && generator != LoadGenerator::sglang)
+    return Error{ErrorCode::bad_input, "--benchmark", "a result of " + std::string{(*kind)->name} + " is one benchmark",
+                 "no such flag, or GuideLLM's report"};
+  if (generator == LoadGenerator::sglang) return detail::read_sglang(path, benchmark, **kind);
+  if (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf) {
+    Expected<LineReader> lines = LineReader::open(path);
+    if (!lines) return lines.error();
+    if (generator == LoadGenerator::blis) return detail::read_blis(*std::move(lines));
+    return detail::read_aiperf(*std::move(lines));
   }
-  if (line && *line) {
-    const nlohmann::json first = nlohmann::json::parse(**line, nullptr, false);
-    if (first.is_object() && first.contains("metadata") && first.contains("metrics")) {
-      Expected<LineReader> again = LineReader::open(path);
-      if (!again) return again.error();
-      return detail::read_aiperf(std::move(*again));
-    }
-  }
+  // A result on one line exceeds the limit of a line.
   constexpr std::size_t longest = std::size_t{1} << 30;
   const Expected<nlohmann::json> whole = read_json_object(path, longest);
   if (!whole) return whole.error();
-  if (whole->contains("input_lens") || whole->contains("ttfts")) return detail::read_vllm_bench(*whole, path);
-  if (whole->contains("benchmarks")) return detail::read_guidellm(*whole, path);
-  return unknown();
-}
-
-SLUICE_READERS_INLINE Expected<LoadResultReader> LoadResultReader::open(const std::string& path) {
-  Expected<LoadResult> result = read_load_result(path);
-  if (!result) return result.error();
-  return LoadResultReader{std::move(*result)};
-}
-
-SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> LoadResultReader::next() {
-  if (next_ == requests_.size()) return std::optional<RequestSpec>{};
-  const ClientRecord& one = requests_[next_++];
-  return std::optional{
-      RequestSpec{Seconds{one.due_s - requests_.front().due_s}, one.record.prompt, one.record.output, one.record.slo}};
+  if (generator == LoadGenerator::guidellm) return detail::read_guidellm(*whole, path, benchmark);
+  return detail::read_lists(*whole, path, **kind);
 }
 
 } // namespace sluice

@@ -58,17 +58,12 @@ namespace detail {
   return detail::in_vocabulary(model, model.tokenizer->encode(text));
 }
 
-/// The tokens of a user's message to a model trained to answer, in the format of its special tokens. Error: its special
-/// tokens match no known format.
-[[nodiscard]] inline Expected<std::vector<std::int32_t>> encode_chat(const LocalModel& model, std::string_view text) {
+/// The tokens of a user's message to a model trained to answer, in the given format.
+[[nodiscard]] inline Expected<std::vector<std::int32_t>> encode_chat(const LocalModel& model, ChatFormat format,
+                                                                     std::string_view text) {
   SLUICE_ASSERT(model.tokenizer != nullptr, "a model with a tokenizer");
-  const std::optional<ChatFormat> format = find_chat_format(*model.tokenizer);
-  if (!format)
-    return Error{ErrorCode::unsupported, "the chat",
-                 "the tokenizer of " + model.name + " has the special tokens of no known chat format",
-                 "a model whose tokens are Llama's or Qwen's"};
   const ChatMessage message{"user", std::string{text}};
-  const Expected<std::string> whole = chat_text(*format, {&message, 1});
+  const Expected<std::string> whole = chat_text(format, {&message, 1});
   if (!whole) return whole.error();
   return detail::in_vocabulary(model, model.tokenizer->encode(*whole, AddSpecial::no));
 }

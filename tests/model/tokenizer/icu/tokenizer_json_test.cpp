@@ -146,7 +146,68 @@ TEST_CASE("begin and end tokens come from the template, names and tokenizer_conf
   CHECK((*told)->end_tokens() == std::vector<std::int32_t>{*(*told)->id_of("a"), *(*told)->id_of("<|endoftext|>")});
 }
 
-TEST_CASE("the tokens determine the chat format") {
+TEST_CASE("an added token is decoded by the decoder's steps, as Hugging Face's tokenizers decode it") {
+  // Gemma has runs of spaces as added tokens, and spells a space as U+2581.
+  json file{
+      {"normalizer", {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xE2\x96\x81"}}},
+      {"decoder",
+       {{"type", "Sequence"},
+        {"decoders",
+         {{{"type", "Replace"}, {"pattern", {{"String", "\xE2\x96\x81"}}}, {"content", " "}},
+          {{"type", "ByteFallback"}},
+          {{"type", "Fuse"}}}}}},
+      {"model",
+       {{"type", "BPE"}, {"unk_token", "a"}, {"vocab", {{"a", 0}, {"\xE2\x96\x81", 1}}}, {"merges", json::array()}}},
+      {"added_tokens",
+       {{{"id", 2}, {"content", "\xE2\x96\x81\xE2\x96\x81"}, {"special", false}},
+        {{"id", 3}, {"content", "<0x0A>"}, {"special", false}},
+        {{"id", 4}, {"content", "<s>"}, {"special", true}}}}};
+  CHECK(made(file)->decode(std::vector<std::int32_t>{0, 2, 0, 1, 3, 4}) == "a  a \n<s>");
+  // Of byte-level characters, U+0120 is the space; a token with any other character is its own text.
+  json bytes = small();
+  bytes["added_tokens"].push_back({{"id", 258}, {"content", "\xC4\xA0x"}});
+  bytes["added_tokens"].push_back({{"id", 259}, {"content", "y z"}});
+  CHECK(made(bytes)->decode(std::vector<std::int32_t>{258, 259}) == " xy z");
+}
+
+TEST_CASE("a folder's chat template decides the format, and an unknown one is refused by name") {
+  const std::string known = "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
+                            "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | "
+                            "trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% "
+                            "endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ "
+                            "'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
+  const auto format_with = [&](const json& config) {
+    const auto tokenizer = tokenizer_from_json(small(), "tokenizer.json", config);
+    REQUIRE(tokenizer);
+    const Expected<ChatFormat> format = chat_format_of(**tokenizer);
+    return format ? std::string{name(*format)} : format.error().line();
+  };
+  CHECK(format_with({{"chat_template", known}}) == "llama3");
+  CHECK(format_with({{"chat_template",
+                      {{{"name", "tool_use"}, {"template", "x"}}, {{"name", "default"}, {"template", known}}}}}) ==
+        "llama3");
+  CHECK(format_with({{"chat_template", "{{ messages }}"}})
+            .starts_with("the chat template: the model's chat_template (digest "));
+  CHECK(format_with({{"chat_template", "{{ messages }}"}})
+            .find("is not a known one; expected --chat-format with the one that writes the same: chatml, qwen2.5") !=
+        std::string::npos);
+  CHECK(format_with(nullptr).find("the model has no chat_template") != std::string::npos);
+  const Folder folder;
+  std::ofstream(folder.path / "tokenizer.json") << small().dump();
+  std::ofstream(folder.path / "tokenizer_config.json") << json{{"chat_template", "another"}}.dump();
+  std::ofstream(folder.path / "chat_template.jinja") << known;
+  const auto read = read_tokenizer(folder.path.string());
+  REQUIRE(read);
+  CHECK(*chat_format_of(**read) == ChatFormat::llama3);
+}
+
+TEST_CASE("tags of HTML in a vocabulary are not Llama 2's special tokens") {
+  json file = parsed("llama2.json");
+  for (json& token : file["added_tokens"]) token["special"] = false;
+  CHECK_FALSE(find_chat_format(*made(file)).has_value());
+}
+
+TEST_CASE("without a template the tokens suggest the chat format") {
   CHECK(find_chat_format(*made(parsed("llama3.json"))) == ChatFormat::llama3);
   CHECK(find_chat_format(*made(parsed("qwen2.json"))) == ChatFormat::chatml);
   CHECK(find_chat_format(*made(parsed("llama2.json"))) == ChatFormat::llama2);

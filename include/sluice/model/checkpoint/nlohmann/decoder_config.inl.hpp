@@ -144,6 +144,8 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   } else if (kind != "default") {
     scaling.refuse("the rotation's kind is '" + excerpt(kind) + "'", kinds);
   }
+  if (scaling.has("partial_rotary_factor") && scaling.number("partial_rotary_factor", 0, 1, "a number from 0 to 1") < 1)
+    scaling.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
   return scaling.status();
 }
 

@@ -22,7 +22,7 @@
 
 namespace sluice::detail {
 
-/// The bytes that a token of the file's vocabulary decodes to.
+/// The bytes that a token of the file decodes to, an added one too: Hugging Face's decoders do not tell them apart.
 [[nodiscard]] inline std::string text_of_token(const std::string& name, const DecoderRead& decoder) {
   if (decoder.byte_level) return bytes_of_byte_level(name).value_or(name);
   std::string text = name;
@@ -126,8 +126,9 @@ namespace sluice::detail {
 }
 
 /// Reads the file's `added_tokens` into the vocabulary and into the pass of the pipeline that finds them.
-[[nodiscard]] inline Status read_added_tokens(const nlohmann::json& file, Vocabulary& vocabulary,
-                                              BytePairPipeline& pipeline, const std::string& where) {
+[[nodiscard]] inline Status read_added_tokens(const nlohmann::json& file, const DecoderRead& decoder,
+                                              Vocabulary& vocabulary, BytePairPipeline& pipeline,
+                                              const std::string& where) {
   if (absent(file, "added_tokens")) return {};
   const nlohmann::json& list = file["added_tokens"];
   if (!list.is_array()) return Error{ErrorCode::bad_input, where, "added_tokens is no list", "a list"};
@@ -159,8 +160,9 @@ namespace sluice::detail {
                        std::to_string(*known) + " elsewhere in the file",
                    "one number"};
     }
-    const Status added =
-        known ? vocabulary.change(*known, *content, *special) : vocabulary.add(*id, *content, *content, *special);
+    std::string text = text_of_token(*content, decoder);
+    const Status added = known ? vocabulary.change(*known, std::move(text), *special)
+                               : vocabulary.add(*id, *content, std::move(text), *special);
     if (!added) return at_place(at, added.error());
     std::string spelling = *content;
     if (*normalized) { // spelled as the text will be at that point
@@ -185,6 +187,17 @@ namespace sluice::detail {
   return {};
 }
 
+/// The chat template of a tokenizer_config.json: a text, or the one named "default" of several.
+[[nodiscard]] inline std::string template_in_config(const nlohmann::json& config) {
+  const auto field = config.find("chat_template");
+  if (field == config.end()) return {};
+  if (field->is_string()) return field->get<std::string>();
+  if (!field->is_array()) return {};
+  for (const nlohmann::json& one : *field)
+    if (one.is_object() && one.value("name", nlohmann::json{}) == "default") return name_in_config(one, "template");
+  return {};
+}
+
 /// Begin and end tokens, from the folder's tokenizer_config.json (`null` for none) and the families' names.
 [[nodiscard]] inline TokenizerTraits read_traits(const Vocabulary& vocabulary, const nlohmann::json& config,
                                                  const TemplateRead& around, int leading_spaces) {
@@ -193,10 +206,12 @@ namespace sluice::detail {
   if (config.is_object()) {
     traits.begin_token = vocabulary.id_of(name_in_config(config, "bos_token")).value_or(-1);
     if (const auto end = vocabulary.id_of(name_in_config(config, "eos_token"))) traits.end_tokens.push_back(*end);
+    traits.chat_template = template_in_config(config);
   }
   if (traits.begin_token < 0 && !around.before.empty()) traits.begin_token = around.before.front();
   // What ends a turn or a text in the known families: a chat model may use any of its own.
-  for (const char* name : {"</s>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|im_end|>"}) {
+  for (const char* name :
+       {"</s>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>"}) {
     const auto id = vocabulary.id_of(name);
     const bool there =
         id && std::find(traits.end_tokens.begin(), traits.end_tokens.end(), *id) != traits.end_tokens.end();
@@ -240,7 +255,7 @@ namespace sluice::detail {
   if (!pairs) return at_place(at_model + ".vocab", pairs.error());
 
   BytePairPipeline pipeline{{}, std::move(*normalizer), {}, std::move(cuts->steps), std::move(*pairs), {}, {}};
-  if (Status status = read_added_tokens(file, *vocabulary, pipeline, where); !status) return status.error();
+  if (Status status = read_added_tokens(file, *decoder, *vocabulary, pipeline, where); !status) return status.error();
   const Expected<TemplateRead> around = read_template(file, *vocabulary, where);
   if (!around) return around.error();
   pipeline.before = around->before;
@@ -250,6 +265,7 @@ namespace sluice::detail {
       std::make_unique<BytePairTokenizer>(std::move(*vocabulary), std::move(traits), std::move(pipeline)));
 }
 
+inline constexpr std::size_t longest_chat_template = std::size_t{1} << 20;   ///< the longest known one has 17 kB
 inline constexpr std::size_t longest_tokenizer_file = std::size_t{64} << 20; ///< Llama-3's has 17 MB
 
 /// Converts OPT's and the first GPT-2's vocab.json and merges.txt into an equivalent tokenizer.json.
@@ -357,6 +373,13 @@ SLUICE_MODEL_INLINE Expected<std::unique_ptr<Tokenizer>> read_tokenizer(const st
     Expected<nlohmann::json> read = read_json_object((folder / "tokenizer_config.json").string());
     if (!read) return read.error();
     config = std::move(*read);
+  }
+  if (there("chat_template.jinja")) { // newer folders have it here, and not in the configuration
+    Expected<std::string> read =
+        read_json_text((folder / "chat_template.jinja").string(), detail::longest_chat_template);
+    if (!read) return read.error();
+    if (!config.is_object()) config = nlohmann::json::object();
+    config["chat_template"] = *std::move(read);
   }
   if (!is_folder || there("tokenizer.json")) {
     const std::string file = is_folder ? (folder / "tokenizer.json").string() : path;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// WholeTrace: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
+#include "sluice/workload/csv.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
+#include "sluice/workload/nlohmann/whole_trace.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+
+SLUICE_READERS_INLINE void WholeTrace::add(const std::string& session, Turn turn) {
+  std::size_t number = sessions_.size();
+  if (!session.empty()) number = numbers_.try_emplace(session, number).first->second;
+  if (number == sessions_.size()) sessions_.emplace_back();
+  turn.spec.session = session.empty() ? 0 : 1;
+  sessions_[number].push_back(std::move(turn));
+}
+
+SLUICE_READERS_INLINE Status WholeTrace::complete(const std::string& path) {
+  if (sessions_.empty())
+    return Error{ErrorCode::bad_input, path, "the trace holds no request" + (remark.empty() ? "" : ", " + remark),
+                 "at least one request"};
+  std::stable_sort(sessions_.begin(), sessions_.end(),
+                   [](const auto& a, const auto& b) { return a.front().spec.arrival < b.front().spec.arrival; });
+  const Seconds start = sessions_.front().front().spec.arrival;
+  std::uint32_t number = 0;
+  for (std::vector<Turn>& session : sessions_) {
+    if (session.front().spec.session != 0) ++number;
+    for (std::size_t i = 0; i < session.size(); ++i) {
+      RequestSpec& spec = session[i].spec;
+      spec.arrival = spec.arrival - start;
+      if (spec.session == 0) continue;
+      spec.session = number;
+      spec.turn = static_cast<std::int32_t>(i);
+      if (i == 0) continue;
+      const Turn& before = session[i - 1];
+      spec.follows = true;
+      const Seconds since = before.answered ? *before.answered - start : before.spec.arrival;
+      spec.delay = session[i].delay.value_or(std::max(Seconds{0}, spec.arrival - since));
+      add_answer(session[i - 1].content, before.spec.prompt + before.spec.output, session[i].content);
+    }
+    std::move(session.begin(), session.end(), std::back_inserter(turns_));
+  }
+  sessions_.clear();
+  return {};
+}
+
+SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> WholeTrace::next() {
+  if (next_ == turns_.size()) return std::optional<RequestSpec>{};
+  return std::optional{turns_[next_++].spec};
+}
+
+} // namespace sluice
+
+namespace sluice::detail {
+
+/// Reads what a line of Bailian's and of AIPerf's traces have in common.
+inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object, const JsonFields& fields,
+                                                   Tokens block) {
+  const Expected<std::int64_t> prompt = fields.whole("input_length", 1, max_request_tokens);
+  if (!prompt) return prompt.error();
+  const Expected<std::int64_t> output = fields.whole("output_length", 1, max_request_tokens);
+  if (!output) return output.error();
+  const Expected<Slo> slo = read_slo(fields);
+  if (!slo) return slo.error();
+  WholeTrace::Turn turn;
+  turn.spec = RequestSpec{Seconds{0}, Tokens{*prompt}, Tokens{*output}, *slo};
+  const HashedPrompt hashed{.block = block, .prompt = turn.spec.prompt, .salt = 0};
+  if (Status read = read_hash_ids(object, hashed, fields.where(), turn.content); !read) return read.error();
+  return turn;
+}
+
+/// A text or a whole number, as text; empty if the field is missing or -1.
+inline Expected<std::string> read_key(const nlohmann::json& object, const char* name, const std::string& where) {
+  const auto field = object.find(name);
+  if (field == object.end() || field->is_null() || *field == -1) return std::string{};
+  if (field->is_string()) return field->get<std::string>();
+  if (field->is_number_integer()) return field->dump();
+  return Error{ErrorCode::bad_input, where, std::string{name} + " is a JSON " + field->type_name(),
+               "a number or a text"};
+}
+
+/// Calls `line(object, fields)` for each line of JSON.
+template <class Line>
+Status for_each_object(LineReader& lines, Line line) {
+  for (;;) {
+    const Expected<std::optional<std::string_view>> text = lines.next();
+    if (!text) return text.error();
+    if (!*text) return {};
+    const Expected<nlohmann::json> object = parse_json_object(**text, lines.name(), lines.number());
+    if (!object) return object.error();
+    if (Status read = line(*object, JsonFields(*object, lines.where())); !read) return read;
+  }
+}
+
+inline Error out_of_order(const std::string& where, const char* what) {
+  return {ErrorCode::bad_input, where, std::string{"it arrives before the "} + what,
+          "requests in the order of arrival"};
+}
+
+} // namespace sluice::detail
+
+namespace sluice {
+
+SLUICE_READERS_INLINE Expected<WholeTrace> read_bailian(LineReader lines, Tokens block) {
+  WholeTrace trace;
+  struct Chat {
+    std::string root;
+    Seconds last{0}; ///< of a root: the last arrival of its session
+  };
+  std::map<std::string, Chat> chats;
+  const Status read =
+      detail::for_each_object(lines, [&](const nlohmann::json& object, const JsonFields& fields) -> Status {
+        const Expected<double> seconds = fields.number("timestamp", 0, 1e12, "seconds, 0 or more");
+        if (!seconds) return seconds.error();
+        Expected<WholeTrace::Turn> turn = detail::read_hashed_turn(object, fields, block);
+        if (!turn) return turn.error();
+        turn->spec.arrival = Seconds{*seconds};
+        const Expected<std::string> chat = detail::read_key(object, "chat_id", fields.where());
+        if (!chat) return chat.error();
+        if (chat->empty()) return fields.missing("chat_id", "a number or a text");
+        const Expected<std::string> parent = detail::read_key(object, "parent_chat_id", fields.where());
+        if (!parent) return parent.error();
+        const auto of = parent->empty() ? chats.end() : chats.find(*parent);
+        const std::string root = of == chats.end() ? *chat : of->second.root;
+        if (!chats.try_emplace(*chat, Chat{root, turn->spec.arrival}).second)
+          return Error{ErrorCode::bad_input, fields.where(), "chat_id " + excerpt(*chat) + " is there twice", "once"};
+        Seconds& last = chats[root].last;
+        if (turn->spec.arrival < last) return detail::out_of_order(fields.where(), "last turn of its session");
+        last = turn->spec.arrival;
+        trace.add(root, *std::move(turn));
+        return {};
+      });
+  if (!read) return read.error();
+  if (Status complete = trace.complete(lines.name()); !complete) return complete.error();
+  return trace;
+}
+
+SLUICE_READERS_INLINE Expected<WholeTrace> read_aiperf_sessions(LineReader lines, Tokens block) {
+  WholeTrace trace;
+  std::map<std::string, Seconds> last; // arrival of a session's last request
+  const Status read =
+      detail::for_each_object(lines, [&](const nlohmann::json& object, const JsonFields& fields) -> Status {
+        Expected<WholeTrace::Turn> turn = detail::read_hashed_turn(object, fields, block);
+        if (!turn) return turn.error();
+        const Expected<std::string> session = detail::read_key(object, "session_id", fields.where());
+        if (!session) return session.error();
+        const auto before = session->empty() ? last.end() : last.find(*session);
+        if (fields.has("delay")) {
+          const Expected<double> delay = fields.number("delay", 0, 1e15, "milliseconds, 0 or more");
+          if (!delay) return delay.error();
+          if (before == last.end())
+            return Error{ErrorCode::bad_input, fields.where(), "delay belongs to a session's first request",
+                         "timestamp, in milliseconds"};
+          if (fields.has("timestamp"))
+            return Error{ErrorCode::bad_input, fields.where(), "it has both a delay and a timestamp", "one of the two"};
+          turn->delay = Seconds{*delay * 1e-3};
+          turn->spec.arrival = before->second + *turn->delay; // at the earliest
+        } else {
+          const Expected<double> time = fields.number("timestamp", 0, 1e15, "milliseconds, 0 or more");
+          if (!time) return time.error();
+          turn->spec.arrival = Seconds{*time * 1e-3};
+          if (before != last.end() && turn->spec.arrival < before->second)
+            return detail::out_of_order(fields.where(), "last turn of its session");
+        }
+        if (!session->empty()) last[*session] = turn->spec.arrival;
+        trace.add(*session, *std::move(turn));
+        return {};
+      });
+  if (!read) return read.error();
+  if (Status complete = trace.complete(lines.name()); !complete) return complete.error();
+  return trace;
+}
+
+SLUICE_READERS_INLINE Expected<WholeTrace> read_burstgpt(LineReader lines, std::optional<std::int64_t> limit) {
+  const std::string path = lines.name();
+  CsvReader reader(std::move(lines), burstgpt_columns());
+  WholeTrace trace;
+  for (std::int64_t count = 0; !limit || count < *limit; ++count) {
+    const Expected<std::optional<RequestSpec>> spec = reader.next();
+    if (!spec) return spec.error();
+    if (!*spec) break;
+    if (reader.has_sessions()) limit.reset(); // a session's next turn may be anywhere below
+    WholeTrace::Turn turn{.spec = **spec};
+    if (const std::optional<Seconds> took = reader.took()) turn.answered = turn.spec.arrival + *took;
+    trace.add(reader.session(), std::move(turn));
+  }
+  if (reader.skipped() > 0)
+    trace.remark = std::to_string(reader.skipped()) + " failed request" + (reader.skipped() > 1 ? "s" : "") +
+                   " of 0 tokens left out";
+  if (Status complete = trace.complete(path); !complete) return complete.error();
+  return trace;
+}
+
+SLUICE_READERS_INLINE Expected<WholeTrace> whole_trace(const LoadResult& result, const std::string& path) {
+  WholeTrace trace;
+  for (const ClientRecord& one : result.requests)
+    trace.add({}, {.spec = RequestSpec{Seconds{one.due_s}, one.record.prompt, one.record.output, one.record.slo}});
+  if (result.failed > 0)
+    trace.remark = std::to_string(result.failed) + " failed request" + (result.failed > 1 ? "s" : "") + " left out";
+  if (result.without_first > 0)
+    trace.remark += (trace.remark.empty() ? "" : ", ") + std::string{"no time of a first token (no streaming)"};
+  if (Status complete = trace.complete(path); !complete) return complete.error();
+  return trace;
+}
+
+} // namespace sluice

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// WholeTrace: sessions of Bailian's, AIPerf's and BurstGPT's files, and what a file is taken for.
+#include "sluice/workload/nlohmann/open_trace.hpp"
+
+#include "support/program.hpp"
+#include "workload/trace_text.hpp"
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace sluice;
+using sluice_test::lines_of;
+
+namespace {
+
+struct Read {
+  std::vector<RequestSpec> requests;
+  std::vector<std::vector<ContentPiece>> contents;
+  std::string remark;
+};
+
+Read read_whole(Expected<WholeTrace> trace) {
+  CAPTURE((trace ? std::string{} : trace.error().line()));
+  REQUIRE(trace);
+  Read read;
+  REQUIRE(read_all_with_content(*trace, read.requests, read.contents));
+  read.remark = trace->remark;
+  return read;
+}
+std::string refusal_of(const Expected<WholeTrace>& trace) { return trace ? "no error" : trace.error().line(); }
+
+const std::string chats =
+    R"({"chat_id": 7, "parent_chat_id": -1, "timestamp": 60.5, "input_length": 40, "output_length": 30, "hash_ids": [1, 2, 3]})"
+    "\n"
+    R"({"chat_id": 8, "parent_chat_id": 99, "timestamp": 61, "input_length": 5, "output_length": 1, "hash_ids": [9]})"
+    "\n"
+    R"({"chat_id": 9, "parent_chat_id": 7, "timestamp": 70.5, "input_length": 90, "output_length": 4, "hash_ids": [1, 2, 4, 5, 6, 7]})"
+    "\n"
+    R"({"chat_id": 10, "parent_chat_id": 9, "timestamp": 100, "input_length": 100, "output_length": 4})"
+    "\n";
+
+} // namespace
+
+TEST_CASE("Bailian: seconds, a session per tree of chats, blocks of 16 tokens") {
+  const Read read = read_whole(read_bailian(lines_of(chats, "trace")));
+  REQUIRE(read.requests.size() == 4);
+  const std::vector<RequestSpec>& of = read.requests;
+  // One session after the other: chats 7, 9, 10, then 8, whose parent is not in the file.
+  CHECK(of[0].arrival == Seconds{0});
+  CHECK(of[1].arrival == Seconds{10});
+  CHECK(of[3].arrival == Seconds{0.5});
+  CHECK(of[3].session != of[0].session);
+  CHECK_FALSE(of[3].follows);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(of[i].session == of[0].session);
+    CHECK(of[i].turn == static_cast<int>(i));
+    CHECK(of[i].follows == (i > 0));
+  }
+  CHECK(of[1].delay == Seconds{10}); // the file does not say when an answer ended
+  CHECK(of[2].delay == Seconds{29.5});
+  // The prompt's two whole blocks, then the answer as the next prompt has it, up to 70 tokens.
+  REQUIRE(read.contents[0].size() == 5);
+  CHECK(read.contents[0][1] == ContentPiece{2, Tokens{16}});
+  CHECK(read.contents[0][2] == ContentPiece{4, Tokens{16}});
+  CHECK(read.contents[0][4] == ContentPiece{6, Tokens{6}});
+  // Blocks of another size.
+  CHECK(refusal_of(read_bailian(lines_of(chats, "trace"), Tokens{512})) ==
+        "trace:1: hash_ids has 3 numbers for 40 prompt tokens; expected at most one whole number per 512 prompt tokens "
+        "(--trace-block N for blocks of another size)");
+  CHECK(read_whole(read_bailian(lines_of(chats, "trace"), Tokens{14})).contents[3][0].tokens == Tokens{5});
+}
+
+TEST_CASE("AIPerf's sessions: a delay counts from the answer, a timestamp is an arrival; both in milliseconds") {
+  const Read read = read_whole(read_aiperf_sessions(
+      lines_of(R"({"session_id": "b", "timestamp": 1500, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]})"
+               "\n"
+               R"({"session_id": "a", "timestamp": 500, "input_length": 7, "output_length": 2})"
+               "\n"
+               R"({"session_id": "b", "delay": 2000, "input_length": 700, "output_length": 3, "hash_ids": [1, 3]})"
+               "\n"
+               R"({"session_id": "a", "timestamp": 750, "input_length": 9, "output_length": 3})"
+               "\n"
+               R"({"timestamp": 900, "input_length": 5, "output_length": 1})"
+               "\n",
+               "trace")));
+  REQUIRE(read.requests.size() == 5);
+  const std::vector<RequestSpec>& of = read.requests;
+  CHECK(of[0].prompt == Tokens{7}); // the session that starts first
+  CHECK(of[1].delay == Seconds{0.25});
+  CHECK(of[1].follows);
+  CHECK(of[2].prompt == Tokens{5});
+  CHECK(of[2].session == 0);
+  CHECK(of[3].arrival == Seconds{1});
+  CHECK(of[3].session == 2);
+  CHECK(of[4].delay == Seconds{2});
+  CHECK(of[4].follows);
+  CHECK(read.contents[4][0] == ContentPiece{1, Tokens{512}});
+}
+
+TEST_CASE("BurstGPT: failed lines are left out and counted, turns of a session follow each other") {
+  const std::string head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
+  const std::string plain = head + "5,ChatGPT,472,18,490,Conversation log\n6,ChatGPT,0,0,0,Conversation log\n"
+                                   "7,ChatGPT,9,0,9,API log\n45,GPT-4,417,276,693,Conversation log\n";
+  const Read read = read_whole(read_burstgpt(lines_of(plain, "trace")));
+  REQUIRE(read.requests.size() == 2);
+  CHECK(read.remark == "2 failed requests of 0 tokens left out");
+  CHECK(read.requests[1].arrival == Seconds{40});
+  CHECK(read.requests[1].session == 0);
+  CHECK_FALSE(read.requests[1].follows);
+  CHECK(read_whole(read_burstgpt(lines_of(plain, "trace"), 1)).requests.size() == 1);
+  CHECK(refusal_of(read_burstgpt(lines_of(head + "6,ChatGPT,0,0,0,Conversation log\n", "trace"))) ==
+        "trace: the trace holds no request, 1 failed request of 0 tokens left out; expected at least one request");
+
+  const Read turns = read_whole(read_burstgpt(
+      lines_of("Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+               "5,x,3.5,ChatGPT,10,20,30,Conversation log\n6,y,1,ChatGPT,1,1,2,Conversation log\n"
+               "45,x,4,ChatGPT,50,2,52,Conversation log\n",
+               "trace"),
+      1)); // every line is read: a session's next turn may be the last
+  REQUIRE(turns.requests.size() == 3);
+  CHECK(turns.requests[1].follows);
+  CHECK(turns.requests[1].delay == Seconds{36.5});
+  CHECK(turns.requests[2].arrival == Seconds{1});
+}
+
+TEST_CASE("a malformed line of a session is reported in one line") {
+  const std::string good = R"({"chat_id": 7, "timestamp": 60, "input_length": 4, "output_length": 3})"
+                           "\n";
+  CHECK(refusal_of(read_bailian(lines_of(good + good, "t"))) == "t:2: chat_id 7 is there twice; expected once");
+  CHECK(refusal_of(read_bailian(lines_of(
+            good + R"({"chat_id": 8, "parent_chat_id": 7, "timestamp": 59, "input_length": 4, "output_length": 3})",
+            "t"))) == "t:2: it arrives before the last turn of its session; expected requests in the order of arrival");
+  CHECK(refusal_of(read_bailian(lines_of(R"({"chat_id": {}, "timestamp": 1, "input_length": 4, "output_length": 3})",
+                                         "t"))) == "t:1: chat_id is a JSON object; expected a number or a text");
+  CHECK(refusal_of(read_bailian(lines_of("", "t"))) == "t: the trace holds no request; expected at least one request");
+  const std::string first = R"({"session_id": "a", "delay": 3, "input_length": 4, "output_length": 3})";
+  CHECK(refusal_of(read_aiperf_sessions(lines_of(first, "t"))) ==
+        "t:1: delay belongs to a session's first request; expected timestamp, in milliseconds");
+  CHECK(refusal_of(
+            read_aiperf_sessions(lines_of(R"({"session_id": "a", "input_length": 4, "output_length": 3})", "t"))) ==
+        "t:1: timestamp is missing; expected milliseconds, 0 or more");
+}
+
+TEST_CASE("a trace that was recognised says what it was read as, with its first and last arrival") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const auto caption = [&](const std::string& text, const TraceFlags& flags = {}) -> std::string {
+    std::ofstream(path) << text;
+    const Expected<TraceFile> file = find_trace(path, flags);
+    if (!file) return file.error().line();
+    Expected<Trace> trace = open_trace(*file, {.rate_scale = 2}, Seconds{1});
+    if (!trace) return trace.error().line();
+    const Expected<std::vector<RequestSpec>> requests = read_all(*trace);
+    if (!requests) return requests.error().line();
+    return taken_for_text(trace->workload(), *requests);
+  };
+  CHECK(caption(chats) == "read as Bailian's usage trace (chat_id): arrivals from 0 to 39.5 s as recorded, later turns "
+                          "after the answer before");
+  const std::string mooncake = R"({"timestamp": 1000, "input_length": 40, "output_length": 3})"
+                               "\n"
+                               R"({"timestamp": 1500, "input_length": 40, "output_length": 3, "hash_ids": [1, 2, 3]})"
+                               "\n";
+  CHECK(caption(mooncake).find(":2: hash_ids has 3 numbers for 40 prompt tokens") != std::string::npos);
+  CHECK(caption(mooncake, {.block = 16}) == "read as Mooncake's trace (input_length): arrivals from 0 to 0.5 s");
+  CHECK(caption(mooncake, {.format = "mooncake", .block = 16}).empty()); // the user said so
+  CHECK(caption(chats, {.format = "mooncake"}) ==
+        path + ":1: it has chat_id, which Mooncake's traces have not; expected --format bailian, or a line without it");
+  CHECK(caption("arrival,prompt,output\n0,1,1\n", {.block = 16}) ==
+        "--trace-block: the format csv has no hashes of blocks whose size it leaves open; expected no such flag, or a "
+        "trace of bailian, aiperf, mooncake");
+  CHECK(caption(chats, {.benchmark = 1}).find("--benchmark: the format is bailian") == 0);
+  CHECK(caption(R"({"a": 1, "b": {"chat_id": 3}})")
+            .find("is a trace in no known format, and its fields are a, b; expected") != std::string::npos);
+}
+
+TEST_CASE("every format has a kind, every kind a sign, and no kind hides another") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  for (const TraceKind& kind : trace_kinds()) {
+    INFO(kind.name);
+    CHECK(find_format(name(kind.format)));
+    std::string text = kind.json ? "{\n" : ""; // also where an object begins on one line and continues on the next
+    for (const std::string_view sign : kind.signs)
+      if (!sign.empty())
+        text += kind.json ? "\"" + std::string{sign} + "\": [{\"chat_id\": 1}],\n" : std::string{sign} + ";";
+    std::ofstream(path) << text + (kind.json ? "\"x\": 0}" : "x\n");
+    const Expected<const TraceKind*> told = recognise(path);
+    REQUIRE(told);
+    CHECK(*told == &kind);
+  }
+}
