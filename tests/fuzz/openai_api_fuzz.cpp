@@ -36,7 +36,7 @@ class KeptExchange final : public Exchange {
     require(answer_->streamed && !answer_->finished, "pieces follow a beginning");
     answer_->body += piece;
   }
-  void finish() override {
+  void finish(const HttpHeaders& /*trailers*/) override {
     require(answer_->streamed && !answer_->finished, "a stream ends once");
     answer_->finished = true;
   }

@@ -29,6 +29,7 @@ struct InProcessReply {
   double head_at = 0;
   HttpResponse head;         ///< without its body, which is in `pieces`
   std::vector<Piece> pieces; ///< of the body, as the application sent them
+  HttpHeaders trailers;      ///< behind the body
   bool finished = false;     ///< the response is complete
   bool cut = false;          ///< the application dropped the exchange in the middle of its response
   bool left = false;         ///< the client left before the response was complete
@@ -140,8 +141,9 @@ class InProcess final : public HttpTransport {
       SLUICE_ASSERT(line_->begun, "a head before its body");
       line_->pieces.push_back({transport_->now_, std::string{piece}});
     }
-    void finish() override {
+    void finish(const HttpHeaders& trailers) override {
       if (line_->over()) return;
+      line_->trailers = trailers;
       line_->finished = true;
       line_->ended_at = transport_->now_;
     }

@@ -7,6 +7,8 @@
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/prometheus.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,7 +45,7 @@ class AnswerHeaders {
     void respond(HttpResponse response) override { exchange_->respond(headers_->with(std::move(response), id_)); }
     void begin(HttpResponse head) override { exchange_->begin(headers_->with(std::move(head), id_)); }
     void send(std::string_view piece) override { exchange_->send(piece); }
-    void finish() override { exchange_->finish(); }
+    void finish(const HttpHeaders& trailers) override { exchange_->finish(trailers); }
     void on_gone(std::function<void()> gone) override { exchange_->on_gone(std::move(gone)); }
 
    private:
@@ -82,7 +84,7 @@ class Cors {
     void respond(HttpResponse response) override { exchange_->respond(cors_->open(std::move(response))); }
     void begin(HttpResponse head) override { exchange_->begin(cors_->open(std::move(head))); }
     void send(std::string_view piece) override { exchange_->send(piece); }
-    void finish() override { exchange_->finish(); }
+    void finish(const HttpHeaders& trailers) override { exchange_->finish(trailers); }
     void on_gone(std::function<void()> gone) override { exchange_->on_gone(std::move(gone)); }
 
    private:
@@ -99,6 +101,11 @@ class Cors {
 
 // AnswerLog: counts every answer by status and route, and logs a line for each.
 
+namespace detail {
+/// The bounds of prometheus-fastapi-instrumentator, which vLLM's http_request_duration_seconds has.
+inline constexpr std::array<double, 3> answer_bounds{0.1, 0.5, 1.0};
+} // namespace detail
+
 /// The request's fields in the log line of its answer.
 struct AskedOf {
   std::string_view route = "other"; ///< from a fixed set of labels; must outlive the log
@@ -106,7 +113,9 @@ struct AskedOf {
   std::string request_id;           ///< x-request-id; may be empty
   std::string key;                  ///< the name of its API key; may be empty
   std::string session;              ///< x-session-id; may be empty
+  std::string client;               ///< the address of the connection; may be empty
   std::string traceparent;          ///< may be empty
+  bool probe = false;               ///< of a monitor, which asks every few seconds: logged only if it is refused
   double begun = 0;                 ///< when the request arrived, in seconds of the log's clock
 
   /// Writes the fields that are not empty.
@@ -123,7 +132,10 @@ class AnswerLog {
   /// seconds.
   AnswerLog(std::function<void(std::string)> log, std::function<std::string()> stamp, std::function<double()> clock);
 
-  void count(int status, std::string_view route) { ++counts_[{route, status}]; }
+  /// Counts an answer whose head is sent.
+  void count(int status, const AskedOf& asked);
+  /// Counts how long a whole answer took, in seconds. An application calls it for an exchange that it keeps.
+  void took(double seconds, const AskedOf& asked);
   /// `why`: the reason for a refusal.
   void answered(const AskedOf& asked, int status, std::string_view why);
   void write(PrometheusWriter& to) const;
@@ -133,13 +145,16 @@ class AnswerLog {
   [[nodiscard]] std::unique_ptr<Exchange> noting(AskedOf asked, std::unique_ptr<Exchange> exchange);
 
  private:
+  /// A label's text that outlives the request: clients may send any method.
+  [[nodiscard]] static std::string_view known_method(std::string_view method);
+
   class Noting final : public Exchange {
    public:
     Noting(AnswerLog& log, AskedOf asked, std::unique_ptr<Exchange> exchange);
     void respond(HttpResponse response) override;
     void begin(HttpResponse head) override;
     void send(std::string_view piece) override { exchange_->send(piece); }
-    void finish() override { exchange_->finish(); }
+    void finish(const HttpHeaders& trailers) override { exchange_->finish(trailers); }
     void on_gone(std::function<void()> gone) override;
 
    private:
@@ -155,6 +170,12 @@ class AnswerLog {
   std::function<std::string()> stamp_;
   std::function<double()> clock_;
   std::map<std::pair<std::string_view, int>, std::int64_t> counts_;
+  /// By route and method, as vLLM's dashboards ask for: http_requests_total and http_request_duration_seconds.
+  struct Group {
+    std::array<std::int64_t, 6> by_class{}; ///< of statuses: 200 to 299 are 2xx
+    PrometheusHistogram seconds{detail::answer_bounds};
+  };
+  std::map<std::pair<std::string_view, std::string_view>, Group> groups_;
 };
 
 } // namespace sluice

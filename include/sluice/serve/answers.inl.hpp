@@ -50,7 +50,8 @@ SLUICE_SERVER_INLINE HttpResponse Cors::open(HttpResponse response) const {
   if (!allowed()) return response;
   response.headers.add("Access-Control-Allow-Origin", origin_);
   response.headers.add("Access-Control-Expose-Headers",
-                       "x-sluice-forecast, x-request-id, retry-after, retry-after-ms, "
+                       "x-sluice-forecast, x-sluice-ttft-ms, x-sluice-cached-tokens, x-sluice-slo, "
+                       "x-sluice-slo-late-ms, x-request-id, retry-after, retry-after-ms, "
                        "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
                        "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
   return response;
@@ -87,6 +88,7 @@ SLUICE_SERVER_INLINE void AskedOf::write(JsonWriter& json) const {
   for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"request_id", request_id},
                                     {"key", key},
                                     {"session", session},
+                                    {"client", client},
                                     {"traceparent", traceparent}})
     if (!value.empty()) json.key(name).value(excerpt(value, longest));
 }
@@ -96,8 +98,9 @@ SLUICE_SERVER_INLINE AnswerLog::AnswerLog(std::function<void(std::string)> log, 
     : log_(std::move(log)), stamp_(std::move(stamp)), clock_(std::move(clock)) {}
 
 SLUICE_SERVER_INLINE void AnswerLog::answered(const AskedOf& asked, int status, std::string_view why) {
-  count(status, asked.route);
-  if (!log_) return;
+  count(status, asked);
+  took(clock_() - asked.begun, asked);
+  if (!log_ || (asked.probe && status < 400)) return;
   std::string line;
   JsonWriter json(line);
   json.begin_object().key("event").value("answer").key("time").value(stamp_());
@@ -111,7 +114,32 @@ SLUICE_SERVER_INLINE void AnswerLog::answered(const AskedOf& asked, int status, 
   log_(std::move(line));
 }
 
+SLUICE_SERVER_INLINE void AnswerLog::count(int status, const AskedOf& asked) {
+  ++counts_[{asked.route, status}];
+  ++groups_[{asked.route, known_method(asked.method)}]
+        .by_class[static_cast<std::size_t>(std::clamp(status / 100, 0, 5))];
+}
+
+SLUICE_SERVER_INLINE void AnswerLog::took(double seconds, const AskedOf& asked) {
+  groups_[{asked.route, known_method(asked.method)}].seconds.observe(std::max(0.0, seconds));
+}
+
+SLUICE_SERVER_INLINE std::string_view AnswerLog::known_method(std::string_view method) {
+  for (const std::string_view known : {"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"})
+    if (method == known) return known;
+  return "other";
+}
+
 SLUICE_SERVER_INLINE void AnswerLog::write(PrometheusWriter& to) const {
+  for (const auto& [key, group] : groups_)
+    for (std::size_t of = 0; of < group.by_class.size(); ++of)
+      if (group.by_class[of] > 0)
+        to.counter("http_requests_total", "Total number of requests by method, status and handler.",
+                   static_cast<double>(group.by_class[of]),
+                   {{"handler", key.first}, {"method", key.second}, {"status", std::to_string(of) + "xx"}});
+  for (const auto& [key, group] : groups_)
+    to.histogram("http_request_duration_seconds", "Latency with only few buckets by handler.", group.seconds,
+                 {{"handler", key.first}, {"method", key.second}});
   for (const auto& [what, count] : counts_)
     to.counter("sluice:answers_total", "Answers by status and route.", static_cast<double>(count),
                {{"code", std::to_string(what.second)}, {"route", what.first}});
@@ -137,7 +165,7 @@ SLUICE_SERVER_INLINE void AnswerLog::Noting::begin(HttpResponse head) {
 SLUICE_SERVER_INLINE void AnswerLog::Noting::on_gone(std::function<void()> gone) {
   kept_ = true;
   exchange_->on_gone([this, gone = std::move(gone)] { // the exchange calls this function, so it still exists
-    if (!std::exchange(noted_, true)) log_->count(client_left, asked_.route);
+    if (!std::exchange(noted_, true)) log_->count(client_left, asked_);
     gone();
   });
 }
@@ -145,7 +173,7 @@ SLUICE_SERVER_INLINE void AnswerLog::Noting::on_gone(std::function<void()> gone)
 SLUICE_SERVER_INLINE void AnswerLog::Noting::note(const HttpResponse& response) {
   if (std::exchange(noted_, true)) return;
   if (kept_)
-    log_->count(response.status, asked_.route);
+    log_->count(response.status, asked_);
   else
     log_->answered(asked_, response.status, response.why);
 }

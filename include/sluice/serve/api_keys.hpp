@@ -91,7 +91,7 @@ class AccountedExchange final : public Exchange {
   void respond(HttpResponse response) override;
   void begin(HttpResponse head) override;
   void send(std::string_view piece) override { exchange_->send(piece); }
-  void finish() override { exchange_->finish(); }
+  void finish(const HttpHeaders& trailers) override { exchange_->finish(trailers); }
   void on_gone(std::function<void()> gone) override { exchange_->on_gone(std::move(gone)); }
 
  private:

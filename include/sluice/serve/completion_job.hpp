@@ -71,6 +71,10 @@ class CompletionJob {
 
   /// Sends the result of all events since the last call, in one piece.
   void flush();
+  /// Whether every answer has ended, so that the next `flush` sends the last byte.
+  [[nodiscard]] bool ends() const;
+  /// What the client is told besides the answer: in a stream as trailers, otherwise as headers.
+  void tell(HttpHeaders outcome) { outcome_ = std::move(outcome); }
 
   /// Answers whose generations are still running but no longer needed, because a stop string ended them or the request
   /// failed. Each is returned once.
@@ -127,6 +131,7 @@ class CompletionJob {
   std::optional<ResponseEvents> events_; ///< of a streamed answer of /v1/responses
   std::string out_;                      ///< stream events for the next `flush`
   std::string forecast_;
+  HttpHeaders outcome_;
   TokenUsage usage_;
   std::size_t accepted_ = 0;
   bool begun_ = false;

@@ -114,7 +114,7 @@ SLUICE_SERVER_INLINE void CompletionJob::flush() {
         answer.told = true;
       }
   }
-  const bool all = std::all_of(answers_.begin(), answers_.end(), [](const Answer& answer) { return answer.ended; });
+  const bool all = ends();
   if (request_.stream) {
     if (all) {
       if (request_.include_usage) out_ += usage_event(head_, usage_);
@@ -122,7 +122,7 @@ SLUICE_SERVER_INLINE void CompletionJob::flush() {
     }
     exchange_->send(out_);
     out_.clear();
-    if (all) exchange_->finish();
+    if (all) exchange_->finish(outcome_);
   } else if (all) {
     respond_whole();
   }
@@ -152,6 +152,10 @@ SLUICE_SERVER_INLINE void CompletionJob::fail(const GenerationEvent& event) {
     response.headers.add("retry-after-ms", std::to_string(milliseconds));
   }
   exchange_->respond(std::move(response));
+}
+
+SLUICE_SERVER_INLINE bool CompletionJob::ends() const {
+  return std::all_of(answers_.begin(), answers_.end(), [](const Answer& answer) { return answer.ended; });
 }
 
 SLUICE_SERVER_INLINE void CompletionJob::abandon() {
@@ -235,6 +239,7 @@ SLUICE_SERVER_INLINE void CompletionJob::begin() {
   head.type = "text/event-stream; charset=utf-8";
   head.headers.add("Cache-Control", "no-store");
   head.headers.add("X-Accel-Buffering", "no"); // otherwise nginx buffers the stream
+  head.headers.add("Trailer", "x-sluice-ttft-ms, x-sluice-cached-tokens, x-sluice-slo, x-sluice-slo-late-ms");
   if (!forecast_.empty()) head.headers.add("x-sluice-forecast", forecast_);
   exchange_->begin(std::move(head));
   std::string first;
@@ -255,6 +260,7 @@ SLUICE_SERVER_INLINE void CompletionJob::respond_whole() {
   response.body = request_.response ? responses_json(head_, choices.front().text, choices.front().reason, usage_)
                                     : completion_json(head_, choices, usage_);
   if (!forecast_.empty()) response.headers.add("x-sluice-forecast", forecast_);
+  for (const auto& [name, value] : outcome_) response.headers.add(name, value);
   exchange_->respond(std::move(response));
 }
 

@@ -40,6 +40,7 @@ struct HttpRequest {
   std::string target; ///< as sent: "/v1/models?x=1"
   HttpHeaders headers;
   std::string body;
+  std::string client{}; ///< the address that sent it, for the log; may be empty
 
   /// Returns the target without its query, and without the scheme and host of an absolute form (RFC 9112, 3.2.2).
   [[nodiscard]] std::string_view path() const;
@@ -70,7 +71,10 @@ class Exchange {
   /// Sends more of the body. The transport buffers unread bytes up to a limit. Beyond the limit it drops the client and
   /// behaves as if the client had disconnected.
   virtual void send(std::string_view piece) = 0;
-  virtual void finish() = 0;
+  /// `trailers` follow the body where the client's version of HTTP has such fields (RFC 9110, 6.5): what is known at
+  /// the end alone, and nobody needs to read.
+  virtual void finish(const HttpHeaders& trailers) = 0;
+  void finish() { finish(HttpHeaders{}); }
 
   /// Calls `gone` once if the client disconnects before the response ends, or is dropped because it does not read.
   /// Everything sent afterwards is discarded.

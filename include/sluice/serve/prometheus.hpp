@@ -43,7 +43,7 @@ class PrometheusWriter {
   /// Writes a value that only grows; the format requires a name that ends in `_total`.
   void counter(std::string_view name, std::string_view help, double value, Labels labels = {});
   void gauge(std::string_view name, std::string_view help, double value, Labels labels = {});
-  void histogram(std::string_view name, std::string_view help, const PrometheusHistogram& values);
+  void histogram(std::string_view name, std::string_view help, const PrometheusHistogram& values, Labels labels = {});
 
  private:
   static std::string number(double value);

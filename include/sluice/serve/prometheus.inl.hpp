@@ -37,16 +37,16 @@ SLUICE_INLINE void PrometheusWriter::gauge(std::string_view name, std::string_vi
 }
 
 SLUICE_INLINE void PrometheusWriter::histogram(std::string_view name, std::string_view help,
-                                               const PrometheusHistogram& values) {
+                                               const PrometheusHistogram& values, Labels labels) {
   describe(name, help, "histogram");
   std::int64_t up_to = 0;
   for (std::size_t i = 0; i < values.counts().size(); ++i) {
     up_to += values.counts()[i];
     const std::string bound = i < values.bounds().size() ? number(values.bounds()[i]) : "+Inf";
-    sample(name, "_bucket", {}, bound, static_cast<double>(up_to));
+    sample(name, "_bucket", labels, bound, static_cast<double>(up_to));
   }
-  sample(name, "_sum", {}, "", values.sum());
-  sample(name, "_count", {}, "", static_cast<double>(values.count()));
+  sample(name, "_sum", labels, "", values.sum());
+  sample(name, "_count", labels, "", static_cast<double>(values.count()));
 }
 
 SLUICE_INLINE std::string PrometheusWriter::number(double value) {

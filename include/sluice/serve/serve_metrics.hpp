@@ -116,6 +116,7 @@ struct ServeMetrics {
   std::int64_t over_tokens = 0;      ///< requests refused because of their key's tokens per minute
   std::int64_t failed = 0;           ///< requests that failed after the engine had accepted them
   std::int64_t prompt_tokens = 0;    ///< of requests that were not refused on arrival
+  std::int64_t cached_tokens = 0;    ///< of these prompts' tokens, those whose KV was loaded from a tier
   std::int64_t generation_tokens = 0;
 
   void ended(FinishReason reason, double seconds, const AnsweredLength& length = {});

@@ -111,6 +111,8 @@ SLUICE_SERVER_INLINE void ServeMetrics::write(PrometheusWriter& to) const {
   to.histogram("vllm:request_params_n", "Histogram of the n request parameter.", choices);
   to.histogram("sluice:delivery_seconds", "Time from when a token was due to when it was written.", delivery);
   to.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", whole(prompt_tokens));
+  to.counter("vllm:prompt_tokens_cached_total", "Number of cached prompt tokens (local + external).",
+             whole(cached_tokens));
   to.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", whole(generation_tokens));
   to.counter("vllm:request_success_total", "Count of successfully processed requests.", whole(stopped),
              {{"finished_reason", "stop"}});

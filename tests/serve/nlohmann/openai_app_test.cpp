@@ -36,6 +36,7 @@ class StepTransport final : public HttpTransport {
 /// A client's view of its exchange.
 struct Seen {
   HttpResponse response;
+  HttpHeaders trailers;
   bool begun = false, finished = false;
   std::function<void()> gone;
 
@@ -69,7 +70,10 @@ class TestExchange final : public Exchange {
     seen_->begun = true;
   }
   void send(std::string_view piece) override { seen_->response.body += piece; }
-  void finish() override { seen_->finished = true; }
+  void finish(const HttpHeaders& trailers) override {
+    seen_->finished = true;
+    seen_->trailers = trailers;
+  }
   void on_gone(std::function<void()> gone) override { seen_->gone = std::move(gone); }
 
  private:
@@ -937,6 +941,54 @@ TEST_CASE("OpenAiApp logs how each request ended") {
   }
 }
 
+TEST_CASE("OpenAiApp tells the client and the log what a request got: TTFT, cached tokens, its SLO") {
+  std::vector<json> lines;
+  World world([&](OpenAiSetup& setup) { setup.log = [&](std::string line) { lines.push_back(json::parse(line)); }; });
+  HttpHeaders slo;
+  slo.add("x-slo-ttft-ms", "300");
+  slo.add("x-slo-tbt-ms", "100");
+  const auto serve = [&](const char* body, std::uint64_t at, double first, double second, const HttpHeaders& headers) {
+    const double begun = world.clock;
+    const auto seen = world.ask("POST", "/v1/completions", body, headers);
+    GenerationEvent token = world.event(at, Kind::tokens, "x");
+    token.cached = 48;
+    world.clock = begun + first;
+    world.happen({world.event(at, Kind::accepted), token});
+    world.clock = begun + first + second;
+    world.happen({world.event(at, Kind::tokens, "y"), world.event(at, Kind::ended)});
+    return seen;
+  };
+  const auto in_time = serve(R"({"prompt":"ab","stream":true})", 0, 0.25, 0.0625, slo);
+  CHECK(in_time->response.headers.find("Trailer").find("x-sluice-slo") != std::string_view::npos);
+  CHECK(in_time->response.headers.find("x-sluice-slo").empty()); // not known at the head
+  CHECK(in_time->trailers.find("x-sluice-ttft-ms") == "250");
+  CHECK(in_time->trailers.find("x-sluice-cached-tokens") == "48");
+  CHECK(in_time->trailers.find("x-sluice-slo") == "kept");
+  CHECK(in_time->trailers.find("x-sluice-slo-late-ms").empty());
+  const auto late = serve(R"({"prompt":"ab"})", 1, 0.25, 0.5, slo);
+  CHECK(late->response.headers.find("x-sluice-slo") == "missed");
+  CHECK(late->response.headers.find("x-sluice-slo-late-ms") == "400");
+  const auto none = serve(R"({"prompt":"ab"})", 2, 2, 2, {});
+  CHECK(none->response.headers.find("x-sluice-slo").empty());
+  CHECK(none->response.headers.find("x-sluice-ttft-ms") == "2000");
+
+  std::erase_if(lines, [](const json& line) { return line["event"] != "end"; });
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["slo"] == "kept");
+  CHECK(lines[0]["ttft_seconds"] == 0.25);
+  CHECK(lines[0]["cached_tokens"] == 48);
+  CHECK(lines[0]["prompt_tokens"] == 3);
+  CHECK(lines[1]["slo"] == "missed");
+  CHECK(lines[1]["slo_late_seconds"] == doctest::Approx(0.4));
+  CHECK(!lines[2].contains("slo"));
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  for (const char* line : {"vllm:prompt_tokens_cached_total{model_name=\"tiny\",engine=\"0\"} 144\n",
+                           "handler=\"/v1/completions\",method=\"POST\",status=\"2xx\"} 3\n",
+                           "handler=\"/v1/completions\",method=\"POST\",le=\"0.5\"} 1\n",
+                           "handler=\"/v1/completions\",method=\"POST\",le=\"1\"} 2\n"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line);
+}
+
 TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
   std::vector<json> lines;
   World world([&](OpenAiSetup& setup) {
@@ -970,7 +1022,7 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
     CHECK(line.dump().find("secret") == std::string::npos);
     if (line.contains("status")) statuses.push_back(line["status"]);
   }
-  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 200, 413, 413, 202, 200, 499});
+  CHECK(statuses == std::vector<int>{401, 404, 405, 400, 413, 413, 202, 200, 499}); // no probe that succeeds
   const std::string text = world.ask("GET", "/metrics")->response.body;
   for (const char* labels :
        {"code=\"401\",route=\"/v1/completions\"} 1\n", "code=\"404\",route=\"other\"} 1\n",

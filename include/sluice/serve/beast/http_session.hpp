@@ -137,11 +137,15 @@ class BeastExchange final : public Exchange {
     }
     reply.notify();
   }
-  void finish() override {
+  void finish(const HttpHeaders& trailers) override {
     HttpReply& reply = *reply_;
     if (reply.gone || reply.finished) return;
     reply.finished = true;
-    if (reply.chunked && !head_only_) reply.unsent += "0\r\n\r\n";
+    if (reply.chunked && !head_only_) {
+      reply.unsent += "0\r\n";
+      for (const auto& [name, value] : trailers) reply.unsent += name + ": " + value + "\r\n";
+      reply.unsent += "\r\n";
+    }
     reply.notify();
   }
   void on_gone(std::function<void()> gone) override {
@@ -249,6 +253,9 @@ class HttpSession final : public OpenConnection {
       const auto& message = parser.get();             // contains only fields of the head: trailers are ignored
       request.method = std::string{message.method_string()};
       request.target = std::string{message.target()};
+      boost::system::error_code unknown;
+      if (const auto remote = socket().remote_endpoint(unknown); !unknown)
+        request.client = remote.address().to_string();
       for (const auto& field : message)
         request.headers.add(std::string{field.name_string()}, std::string{field.value()});
     }

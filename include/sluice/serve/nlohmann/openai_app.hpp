@@ -13,6 +13,7 @@
 #include "sluice/serve/openai_reply.hpp"
 #include "sluice/serve/serve_metrics.hpp"
 #include "sluice/serve/session_numbers.hpp"
+#include "sluice/serve/slo_attainment.hpp"
 #include "sluice/serve/wall_time.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -120,6 +121,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     CompletionJob job;
     std::vector<GenerationId> ids;
     std::vector<double> last;            ///< when each answer's last token arrived; below 0: none yet
+    std::vector<SloAttainment> kept;     ///< of each answer, as its tokens were passed to the transport
     std::vector<AnsweredLength> lengths; ///< of each answer
     double begun;                        ///< when the request arrived
     Slo slo;                             ///< as the client requested it
@@ -232,6 +234,17 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   void log_request(const HttpRequest& request, const std::string& id, const Completion& wanted,
                    const std::vector<std::vector<std::int32_t>>& prompts) const;
   void log_end(const Job& job) const;
+  /// What a request got, for its client and the log.
+  struct Outcome {
+    double ttft_s = -1;                   ///< of the answer that began last; below 0: none began
+    std::optional<std::int64_t> cached{}; ///< tokens of the prompt that a tier had
+    std::optional<bool> kept_slo{};       ///< every answer kept its SLO; none: it has no SLO, or nothing is decided
+    double late_s = 0;                    ///< the furthest that a first token, or a gap, was beyond its SLO
+
+    [[nodiscard]] HttpHeaders headers() const;
+    void write(JsonWriter& json) const;
+  };
+  [[nodiscard]] Outcome outcome_of(const Job& job, double now) const;
 
   OpenAiSetup setup_;
   Cors cors_;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace sluice {
 
@@ -203,6 +204,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::take(const std::vector<GenerationEvent>& ev
   for (std::size_t i = 0; i < touched.size(); ++i) {
     const auto found = jobs_.find(touched[i].first);
     if (found != jobs_.end()) {
+      if (found->second.job.ends()) found->second.job.tell(outcome_of(found->second, now).headers());
       found->second.job.flush();
       settle(found);
     }
@@ -255,7 +257,9 @@ SLUICE_SERVER_INLINE void OpenAiApp::count(Job& job, std::size_t at, const Gener
     job.lengths[at].generated += tokens;
     (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
     if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
+    if (job.last[at] < 0) metrics_.cached_tokens += event.cached.value_or(0);
     job.last[at] = now;
+    (void)job.kept[at].release(tokens, Seconds{now});
     if (job.job.stopped(at)) count_end(job, at, FinishReason::stop, now); // the engine sends no `ended` for it
     break;
   }
@@ -278,6 +282,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::settle(Jobs::iterator at) {
     where_.erase(job.ids[answer]);
   }
   if (!job.job.over()) return;
+  answers_.took(setup_.clock() - job.begun, job.asked);
   log_end(job);
   for (const GenerationId id : job.ids) where_.erase(id);
   jobs_.erase(at);
@@ -361,6 +366,8 @@ SLUICE_SERVER_INLINE AskedOf OpenAiApp::asked_of(const HttpRequest& request, std
   if (const std::shared_ptr<KeyAccount> account = account_of(request)) asked.key = account->name();
   asked.session = request.headers.find("x-session-id");
   asked.traceparent = request.headers.find("traceparent");
+  asked.client = request.client;
+  asked.probe = watches(request);
   asked.begun = setup_.clock();
   return asked;
 }
@@ -389,9 +396,44 @@ SLUICE_SERVER_INLINE void OpenAiApp::log_end(const Job& job) const {
   json.begin_object().key("event").value("end").key("time").value(stamp()).key("id").value(job.name);
   job.asked.write(json);
   json.key("path").value(job.asked.path).key("status").value(job.status).key("reason").value(job.reason);
-  json.key("completion_tokens").value(job.job.usage().completion);
-  json.key("seconds").value(setup_.clock() - job.begun).end_object();
+  json.key("prompt_tokens").value(job.job.usage().prompt).key("completion_tokens").value(job.job.usage().completion);
+  const double now = setup_.clock();
+  outcome_of(job, now).write(json);
+  json.key("seconds").value(now - job.begun).end_object();
   setup_.log(std::move(line));
+}
+
+SLUICE_SERVER_INLINE OpenAiApp::Outcome OpenAiApp::outcome_of(const Job& job, double now) const {
+  Outcome outcome;
+  outcome.cached = job.job.usage().cached;
+  for (const SloAttainment& kept : job.kept) {
+    if (kept.started()) outcome.ttft_s = std::max(outcome.ttft_s, (kept.first - kept.arrival).count());
+    // After the last token no deadline passes.
+    const SloAttainment::Verdict verdict = kept.verdict(job.job.ends() && kept.started() ? kept.last : Seconds{now});
+    if (verdict == SloAttainment::Verdict::none) continue;
+    outcome.kept_slo = outcome.kept_slo.value_or(true) && verdict == SloAttainment::Verdict::met;
+    const Seconds first = kept.started() ? kept.first : Seconds{now};
+    outcome.late_s = std::max(
+        {outcome.late_s, (first - kept.arrival - kept.slo.ttft).count(), (kept.longest - kept.slo.tbt).count()});
+  }
+  return outcome;
+}
+
+SLUICE_SERVER_INLINE HttpHeaders OpenAiApp::Outcome::headers() const {
+  const auto in_ms = [](double seconds) { return std::to_string(std::llround(seconds * 1e3)); };
+  HttpHeaders all;
+  if (ttft_s >= 0) all.add("x-sluice-ttft-ms", in_ms(ttft_s));
+  if (cached) all.add("x-sluice-cached-tokens", std::to_string(*cached));
+  if (kept_slo) all.add("x-sluice-slo", *kept_slo ? "kept" : "missed");
+  if (kept_slo && !*kept_slo) all.add("x-sluice-slo-late-ms", in_ms(late_s));
+  return all;
+}
+
+SLUICE_SERVER_INLINE void OpenAiApp::Outcome::write(JsonWriter& json) const {
+  if (ttft_s >= 0) json.key("ttft_seconds").value(ttft_s);
+  if (cached) json.key("cached_tokens").value(*cached);
+  if (kept_slo) json.key("slo").value(*kept_slo ? "kept" : "missed");
+  if (kept_slo && !*kept_slo) json.key("slo_late_seconds").value(late_s);
 }
 
 } // namespace sluice

@@ -83,6 +83,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
   job.account = account;
   job.asked = asked_of(request, request_id_);
   job.last.assign(generations.size(), -1);
+  job.kept.assign(generations.size(), SloAttainment{.slo = job.slo, .arrival = Seconds{job.begun}});
   for (const Generation& generation : generations)
     job.lengths.push_back({static_cast<std::int64_t>(generation.prompt.size()), 0, generation.max_tokens, choices});
   metrics_.requests += 1;
