@@ -47,6 +47,11 @@ TEST_CASE("read_api_keys reads names, limits and comments") {
   CHECK((*keys)[2].secret == "sk-c");
   CHECK((*keys)[2].tokens_per_minute == 5);
   CHECK(read_api_keys("# nothing\n")->empty());
+  const auto shared = read_api_keys("a: sk requests/min=60 burst=10 concurrent=8 weight=3");
+  REQUIRE(shared);
+  CHECK(shared->front().burst == 10);
+  CHECK(shared->front().concurrent == 8);
+  CHECK(shared->front().weight == 3);
 }
 
 TEST_CASE("read_api_keys names the line of a mistake, and no key") {
@@ -55,6 +60,8 @@ TEST_CASE("read_api_keys names the line of a mistake, and no key") {
       {": secret", "line 1: a colon without a name; "},
       {"secret more", "line 1: a word behind the key is no limit; "},
       {"secret requests/min", "line 1: a word behind the key is no limit; "},
+      {"secret requests/min=5 burst=6", "line 1: burst is 6, and requests/min 5; "},
+      {"secret burst=6", "line 1: burst is 6, and requests/min 0; "},
       {"secret requests/min=0", "line 1: requests/min is not a whole number from 1 to 1e9; "},
       {"secret tokens/min=1.5", "line 1: tokens/min is not a whole number from 1 to 1e9; "},
       {"secret tokens/min=99999999999999999999", "line 1: tokens/min is not"},
@@ -118,9 +125,33 @@ TEST_CASE("ApiKeys that are replaced keep what a key has used") {
   const std::shared_ptr<KeyAccount> after = keys.find(bearing("x"));
   CHECK(after == before);
   CHECK(after->name() == "c");
-  CHECK(after->why_not(0));
+  for (int i = 0; i < 9; ++i, after->take_request(0)) CHECK(!after->why_not(0));
+  CHECK(after->why_not(0)); // one was used before
   CHECK(!after->why_not(6));
   CHECK(KeyAccount::duration(0.0204) == "21ms");
   CHECK(KeyAccount::duration(1.54) == "1.5s");
   CHECK(KeyAccount::duration(360) == "6m0s");
+}
+
+TEST_CASE("a burst is what a bucket holds, and a higher limit forgives nothing but its difference") {
+  ApiKey key{.name = "a", .secret = "s", .requests_per_minute = 60, .burst = 3};
+  KeyAccount account(key, 0);
+  const auto admitted = [&account](double now) {
+    int count = 0;
+    for (; !account.why_not(now); ++count) account.take_request(now);
+    return count;
+  };
+  CHECK(admitted(0) == 3);
+  CHECK(admitted(0) == 0);
+  CHECK(admitted(2) == 2);   // one a second
+  CHECK(admitted(100) == 3); // no more than a burst, however long nothing came
+  KeyAccount small({.name = "b", .secret = "t", .requests_per_minute = 5}, 0);
+  for (int i = 0; i < 5; ++i) small.take_request(0);
+  CHECK(small.why_not(0));
+  small.change({.name = "b", .secret = "t", .requests_per_minute = 50}, 0);
+  int more = 0;
+  for (; !small.why_not(0); ++more) small.take_request(0);
+  CHECK(more == 45);
+  small.change({.name = "b", .secret = "t", .requests_per_minute = 5}, 0);
+  CHECK(small.why_not(0));
 }

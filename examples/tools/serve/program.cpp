@@ -158,6 +158,8 @@ int serve(serving::Options& options) {
   config.api.fingerprint = fmt::format("sluice-{}-{}", made_by().version, served->digest);
   config.api.vocabulary = served->vocabulary;
   config.api.slo = slo;
+  config.api.places = options.run.batch;
+  config.api.most_held = options.queue;
   config.api.keys = std::make_shared<ApiKeys>(*keys, config.api.clock());
   config.reload = [&options, &connection, log, known = config.api.keys, now = config.api.clock] {
     reload(options, *connection, *known, now(), *log);

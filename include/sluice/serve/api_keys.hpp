@@ -7,6 +7,7 @@
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,17 +27,21 @@ struct ApiKey {
   std::string secret;                   ///< the key itself, which clients send
   std::int64_t requests_per_minute = 0; ///< 0: any number
   std::int64_t tokens_per_minute = 0;   ///< tokens of prompts and answers together; 0: any number
+  std::int64_t burst = 0;               ///< requests at once, at most requests_per_minute; 0: those of a minute
+  std::int64_t concurrent = 0;          ///< answers in the engine at once; others are held back; 0: any number
+  std::int64_t weight = 1;              ///< its share of the tokens where keys compete (FairQueue)
 };
 
-/// A bucket that fills evenly, up to the amount of one minute. It may be overdrawn; later requests then wait until the
-/// debt is paid.
+/// A bucket that fills evenly, up to the amount of one minute or less. It may be overdrawn; later requests then wait
+/// until the debt is paid.
 class MinuteBucket {
  public:
-  /// Sets the limit. `now`: seconds. The remaining amount is kept, up to the new limit.
-  void limit(std::int64_t per_minute, double now);
+  /// Sets the limit, and how much the bucket holds; 0: a minute's. `now`: seconds. What was used stays used.
+  void limit(std::int64_t per_minute, double now, std::int64_t most = 0);
   void take(double amount, double now);
   [[nodiscard]] bool limited() const { return per_minute_ > 0; }
   [[nodiscard]] std::int64_t per_minute() const { return per_minute_; }
+  [[nodiscard]] double most() const { return most_; }
   /// Returns the remaining amount, rounded down to whole units.
   [[nodiscard]] std::int64_t left(double now);
   /// Returns the seconds until at least `amount` is available.
@@ -46,7 +51,7 @@ class MinuteBucket {
   void fill(double now);
 
   std::int64_t per_minute_ = 0;
-  double left_ = 0, at_ = 0;
+  double most_ = 0, left_ = 0, at_ = 0;
 };
 
 /// A request needs one of the requests per minute, and at least one token. Its tokens are subtracted as they are
@@ -56,6 +61,8 @@ class KeyAccount {
   KeyAccount(const ApiKey& key, double now) : salt_(salt_of(key.secret)) { change(key, now); }
   void change(const ApiKey& key, double now);
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::int64_t concurrent() const { return concurrent_; }
+  [[nodiscard]] double weight() const { return weight_; }
   /// Returns the salt of the KV of its prompts (`Generation::salt`), the same after a restart: no other key's owner can
   /// find out by the time of an answer what its owner has asked.
   [[nodiscard]] std::uint64_t salt() const { return salt_; }
@@ -80,6 +87,8 @@ class KeyAccount {
 
   std::string name_;
   std::uint64_t salt_;
+  std::int64_t concurrent_ = 0;
+  double weight_ = 1;
   MinuteBucket requests_, tokens_;
 };
 
@@ -112,6 +121,7 @@ class ApiKeys {
   void replace(const std::vector<ApiKey>& keys, double now);
 
   [[nodiscard]] bool empty() const { return known_.empty(); }
+  [[nodiscard]] std::size_t size() const { return known_.size(); }
   /// Returns the account of the key in `Authorization: Bearer KEY`, or null if that key is unknown.
   [[nodiscard]] std::shared_ptr<KeyAccount> find(const HttpHeaders& headers) const;
 
@@ -123,9 +133,9 @@ class ApiKeys {
   std::vector<Known> known_;
 };
 
-/// Reads a file of keys. Each line has `KEY` or `NAME: KEY`, then limits such as `requests/min=60 tokens/min=20000`. A
-/// word that begins with # starts a comment. A key without a name is named by its line number. Error messages contain
-/// the line number, never a key.
+/// Reads a file of keys. Each line has `KEY` or `NAME: KEY`, then limits such as `requests/min=60 burst=10
+/// tokens/min=20000 concurrent=8`, and `weight=2` for twice the share of another key. A word that begins with # starts
+/// a comment. A key without a name is named by its line number. Error messages contain the line number, never a key.
 [[nodiscard]] Expected<std::vector<ApiKey>> read_api_keys(std::string_view text);
 
 } // namespace sluice

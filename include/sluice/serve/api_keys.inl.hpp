@@ -16,9 +16,11 @@
 
 namespace sluice {
 
-SLUICE_SERVER_INLINE void MinuteBucket::limit(std::int64_t per_minute, double now) {
+SLUICE_SERVER_INLINE void MinuteBucket::limit(std::int64_t per_minute, double now, std::int64_t most) {
   fill(now);
-  left_ = per_minute_ == 0 ? static_cast<double>(per_minute) : std::min(left_, static_cast<double>(per_minute));
+  const double used = most_ - left_;
+  most_ = static_cast<double>(most > 0 ? most : per_minute);
+  left_ = per_minute_ == 0 ? most_ : most_ - used;
   per_minute_ = per_minute;
 }
 
@@ -38,14 +40,15 @@ SLUICE_SERVER_INLINE double MinuteBucket::wait(double amount, double now) {
 }
 
 SLUICE_SERVER_INLINE void MinuteBucket::fill(double now) {
-  const auto most = static_cast<double>(per_minute_);
-  left_ = std::min(most, left_ + std::max(0.0, now - at_) * most / 60);
+  left_ = std::min(most_, left_ + std::max(0.0, now - at_) * static_cast<double>(per_minute_) / 60);
   at_ = now;
 }
 
 SLUICE_SERVER_INLINE void KeyAccount::change(const ApiKey& key, double now) {
   name_ = key.name;
-  requests_.limit(key.requests_per_minute, now);
+  concurrent_ = key.concurrent;
+  weight_ = static_cast<double>(key.weight);
+  requests_.limit(key.requests_per_minute, now, key.burst);
   tokens_.limit(key.tokens_per_minute, now);
 }
 
@@ -72,7 +75,7 @@ SLUICE_SERVER_INLINE void KeyAccount::tell(HttpHeaders& headers, double now, boo
     const std::string what = tokens ? "tokens" : "requests";
     headers.add("x-ratelimit-limit-" + what, std::to_string(bucket.per_minute()));
     headers.add("x-ratelimit-remaining-" + what, std::to_string(bucket.left(now)));
-    headers.add("x-ratelimit-reset-" + what, duration(bucket.wait(static_cast<double>(bucket.per_minute()), now)));
+    headers.add("x-ratelimit-reset-" + what, duration(bucket.wait(bucket.most(), now)));
   }
   if (!refused) return;
   const std::int64_t wait = milliseconds(std::max(requests_.wait(1, now), tokens_.wait(1, now)));
@@ -172,8 +175,9 @@ SLUICE_SERVER_INLINE Expected<std::vector<ApiKey>> read_api_keys(std::string_vie
       return one;
     };
     const auto wrong = [&](std::string what) {
-      return Error{ErrorCode::bad_input, "line " + std::to_string(number), std::move(what),
-                   "NAME: KEY requests/min=60 tokens/min=20000, of which only KEY is needed"};
+      return Error{
+          ErrorCode::bad_input, "line " + std::to_string(number), std::move(what),
+          "NAME: KEY requests/min=60 burst=10 tokens/min=20000 concurrent=8 weight=1, of which only KEY is needed"};
     };
     std::string_view first = word();
     if (first.empty()) continue;
@@ -191,6 +195,9 @@ SLUICE_SERVER_INLINE Expected<std::vector<ApiKey>> read_api_keys(std::string_vie
       const std::string_view what = limit.substr(0, equals);
       std::int64_t* const place = what == "requests/min" ? &key.requests_per_minute
                                   : what == "tokens/min" ? &key.tokens_per_minute
+                                  : what == "burst"      ? &key.burst
+                                  : what == "concurrent" ? &key.concurrent
+                                  : what == "weight"     ? &key.weight
                                                          : nullptr;
       if (place == nullptr || equals == std::string_view::npos) return wrong("a word behind the key is no limit");
       const std::string_view value = limit.substr(equals + 1);
@@ -198,6 +205,9 @@ SLUICE_SERVER_INLINE Expected<std::vector<ApiKey>> read_api_keys(std::string_vie
       if (error != std::errc{} || end != value.data() + value.size() || *place < 1 || *place > 1'000'000'000)
         return wrong(std::string{what} + " is not a whole number from 1 to 1e9");
     }
+    if (key.burst > key.requests_per_minute)
+      return wrong("burst is " + std::to_string(key.burst) + ", and requests/min " +
+                   std::to_string(key.requests_per_minute) + "; a burst is a part of them");
     for (const ApiKey& other : keys) {
       if (other.secret == key.secret) return wrong("it repeats the key of '" + excerpt(other.name) + "'");
       if (other.name == key.name) return wrong("it repeats the name '" + excerpt(key.name) + "'");

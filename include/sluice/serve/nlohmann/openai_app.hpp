@@ -8,6 +8,7 @@
 #include "sluice/serve/answers.hpp"
 #include "sluice/serve/api_keys.hpp"
 #include "sluice/serve/completion_job.hpp"
+#include "sluice/serve/fair_queue.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
@@ -44,6 +45,8 @@ struct OpenAiSetup {
   std::int64_t context = 0;                             ///< most tokens of a prompt and its answer together
   Slo slo;                                              ///< for requests without their own SLO
   std::vector<std::string> api_keys;                    ///< keys without a name or limits
+  int places = 0;                ///< the engine's batch, shared among several keys (FairQueue); 0: not
+  std::int64_t most_held = 256;  ///< refuse newcomers while so many are held back for other keys
   std::shared_ptr<ApiKeys> keys; ///< instead of `api_keys`: keys that can change while the server runs
   std::string cors;              ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;          ///< whether tokens have log-probabilities; if not, requests for them fail
@@ -139,6 +142,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Tells the client when to retry, unless the engine has stopped for good. A draining server closes its connections,
   /// so that a client's next connection reaches another server.
   [[nodiscard]] HttpResponse not_ready() const;
+  /// Too many answers are held back for other keys.
+  [[nodiscard]] HttpResponse held_back() const;
 
   // ---- endpoints
 
@@ -251,6 +256,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   AnswerHeaders headers_;
   HttpTransport* transport_;
   GenerationEngine* engine_;
+  FairQueue queue_;
   ServeMetrics metrics_;
   AnswerLog answers_;
   SessionNumbers sessions_;

@@ -24,6 +24,7 @@ SLUICE_SERVER_INLINE OpenAiApp::OpenAiApp(OpenAiSetup setup, HttpTransport& tran
       headers_(setup_.now_s),
       transport_(&transport),
       engine_(&engine),
+      queue_(engine, setup_.clock, setup_.places),
       answers_(
           setup_.log, [this] { return stamp(); }, setup_.clock) {
   SLUICE_ASSERT(setup_.tokenizer != nullptr, "a model with a tokenizer");
@@ -171,6 +172,19 @@ SLUICE_SERVER_INLINE ApiError OpenAiApp::unavailable(std::string why) {
   return error;
 }
 
+SLUICE_SERVER_INLINE HttpResponse OpenAiApp::held_back() const {
+  ApiError error;
+  error.status = 429;
+  error.type = "rate_limit_error";
+  error.code = "queue_full";
+  error.message = "the queue is full: " + std::to_string(queue_.held()) +
+                  " answers are held back for other keys; expected below " + std::to_string(setup_.most_held);
+  HttpResponse response = error_response(error);
+  response.headers.add("Retry-After", "1");
+  response.headers.add("retry-after-ms", "1000");
+  return response;
+}
+
 SLUICE_SERVER_INLINE HttpResponse OpenAiApp::not_ready() const {
   HttpResponse response = error_response(unavailable(why_not_ready()));
   if (stopped_.empty()) response.headers.add("Retry-After", "1");
@@ -184,6 +198,8 @@ SLUICE_SERVER_INLINE void OpenAiApp::take(const std::vector<GenerationEvent>& ev
   std::vector<std::pair<std::uint64_t, std::size_t>> touched; // each request, and the position in `passed` after its
                                                               // last entry
   for (const GenerationEvent& event : events) {
+    using Is = GenerationEvent::Kind;
+    if (event.kind == Is::ended || event.kind == Is::refused || event.kind == Is::failed) queue_.left(event.id);
     const auto found = where_.find(event.id);
     if (found == where_.end()) continue; // the client has disconnected
     const auto [key, at] = found->second;
@@ -254,6 +270,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::count(Job& job, std::size_t at, const Gener
     if (tokens == 0) break;
     metrics_.generation_tokens += tokens;
     if (job.account) job.account->take_tokens(tokens, now);
+    queue_.charge(event.id, tokens);
     job.lengths[at].generated += tokens;
     (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
     if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
@@ -278,13 +295,16 @@ SLUICE_SERVER_INLINE void OpenAiApp::note_end(Job& job, std::string_view reason,
 SLUICE_SERVER_INLINE void OpenAiApp::settle(Jobs::iterator at) {
   Job& job = at->second;
   for (const std::size_t answer : job.job.to_cancel()) {
-    engine_->cancel(job.ids[answer]);
+    queue_.cancel(job.ids[answer]);
     where_.erase(job.ids[answer]);
   }
   if (!job.job.over()) return;
   answers_.took(setup_.clock() - job.begun, job.asked);
   log_end(job);
-  for (const GenerationId id : job.ids) where_.erase(id);
+  for (const GenerationId id : job.ids) {
+    where_.erase(id);
+    queue_.left(id);
+  }
   jobs_.erase(at);
 }
 
@@ -298,7 +318,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::leave(std::uint64_t key) {
   found->second.job.abandon();
   // The exchange calls this, and the job owns the exchange: the job must not be destroyed before this call returns.
   for (const std::size_t answer : found->second.job.to_cancel()) {
-    engine_->cancel(found->second.ids[answer]);
+    queue_.cancel(found->second.ids[answer]);
     where_.erase(found->second.ids[answer]);
   }
   transport_->post([this, key] {

@@ -35,6 +35,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
                  .model = setup_.model,
                  .fingerprint = setup_.fingerprint};
   if (error) return exchange->respond(error_response(*error));
+  if (queue_.held() >= setup_.most_held && account_of(request) != nullptr) return exchange->respond(held_back());
   log_request(request, head.id, wanted, prompts);
 
   const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
@@ -91,7 +92,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
     const GenerationId id{++last_generation_};
     job.ids.push_back(id);
     where_.emplace(id, std::pair{key, at});
-    engine_->submit(id, std::move(generations[at]));
+    queue_.submit(id, std::move(generations[at]), account, setup_.keys->size());
   }
 }
 

@@ -82,6 +82,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::prometheus(const HttpRequest& /*request*/, 
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   PrometheusWriter writer(response.body, {{"model_name", setup_.model}, {"engine", "0"}});
   metrics_.write(writer);
+  queue_.write(writer);
   answers_.write(writer);
   if (setup_.transport_metrics) setup_.transport_metrics(writer);
   engine_->metrics(writer);

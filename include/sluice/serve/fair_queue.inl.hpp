@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// FairQueue: the definitions that a library may hold (core/compiled.hpp).
+#pragma once
+
+#include "sluice/serve/fair_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+
+SLUICE_SERVER_INLINE void FairQueue::submit(GenerationId id, Generation generation,
+                                            const std::shared_ptr<KeyAccount>& account, std::size_t among) {
+  if (account == nullptr) return engine_->submit(id, std::move(generation));
+  among_ = among;
+  Key& key = keys_[account->name()];
+  key.account = account;
+  if (key.held.empty() && key.running == 0) key.start = std::max(key.start, now_);
+  of_.emplace(id, account->name());
+  key.held.push_back({id, std::move(generation), clock_()});
+  ++held_;
+  pass_on();
+}
+
+SLUICE_SERVER_INLINE void FairQueue::cancel(GenerationId id) {
+  const auto found = of_.find(id);
+  if (found == of_.end()) return engine_->cancel(id);
+  std::deque<Held>& held = keys_.at(found->second).held;
+  const auto at = std::find_if(held.begin(), held.end(), [id](const Held& one) { return one.id == id; });
+  if (at == held.end()) {
+    engine_->cancel(id);
+    return left(id);
+  }
+  held.erase(at);
+  --held_;
+  of_.erase(found);
+}
+
+SLUICE_SERVER_INLINE void FairQueue::left(GenerationId id) {
+  const auto found = of_.find(id);
+  if (found == of_.end()) return;
+  --keys_.at(found->second).running;
+  --running_;
+  of_.erase(found);
+  pass_on();
+}
+
+SLUICE_SERVER_INLINE void FairQueue::charge(GenerationId id, std::int64_t tokens) {
+  if (const auto found = of_.find(id); found != of_.end()) charge(keys_.at(found->second), tokens);
+}
+
+SLUICE_SERVER_INLINE void FairQueue::charge(Key& key, std::int64_t tokens) {
+  key.tokens += tokens;
+  key.start += static_cast<double>(tokens) / key.account->weight();
+}
+
+SLUICE_SERVER_INLINE bool FairQueue::may_send(const Key& key) const {
+  if (key.held.empty()) return false;
+  if (key.account->concurrent() > 0 && key.running >= key.account->concurrent()) return false;
+  if (places_ <= 0 || among_ <= 1) return true;
+  if (running_ == 0 || running_ < places_ - std::max(1, places_ / 8)) return true;
+  return key.running == 0 && key.start <= now_; // a quiet key, not one that has had its share
+}
+
+SLUICE_SERVER_INLINE void FairQueue::pass_on() {
+  for (;;) {
+    Key* next = nullptr;
+    for (auto& [name, key] : keys_)
+      if (may_send(key) && (next == nullptr || key.start < next->start)) next = &key;
+    if (next == nullptr) return;
+    Held one = std::move(next->held.front());
+    next->held.pop_front();
+    --held_;
+    ++running_;
+    ++next->running;
+    now_ = std::max(now_, next->start);
+    charge(*next, static_cast<std::int64_t>(one.generation.prompt.size()));
+    // The engine's clock for it starts now: what it has waited here is time that its first token no longer has.
+    one.generation.lead.ttft += Seconds{clock_() - one.since};
+    engine_->submit(one.id, std::move(one.generation));
+  }
+}
+
+SLUICE_SERVER_INLINE void FairQueue::write(PrometheusWriter& to) const {
+  for (const auto& [name, key] : keys_)
+    to.gauge("sluice:key_held", "Answers of a key that are held back for other keys.",
+             static_cast<double>(key.held.size()), {{"key", name}});
+  for (const auto& [name, key] : keys_)
+    to.gauge("sluice:key_running", "Answers of a key in the engine.", static_cast<double>(key.running),
+             {{"key", name}});
+  for (const auto& [name, key] : keys_)
+    to.counter("sluice:key_tokens_total", "Tokens of prompts and answers of a key.", static_cast<double>(key.tokens),
+               {{"key", name}});
+}
+
+} // namespace sluice
