@@ -38,7 +38,9 @@ struct World {
   FairQueue queue;
   std::uint64_t last = 0;
 
-  explicit World(int places) : queue(engine, [this] { return now; }, places) {}
+  explicit World(int places)
+      : queue(
+            engine, [this] { return now; }, places) {}
   GenerationId submit(const std::shared_ptr<KeyAccount>& key, std::size_t prompt = 10, std::size_t among = 2) {
     Generation generation;
     generation.prompt.resize(prompt);

@@ -71,8 +71,8 @@ class FairQueue {
   GenerationEngine* engine_;
   std::function<double()> clock_;
   int places_;
-  std::map<std::string, Key> keys_;                    ///< by the key's name
-  std::unordered_map<GenerationId, std::string> of_;   ///< the key of each generation that is held or in the engine
+  std::map<std::string, Key> keys_;                  ///< by the key's name
+  std::unordered_map<GenerationId, std::string> of_; ///< the key of each generation that is held or in the engine
   std::int64_t running_ = 0, held_ = 0;
   std::size_t among_ = 0;
   double now_ = 0; ///< virtual time: the start of the key that was next last
