@@ -56,6 +56,54 @@ SystemReport run_of(double attainment, std::int64_t served) {
 
 } // namespace
 
+TEST_CASE("the figures of a trace as recorded are beside the means, in the table, the page and report.json") {
+  ComparisonReport report = eight();
+  report.workload.as_recorded = "the trace's first 30 requests";
+  for (SystemReport& row : report.systems) {
+    row.as_recorded = row.per_seed.front();
+    row.as_recorded->tbt_attainment = 0.1234;
+    row.as_recorded->refused = 7;
+  }
+  const std::string table = table_text(report), page = report_html(report);
+  std::size_t lines = 0, cells = 0;
+  std::istringstream in(table);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("  as recorded")) {
+      ++lines;
+      CHECK(line.find("+-") == std::string::npos);
+      if (line.find(" 12.3 ") != std::string::npos) CHECK(line.find("(7 out)") != std::string::npos);
+    }
+  CHECK(lines == 2 * report.systems.size()); // service and costs
+  CHECK(table.find("; as recorded: the trace's first 30 requests, in one run") != std::string::npos);
+  for (std::size_t at = 0; (at = page.find("data-recorded=\"0.123400000\"", at)) != std::string::npos; ++at) ++cells;
+  CHECK(cells == report.systems.size());
+  CHECK(page.find("<small>12.3 as recorded</small>") != std::string::npos);
+  for (const json& row : json::parse(report_json(report)).at("systems")) {
+    CHECK(row.at("as_recorded").at("tbt_attainment") == 0.1234);
+    CHECK(row.at("as_recorded").at("refused") == 7);
+    CHECK(row.at("as_recorded").size() == row.at("per_seed").size());
+  }
+  CHECK(report_html(eight()).find("as recorded") == std::string::npos);
+}
+
+TEST_CASE("windows have no interval of the figures that few windows decide") {
+  ComparisonReport windows = eight();
+  for (SystemReport& row : windows.systems) row.windows = true;
+  const json seeds_json = json::parse(report_json(eight())), windows_json = json::parse(report_json(windows));
+  const auto known = [](const json& report, const char* figure) {
+    return !report.at("systems").at(0).at("interval").at(figure).at(0).is_null();
+  };
+  for (const char* figure : {"p99_ttft_s", "ttft_attainment", "throughput_requests_per_min", "p95_tbt_s"}) {
+    CAPTURE(figure);
+    CHECK(has_interval(figure));
+    CHECK_FALSE(has_interval(figure, true));
+    CHECK_FALSE(known(windows_json, figure));
+  }
+  CHECK(known(seeds_json, "p99_ttft_s"));
+  CHECK(known(windows_json, "tbt_attainment"));
+  for (const char* figure : {"longest_gap_s", "p99_tbt_s"}) CHECK_FALSE(has_interval(figure, true));
+}
+
 TEST_CASE("a joined row has the mean of every number, and all refusals") {
   std::vector<SystemReport> runs{run_of(0.5, 10), run_of(0.7, 11), run_of(std::nan(""), 11)};
   runs[0].refusals = {{"its KV takes 12 blocks", 2}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/report/order.hpp"
 #include "sluice/report/statistics/interval.hpp"
 
 #include "compare/capacity_pairs.hpp"
@@ -31,7 +32,7 @@ struct CapacityRow {
   std::vector<CapacitySearch> seeds; ///< one search per seed
   std::vector<double> own_rates;     ///< requests per second of each seed's workload at rate scale 1
 
-  [[nodiscard]] std::string label() const { return name + (control ? " (control)" : "") + (oracle ? " (oracle)" : ""); }
+  [[nodiscard]] std::string label() const { return sluice::marked(name, sluice::marks_of(control, oracle)); }
   /// Seeds whose capacity is below, within or above the rates of the lattice.
   [[nodiscard]] std::size_t count(Found found) const;
   [[nodiscard]] std::size_t doubted() const; ///< seeds whose attainment crosses the required share more than once

@@ -46,7 +46,7 @@ struct Column {
   MetricUnit unit;
   std::function<double(const Of&)> number;
   std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
-  bool interval = true;                                 ///< an interval describes it (`has_interval`)
+  std::string_view metric{};                            ///< the metric's key, if it is one
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
@@ -54,7 +54,11 @@ struct Column {
   /// Returns the number over the row's seeds; with one seed only the number.
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     const Interval of = spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
-    return interval ? of : Interval{of.mean, Interval::absent, Interval::absent, of.count};
+    return has_interval(metric, row.windows) ? of : Interval{of.mean, Interval::absent, Interval::absent, of.count};
+  }
+  /// Returns the number of the trace as recorded; NaN if that did not run.
+  [[nodiscard]] double recorded(const Comparison& comparison, const SystemReport& row) const {
+    return row.as_recorded ? number({comparison, row, *row.as_recorded}) : Metrics::absent;
   }
 };
 
@@ -83,7 +87,7 @@ double token_bytes(const Of& x) {
 }
 
 /// " (33 out)": the requests that a figure leaves out.
-std::string out_of(const SystemReport& row) { return left_out_text(mean_of(seed_values(row, left_out))); }
+std::string out_of(const SystemReport& row) { return left_out_text(mean_left_out(row)); }
 /// " (95.8)": the optimum of an unproven bound's program is at least this.
 std::string unproven_of(const SystemReport& row) {
   return row.slo_possible && !row.slo_possible->proven() ? " (" + percent_text(row.slo_possible->found) + ")" : "";
@@ -130,7 +134,7 @@ const std::vector<Column>& columns() {
       const bool bytes = metric.unit == MetricUnit::gigabytes; // for programs, too, in gigabytes
       made.push_back({metric.choice, metric.one_line_head(), bytes ? MetricUnit::number : metric.unit,
                       [&metric, unit = bytes ? 1e9 : 1](const Of& x) { return metric(x.m) / unit; },
-                      metric.leaves_out ? out_of : nullptr, has_interval(metric.key)});
+                      metric.leaves_out ? out_of : nullptr, metric.key});
     }
     std::vector<Column> further = further_columns();
     std::move(further.begin(), further.end(), std::back_inserter(made));
@@ -336,6 +340,7 @@ struct Place {
   const SystemReport& row;
   const SystemReport& whole; ///< the row of all requests
   std::string_view of_class = "all";
+  bool recorded = false; ///< the line of the trace as recorded
 };
 
 /// A column of a table that is drawn.
@@ -350,6 +355,7 @@ const SystemReport* row_at(const Chosen& one, const Place& at) {
 }
 Interval value_at(const Chosen& one, const Place& at) {
   const SystemReport* of = row_at(one, at);
+  if (of != nullptr && at.recorded) return Interval{one.column->recorded(at.ran.comparison, *of)};
   return of == nullptr ? Interval{} : one.column->spread(at.ran.comparison, *of);
 }
 
@@ -368,9 +374,10 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, bool 
   const auto cell = [name, raw, pivoted, &verdicts](const Place& at) -> std::string {
     if (name == "case") return at.ran.label;
     if (name == "class") return std::string{at.of_class};
-    if (name == "tuned") return at.whole.tuned;
     if (name == "scale") return tidy_text(at.whole.slo_scale);
     if (name == "deposit") return at.whole.deposit ? "on" : "off";
+    if (at.recorded) return name == "system" ? "- as recorded" : "";
+    if (name == "tuned") return at.whole.tuned;
     if (name == "gap-near") {
       const double gap = at.row.metrics.longest_gap_all_s;
       if (!is_near(at.ran, at.whole)) return raw ? "" : "-";
@@ -386,8 +393,9 @@ void show_text(std::vector<Shown>& shown, std::string_view name, bool raw, bool 
   shown.push_back({std::string{name}, true, cell});
 }
 
-/// Adds a number: `raw` for programs; with several seeds also half of its 95 % interval as a separate column.
-void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool seeds) {
+/// Adds a number: `raw` for programs; with several seeds also half of its 95 % interval as a separate column, and the
+/// figure as recorded, which other tables have in a line of its own.
+void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, const WorkloadReport& workload) {
   std::string head{raw ? one.column->name : one.column->head};
   if (one.scale) head += (raw ? "@" : " x") + tidy_text(*one.scale);
   if (!raw) {
@@ -396,15 +404,23 @@ void show_number(std::vector<Shown>& shown, const Chosen& one, bool raw, bool se
                        const NumberText text = number_text(one.column->unit);
                        const std::string half = detail::half_width_text(value, text);
                        const SystemReport* of = one.column->beside != nullptr ? row_at(one, at) : nullptr;
-                       return text(value.mean) + (half.empty() ? "" : " ± " + half) +
-                              (of == nullptr ? std::string{} : one.column->beside(*of));
+                       const std::string beside = of == nullptr ? std::string{}
+                                                  : at.recorded
+                                                      ? left_out_text(of->as_recorded ? left_out(*of->as_recorded) : 0)
+                                                      : one.column->beside(*of);
+                       return text(value.mean) + (half.empty() ? "" : " ± " + half) + beside;
                      }});
     return;
   }
   shown.push_back({head, false, [one](const Place& at) { return raw_text(value_at(one, at).mean); }});
-  if (seeds)
+  if (workload.seeds.size() > 1)
     shown.push_back(
         {head + "-half", false, [one](const Place& at) { return raw_text(value_at(one, at).half_width()); }});
+  if (!workload.as_recorded.empty())
+    shown.push_back({head + "-recorded", false, [one](const Place& at) {
+                       const SystemReport* of = row_at(one, at);
+                       return raw_text(of == nullptr ? Metrics::absent : one.column->recorded(at.ran.comparison, *of));
+                     }});
 }
 
 /// Returns the columns of a table: a grid's axes, then the selected ones.
@@ -417,14 +433,15 @@ std::vector<Shown> shown_columns(const std::vector<Chosen>& chosen, const Ran& f
     if (one.column == nullptr)
       show_text(shown, one.name, raw, pivoted, verdicts);
     else
-      show_number(shown, one, raw, first.report.workload.seeds.size() > 1);
+      show_number(shown, one, raw, first.report.workload);
   return shown;
 }
 
 /// Returns the rows of one table: those with, or those without, a deposit. If columns name SLO scales, each row has all
-/// scales of a system. `by_class`: a system's row is followed by rows of each SLO class.
+/// scales of a system. `by_class`: a system's row is followed by rows of each SLO class; `recorded`: and each of these
+/// by a row of the trace as recorded.
 std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, std::span<const Ran> all, bool deposit,
-                                               bool pivoted, bool by_class) {
+                                               bool pivoted, bool by_class, bool recorded) {
   std::vector<std::vector<std::string>> rows;
   for (const Ran& ran : all) {
     std::vector<std::string_view> seen;
@@ -438,9 +455,14 @@ std::vector<std::vector<std::string>> cells_of(const std::vector<Shown>& shown, 
         std::vector<std::string>& cells = rows.emplace_back();
         for (const Shown& column : shown) cells.push_back(column.cell(at));
       };
-      add({ran, row, row});
+      const auto add_both = [&](Place at) {
+        add(at);
+        at.recorded = recorded && at.row.as_recorded.has_value();
+        if (at.recorded) add(at);
+      };
+      add_both({ran, row, row});
       if (by_class)
-        for (const SystemReport& part : row.classes) add({ran, part, row, part.name});
+        for (const SystemReport& part : row.classes) add_both({ran, part, row, part.name});
     }
   }
   return rows;
@@ -519,7 +541,11 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
     const auto at = std::find_if(chosen.begin(), chosen.end(), [&](const Chosen& c) { return c.name == behind; });
     chosen.insert(at == chosen.end() ? chosen.begin() : at + 1, Chosen{nullptr, name, {}});
   };
-  if (!named("system") && std::any_of(all.begin(), all.end(), has_several_systems)) add_behind("case", "system");
+  const bool recorded = !csv && std::any_of(all.begin(), all.end(), [](const Ran& ran) {
+    return !ran.report.workload.as_recorded.empty(); // a line for each system, which needs its name
+  });
+  if (!named("system") && (recorded || std::any_of(all.begin(), all.end(), has_several_systems)))
+    add_behind("case", "system");
   if (csv && options.deposit == "both" && !named("deposit")) add_behind(named("system") ? "system" : "case", "deposit");
   if (csv && options.columns.empty()) add_behind("system", "marks"); // other tables have them beside the name
   const auto insert_after = [&](std::string_view behind, std::string_view name) {
@@ -550,14 +576,14 @@ std::string column_table(const Options& options, std::span<const Ran> all) {
   if (!comment.empty()) text += heads_of(all);
   const auto add = [&](std::span<const Ran> of, const std::string& title) {
     if (csv) { // one table, so that a program reads one header
-      auto rows = cells_of(shown, of, false, pivoted, named("class"));
-      auto more = cells_of(shown, of, true, pivoted, named("class"));
+      auto rows = cells_of(shown, of, false, pivoted, named("class"), false);
+      auto more = cells_of(shown, of, true, pivoted, named("class"), false);
       std::move(more.begin(), more.end(), std::back_inserter(rows));
       if (!rows.empty()) text += drawn_table(options.table, heads, rows, left);
       return;
     }
     for (const bool deposit : {false, true}) {
-      const auto rows = cells_of(shown, of, deposit, pivoted, named("class"));
+      const auto rows = cells_of(shown, of, deposit, pivoted, named("class"), recorded);
       if (rows.empty()) continue;
       text += fmt::format("{}{}{}{}:\n\n", comment, title, title.empty() ? "" : ", ",
                           deposit ? "with deposit" : "without deposit");

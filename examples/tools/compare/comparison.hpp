@@ -29,13 +29,20 @@ struct TunedSystem {
   const System* system;
   bool deposit;
   std::string setting;         ///< "max-batch-tokens=128", or "as given"
-  std::vector<Setup> setups{}; ///< one per seed; empty: those of the comparison
+  std::vector<Setup> setups{}; ///< one per seed, then the one as recorded if there is one; empty: the comparison's
+};
+
+/// A trace as recorded, beside workloads that seeds draw from it or that are windows of it.
+struct AsRecorded {
+  Setup setup;
+  std::string what; ///< what it serves: "the trace's first 300 requests"
 };
 
 /// Everything that a comparison needs, from the command line; a trace's own values override the defaults.
 struct Comparison {
   Setup setup;
   std::vector<Setup> redrawn{}; ///< with several seeds: the setup with each seed's workload; `setup` has the first
+  std::optional<AsRecorded> as_recorded{};
   sluice::WorkloadReport workload;
   std::vector<const System*> systems;
   std::vector<TunedSystem> tuned{};

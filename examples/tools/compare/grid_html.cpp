@@ -114,7 +114,7 @@ std::string number_table(const Grid& grid, const Verdicts& verdicts, bool deposi
               escaped(row.name) + "\">" + escaped(label_of(row, true)) + "</th>" +
               place_cells(cell.at, cell.label, row.slo_scale, what);
       for (const Figure& figure : figures) {
-        rows += detail::html_mean_cell(spread_of(row, figure.column), figure.text());
+        rows += detail::html_metric_cell(row, figure.column, figure.text());
         if (const std::size_t i = judged_by(figure, verdicts); i < judged_count)
           rows += detail::html_words_cell(verdicts.text(row, i));
       }

@@ -45,8 +45,9 @@ std::string times_caution(const Options& options, const World& world) {
   const double share = world.device.bandwidth_fraction.value_or(RooflineEfficiency{}.bandwidth);
   return fmt::format("decodes at {:.0f} % of the memory's bandwidth ({})", 100 * share,
                      options.machine.bandwidth_fraction ? "--bandwidth-fraction"
-                     : world.device.bandwidth_fraction  ? "the device's"
-                                                        : "measured profiles: 17 to 89 %");
+                     : world.device.bandwidth_fraction
+                         ? "the device's"
+                         : "as an RTX 4090 reads one layer's matrices; whole steps in measured profiles: 17 to 89 %");
 }
 
 /// Adds what the model's configuration says and the simulation ignores.

@@ -76,12 +76,24 @@ Recorder::Recorder(const Request& of) : request(of) {
     classes_.push_back({std::isinf(one.slo.ttft.count()) ? of.slo.ttft : one.slo.ttft,
                         std::isinf(one.slo.tbt.count()) ? of.slo.tbt : one.slo.tbt});
   kept.classes.resize(classes_.size());
+  windowed_ = of.setup.counts_from.count() > 0 || !std::isinf(of.setup.counts_until.count());
+  kept.summary.rates_from = of.setup.counts_from;
+  for (Summary::State& part : kept.classes) part.rates_from = of.setup.counts_from;
+}
+
+/// Rates count until the horizon if requests arrive after it, and else until the last token.
+void Recorder::note_horizon(Seconds arrival) {
+  if (arrival < request.setup.counts_until) return;
+  kept.summary.rates_until = request.setup.counts_until;
+  for (Summary::State& part : kept.classes) part.rates_until = request.setup.counts_until;
 }
 
 /// Observers that evaluate iterations again receive events only if their drawings are requested.
 void Recorder::hear(const AnyEvent& event) {
-  const std::optional<RequestOf> of = request_of(event);
-  const bool counted = counts(request.setup, event, of);
+  // Only --slo-classes, --warmup and --horizon need to know the request, which every token would look up.
+  const std::optional<RequestOf> of = windowed_ || !classes_.empty() ? request_of(event) : std::nullopt;
+  const bool counted = !windowed_ || counts(request.setup, event, of);
+  if (windowed_ && of) note_horizon(of->arrival);
   if (counted) tell(Summary{}, kept.summary, event);
   if (counted && of)
     for (std::size_t i = 0; i < classes_.size(); ++i)

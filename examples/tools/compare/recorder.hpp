@@ -20,6 +20,9 @@ struct Recorder final : sluice::EventListener {
   Recorded kept;
 
  private:
+  void note_horizon(sluice::Seconds arrival);
+
+  bool windowed_ = false;            ///< figures leave out requests: --warmup or --horizon
   std::vector<sluice::Slo> classes_; ///< each SLO class's
 };
 

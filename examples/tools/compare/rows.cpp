@@ -40,10 +40,14 @@ const TunedSystem* tuned_of(const Comparison& c, const Row& row) {
   return nullptr;
 }
 
-/// Returns the setup of a row's run on the workload of a seed.
+/// Returns the number of a row's runs: one per seed, then the one as recorded if there is one.
+std::size_t runs_of(const Comparison& c) { return seeds_in(c) + (c.as_recorded ? 1 : 0); }
+
+/// Returns the setup of a row's run on the workload of a seed, or as recorded.
 const Setup& setup_of(const Comparison& c, const Row& row, std::size_t seed) {
   if (const TunedSystem* tuned = tuned_of(c, row); tuned != nullptr && !tuned->setups.empty())
     return tuned->setups[seed];
+  if (seed == seeds_in(c)) return c.as_recorded->setup;
   return c.redrawn.empty() ? c.setup : c.redrawn[seed];
 }
 
@@ -51,12 +55,24 @@ std::string trace_name(const System& system, bool deposit, const std::string& sc
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
 }
 
+/// Says in a row of windows that it is one, and adds the figures of the run as recorded.
+void add_recorded(SystemReport& row, bool windows, const SystemReport* recorded) {
+  row.windows = windows;
+  if (recorded != nullptr && recorded->livelock.empty()) row.as_recorded = recorded->metrics;
+  if (recorded != nullptr && !recorded->livelock.empty() && row.note.empty())
+    row.note = "as recorded: " + recorded->livelock;
+  for (std::size_t i = 0; i < row.classes.size(); ++i)
+    add_recorded(row.classes[i], windows, recorded == nullptr ? nullptr : &recorded->classes[i]);
+}
+
 /// Combines the runs of one row, tenant by tenant.
-Outcome of_seeds(std::span<Outcome> runs, const Comparison& c) {
+Outcome of_seeds(std::span<Outcome> all_runs, const Comparison& c) {
+  const std::span<Outcome> runs = all_runs.first(seeds_in(c));
   if (runs.size() == 1) return std::move(runs.front());
   std::vector<SystemReport> reports;
   for (Outcome& run : runs) reports.push_back(std::move(run.report));
   Outcome all{.report = joined(std::move(reports), c.workload.seeds), .trace = std::move(runs.front().trace)};
+  add_recorded(all.report, c.workload.windows, c.as_recorded ? &all_runs.back().report : nullptr);
   for (std::size_t tenant = 0; tenant < runs.front().tenants.size(); ++tenant) {
     std::vector<SystemReport> own;
     for (Outcome& run : runs) own.push_back(std::move(run.tenants[tenant].report));
@@ -83,13 +99,14 @@ void tell_of_end(const Options& options, const ComparisonReport& report) {
 ComparisonReport report_of(const Options& options, const Comparison& c, const std::vector<Row>& rows,
                            std::span<Outcome> outcomes, Status& files) {
   ComparisonReport report{c.workload, {}, options.baseline, made_by()};
-  const std::size_t seeds = seeds_in(c);
+  if (c.as_recorded) report.workload.as_recorded = c.as_recorded->what;
+  const std::size_t runs = runs_of(c);
   std::deque<std::string> names; // names of traces
   std::vector<NamedText> traces;
   const CsvRows csv = take_rows(outcomes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
-    Outcome outcome = of_seeds(outcomes.subspan(i * seeds, seeds), c);
+    Outcome outcome = of_seeds(outcomes.subspan(i * runs, runs), c);
     outcome.report.name = row.system->name;
     outcome.report.control = row.system->control;
     outcome.report.oracle = row.system->foresees;
@@ -157,13 +174,15 @@ Expected<std::vector<Row>> rows_of(const Comparison& c) {
 std::string name_of_run(const Options& options, const Comparison& c, const Row& row, std::size_t seed) {
   std::string name = fmt::format("{}{}{}{} at SLO x{:g}", options.case_label, options.case_label.empty() ? "" : ": ",
                                  row.system->name, row.deposit ? " + deposit" : "", row.scale);
+  if (seed == seeds_in(c)) return name + ", as recorded";
   if (seeds_in(c) > 1) name += fmt::format(", seed {}", c.workload.seeds[seed]);
   return name;
 }
 
 Status run_row(const Options& options, const Comparison& c, const Row& row, const Setup& setup, std::size_t seed,
                bool details, std::function<void(std::int64_t ended)> tell, Outcome& outcome) {
-  const Wanted wanted = wanted_of(options, c, *row.system, row.scale, seed);
+  const bool files = !options.out.empty() && seed < seeds_in(c); // they have no rows of a trace as recorded
+  const Wanted wanted = files ? wanted_of(options, c, *row.system, row.scale, seed) : Wanted{};
   const Request request{.setup = setup,
                         .slo = slo_at(c, row.scale),
                         .deposit = row.deposit,
@@ -173,7 +192,7 @@ Status run_row(const Options& options, const Comparison& c, const Row& row, cons
                         .why = options.why.has_value() || details,
                         .why_id = options.why ? options.why->id : -1,
                         .findable = options.columns.find(findable_column) != std::string::npos,
-                        .wanted = options.out.empty() ? nullptr : &wanted,
+                        .wanted = files ? &wanted : nullptr,
                         .tell = std::move(tell)};
   return run(*row.system, request, outcome);
 }
@@ -190,8 +209,8 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
     Expected<std::vector<Row>> of = rows_of(c);
     if (!of) return of.error();
     for (std::size_t row = 0; row < of->size(); ++row)
-      for (std::size_t seed = 0; seed < seeds_in(c); ++seed) runs.push_back({i, row, seed});
-    requests += static_cast<double>(c.workload.requests) * static_cast<double>(of->size() * seeds_in(c));
+      for (std::size_t run = 0; run < runs_of(c); ++run) runs.push_back({i, row, run});
+    requests += static_cast<double>(c.workload.requests) * static_cast<double>(of->size() * runs_of(c));
     rows.push_back(*std::move(of));
     const std::filesystem::path out{options.out}, traces = options.no_traces ? out : out / "traces";
     if (options.out.empty() || !crew.leads() || interrupted() != 0) continue;
@@ -255,7 +274,7 @@ Expected<Compared> compare_all(std::span<const Asked> all, Crew& crew, Status& f
     std::vector<Row> whole; // only rows with all seeds: a mean over fewer seeds cannot be compared with the others
     std::vector<Outcome> of_whole;
     for (const Row& row : rows[i]) {
-      const std::size_t behind = first + seeds_in(c);
+      const std::size_t behind = first + runs_of(c);
       const auto begin = finished.begin();
       const bool ran =
           std::find(begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(behind), false) ==

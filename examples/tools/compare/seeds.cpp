@@ -15,6 +15,23 @@ namespace compared {
 
 using namespace sluice;
 
+namespace {
+
+/// Returns the flags of the same comparison of the trace as recorded: without --seeds, --windows and --resample. With
+/// --limit it serves the first requests alone, as a user would have without those flags. Rejected: the whole trace, of
+/// which a limit of 300 is a sixtieth.
+Options as_recorded(Options options) {
+  WorkloadOptions& workload = options.workload;
+  workload.seed = workload.seeds.front(); // draws SLO classes and lengths
+  workload.seeds.clear();
+  workload.seed_stated = false;
+  workload.resample.reset();
+  workload.windows = 0;
+  return options;
+}
+
+} // namespace
+
 Expected<Comparison> prepare_seeds(const Options& options, const std::string& command) {
   Options one = options;
   if (!options.workload.seeds.empty()) one.workload.seed = options.workload.seeds.front();
@@ -43,6 +60,18 @@ Expected<Comparison> prepare_seeds(const Options& options, const std::string& co
     all.redrawn.push_back(std::move(next->setup));
     all.redrawn.back().slo_classes = all.setup.slo_classes;
   }
+  if (all.workload.redrawn.empty()) return all;
+  const Expected<Comparison> recorded = prepare(as_recorded(options), command);
+  if (!recorded) { // such as --warmup beyond them
+    all.workload.notes.emplace_back("As recorded", "did not run: " + recorded.error().what);
+    return all;
+  }
+  const std::int64_t served = recorded->workload.requests, from = options.workload.offset;
+  all.as_recorded = {recorded->setup,
+                     fmt::format("the trace's {} requests{}",
+                                 options.workload.limit ? fmt::format("first {}", served) : fmt::format("{}", served),
+                                 from > 0 ? fmt::format(" from number {}", from + 1) : "")};
+  all.as_recorded->setup.slo_classes = all.setup.slo_classes;
   return all;
 }
 

@@ -8,10 +8,12 @@
 #include "compare/halving.hpp"
 #include "engines/registry.hpp"
 #include "shared/crew.hpp"
+#include "shared/files_digest.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -141,13 +143,19 @@ using Key =
 /// The file of all scored runs, from which a repeated command continues.
 class Record {
  public:
-  Record(const std::string& folder, const std::string& command) {
-    if (folder.empty()) return;
-    path_ = folder + "/tuning.csv";
+  Record(const Options& options, const std::string& command) {
+    if (options.out.empty()) return;
+    path_ = options.out + "/tuning.csv";
     head_ = "# " + command + ", " + made_by().line();
+    const MachineOptions& machine = options.machine;
+    if (const std::string files =
+            files_digest(std::array{options.workload.trace, machine.model.value_or(""), machine.device, machine.profile,
+                                    machine.all_reduce, options.record});
+        !files.empty())
+      head_ += ", files " + files;
     std::ifstream file(path_);
     std::string line;
-    if (!std::getline(file, line) || line != head_) return; // another command, or another program
+    if (!std::getline(file, line) || line != head_) return; // another command or program, or other files
     std::getline(file, line);                               // the column names
     while (std::getline(file, line)) read(line);
   }
@@ -277,7 +285,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
       all.push_back(std::move(one));
     }
 
-  Record record(options.out, command);
+  Record record(options, command);
   RunCount runs;
   // A system's rounds are its own, so that the others do not decide how well it is tuned.
   for (bool more = true; more;) {
@@ -312,6 +320,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
       if (!made) return made.error();
       Expected<Comparison> comparison = prepare_seeds(*made, command);
       if (!comparison) return comparison.error();
+      comparison->as_recorded.reset();   // a candidate is chosen by its seeds
       comparison->base_slo = c.base_slo; // of the first judged workload, as for the judged runs
       prepared.emplace_back(*made, *std::move(comparison));
       prepared.back().first.case_label = "tuning, " + name;
@@ -362,6 +371,7 @@ Expected<RunCount> tune(const Options& options, const std::string& command, Comp
       Expected<Comparison> comparison = prepare_seeds(*chosen, command);
       if (!comparison) return comparison.error();
       made = std::move(comparison->redrawn);
+      if (comparison->as_recorded) made.push_back(std::move(comparison->as_recorded->setup));
       for (Setup& setup : made) setup.slo_classes = c.setup.slo_classes;
     }
     c.tuned.push_back({one.system, one.deposit, name, best.empty() ? std::vector<Setup>{} : made});

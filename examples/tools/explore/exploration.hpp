@@ -88,7 +88,7 @@ template <class Figure>
   std::vector<double> values;
   for (const sluice::Metrics& metrics : row.per_seed) values.push_back(figure(metrics));
   if (row.per_seed.empty()) values.push_back(figure(row.metrics));
-  if constexpr (std::is_same_v<Figure, sluice::MetricColumn>) return sluice::metric_interval(figure.key, values);
+  if constexpr (std::is_same_v<Figure, sluice::MetricColumn>) return sluice::metric_interval(figure.key, values, false);
   return sluice::mean_interval(values);
 }
 

@@ -67,7 +67,7 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
       if (wanted(name) && in_json(name, static_cast<double>(number))) json.field(name, number);
     });
   else
-    detail::write_seeds(json, row.per_seed, wanted);
+    detail::write_seeds(json, row.per_seed, found.workload.windows, wanted);
   if (!found.reference.empty()) {
     const Interval& difference = row.against.difference;
     json.key("against").begin_object().field("name", found.reference).field("difference", difference.mean);

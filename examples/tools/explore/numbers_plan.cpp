@@ -2,7 +2,6 @@
 // Reads the file of --numbers.
 #include "explore/numbers_plan.hpp"
 
-#include "sluice/core/fnv.hpp"
 #include "sluice/core/nearest.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/random.hpp"
@@ -11,16 +10,14 @@
 #include "compare/command_line.hpp"
 #include "compare/systems.hpp"
 #include "engines/registry.hpp"
+#include "shared/files_digest.hpp"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -58,32 +55,6 @@ Expected<SearchedNumber> read_number(const std::string& path, const std::string&
     return wrong(path, fmt::format("{} has the range {}", name, excerpt(range.dump())),
                  fmt::format("[least, most] within {:g} and {:g}", row->least, row->most));
   return SearchedNumber{*row, least, most};
-}
-
-/// A digest of the files among the words, and of the files in the folders among them.
-std::string digest_of_files(const std::vector<std::string>& words) {
-  std::vector<std::filesystem::path> files;
-  std::error_code ignored;
-  for (const std::string& word : words) {
-    if (std::filesystem::is_regular_file(word, ignored)) files.emplace_back(word);
-    if (!std::filesystem::is_directory(word, ignored)) continue;
-    std::filesystem::recursive_directory_iterator inside(word, ignored);
-    for (; inside != std::filesystem::recursive_directory_iterator(); inside.increment(ignored))
-      if (inside->is_regular_file(ignored)) files.push_back(inside->path());
-  }
-  std::sort(files.begin(), files.end());
-  Fnv digest;
-  for (const std::filesystem::path& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    std::array<char, 1 << 16> piece{};
-    std::int64_t size = 0;
-    while (in.read(piece.data(), piece.size()), in.gcount() > 0) {
-      digest.add(reinterpret_cast<const std::byte*>(piece.data()), in.gcount());
-      size += in.gcount();
-    }
-    digest.add(size);
-  }
-  return files.empty() ? "" : digest.text();
 }
 
 /// Flags of sluice-compare that are the search's own, or ask for output that it does not have.
@@ -141,7 +112,7 @@ Expected<SearchedWorkload> read_workload(const NumbersPlan& plan, const std::str
       return wrong(where, fmt::format("it sets {}.{}, which is searched", number.of.policy, number.of.name),
                    "only numbers that the search does not draw");
   if (comparison->scales.size() != 1) return wrong(where, "it has several SLO scales", "one --slo-scale");
-  return SearchedWorkload{name, flags, digest_of_files(words), std::move(options), *std::move(comparison)};
+  return SearchedWorkload{name, flags, files_digest(words), std::move(options), *std::move(comparison)};
 }
 
 Expected<SearchedSet> read_set(const NumbersPlan& plan, const json& file, const char* name) {

@@ -23,7 +23,7 @@ struct CsvRun {
   std::string system, tenant{};
   bool deposit = false;
   double slo_scale = 1;
-  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> seed = 1; ///< empty: as recorded
 };
 
 inline constexpr CsvColumnOf<CsvRun> csv_run_cells[] = {
@@ -32,7 +32,8 @@ inline constexpr CsvColumnOf<CsvRun> csv_run_cells[] = {
      [](auto& of) { return std::string_view{of.tenant}; }},
     {"deposit", "", "whether tokens went through a deposit", [](auto& of) { return of.deposit; }},
     {"slo_scale", "", "the SLO between tokens, in multiples of the base SLO", [](auto& of) { return of.slo_scale; }},
-    {"seed", "", "of the workload", [](auto& of) { return of.seed; }},
+    {"seed", "", "of the workload; empty: the trace as recorded, beside resampled ones",
+     [](auto& of) { return of.seed; }},
 };
 inline constexpr auto csv_run_columns = csv_columns(csv_run_cells);
 

@@ -156,7 +156,7 @@ inline std::vector<std::pair<std::string_view, Interval>> drawn_numbers(const Sy
   for (const Metrics& metrics : row.per_seed) add(metrics);
   std::vector<std::pair<std::string_view, Interval>> numbers;
   for (std::size_t c = 0; c < columns.size(); ++c)
-    numbers.emplace_back(names[c], metric_interval(names[c], columns[c]));
+    numbers.emplace_back(names[c], metric_interval(names[c], columns[c], row.windows));
   return numbers;
 }
 

@@ -97,6 +97,17 @@ inline std::string html_mean_cell(const Interval& of, std::string (*text)(double
          (out > 0 ? "<small>" + left_out_text(out) + "</small>" : std::string{}) + "</td>";
 }
 
+/// Returns a row's mean of a metric with its interval, the requests that it leaves out, and below it the figure of the
+/// trace as recorded, if that ran.
+inline std::string html_metric_cell(const SystemReport& row, const MetricColumn& column, NumberText text) {
+  std::string cell = html_mean_cell(spread_of(row, column), text, column.leaves_out ? mean_left_out(row) : 0);
+  if (!row.as_recorded) return cell;
+  const double recorded = column(*row.as_recorded);
+  const std::string out = column.leaves_out ? left_out_text(left_out(*row.as_recorded)) : std::string{};
+  cell.insert(cell.rfind("</td>"), "<br><small>" + escaped(text(recorded)) + out + " as recorded</small>");
+  return cell.insert(4, "data-recorded=\"" + (std::isfinite(recorded) ? fixed_text(recorded, 9) : "") + "\" ");
+}
+
 inline std::string html_words_cell(std::string_view words) { return "<td class=\"l\">" + escaped(words) + "</td>"; }
 
 /// Returns a table without groups of columns.
@@ -123,9 +134,7 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
     if (const SystemReport* original = original_of(block, *row))
       out += "<small>same as " + escaped(original->name) + "</small>";
     out += "</th>";
-    const double missing = mean_of(seed_values(*row, left_out));
-    for (const MetricColumn& column : columns)
-      out += html_mean_cell(spread_of(*row, column), number_text(column.unit), column.leaves_out ? missing : 0);
+    for (const MetricColumn& column : columns) out += html_metric_cell(*row, column, number_text(column.unit));
     const std::string rule = transfer_text(*row);
     if (with_transfer) out += "<td class=\"l\">" + (rule.empty() ? "&ndash;" : escaped(rule)) + "</td>";
     out += "</tr>\n";

@@ -33,9 +33,10 @@ void write_made_by(JsonWriter& json, const MadeBy& made_by);
 void write_workload(JsonWriter& json, const WorkloadReport& workload);
 
 /// Writes for several seeds: every number's mean under its own name, its values in the order of the seeds under
-/// "per_seed", and its mean's 95 % interval under "interval". Omits names that `wanted` refuses.
+/// "per_seed", and its mean's 95 % interval under "interval". Omits names that `wanted` refuses. `windows`: the seeds
+/// are windows of a trace.
 template <class Wanted>
-void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wanted) {
+void write_seeds(JsonWriter& json, std::span<const Metrics> each, bool windows, Wanted&& wanted) {
   std::vector<std::pair<std::string_view, std::vector<double>>> columns;
   for (const Metrics& metrics : each) {
     std::size_t at = 0;
@@ -51,7 +52,7 @@ void write_seeds(JsonWriter& json, std::span<const Metrics> each, Wanted&& wante
   for (const auto& [name, values] : columns) json.field(name, mean_of(values));
   json.key("interval").begin_object();
   for (const auto& [name, values] : columns) {
-    const Interval of = metric_interval(name, values);
+    const Interval of = metric_interval(name, values, windows);
     json.key(name).begin_array().value(of.least).value(of.most).end_array();
   }
   json.end_object().key("per_seed").begin_object();

@@ -26,6 +26,7 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   json.key("seeds").begin_array();
   for (const std::uint64_t seed : seeds_served(workload)) json.value(seed);
   json.end_array().field("redrawn", workload.redrawn);
+  if (!workload.as_recorded.empty()) json.field("as_recorded", workload.as_recorded);
   if (!workload.counted.empty()) json.field("counted", workload.counted);
   json.field("requests", workload.requests).field("model", workload.model).field("device", workload.device);
   json.field("profile", workload.profile).field("budget_blocks", workload.budget_blocks);
@@ -108,12 +109,20 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
   const auto wanted = [&](std::string_view name) {
     return options.wall_times || name.find("_wall_") == std::string_view::npos;
   };
-  if (system.per_seed.empty())
-    for_each_metric(system.metrics, [&](std::string_view name, auto number) {
+  const auto write_run = [&](const Metrics& metrics) {
+    for_each_metric(metrics, [&](std::string_view name, auto number) {
       if (wanted(name) && in_json(name, static_cast<double>(number))) json.field(name, number);
     });
+  };
+  if (system.per_seed.empty())
+    write_run(system.metrics);
   else
-    write_seeds(json, system.per_seed, wanted);
+    write_seeds(json, system.per_seed, system.windows, wanted);
+  if (system.as_recorded) {
+    json.key("as_recorded").begin_object();
+    write_run(*system.as_recorded);
+    json.end_object();
+  }
   if (system.slo_possible)
     json.field("slo_possible", system.slo_possible->most).field("slo_possible_found", system.slo_possible->found);
   if (system.beyond_grid) {

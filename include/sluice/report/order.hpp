@@ -179,6 +179,7 @@ struct ReportBlock {
                      " on " + workload.device + (workload.link.empty() ? "" : ", link " + workload.link) + ", " +
                      kv_budget_text(workload);
   if (workload.budget_bytes > 0) text += " (" + bytes_text(static_cast<double>(workload.budget_bytes)) + ")";
+  if (!workload.as_recorded.empty()) text += "; as recorded: " + workload.as_recorded + ", in one run";
   if (!workload.counted.empty()) text += "; counted: " + workload.counted;
   text += "; " + slo_text(workload, block);
   if (!workload.times.empty()) text += "; " + workload.times;
@@ -188,14 +189,24 @@ struct ReportBlock {
 
 /// Returns whether the queue grows to the end in most of a row's seeds, so that its latencies depend on the number of
 /// requests (`queue_grows` of report/observer/measure.hpp).
-[[nodiscard]] inline bool grows(const SystemReport& row) { return row.metrics.queue_grows > 0.5; }
+template <class Row>
+[[nodiscard]] bool grows(const Row& row) {
+  return row.metrics.queue_grows > 0.5;
+}
 
-/// Returns what a reader must know before comparing a row with others. A table that stands alone marks every row;
-/// tables with remarks below them leave out `queue grows`, which is often true of all.
-[[nodiscard]] inline std::vector<std::string_view> marks_of(const SystemReport& row, bool stands_alone = false) {
+/// Returns the marks of rows that are no systems for use.
+[[nodiscard]] inline std::vector<std::string_view> marks_of(bool control, bool oracle) {
   std::vector<std::string_view> marks;
-  if (row.control) marks.emplace_back("control");
-  if (row.oracle) marks.emplace_back("oracle");
+  if (control) marks.emplace_back("control");
+  if (oracle) marks.emplace_back("oracle");
+  return marks;
+}
+/// Returns what a reader must know before comparing a row with others. A table that stands alone marks every row;
+/// tables with remarks below them leave out `queue grows`, which is often true of all. `Row`: SystemReport, or a row of
+/// a tool's own with these members.
+template <class Row>
+[[nodiscard]] std::vector<std::string_view> marks_of(const Row& row, bool stands_alone = false) {
+  std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
   if (!row.livelock.empty()) marks.emplace_back("livelocked");
   if (stands_alone && grows(row)) marks.emplace_back("queue grows");
   return marks;

@@ -107,6 +107,8 @@ struct WorkloadReport {
   std::string redrawn;              ///< what each seed serves of a trace: "resampled in blocks of 7", "in 8 windows of
                                     ///< 500"; empty: all of it
   bool windows = false;             ///< the seeds are numbers of windows, as recorded
+  std::string as_recorded;          ///< what the run serves whose figures are beside the means of resampled requests
+                                    ///< or windows: "the trace's first 300 requests"; empty: there is none
   std::string counted;              ///< the requests that figures count: "arrivals from 10 s"; empty: all
   std::int64_t requests = 0;
   std::string model;
@@ -162,6 +164,8 @@ struct SystemReport {
   bool waits_for_memory = false;      ///< requests waited for memory before they ever ran (report/observer/waiting.hpp)
   Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
+  bool windows = false;               ///< these seeds are windows of a trace, as recorded
+  std::optional<Metrics> as_recorded; ///< of one run on the trace as recorded (WorkloadReport::as_recorded)
   std::vector<std::string> livelocks; ///< for each of these seeds, why its run was stopped, as in `livelock`; empty:
                                       ///< one seed
   std::vector<std::pair<std::string, std::int64_t>> refusals; ///< reason and number; over all seeds

@@ -38,14 +38,17 @@ template <class Figure>
   return mean_interval(seed_values(row, figure));
 }
 
-/// Returns the mean of a metric's values over seeds, and its interval if the metric has one.
-[[nodiscard]] inline Interval metric_interval(std::string_view metric, std::span<const double> values) {
-  return has_interval(metric) ? mean_interval(values) : Interval{mean_of(values)};
+/// Returns the mean of a metric's values over seeds, or windows of a trace, and its interval if the metric has one.
+[[nodiscard]] inline Interval metric_interval(std::string_view metric, std::span<const double> values, bool windows) {
+  return has_interval(metric, windows) ? mean_interval(values) : Interval{mean_of(values)};
 }
 /// The same of a table's column.
 [[nodiscard]] inline Interval spread_of(const SystemReport& row, const MetricColumn& column) {
-  return metric_interval(column.key, seed_values(row, column));
+  return metric_interval(column.key, seed_values(row, column), row.windows);
 }
+
+/// Returns the number of requests that E2E leaves out, in the mean over the row's seeds.
+[[nodiscard]] inline double mean_left_out(const SystemReport& row) { return mean_of(seed_values(row, left_out)); }
 
 /// Returns the reference row of a block: the baseline if it is present, otherwise the best ranked row; null if there is
 /// none. Never an oracle, unless it is the baseline, and never the row of one tenant among several ("Mirage/opt-13b"),

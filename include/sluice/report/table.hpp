@@ -34,8 +34,9 @@ inline constexpr auto seeded_service =
 inline constexpr auto seeded_costs = columns_of("throughput_tokens_per_s", "device_mean_share", "bytes_to_device",
                                                 "stall_share", "times_preempted", "refused");
 
-/// Returns a block's table: numbers of one seed, or means with half of their intervals. Only the first of equal rows is
-/// there. `rules`: the last column names each row's transfer rule.
+/// Returns a block's table: numbers of one seed, or means with half of their intervals, and in a line of its own the
+/// figures of the trace as recorded: in the same cells they would not fit. Only the first of equal rows is there.
+/// `rules`: the last column names each row's transfer rule.
 inline TextTable metric_table(const ReportBlock& block, std::span<const MetricColumn> columns, bool rules) {
   std::vector<TextTable::Column> heads{{"", "system"}};
   for (const MetricColumn& column : columns) heads.push_back({std::string{column.group}, std::string{column.head}});
@@ -45,12 +46,19 @@ inline TextTable metric_table(const ReportBlock& block, std::span<const MetricCo
     const SystemReport& row = *of;
     if (row.control && of != block.rows.front()) table.rule();
     std::vector<std::string> cells{label_of(row)};
-    const std::string out = left_out_text(mean_of(seed_values(row, left_out)));
+    const std::string out = left_out_text(mean_left_out(row));
     for (const MetricColumn& column : columns)
       cells.push_back(spread_text(spread_of(row, column), number_text(column.unit, !row.per_seed.empty())) +
                       (column.leaves_out ? out : std::string{}));
     if (rules) cells.push_back(row.metrics.bytes_moved > 0 ? row.transfer : "-");
     table.row(std::move(cells));
+    if (!row.as_recorded) continue;
+    std::vector<std::string> recorded{"  as recorded"};
+    for (const MetricColumn& column : columns)
+      recorded.push_back(number_text(column.unit)(column(*row.as_recorded)) +
+                         (column.leaves_out ? left_out_text(left_out(*row.as_recorded)) : std::string{}));
+    recorded.resize(recorded.size() + (rules ? 1 : 0));
+    table.row(std::move(recorded));
   }
   return table;
 }
@@ -59,7 +67,7 @@ inline TextTable metric_table(const ReportBlock& block, std::span<const MetricCo
 inline std::string service_text(const ComparisonReport& report, const ReportBlock& block) {
   const bool seeds = report.workload.seeds.size() > 1;
   const bool marked = std::any_of(block.rows.begin(), block.rows.end(),
-                                  [](const SystemReport* row) { return mean_of(seed_values(*row, left_out)) > 0; });
+                                  [](const SystemReport* row) { return mean_left_out(*row) > 0; });
   return (seeds ? metric_table(block, seeded_service, false) : metric_table(block, text_service, false)).text() +
          same_text(block) + (marked ? std::string{left_out_note} + "\n" : std::string{}) +
          (seeds ? judgement_text(block, report.baseline) : std::string{});

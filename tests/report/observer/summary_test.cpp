@@ -507,6 +507,51 @@ TEST_CASE("a queue grows if requests come faster than they end, in whatever orde
       200, [](std::size_t) { return never; }, 0))); // all at once: a batch to work off
 }
 
+TEST_CASE("a request whose user leaves before the first token has waited until then") {
+  // Nobody is served after the first ten, and users leave: in the end, or after half a second each.
+  const auto growth_until = [](auto&& leaves) {
+    Summary::State state;
+    for (std::uint32_t id = 0; id < 200; ++id) {
+      RequestRow row = row_of(id, id, 1, 0.1);
+      Summary{}.on(state, events::Submitted{row});
+      if (id < 10) {
+        deliver(state, row, id + 0.5);
+        Summary{}.on(state, events::Ended{row, Seconds{id + 0.5}});
+      } else {
+        Summary{}.on(state, events::Cancelled{row, Seconds{leaves(id)}});
+      }
+    }
+    return measure(state, Seconds{1e6}).queue_grows;
+  };
+  CHECK(growth_until([](std::uint32_t) { return 300.0; }) == 1);
+  CHECK(growth_until([](std::uint32_t id) { return id + 0.5; }) == 0);
+}
+
+TEST_CASE("rates divide by the time that counts, if it is known") {
+  Summary::State state;
+  for (std::uint32_t id = 0; id < 10;
+       ++id) { // arrivals at 10, 11, ..., of two tokens each; the last one waits until 99
+    RequestRow row = row_of(id, 10 + id, 2, 0.1);
+    Summary{}.on(state, events::Submitted{row});
+    const double end = id == 9 ? 99 : 10.05 + id;
+    deliver(state, row, end - 0.01);
+    deliver(state, row, end);
+    Summary{}.on(state, events::Ended{row, Seconds{end}});
+  }
+  CHECK(measure(state, Seconds{99}).throughput_requests_per_min == Approx(60 * 10.0 / 89)); // to the last delivery
+  state.rates_from = Seconds{5};
+  CHECK(measure(state, Seconds{99}).throughput_requests_per_min == Approx(60 * 10.0 / 94));
+  state.rates_until = Seconds{25};
+  const Metrics m = measure(state, Seconds{99});
+  CHECK(m.throughput_requests_per_min == Approx(60 * 10.0 / 20));
+  CHECK(m.throughput_tokens_per_s == Approx(20.0 / 20));
+  CHECK(m.goodput_requests_per_s == Approx(static_cast<double>(std::llround(10 * m.slo_attainment)) / 20));
+  Summary::State other = state;
+  other.rates_until = Seconds{std::numeric_limits<double>::infinity()}; // its last request arrived earlier
+  const Summary::State* const parts[] = {&state, &other};
+  CHECK(measure(merged(parts), Seconds{99}).throughput_requests_per_min == Approx(60));
+}
+
 TEST_CASE("prompt tokens of refused and unfinished requests are left out, not those of cancelled ones") {
   Summary::State state;
   for (std::uint32_t id = 0; id < 4; ++id) {

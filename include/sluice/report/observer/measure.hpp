@@ -29,9 +29,9 @@ struct LatencyDistributions {
 /// four quarters. The queue grows if the quarters' mean counts rise one after the other, and the last is at least 1.5
 /// times the second, and two requests more. Under a constant overload the count is proportional to the time, so the
 /// means are as 1, 3, 5 and 7, and that ratio is 7/3; in a steady state it is 1. A stable M/M/1 queue that starts empty
-/// is marked in 5 % of runs of 300 requests at a load of 0.8, and in 12 % at 0.9. A refused request ends at once.
-/// Rejected: waits instead of counts, which do not grow for the newest requests if a system lets the oldest ones
-/// starve.
+/// is marked in 5 % of runs of 300 requests at a load of 0.8, and in 12 % at 0.9. A refused request ends at once, and a
+/// cancelled one when its user left, or with its last token. Rejected: waits instead of counts, which do not grow for
+/// the newest requests if a system lets the oldest ones starve.
 [[nodiscard]] double queue_grows(const Summary::State& state);
 inline constexpr std::size_t least_for_growth = 40;
 

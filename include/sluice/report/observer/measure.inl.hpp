@@ -32,7 +32,8 @@ SLUICE_INLINE double queue_grows(const Summary::State& state) {
     if (!request.known) continue;
     arrivals.push_back(request.arrival);
     if (request.outcome == Outcome::unfinished) continue;
-    ends.push_back(request.started() ? request.last : request.arrival);
+    const bool has_end = request.started() || request.outcome == Outcome::cancelled;
+    ends.push_back(has_end ? request.last : request.arrival);
   }
   if (arrivals.size() < least_for_growth) return Metrics::absent;
   std::sort(arrivals.begin(), arrivals.end());
@@ -235,7 +236,9 @@ SLUICE_INLINE Metrics measure(const Summary::State& state, Seconds end, const La
   detail::set_quantiles(of.tpot, m.mean_tpot_s, m.p50_tpot_s, m.p95_tpot_s, m.p99_tpot_s);
   detail::set_quantiles(of.e2e, m.mean_e2e_s, m.p50_e2e_s, m.p95_e2e_s, m.p99_e2e_s);
 
-  if (const double span = last_delivery - first_arrival; span > 0) {
+  const double begin = state.rates_from.count() > 0 ? state.rates_from.count() : first_arrival;
+  const double until = std::isinf(state.rates_until.count()) ? last_delivery : state.rates_until.count();
+  if (const double span = until - begin; span > 0) {
     m.throughput_tokens_per_s = static_cast<double>(m.tokens_delivered) / span;
     m.throughput_requests_per_min = 60 * static_cast<double>(m.served) / span;
     if (counts.owed_both > 0) m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;

@@ -27,8 +27,8 @@ enum class Outcome : std::uint8_t {
 /// One request as its user saw it. Times are on the run's clock.
 struct RequestRecord {
   // The fields that a delivery accesses come first, in one cache line.
-  Seconds first{0}; ///< first and last delivery; undefined while `delivered` is 0
-  Seconds last{0};
+  Seconds first{0}; ///< first and last delivery; undefined while `delivered` is 0, except:
+  Seconds last{0};  ///< of a request cancelled before its first token, when its user left
   Seconds longest_gap{0};
   Seconds slo_tbt{std::numeric_limits<double>::infinity()};
   Tokens delivered{0};
@@ -96,6 +96,8 @@ struct Summary {
     Bytes weights{0}; ///< streamed to the device
     Bytes layer_block_bytes{0};
     Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
+    Seconds rates_from{0}; ///< begin of the time that throughput and goodput divide by; 0: the first arrival
+    Seconds rates_until{std::numeric_limits<double>::infinity()}; ///< its end; infinite: the last delivery
 
     /// Reserves memory for these numbers of requests and iterations, so that a run of that size allocates nothing.
     void reserve(std::size_t request_count, std::size_t iteration_count) {
@@ -163,7 +165,9 @@ struct Summary {
   }
 
   void on(State& state, const events::Cancelled& event) const {
-    state.record(event.row.id, event.row.spec.whole(not_a_policy)).outcome = Outcome::cancelled;
+    RequestRecord& record = state.record(event.row.id, event.row.spec.whole(not_a_policy));
+    record.outcome = Outcome::cancelled;
+    if (!record.started()) record.last = event.now;
     state.last_event = std::max(state.last_event, event.now);
   }
 

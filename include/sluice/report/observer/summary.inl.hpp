@@ -45,6 +45,8 @@ SLUICE_INLINE Summary::State merged(std::span<const Summary::State* const> parts
     all.to_host += in_its(part->to_host);
     all.weights += part->weights;
     all.last_event = std::max(all.last_event, part->last_event);
+    all.rates_from = part->rates_from; // the same in all parts: one comparison has one warm-up and one horizon
+    all.rates_until = std::min(all.rates_until, part->rates_until);
   }
   return all;
 }

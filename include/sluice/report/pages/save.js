@@ -38,15 +38,19 @@ export function tableRows(table) {
   const isNumber = heads.map((_, i) => rows.some(row => row.cells[i].dataset.v !== undefined));
   const isMean = heads.map((head, i) => isNumber[i] && head.dataset.exact === undefined);
   const ofSeeds = manySeeds && isMean.includes(true);
+  const anyRecorded = table.querySelector('[data-recorded]') !== null;
 
   const cellOf = (cell, mean) => {
-    const {v, least, most, text} = cell.dataset;
+    const {v, least, most, recorded, text} = cell.dataset;
     const value = v === undefined              ? text ?? (cell.firstChild?.textContent ?? '').trim()
                   : Number.isFinite(Number(v)) ? v
                                                : '';
-    return mean ? [value, ...endsOf(least === undefined ? null : [least, most])] : [value];
+    const beside = anyRecorded ? [recorded ?? ''] : [];
+    return mean ? [value, ...endsOf(least === undefined ? null : [least, most]), ...beside] : [value];
   };
-  const head = columns.flatMap(i => isMean[i] ? [nameOf(i), ...ends(nameOf(i))] : [nameOf(i)]);
+  const recordedHead = name => anyRecorded ? [name + '_recorded'] : [];
+  const meanHeads = name => [name, ...ends(name), ...recordedHead(name)];
+  const head = columns.flatMap(i => isMean[i] ? meanHeads(nameOf(i)) : [nameOf(i)]);
   const body = rows.map(row => [...columns.flatMap(i => cellOf(row.cells[i], isMean[i])), ...(ofSeeds ? means : [])]);
   return [[...head, ...(ofSeeds ? meansHead : [])], ...body];
 }
