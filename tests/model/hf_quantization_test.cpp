@@ -63,6 +63,8 @@ TEST_CASE("FP8 with block scales leaves head, embedding, router and norms") {
   CHECK(bytes(config, ModuleClass::embedding) == 2 * head);
   CHECK(bytes(quantised(experts(), fp8), ModuleClass::router) == 2 * 2 * 4 * 256);
   CHECK(bytes(quantised(experts(), fp8), ModuleClass::routed_experts) == 2 * 4 * (expert + 4 * 3 * 2));
+  CHECK(bytes(quantised(llama(), {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 1200.0}}),
+              ModuleClass::attention) == 2 * (attention + 4 * (256 + 128 + 128 + 256)));
   // Without blocks: one f32 scale per matrix.
   CHECK(bytes(quantised(llama(), {{"quant_method", "fp8"}}), ModuleClass::attention) == 2 * (attention + 4 * 4));
 }

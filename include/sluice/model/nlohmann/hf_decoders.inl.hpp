@@ -71,6 +71,7 @@ inline const DecoderForm* find_decoder_form(std::string_view type) {
       {.type = "glm4v_moe_text", .sparse = true, .correction_bytes = 4},
       {.type = "dots1", .output_bias = true, .norm = QkNorm::head, .sparse = true, .correction_bytes = 4},
       {.type = "smollm3", .output_bias = true, .tied = true},
+      {.type = "ernie4_5", .tied = true},
       {.type = "seed_oss"},
       {.type = "gpt_oss", .output_bias = true, .sparse = true},
       {.type = "step3p7", .norm = QkNorm::head, .sparse = true, .correction_bytes = 4, .router_bytes = 4},
@@ -239,6 +240,10 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   const bool mlp_bias = fields.flag("mlp_bias", false);
   detail::QkNorm norm = form.norm;
   const bool flagged = fields.flag("use_qk_norm", norm != detail::QkNorm::none);
+  if (type == "minimax_m2") // these are of layers and experts that this type no longer has, or scale residuals by one
+    fields.known({"mlp_intermediate_size", "shared_moe_mode", "layernorm_full_attention_alpha",
+                  "layernorm_full_attention_beta", "layernorm_linear_attention_alpha",
+                  "layernorm_linear_attention_beta", "layernorm_mlp_alpha", "layernorm_mlp_beta"});
   if (type == "minimax_m2" && fields.text("qk_norm_type", "per_layer") != "per_layer")
     fields.refuse("qk_norm_type is not per_layer", "per_layer");
   if ((type == "glm4_moe" || type == "glm4v_moe_text") && flagged)
@@ -318,8 +323,8 @@ SLUICE_READERS_INLINE void hf_gemma(HfFields& fields, HfModules& modules, ModelD
   const int pattern = fields.has("layer_types") || four ? 0 : two ? 2 : fields.size_or("sliding_window_pattern", 6);
   if (four && !fields.has("layer_types")) fields.refuse("layer_types is missing", "the attention of each layer");
   const std::vector<int> windows = hf_windows(fields, layers, fields.size("sliding_window"), pattern);
-  fields.known({"sliding_window_size", "sliding_window_pattern", "query_pre_attn_scalar", "use_bidirectional_attention",
-                "vocab_size_per_layer_input", "hidden_activation"});
+  fields.known({"sliding_window_size", "sliding_window_pattern", "_sliding_window_pattern", "query_pre_attn_scalar",
+                "use_bidirectional_attention", "vocab_size_per_layer_input", "hidden_activation"});
   if (fields.flag("attention_bias", false)) fields.refuse("attention_bias is true", "false");
   detail::Heads global = local;
   HfExperts experts;
@@ -429,7 +434,8 @@ SLUICE_READERS_INLINE void hf_nemotron_nas(HfFields& fields, HfModules& modules,
       return fields.refuse("block_configs holds no block", "objects with attention and ffn");
     HfFields attention(block["attention"], where), ffn(block["ffn"], where);
     modules.begin_layer();
-    attention.known({"no_op", "num_sink_tokens", "unshifted_sink", "use_prefill_window_in_sink_attention"});
+    attention.known(
+        {"no_op", "n_heads_in_group", "num_sink_tokens", "unshifted_sink", "use_prefill_window_in_sink_attention"});
     for (const char* name : {"num_sink_tokens", "window_length", "sparsify"})
       if (attention.has(name)) attention.refuse(std::string{name} + " is set", "null");
     if (attention.flag("replace_with_linear", false)) {
@@ -453,6 +459,9 @@ SLUICE_READERS_INLINE void hf_nemotron_nas(HfFields& fields, HfModules& modules,
       modules.mlp((width + 255) / 256 * 256, true);
       modules.norm("post_attention_layernorm", model.hidden);
     }
+    ffn.known({"hidden_act", "no_op", "ffn_mult", "intermediate_size"});
+    attention.check_all_read();
+    ffn.check_all_read();
     if (!attention.status()) fields.keep(attention.status().error());
     if (!ffn.status()) fields.keep(ffn.status().error());
   }

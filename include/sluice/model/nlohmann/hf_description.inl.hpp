@@ -59,8 +59,10 @@ SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
        "Qwen 1.5 to 3", "all tokens"},
       {"gpt_oss, olmo3, step3p7", "gpt-oss, OLMo 3, Step 3.7", "a window in some layers, all tokens in others"},
       {"glm4, glm4_moe, glm4v_text, glm4v_moe_text", "GLM-4 to 4.7", "all tokens"},
-      {"dots1, gemma, granite, mimo, minimax_m2, olmo2, olmoe, phi3, seed_oss, smollm3",
-       "dots.llm1, Gemma, Granite 3, MiMo, MiniMax-M2, OLMo 2, OLMoE, Phi-3 and 4, Seed-OSS, SmolLM3", "all tokens"},
+      {"dots1, ernie4_5, gemma, granite, mimo, minimax_m2, olmo2, olmoe, phi3, seed_oss, smollm3",
+       "dots.llm1, ERNIE 4.5 (dense), Gemma, Granite 3, MiMo, MiniMax-M2, OLMo 2, OLMoE, Phi-3 and 4, Seed-OSS, "
+       "SmolLM3",
+       "all tokens"},
       {"gemma2, gemma3_text, gemma4_text", "Gemma 2 to 4",
        "a window in most layers; Gemma 4: heads of another size in the others"},
       {"mimo_v2_flash", "MiMo-V2-Flash", "a window in most layers, with heads of another size in the others"},

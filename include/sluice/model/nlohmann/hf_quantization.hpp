@@ -17,7 +17,7 @@
 namespace sluice {
 
 /// A checkpoint's quantisation, from `quantization_config` of its config.json and from `hf_quant_config.json` beside it
-/// (ModelOpt). Methods: fp8, modelopt, mxfp4, awq, gptq and compressed-tensors.
+/// (ModelOpt). Methods: fp8, fbgemm_fp8, modelopt, mxfp4, awq, gptq and compressed-tensors.
 ///
 /// Three rules decide, for each matrix: a format for this module by name (`quantized_layers`, or a target of
 /// compressed-tensors); no format, where an exclude matches; else the checkpoint's one format, for the classes of

@@ -178,6 +178,9 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
     } else if (fields.has("quant_algo")) {
       fields.refuse("quant_algo is set beside quant_method fp8, without quantized_layers", "one of them");
     }
+  } else if (method == "fbgemm_fp8") { // an f32 scale per output
+    fields.known({"activation_scale_ub"});
+    base_ = WeightFormat{.element_bits = 8, .scale_bits = 32};
   } else if (method == "mxfp4") {
     base_ = mx_weights(4);
     routed_only_ = true;
@@ -225,7 +228,7 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
                          .column_bits = method == "gptq" ? 32 : 0};
   } else {
     return Error{ErrorCode::unsupported, where, "quant_method is '" + excerpt(method) + "'",
-                 "fp8, modelopt, mxfp4, awq, gptq or compressed-tensors"};
+                 "fp8, fbgemm_fp8, modelopt, mxfp4, awq, gptq or compressed-tensors"};
   }
   fields.check_all_read();
   return fields.status();

@@ -62,6 +62,7 @@ SLUICE_READERS_INLINE void hf_gated_delta(HfFields& fields, HfModules& modules, 
   (void)fields.size("head_dim");
   detail::Heads heads = detail::heads_of(fields, hidden);
   heads.gate = fields.flag("attn_output_gate", true);
+  fields.known({"output_gate_type"});
   if (fields.flag("attention_bias", false)) fields.refuse("attention_bias is true", "false");
   const std::int64_t key = std::int64_t{fields.size("linear_key_head_dim")} * fields.size("linear_num_key_heads");
   const int value_heads = fields.size("linear_num_value_heads");
