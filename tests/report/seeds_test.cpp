@@ -83,15 +83,17 @@ TEST_CASE("the figures of a trace as recorded are beside the means, in the table
     CHECK(row.at("as_recorded").at("refused") == 7);
     CHECK(row.at("as_recorded").size() == row.at("per_seed").size());
   }
-  CHECK(report_html(eight()).find("as recorded") == std::string::npos);
+  CHECK(report_html(eight()).find("data-recorded=") == std::string::npos);
 }
 
 TEST_CASE("windows have no interval of the figures that few windows decide") {
   ComparisonReport windows = eight();
   for (SystemReport& row : windows.systems) row.windows = true;
   const json seeds_json = json::parse(report_json(eight())), windows_json = json::parse(report_json(windows));
-  const auto known = [](const json& report, const char* figure) {
-    return !report.at("systems").at(0).at("interval").at(figure).at(0).is_null();
+  const auto known = [](const json& report, const char* figure) { // for any row
+    for (const json& row : report.at("systems"))
+      if (!row.at("interval").at(figure).at(0).is_null()) return true;
+    return false;
   };
   for (const char* figure : {"p99_ttft_s", "ttft_attainment", "throughput_requests_per_min", "p95_tbt_s"}) {
     CAPTURE(figure);
