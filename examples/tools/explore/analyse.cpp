@@ -20,43 +20,52 @@ namespace {
 
 /// The attainment over the whole workload: a livelocked engine has none, whatever it served before.
 double attained_by(const Row& row) {
-  return row.livelock.empty() ? row.metrics.tbt_attainment : std::numeric_limits<double>::quiet_NaN();
+  return row.livelock.empty() ? row.metrics.slo_attainment : std::numeric_limits<double>::quiet_NaN();
 }
 /// An attainment that does not exist ranks after all that do.
 double attainment(const Row& row) { return std::isnan(attained_by(row)) ? -1 : attained_by(row); }
+double or_none(double value) { return std::isnan(value) ? -1 : value; }
 double or_last(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
 /// The figures that users see. Two engines with equal figures behaved the same, whatever their planners' effort.
 auto figures(const Row& row) {
   const Metrics& m = row.metrics;
-  return std::tuple{attainment(row),        or_last(m.mean_e2e_all_s), or_last(m.longest_gap_all_s),
-                    or_last(m.mean_ttft_s), or_last(m.p99_tbt_s),      m.tokens_delivered,
-                    m.tokens_on_time,       m.deadlines_missed,        m.refused,
+  return std::tuple{attainment(row),           or_none(m.tbt_attainment),
+                    or_last(m.mean_e2e_all_s), or_last(m.longest_gap_all_s),
+                    or_last(m.mean_ttft_s),    or_last(m.p99_tbt_s),
+                    m.tokens_delivered,        m.tokens_on_time,
+                    m.deadlines_missed,        m.refused,
                     m.times_preempted};
 }
 
-/// Orders by attainment, then by the mean E2E of all requests, so that refusing gains nothing; if both are equal,
-/// systems first, then by number; the control last.
+/// Orders by SLO attainment, goodput and TBT attainment as sluice-compare does (report/order.hpp), then by the mean E2E
+/// of all requests, so that refusing gains nothing; if all are equal, systems first, then by number; the control last.
 bool ranks_before(const Row& a, const Row& b) {
   const auto key = [](const Row& row) {
-    return std::tuple{row.control, -attainment(row), or_last(row.metrics.mean_e2e_all_s),
-                      or_last(row.metrics.longest_gap_all_s)};
+    const Metrics& m = row.metrics;
+    return std::tuple{row.control,
+                      -attainment(row),
+                      -or_none(m.goodput_requests_per_s),
+                      -or_none(m.tbt_attainment),
+                      or_last(m.mean_e2e_all_s),
+                      or_last(m.longest_gap_all_s)};
   };
   if (key(a) != key(b)) return key(a) < key(b);
   if (figures(a) != figures(b)) return figures(a) < figures(b);
   return std::tuple{!a.listed, a.number} < std::tuple{!b.listed, b.number};
 }
 
-/// Marks the Pareto front of tokens per second and tokens in time. A control is not on it.
+/// Marks the Pareto front of tokens per second and SLO attainment. Controls and oracles are not on it.
 void mark_front(std::vector<Row>& rows) {
+  const auto competes = [](const Row& row) { return !row.control && !row.oracle; };
   const auto dominates = [](const Metrics& a, const Metrics& b) {
-    return a.throughput_tokens_per_s >= b.throughput_tokens_per_s && a.tbt_attainment >= b.tbt_attainment &&
-           (a.throughput_tokens_per_s > b.throughput_tokens_per_s || a.tbt_attainment > b.tbt_attainment);
+    return a.throughput_tokens_per_s >= b.throughput_tokens_per_s && a.slo_attainment >= b.slo_attainment &&
+           (a.throughput_tokens_per_s > b.throughput_tokens_per_s || a.slo_attainment > b.slo_attainment);
   };
   for (Row& row : rows)
     row.pareto =
-        !row.control && !std::isnan(attained_by(row)) && std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
-          return !other.control && other.livelock.empty() && dominates(other.metrics, row.metrics);
+        competes(row) && !std::isnan(attained_by(row)) && std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
+          return competes(other) && other.livelock.empty() && dominates(other.metrics, row.metrics);
         });
 }
 
@@ -67,7 +76,7 @@ std::vector<double> attainments(const Exploration& found, std::optional<std::siz
   std::vector<double> of_engine(found.space.combinations.size(), absent);
   for (const Row& row : found.rows)
     if (!row.listed)
-      of_engine[row.number] = seed && row.livelock.empty() ? row.per_seed[*seed].tbt_attainment : attained_by(row);
+      of_engine[row.number] = seed && row.livelock.empty() ? row.per_seed[*seed].slo_attainment : attained_by(row);
   std::vector<double> all;
   for (const Combination& combination : found.space.combinations)
     all.push_back(combination.works ? of_engine[combination.original] : absent);
@@ -117,7 +126,7 @@ void judge_by_seeds(Exploration& found) {
   const Row* reference = found.best(true);
   const auto values = [](const Row& row) {
     std::vector<double> all;
-    for (const Metrics& metrics : row.per_seed) all.push_back(metrics.tbt_attainment);
+    for (const Metrics& metrics : row.per_seed) all.push_back(metrics.slo_attainment);
     return all;
   };
   if (reference != nullptr && reference->livelock.empty()) {
@@ -162,7 +171,7 @@ void analyse(Exploration& found) {
 
 const Row* Exploration::best(bool published) const {
   for (const Row& row : rows)
-    if (row.listed == published && !row.own && !row.control) return &row;
+    if (row.listed == published && !row.own && !row.control && !row.oracle) return &row;
   return nullptr;
 }
 

@@ -28,6 +28,7 @@ struct Row {
   bool listed = false;    ///< a system of the list
   bool own = false;       ///< of these, this project's or one of the program's own (sluice_add_programs)
   bool control = false;   ///< never ranked
+  bool oracle = false;    ///< knows how long answers will be: ranked and marked, never the reference
   std::size_t number = 0; ///< the combination's; for a system its index in the comparison
   std::vector<std::pair<std::string, std::int64_t>> refusals;
   std::string transfer;                  ///< the rule's name
@@ -35,11 +36,11 @@ struct Row {
   sluice::Metrics metrics;               ///< with several seeds their means
   std::vector<sluice::Metrics> per_seed; ///< empty with one seed
   std::vector<std::string> livelocks;    ///< one per seed; empty with one seed
-  sluice::Paired against;                ///< with several seeds: TBT attainment minus that of Exploration::reference
+  sluice::Paired against;                ///< with several seeds: SLO attainment minus that of Exploration::reference
 
   std::size_t rank = 0;               ///< from 1, over all rows except the control; equal figures have equal ranks
   std::optional<std::size_t> same_as; ///< index in `Exploration::rows` of a row with the same figures
-  bool pareto = false;                ///< no other row has both more tokens per second and more of them in time
+  bool pareto = false;                ///< no other row has both more tokens per second and a higher SLO attainment
 
   [[nodiscard]] bool published() const { return listed && !own; }
 };
@@ -49,12 +50,12 @@ struct Row {
 /// roles.
 struct Marginal {
   std::size_t combinations = 0;
-  double best = std::numeric_limits<double>::quiet_NaN(); ///< TBT attainment
+  double best = std::numeric_limits<double>::quiet_NaN(); ///< SLO attainment
   double mean = std::numeric_limits<double>::quiet_NaN();
   // Compared with the role's first policy: over the pairs of combinations that differ only in this role.
   std::size_t pairs = 0;
   std::size_t better = 0, worse = 0; ///< pairs
-  double gain = 0;                   ///< mean difference of TBT attainment
+  double gain = 0;                   ///< mean difference of SLO attainment
   sluice::Interval gain_of_seeds;    ///< with several seeds: each seed's gain
 };
 
@@ -77,7 +78,7 @@ struct Exploration {
 
   [[nodiscard]] bool of_seeds() const { return workload.seeds.size() > 1; }
   [[nodiscard]] const Row* best(bool published) const;
-  /// Engines with a higher TBT attainment than every published system, best first, without rows of equal figures. With
+  /// Engines with a higher SLO attainment than every published system, best first, without rows of equal figures. With
   /// several seeds by their means: `Row::against` says which of them are ties.
   [[nodiscard]] std::vector<const Row*> beats_published() const;
 };

@@ -177,6 +177,7 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
     row.listed = true;
     row.own = engines::is_own(*systems[i]);
     row.control = systems[i]->control;
+    row.oracle = systems[i]->foresees;
     row.number = i;
     found.rows.push_back(std::move(row));
   }

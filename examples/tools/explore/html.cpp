@@ -32,8 +32,8 @@ std::string judgement(const Exploration& found, const Row& row) {
 }
 
 /// What the page draws.
-constexpr auto drawn = columns_of("tbt_attainment", "per_token_attainment", "mean_e2e_all_s", "longest_gap_all_s",
-                                  "throughput_tokens_per_s", "refused");
+constexpr auto drawn = columns_of("slo_attainment", "tbt_attainment", "per_token_attainment", "mean_e2e_all_s",
+                                  "longest_gap_all_s", "throughput_tokens_per_s", "refused");
 
 /// The data that report/pages/exploration.js draws.
 std::string page_data(const Exploration& found) {
@@ -45,9 +45,9 @@ std::string page_data(const Exploration& found) {
   for (const Row& row : found.rows) {
     detail::begin_page_row(json, row.name, found.deposit, row.control, found.slo_scale);
     json.field("published", row.published()).field("own", row.own).field("rank", row.rank);
-    json.field("livelocked", !row.livelock.empty());
+    json.field("oracle", row.oracle).field("livelocked", !row.livelock.empty());
     if (found.of_seeds()) {
-      const Interval of = spread_of(row, [](const Metrics& m) { return m.tbt_attainment; });
+      const Interval of = spread_of(row, [](const Metrics& m) { return m.slo_attainment; });
       json.key("interval").begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
       json.field("judged",
                  found.reference.empty() || row.name == found.reference ? std::string{} : judgement(found, row));
@@ -61,7 +61,7 @@ std::string page_data(const Exploration& found) {
     json.key("m").begin_object();
     for (const MetricColumn& column : drawn) {
       // A livelocked engine has no attainment over the workload, so the plot leaves it out.
-      const bool none = column.key == "tbt_attainment" && !row.livelock.empty();
+      const bool none = column.key == "slo_attainment" && !row.livelock.empty();
       json.key(column.key).rounded(none ? Interval::absent : spread_of(row, column).mean, digits);
     }
     json.end_object().end_object();
@@ -97,8 +97,8 @@ std::string page_data(const Exploration& found) {
 /// One table of all rows. A click on a head sorts it; it is readable without a script.
 std::string row_table(const Exploration& found) {
   constexpr auto columns =
-      columns_of("tbt_attainment", "per_token_attainment", "ttft_attainment", "slo_attainment",
-                 metric_column("goodput_requests_per_s", "goodput, req/s"), "mean_e2e_all_s", "longest_gap_all_s",
+      columns_of("slo_attainment", metric_column("goodput_requests_per_s", "goodput, req/s"), "tbt_attainment",
+                 "per_token_attainment", "ttft_attainment", "mean_e2e_all_s", "longest_gap_all_s",
                  "throughput_tokens_per_s", "stall_share", "times_preempted", "refused");
   std::string heads = detail::html_number_head("rank", "", true) + detail::html_words_head("engine", "name");
   for (const MetricColumn& column : columns) heads += detail::html_number_head(column.one_line_head(true), column.key);
@@ -110,7 +110,7 @@ std::string row_table(const Exploration& found) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
     out += "<td class=\"code\" data-text=\"" + escaped(row.name) + "\">";
-    if (row.listed) out += "<b>" + escaped(row.name) + (row.control ? " (control)" : "") + "</b> ";
+    if (row.listed) out += "<b>" + escaped(marked(row.name, marks_of(row.control, row.oracle))) + "</b> ";
     out += "<code>" + escaped(row.engine) + "</code>";
     if (row.same_as)
       out += " <small class=\"sub\">same figures as " +
@@ -140,17 +140,17 @@ std::string finding(const Exploration& found) {
   if (published == nullptr || own == nullptr) return {};
   const std::vector<const Row*> better = found.beats_published();
   const auto figures = [](const Row& row) {
-    return fmt::format("TBT attainment {} %, mean E2E of all {}, longest gap of all {}",
-                       percent_text(row.metrics.tbt_attainment), time_text(row.metrics.mean_e2e_all_s),
+    return fmt::format("SLO attainment {} %, mean E2E of all {}, longest gap of all {}",
+                       percent_text(row.metrics.slo_attainment), time_text(row.metrics.mean_e2e_all_s),
                        time_text(row.metrics.longest_gap_all_s));
   };
   std::string out = "<section><h2>What it found</h2>\n<p>";
   if (better.empty())
-    out += "No composition has a higher TBT attainment here than the best published system, <b>" +
+    out += "No composition has a higher SLO attainment here than the best published system, <b>" +
            escaped(published->name) + "</b> (" + figures(*published) + ").";
   else
     out += fmt::format(
-        "<b>{}</b> compositions (with equal figures counted once) have a higher TBT attainment than every published "
+        "<b>{}</b> compositions (with equal figures counted once) have a higher SLO attainment than every published "
         "system; the best of those is <b>{}</b> ({}).",
         better.size(), escaped(published->name), figures(*published));
   if (found.of_seeds() && !better.empty()) {

@@ -44,7 +44,7 @@ void write_space(JsonWriter& json, const Space& space) {
 void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
   json.begin_object().field("name", row.name).field("engine", row.engine).field("published", row.published());
   json.field("own", row.own);
-  json.field("control", row.control).key("rank");
+  json.field("control", row.control).field("oracle", row.oracle).key("rank");
   if (row.control)
     json.null();
   else

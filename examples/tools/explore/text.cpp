@@ -23,10 +23,9 @@ namespace {
 std::string points(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 constexpr auto ranking_columns = columns_of(
-    metric_column("tbt_attainment", "TBT", "%"), metric_column("per_token_attainment", "per token", "%"),
-    metric_column("ttft_attainment", "TTFT", "%"), metric_column("slo_attainment", "SLO", "%"),
-    "goodput_requests_per_s", metric_column("mean_e2e_all_s", "mean E2E", "of all, s"),
-    metric_column("longest_gap_all_s", "gap", "of all, s"),
+    metric_column("slo_attainment", "SLO", "%"), "goodput_requests_per_s", metric_column("tbt_attainment", "TBT", "%"),
+    metric_column("per_token_attainment", "per token", "%"), metric_column("ttft_attainment", "TTFT", "%"),
+    metric_column("mean_e2e_all_s", "mean E2E", "of all, s"), metric_column("longest_gap_all_s", "gap", "of all, s"),
     metric_column("throughput_tokens_per_s", "through-", "put, t/s"), metric_column("refused", "", "refused"));
 
 /// Cells under heads, aligned to the right; the engine, of any length, follows them.
@@ -52,10 +51,7 @@ class Ranking {
       cells.push_back(itself ? "" : detail::signed_text(100 * row.against.difference.mean));
       cells.push_back(itself ? "" : verdict_of(row.against));
     }
-    cells.push_back(row.name +
-                    (row.control            ? " (control)"
-                     : row.livelock.empty() ? ""
-                                            : " (livelocked)") +
+    cells.push_back(marked(row.name, marks_of(row)) +
                     (alike > 0 ? fmt::format(" (and {} with equal figures)", alike) : ""));
     lines_.push_back(std::move(cells));
   }
@@ -128,7 +124,7 @@ std::string half_width(const Marginal& marginal) {
 }
 
 void append_marginals(std::string& out, const Exploration& found) {
-  out += "Effect of each choice: TBT attainment over all combinations that work; on the right compared with the role's "
+  out += "Effect of each choice: SLO attainment over all combinations that work; on the right compared with the role's "
          "first\n"
          "policy in the same combinations, in points\n\n";
   std::size_t width = 5;
@@ -159,7 +155,7 @@ void append_finding(std::string& out, const Exploration& found) {
   const Metrics& theirs = published->metrics;
   if (better.empty()) {
     out += fmt::format("No composition beats the best published system here, {} ({} %); the best has {} %:\n  {}\n",
-                       published->name, percent_text(theirs.tbt_attainment), percent_text(own->metrics.tbt_attainment),
+                       published->name, percent_text(theirs.slo_attainment), percent_text(own->metrics.slo_attainment),
                        own->engine);
     return;
   }
@@ -169,14 +165,14 @@ void append_finding(std::string& out, const Exploration& found) {
   }));
   const Metrics& ours = better.front()->metrics;
   out += fmt::format(
-      "{} compositions (with equal figures counted once) have a higher TBT attainment than every published system (the "
+      "{} compositions (with equal figures counted once) have a higher SLO attainment than every published system (the "
       "best: "
       "{}, {} %),\n{} of them have neither a longer mean E2E nor a longer longest gap of all requests. The best, to "
       "paste "
-      "where `using namespace sluice;` holds:\n\n  using Found = {};\n\n  TBT attainment {} % against {} %, mean "
+      "where `using namespace sluice;` holds:\n\n  using Found = {};\n\n  SLO attainment {} % against {} %, mean "
       "E2E of all {} s against {} s, longest gap of all {} s against {} s\n",
-      better.size(), published->name, percent_text(theirs.tbt_attainment), also, better.front()->engine,
-      percent_text(ours.tbt_attainment), percent_text(theirs.tbt_attainment), short_text(ours.mean_e2e_all_s),
+      better.size(), published->name, percent_text(theirs.slo_attainment), also, better.front()->engine,
+      percent_text(ours.slo_attainment), percent_text(theirs.slo_attainment), short_text(ours.mean_e2e_all_s),
       short_text(theirs.mean_e2e_all_s), short_text(ours.longest_gap_all_s), short_text(theirs.longest_gap_all_s));
   if (!found.of_seeds()) return;
   const auto surely = static_cast<std::size_t>(

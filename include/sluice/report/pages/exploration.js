@@ -31,7 +31,7 @@ const rowOf = new Map(systems.filter(isEngine).map(r => [r.number, r]));
 /// The systems in their order, then the control.
 const landmarks = [...systems.filter(r => !isEngine(r) && !r.control), ...systems.filter(r => r.control).slice(0, 1)];
 const ownNames = systems.filter(r => r.own).map(r => r.name);
-const attained = r => r.m.tbt_attainment;
+const attained = r => r.m.slo_attainment;
 const measures = {
   throughput: {label: 'throughput, tokens/s', of: r => r.m.throughput_tokens_per_s, show: plain, more: true},
   e2e: {label: 'mean E2E of all', of: r => r.m.mean_e2e_all_s, show: time, log: true},
@@ -56,8 +56,8 @@ function tipLines(r) {
   const refused = r.m.refused ? `, ${digits(r.m.refused)} refused` : '';
   return [
     `${r.rank ? `${r.rank}. ` : ''}${labelOf(r)}${r.livelocked ? ' (livelocked)' : ''}`,
-    r.same ? `same figures as ${r.same}` : '',
-    `TBT attainment ${percent(attained(r))} %${interval}, per token ${percent(r.m.per_token_attainment)} %`,
+    r.same ? `same figures as ${r.same}` : '', `SLO attainment ${percent(attained(r))} %${interval}`,
+    `TBT attainment ${percent(r.m.tbt_attainment)} %, per token ${percent(r.m.per_token_attainment)} %`,
     `mean E2E of all ${time(r.m.mean_e2e_all_s)}, longest gap of all ${time(r.m.longest_gap_all_s)}`,
     `${plain(r.m.throughput_tokens_per_s)} tokens/s${refused}`, r.judged ?? ''
   ];
@@ -99,7 +99,7 @@ function scatterAxes(svg, drawn, {left, right, top, bottom}) {
   const ticks = wide ? logTicks(least, most, right - left) : multiples(linearTicks(most - from, 6)[1] ?? 1, from, most);
   axisX(svg, ticks, x, wide ? seconds : tidy(show), top, bottom);
   svg.append(axisName(label + (wide ? ', logarithmic' : ''), right, bottom + 38),
-             text(left, 10, 'TBT attainment', 'm s'));
+             text(left, 10, 'SLO attainment', 'm s'));
   return r => [x(of(r)), y(attained(r)), y];
 }
 /// Writes names where they cover nothing. `taken`: the boxes of all drawn items.
@@ -126,7 +126,7 @@ function scatter(host) {
   }
   const {label, of, show} = measures[view.x], frame = {left: 54, right: width - 18, top: 14, bottom: height - 44};
   const told = drawn.slice(0, 12).map(r => `${r.name}: ${percent(attained(r))} %, ${show(of(r))}`);
-  const svg = picture(width, height, `TBT attainment against ${label}`, told.join('; '));
+  const svg = picture(width, height, `SLO attainment against ${label}`, told.join('; '));
   const placeOf = scatterAxes(svg, drawn, frame);
   const front = frontOf(drawn).map(r => placeOf(r).slice(0, 2).map(v => v.toFixed(1)));
   const steps = front.map(([px, py], i) => i ? `H${px}V${py}` : `M${px} ${py}`).join('');
@@ -202,7 +202,7 @@ function marginals(host) {
   const height = head + data.marginals.reduce((sum, g) => sum + roles[g.role].models.length * row + gap + 16, 0) + 24;
   const x = linear(low - room, high + room, label, width - numbers - 14);
   const told = g => g.models.map((m, i) => `${roles[g.role].models[i]} mean ${percent(m.mean)} %`).join(', ');
-  const svg = picture(width, height, 'TBT attainment by model of each role',
+  const svg = picture(width, height, 'SLO attainment by model of each role',
                       data.marginals.map(g => `${roles[g.role].role}: ${told(g)}`).join('; '));
   const heads = ['best', 'mean', 'all else equal', 'better, worse'];
   for (const [i, right] of columns) svg.append(text(right, 12, heads[i], 'm s', 'end'));
@@ -228,14 +228,14 @@ function draw() {
   marginals(emptied('marginals'));
 }
 function rankingCsv() {
-  const figures = Object.keys(systems[0].m).filter(key => key !== 'tbt_attainment');
+  const figures = Object.keys(systems[0].m).filter(key => key !== 'slo_attainment');
   const modelsOf = r => roles.map((role, i) => r.models ? role.models[r.models[i]] : null);
   const cellsOf = r => [r.control ? null : r.rank, r.published, r.own, r.control, r.pareto, ...modelsOf(r), attained(r),
                         ...endsOf(r.interval), ...figures.map(key => r.m[key])];
   return [
     [
       ...runHead, ...meansHead, 'rank', 'published', 'own', 'control', 'pareto', ...roles.map(r => r.role),
-      'tbt_attainment', ...ends('tbt_attainment'), ...figures
+      'slo_attainment', ...ends('slo_attainment'), ...figures
     ],
     ...drawnRows().map(r => [...runOf(r), ...means, ...cellsOf(r)])
   ];
