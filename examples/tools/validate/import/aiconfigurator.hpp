@@ -2,6 +2,7 @@
 // import_aiconfigurator: a bundle of kernel times from the tables of ai-dynamo/aiconfigurator (Apache-2.0).
 #pragma once
 
+#include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/model/shape.hpp"
@@ -239,11 +240,11 @@ inline sluice::Expected<BundleFiles> import_aiconfigurator(const AiconfiguratorO
   const std::filesystem::path tables(options.tables);
   const Expected<nlohmann::json> config = read_json_object(options.config);
   if (!config) return config.error();
-  const Expected<ModelShape> shape = shape_from_hf_config(*config, options.config);
+  const Expected<ModelShape> shape = read_hf_config(options.config);
   if (!shape) return shape.error();
   if (shape->experts > 0)
     return Error{ErrorCode::unsupported, options.config, "the model has experts", "a dense model's config.json"};
-  if (shape->weight_element_bytes != detail::element || !shape->gated_mlp)
+  if (shape->weight_element_bytes != detail::element || shape->quantised() || !shape->gated_mlp)
     return Error{ErrorCode::unsupported, options.config, "the model is not of bfloat16 with a gated MLP",
                  "a Llama- or Qwen-like model"};
   const Expected<ModelShape> shard = tensor_shard(*shape, options.devices, "--devices");

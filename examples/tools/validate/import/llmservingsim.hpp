@@ -85,9 +85,7 @@ inline sluice::Status check_beside(const std::filesystem::path& file, const slui
 inline sluice::Expected<BundleFiles> import_llmservingsim(const LlmServingSimOptions& options) {
   using namespace sluice;
   namespace fs = std::filesystem;
-  const Expected<nlohmann::json> config = read_json_object(options.config);
-  if (!config) return config.error();
-  const Expected<ModelShape> shape = shape_from_hf_config(*config, options.config);
+  const Expected<ModelShape> shape = read_hf_config(options.config);
   if (!shape) return shape.error();
   Expected<Device> device = find_or_read_device(options.device);
   if (!device) {
