@@ -122,6 +122,12 @@ CommandLine::CommandLine()
               "bytes of KV per second that the host's processor attends in its own memory, e.g. 50GB/s "
               "(default: the device's, 0 unless its file says more)");
   add_lower_tiers(flags_, options.machine.lower_tiers);
+  app.add_option(
+      "--kv-transfer-config", options.kv_transfer,
+      "vLLM's setting of that name, as JSON or a file: sets --systems and --host-memory to what its connector "
+      "is here");
+  app.add_option("--print-config", options.print_config,
+                 "vllm: also print how to run the first system of each table there, as far as it can");
   flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,
                "device memory for KV, in token blocks of 16 tokens (all layers; default: the trace's, 600 for the "
                "demo, or what --memory-share leaves beside the weights)");

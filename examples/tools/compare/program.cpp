@@ -20,6 +20,7 @@
 #include "compare/devices.hpp"
 #include "compare/files.hpp"
 #include "compare/grid.hpp"
+#include "compare/kv_transfer.hpp"
 #include "compare/plot.hpp"
 #include "compare/preset.hpp"
 #include "compare/run.hpp"
@@ -86,6 +87,7 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
     std::fputs((first + (first.empty() ? "" : "\n") + table_text(report)).c_str(), stdout);
   }
   if (options.bound && options.table == "full") std::fputs(compared::bound_text(report).c_str(), stdout);
+  if (!options.print_config.empty()) std::fputs(compared::vllm_command(report).c_str(), stdout);
   if (options.audit) std::fputs((audit_text(report) + "\n").c_str(), stdout);
   if (options.why) std::fputs(why_text(*options.why, report).c_str(), stdout);
   if (left_files && !options.out.empty() && !compared::for_programs(options))
@@ -218,6 +220,13 @@ int compared::program(int argc, char** argv) {
                                        "--list, --list numbers or --list formats"));
     return 0;
   }
+  if (Status taken = compared::take_kv_transfer(asked); !taken) return fail(taken.error());
+  if (asked.given("--print-config") && asked.options.print_config != "vllm")
+    return fail(compared::flag_error("--print-config", "it is '" + excerpt(asked.options.print_config) + "'", "vllm"));
+  if (asked.given("--print-config") &&
+      (!asked.listed.empty() || asked.options.capacity || asked.options.table != "full"))
+    return fail(compared::flag_error("--print-config", "this is a grid, a search or a table for a program",
+                                     "one comparison, with --table full"));
   crew.threads(asked.options.threads);
   for (const char* flag : {"--trace-at", "--wall-times"})
     if (asked.given(flag) && asked.options.out.empty())

@@ -111,7 +111,10 @@ int running::program(int argc, char** argv) {
   if (options.json)
     text = json_text(options, served->model, served->workload, served->results);
   else if (!served->nothing)
-    text = (options.from_trace() ? "" : "\n") + table_text(options, served->model, served->results);
+    text = (!options.from_trace()                ? "\n"
+            : served->workload.taken_for.empty() ? std::string{}
+                                                 : options.trace + " " + served->workload.taken_for + "\n") +
+           table_text(options, served->model, served->results);
   std::fputs(text.c_str(), stdout);
   if (served->interrupted) {
     std::fflush(stdout);

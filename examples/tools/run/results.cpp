@@ -51,7 +51,9 @@ std::string json_text(const Options& options, const LocalModel& model, const Wor
   const Metrics metrics = measure(results.summary, results.end);
   std::string text;
   JsonWriter json{text};
-  json.begin_object().field("made_by", made_by().line()).field("system", options.system).key("requests").begin_array();
+  json.begin_object().field("made_by", made_by().line()).field("system", options.system);
+  if (!workload.taken_for.empty()) json.field("read_as", workload.taken_for);
+  json.key("requests").begin_array();
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     const Result& one = results.requests[i];
     json.begin_object().field("id", i).key("tokens").begin_array();

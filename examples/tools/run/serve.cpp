@@ -268,8 +268,6 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
     Expected<Workload> trace = read_trace(options, served.model, costs->cost);
     if (!trace) return trace.error();
     served.workload = std::move(*trace);
-    if (!served.workload.taken_for.empty())
-      fmt::print(stderr, "sluice-run: {} {}\n", options.trace, served.workload.taken_for);
   }
   const Workload& workload = served.workload;
   rebuild(setup, **system, shape,
