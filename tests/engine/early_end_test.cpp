@@ -172,55 +172,71 @@ TEST_CASE("a request that fails in a steady step leaves its memory to a waiting 
 
 namespace {
 
-/// Loses the KV of every `every`-th request of an iteration's batches, because there is no room.
+/// Loses KV because there is no room: of every `every`-th request that its batches name, or, `together`, of all
+/// requests in every `every`-th iteration.
 struct LosesKv : BasicSimulated<SmallCost> {
   static constexpr bool ends_requests = true;
-  int every = 1, seen = 0;
+  int every = 1;
+  bool together = false;
+  int seen = 0;
   std::int64_t all_lost = 0;
   std::vector<RequestOutcome> lost;
 
-  LosesKv(SmallCost cost, int each) : BasicSimulated<SmallCost>(cost), every(each) {}
+  LosesKv(SmallCost cost, int each, bool whole_batches = false)
+      : BasicSimulated<SmallCost>(cost), every(each), together(whole_batches) {}
 
   template <class Transfer>
   IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
     lost.clear();
+    if (together) ++seen;
     for (const Claim& claim : iteration.batch)
-      if (++seen % every == 0) lost.push_back({claim.slot, true, "no room", true});
+      if ((together ? seen : ++seen) % every == 0) lost.push_back({claim.slot, true, "no room", true});
     all_lost += static_cast<std::int64_t>(lost.size());
     return BasicSimulated<SmallCost>::wait<Transfer>(iteration, state);
   }
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return lost; }
 };
 
-/// Serves random trials on a machine that loses KV, and checks that every request has all its tokens all the same.
+struct ServedTrial {
+  std::int64_t served = 0, refused = 0, tokens = 0, lost = 0;
+};
+template <class System>
+ServedTrial served(const testing::Trial& trial, const LosesKv& machine) {
+  using E = With<System, SmallCost, LosesKv, Summary>;
+  auto engine = E::make({.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
+                         .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
+                         .device_blocks = trial.device,
+                         .host_blocks = trial.host,
+                         .cost = SmallCost{},
+                         .backend = machine});
+  REQUIRE(engine.has_value());
+  testing::serve_to_end(*engine, trial);
+  CHECK(engine->ledger().device().used() == LayerBlocks{0});
+  CHECK(engine->ledger().host().used() == LayerBlocks{0});
+  const Metrics metrics = measure(engine->template observed<Summary>(), engine->now());
+  return {metrics.served, metrics.refused, metrics.tokens_delivered, engine->backend().all_lost};
+}
+
+/// Serves random trials on a machine that loses KV, and checks that nobody gets less than on one that does not.
 template <class System>
 void check_recomputed(int every) {
-  using E = With<System, SmallCost, LosesKv, Summary>;
   Random random(41);
   std::int64_t lost = 0;
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);
     testing::Trial trial = testing::random_trial(random);
     trial.host = LayerBlocks{100000};
-    typename E::Config config{.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-                              .geometry = {trial.layers, Bytes{4096}, Bytes{1 << 20}, Bytes{3000}},
-                              .device_blocks = trial.device,
-                              .host_blocks = trial.host,
-                              .cost = SmallCost{},
-                              .backend = LosesKv{SmallCost{}, every}};
-    auto engine = E::make(std::move(config));
-    REQUIRE(engine.has_value());
-    std::int64_t wanted = 0;
-    for (const RequestSpec& spec : trial.requests) wanted += spec.output.count();
-    testing::serve_to_end(*engine, trial);
-    const Metrics metrics = measure(engine->template observed<Summary>(), engine->now());
-    CHECK(metrics.served + metrics.refused == static_cast<std::int64_t>(trial.requests.size()));
-    if (metrics.refused == 0) CHECK(metrics.tokens_delivered == wanted);
-    CHECK(engine->ledger().device().used() == LayerBlocks{0});
-    CHECK(engine->ledger().host().used() == LayerBlocks{0});
-    lost += engine->backend().all_lost;
+    const ServedTrial whole = served<System>(trial, {SmallCost{}, 1 << 30});
+    for (const bool together : {false, true}) {
+      CAPTURE(together);
+      const ServedTrial disturbed = served<System>(trial, {SmallCost{}, every, together});
+      CHECK(disturbed.served == whole.served);
+      CHECK(disturbed.refused == whole.refused);
+      CHECK(disturbed.tokens == whole.tokens);
+      lost += disturbed.lost;
+    }
   }
-  CHECK(lost > 30);
+  CHECK(lost > 100);
 }
 
 } // namespace
@@ -236,7 +252,7 @@ TEST_CASE("a request that the machine has no room for is preempted and computed 
   check_recomputed<Neo>(7);
 }
 
-TEST_CASE("a request that has no room even alone fails, and says why") {
+TEST_CASE("requests that lose their KV together, without end, fail after a hundred times; one alone after three") {
   using E = With<VllmSwap, SmallCost, LosesKv, Summary>;
   auto engine = E::make({.limits = {.batch = 4},
                          .geometry = {2, Bytes{4096}, Bytes{1 << 20}},
@@ -250,5 +266,9 @@ TEST_CASE("a request that has no room even alone fails, and says why") {
   while (engine->step() != Stepped::idle && steps < 100) ++steps;
   CHECK(engine->alive() == 0);
   CHECK(engine->steps() == 3);
-  CHECK(measure(engine->template observed<Summary>(), engine->now()).refused == 1);
+  for (int i = 0; i < 2; ++i) REQUIRE(engine->submit({.prompt = Tokens{8}, .output = Tokens{5}, .slo = {}}));
+  while (engine->step() != Stepped::idle && steps < 1000) ++steps;
+  CHECK(engine->alive() == 0);
+  CHECK(engine->steps() == 3 + 100);
+  CHECK(measure(engine->template observed<Summary>(), engine->now()).refused == 3);
 }

@@ -49,16 +49,13 @@ class TokenAccounts {
         policies.delivery.advance(core.row(slot), now, Sink{core, core.row(slot), policies});
   }
 
-  /// A request that has lost its KV so often because there was no room, while it ran alone, fails. Twice is luck: KV of
-  /// ended requests may still be on its way to the host.
-  static constexpr int most_losses = 3;
-
   /// Applies the backend's outcomes of an iteration. A request that ended early has got its last token; one that failed
   /// gets no token from this iteration, and is refused with the reason, or computed again. `forget(slot)` is called for
   /// those that do not run on.
   template <class Forget>
   void take(std::span<const RequestOutcome> outcomes, Core& core, Decision& decision, const Draft& draft,
             const PolicyCalls& calls, Seconds now, Forget&& forget) {
+    const bool alone = core.requests.running.size() <= 1; // before those that lose their KV together leave the batch
     for (const RequestOutcome& outcome : outcomes) {
       if (!outcome.failed) {
         ending_early_.push_back(core.row(outcome.slot).id);
@@ -66,9 +63,7 @@ class TokenAccounts {
       }
       std::erase_if(decision.claims, [&outcome](const Claim& claim) { return claim.slot == outcome.slot; });
       forget(outcome.slot);
-      if (outcome.recompute && core.row(outcome.slot).times_lost + 1 < most_losses)
-        lose_kv(core, outcome.slot, draft, calls, now);
-      else
+      if (!outcome.recompute || !lose_kv(core, outcome.slot, alone, draft, calls, now))
         fail_request(core, outcome.slot, outcome.reason, draft, calls, now);
     }
   }

@@ -77,7 +77,8 @@ struct Iteration {
 struct IterationCost {
   Seconds duration{0};
   Seconds stall{0}; ///< part of `duration` in which the compute stream waited for a transfer or the host's attention
-  Seconds link{0};  ///< part of `duration` in which anything crossed the link; 0: nothing did, or it was not measured
+  Seconds link{0};  ///< part of `duration` in which anything crossed the link; 0: nothing did, or it was not measured,
+                    ///< as on real machines
 };
 
 /// Translates an iteration into the evaluator's terms. Planners, the simulated backend and calibrating cost models all

@@ -527,7 +527,7 @@ TEST_CASE("a request whose user leaves before the first token has waited until t
   CHECK(growth_until([](std::uint32_t id) { return id + 0.5; }) == 0);
 }
 
-TEST_CASE("rates divide by the time that counts, if it is known") {
+TEST_CASE("goodput divides by the time that counts, if it is known, and throughput until the last delivery") {
   Summary::State state;
   for (std::uint32_t id = 0; id < 10;
        ++id) { // arrivals at 10, 11, ..., of two tokens each; the last one waits until 99
@@ -543,13 +543,13 @@ TEST_CASE("rates divide by the time that counts, if it is known") {
   CHECK(measure(state, Seconds{99}).throughput_requests_per_min == Approx(60 * 10.0 / 94));
   state.rates_until = Seconds{25};
   const Metrics m = measure(state, Seconds{99});
-  CHECK(m.throughput_requests_per_min == Approx(60 * 10.0 / 20));
-  CHECK(m.throughput_tokens_per_s == Approx(20.0 / 20));
+  CHECK(m.throughput_requests_per_min == Approx(60 * 10.0 / 94));
+  CHECK(m.throughput_tokens_per_s == Approx(20.0 / 94));
   CHECK(m.goodput_requests_per_s == Approx(static_cast<double>(std::llround(10 * m.slo_attainment)) / 20));
   Summary::State other = state;
   other.rates_until = Seconds{std::numeric_limits<double>::infinity()}; // its last request arrived earlier
   const Summary::State* const parts[] = {&state, &other};
-  CHECK(measure(merged(parts), Seconds{99}).throughput_requests_per_min == Approx(60));
+  CHECK(measure(merged(parts), Seconds{99}).goodput_requests_per_s == Approx(2 * m.goodput_requests_per_s));
 }
 
 TEST_CASE("prompt tokens of refused and unfinished requests are left out, not those of cancelled ones") {

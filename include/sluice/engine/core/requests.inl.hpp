@@ -148,15 +148,22 @@ SLUICE_INLINE void fail_request(Core& core, Slot slot, std::string_view why, con
   core.carry_over.request_left(draft.fetches);
 }
 
-SLUICE_INLINE void lose_kv(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies, Seconds now) {
+SLUICE_INLINE bool lose_kv(Core& core, Slot slot, bool alone, const Draft& draft, const PolicyCalls& policies,
+                           Seconds now) {
+  constexpr int most = 100, each_alone = 34;
   RequestRow& request = core.row(slot);
-  if (core.requests.running.size() <= 1) ++request.times_lost;
+  const auto at = static_cast<std::int32_t>(request.generated.count());
+  const int lost = (request.lost_at == at ? request.times_lost : 0) + (alone ? each_alone : 1);
+  if (lost >= most) return false;
+  request.lost_at = at;
+  request.times_lost = static_cast<std::int16_t>(lost);
   const bool ran = request.phase == Phase::running;
   if (ran) detail::stop_running(core, slot, now);
   detail::drop(core, request);
   if (ran) detail::list_preempted(core, slot);
   policies.table.tell(policies.policies, events::Preempted{request, Kept::nothing, now});
   core.carry_over.request_left(draft.fetches);
+  return true;
 }
 
 SLUICE_INLINE void cancel_request(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies) {

@@ -97,9 +97,11 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
                    Tokens on_host);
 /// Ends a request unserved, and tells the observers why.
 [[gnu::cold]] void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now);
-/// The backend has lost a request's KV because there was no room: it is preempted without KV. `times_lost` counts the
-/// losses while it ran alone: no other request's end brings it room then.
-[[gnu::cold]] void lose_kv(Core& core, Slot slot, const Draft& draft, const PolicyCalls& policies, Seconds now);
+/// The backend has lost a request's KV because there was no room: it is preempted without KV. False, and nothing
+/// changes, if that has happened too often since its last token: three times while it ran `alone`, when no other
+/// request's end brings room (twice may be luck: KV of ended requests is on its way to the host), or a hundred times.
+[[gnu::cold]] [[nodiscard]] bool lose_kv(Core& core, Slot slot, bool alone, const Draft& draft,
+                                         const PolicyCalls& policies, Seconds now);
 /// Refuses a request that failed in the iteration that has run.
 [[gnu::cold]] void fail_request(Core& core, Slot slot, std::string_view why, const Draft& draft,
                                 const PolicyCalls& policies, Seconds now);

@@ -237,12 +237,13 @@ SLUICE_INLINE Metrics measure(const Summary::State& state, Seconds end, const La
   detail::set_quantiles(of.e2e, m.mean_e2e_s, m.p50_e2e_s, m.p95_e2e_s, m.p99_e2e_s);
 
   const double begin = state.rates_from.count() > 0 ? state.rates_from.count() : first_arrival;
-  const double until = std::isinf(state.rates_until.count()) ? last_delivery : state.rates_until.count();
-  if (const double span = until - begin; span > 0) {
+  if (const double span = last_delivery - begin; span > 0) {
     m.throughput_tokens_per_s = static_cast<double>(m.tokens_delivered) / span;
     m.throughput_requests_per_min = 60 * static_cast<double>(m.served) / span;
-    if (counts.owed_both > 0) m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;
   }
+  const double until = std::isinf(state.rates_until.count()) ? last_delivery : state.rates_until.count();
+  if (const double span = until - begin; span > 0 && counts.owed_both > 0)
+    m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;
 
   detail::count_memory(state, m);
   m.stall_s = state.stall_s;

@@ -97,7 +97,7 @@ struct Summary {
     Bytes layer_block_bytes{0};
     Seconds last_event{0}; ///< end of the last iteration, or a later delivery: the default end of the run
     Seconds rates_from{0}; ///< begin of the time that throughput and goodput divide by; 0: the first arrival
-    Seconds rates_until{std::numeric_limits<double>::infinity()}; ///< its end; infinite: the last delivery
+    Seconds rates_until{std::numeric_limits<double>::infinity()}; ///< its end for goodput; infinite: the last delivery
 
     /// Reserves memory for these numbers of requests and iterations, so that a run of that size allocates nothing.
     void reserve(std::size_t request_count, std::size_t iteration_count) {
