@@ -55,6 +55,28 @@ TEST_CASE("a model that computes NaN is reported, and no token is chosen") {
   for (const RealOutput& output : result.outputs) CHECK(output.tokens.empty());
 }
 
+TEST_CASE("requests that find less room than the ledger has are computed again, with the same tokens and logits") {
+  Random random(29);
+  std::int64_t preempted = 0;
+  const auto check = [&](const RealTrial& trial, const RealResult& result) {
+    check_identity(result, alone(trial));
+    CHECK(result.refused == 0);
+    preempted += result.preempted;
+  };
+  for (int round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    RealTrial trial = at_once(random_real_trial(random));
+    trial.limits.batch = 5;
+    const std::int64_t room = trial.largest() + 2 * trial.layers() + 8;
+    const auto believes = [&](auto& config) { config.device_blocks = LayerBlocks{room + trial.all()}; };
+    check(trial, run_real<Engine<>>(trial, room, believes)); // with an honest ledger, it would preempt by itself
+    trial.tier_blocks = trial.all();
+    check(trial, run_real<Engine<>>(trial, room, believes));
+    check(trial, run_real<ChaosShares>(trial, room, believes));
+  }
+  CHECK(preempted > 10);
+}
+
 TEST_CASE("a request that must be recomputed and finds no rows for it is the only one lost") {
   Random random(25);
   std::int64_t refused = 0, served = 0;

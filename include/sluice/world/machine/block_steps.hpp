@@ -219,7 +219,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
   for (const Slot slot : iteration.view.preempted)
     if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
   core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const ScheduledRequest& scheduled) {
-    core.sequences.lose(scheduled.slot, "the buffers have no rows for its tokens that are passed again", true);
+    core.sequences.lose(scheduled.slot, "the buffers have no rows for its tokens that are passed again");
     plan_no_hidden(core.sequence(scheduled));
   });
   SLUICE_ASSERT(core.batch.fresh_rows() <= core.setup.limits.batch_tokens.count(),
