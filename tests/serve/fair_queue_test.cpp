@@ -113,7 +113,7 @@ TEST_CASE("the time to retry is what a key holds, at the pace at which its answe
   World world(4);
   const auto busy = key_of("busy");
   for (int i = 0; i < 50; ++i) (void)world.submit(busy);
-  CHECK(world.queue.full(busy, 2, 46)->retry_s == 1); // nothing is known yet
+  CHECK(world.queue.full(busy, 2, 46)->retry_s == 1); // no answer has left the engine
   for (std::uint64_t id = 1; id <= 6; ++id) {
     world.now += 3;
     world.queue.left(GenerationId{id});

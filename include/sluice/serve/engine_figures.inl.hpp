@@ -145,6 +145,7 @@ SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<H
   state_.block_tokens = view.limits.block_tokens.count();
   state_.layer_block_bytes = view.geometry.layer_block_bytes.count();
   state_.running = static_cast<std::int64_t>(view.running.size());
+  // No list names the rows that wait. A row that is free says that its request has ended.
   state_.loading = std::count_if(view.rows.begin(), view.rows.end(), [](const RequestRow& row) {
     return row.waits && (row.phase == Phase::waiting || row.phase == Phase::preempted);
   });

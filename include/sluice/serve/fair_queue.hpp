@@ -54,9 +54,10 @@ class FairQueue {
     std::int64_t held = 0;  ///< answers that wait for the same reason: the key's own, or those of all keys
     double retry_s = 1;     ///< until what it holds will have gone to the engine, at its recent pace; at least 1
   };
-  /// Whether a request of this key is to be refused, if at most `most` answers may wait. What waits for the key's own
-  /// limit is counted by itself, and delays nobody else. Of the rest, `most` together, a key that holds less than its
-  /// part, `most` over `among`, is not refused: no key can lock another out. So at most twice `most` wait for others.
+  /// Returns why a request of this key must be refused, if at most `most` answers may wait. What waits for the key's
+  /// own limit is counted by itself, and delays nobody else. Of the rest, `most` together, a key that holds less than
+  /// its part, `most` over `among`, is not refused: no key can lock another out. So at most twice `most` wait for
+  /// others.
   [[nodiscard]] std::optional<Full> full(const std::shared_ptr<KeyAccount>& account, std::size_t among,
                                          std::int64_t most) const;
 
