@@ -154,4 +154,24 @@ TEST_CASE("a burst is what a bucket holds, and a higher limit forgives nothing b
   CHECK(more == 45);
   small.change({.name = "b", .secret = "t", .requests_per_minute = 5}, 0);
   CHECK(small.why_not(0));
+  CHECK(!small.why_not(12.1)); // 5 a minute: the smaller bucket is empty, and made no debt of the 50
+}
+
+TEST_CASE("a limit that is removed and set again forgives nothing, and what was used without it is no debt") {
+  const ApiKey limited{.name = "a", .secret = "s", .requests_per_minute = 60}, free{.name = "a", .secret = "s"};
+  KeyAccount account(limited, 0);
+  for (int i = 0; i < 60; ++i) account.take_request(0);
+  account.change(free, 0);
+  CHECK(!account.why_not(0));
+  account.change(limited, 0);
+  CHECK(account.why_not(0.5));
+  account.change(free, 10); // ten have come back
+  for (int i = 0; i < 1000; ++i) account.take_request(10);
+  account.change(limited, 10);
+  CHECK(account.why_not(10));
+  CHECK(!account.why_not(11.1));
+  KeyAccount never(free, 0);
+  for (int i = 0; i < 1000; ++i) never.take_request(0);
+  never.change(limited, 0);
+  CHECK(!never.why_not(0)); // there was no limit to use up
 }

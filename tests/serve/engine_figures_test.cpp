@@ -243,6 +243,22 @@ TEST_CASE("EngineFigures: the live state after a scripted sequence") {
   CHECK(live(figures)["failure"] == "a plan that does not fit");
 }
 
+TEST_CASE("EngineFigures: the reasons for which requests wait add up, and a running one is none of them") {
+  EngineFigures figures;
+  Scene scene;
+  for (const Phase phase : {Phase::waiting, Phase::waiting, Phase::running, Phase::preempted, Phase::ended}) {
+    RequestRow& row = scene.add(static_cast<std::uint32_t>(scene.rows.size()), spec_of(0, 1, 1));
+    row.phase = phase;
+    row.waits = scene.rows.size() != 1;
+  }
+  scene.running = {Slot{2}};
+  scene.preempted = {Slot{3}};
+  figures.update(scene.view(1, 2));
+  CHECK(metric(figures, "vllm:num_requests_waiting") == 3);
+  CHECK(metric(figures, "vllm:num_requests_waiting_by_reason{reason=\"capacity\"}") == 1);
+  CHECK(metric(figures, "vllm:num_requests_waiting_by_reason{reason=\"deferred\"}") == 2);
+}
+
 TEST_CASE("EngineFigures: the phases of requests, under vLLM's names") {
   EngineFigures figures;
   Scene scene;

@@ -21,10 +21,11 @@ namespace {
 /// Notes what reaches it.
 struct Noted final : GenerationEngine {
   std::vector<GenerationId> sent, cancelled;
-  std::vector<double> leads;
+  std::vector<double> waits, ttfts;
   void submit(GenerationId id, Generation generation) override {
     sent.push_back(id);
-    leads.push_back(generation.lead.ttft.count());
+    waits.push_back(generation.waited.count());
+    ttfts.push_back(ahead_of(slo_left(generation), generation.lead).ttft.count());
   }
   void cancel(GenerationId id) override { cancelled.push_back(id); }
   [[nodiscard]] bool ready() const override { return true; }
@@ -65,14 +66,59 @@ std::shared_ptr<KeyAccount> key_of(const char* name, std::int64_t weight = 1, st
 TEST_CASE("a quiet key's request reaches the engine at once beside hundreds of another key's") {
   World world(16);
   const auto busy = key_of("busy"), quiet = key_of("quiet");
+  world.queue.cancel(world.submit(quiet));
+  world.engine.sent.clear();
   for (int i = 0; i < 300; ++i) (void)world.submit(busy);
   CHECK(world.engine.sent.size() == 14); // an eighth of the places is left
   CHECK(world.queue.held() == 286);
   CHECK(world.has(world.submit(quiet)));
-  world.queue.left(GenerationId{1});
-  CHECK(world.engine.sent.size() == 15); // 14 places of 16 are taken again, so the busy key waits
   world.queue.left(GenerationId{2});
+  CHECK(world.engine.sent.size() == 15); // 14 places of 16 are taken again, so the busy key waits
+  world.queue.left(GenerationId{3});
   CHECK(world.engine.sent.size() == 16);
+}
+
+TEST_CASE("a key has all places while no other has asked for anything for a minute") {
+  World world(16);
+  const auto busy = key_of("busy"), quiet = key_of("quiet");
+  world.queue.cancel(world.submit(quiet));
+  for (int i = 0; i < 300; ++i) (void)world.submit(busy);
+  CHECK(world.engine.sent.size() == 1 + 14);
+  world.now = 61;
+  world.queue.left(GenerationId{2});
+  CHECK(world.engine.sent.size() == 1 + 17);
+  CHECK(world.has(world.submit(quiet))); // beyond the places
+}
+
+TEST_CASE("a key that holds less than its part is not full, and its own limit is counted by itself") {
+  World world(4);
+  const auto busy = key_of("busy"), other = key_of("other"), narrow = key_of("narrow", 1, 1);
+  for (int i = 0; i < 104; ++i) (void)world.submit(busy, 10, 3);
+  REQUIRE(world.queue.held() == 100);
+  CHECK(!world.queue.full(busy, 3, 101));
+  REQUIRE(world.queue.full(busy, 3, 100));
+  CHECK(!world.queue.full(busy, 3, 100)->own_limit);
+  CHECK(world.queue.full(busy, 3, 100)->held == 100);
+  for (int i = 0; i < 34; ++i, (void)world.submit(other, 10, 3)) CHECK(!world.queue.full(other, 3, 100));
+  CHECK(world.queue.full(other, 3, 100)); // its first is in the engine, and 33 are its part
+  CHECK(!world.queue.full(nullptr, 3, 0));
+  for (int i = 0; i < 101; ++i, (void)world.submit(narrow, 10, 3)) CHECK(!world.queue.full(narrow, 3, 100));
+  REQUIRE(world.queue.full(narrow, 3, 100));
+  CHECK(world.queue.full(narrow, 3, 100)->own_limit);
+  CHECK(world.queue.full(narrow, 3, 100)->held == 100);
+  CHECK(world.queue.full(busy, 3, 100)->held == 100 + 33); // without those of the narrow key
+}
+
+TEST_CASE("the time to retry is what a key holds, at the pace at which its answers leave the engine") {
+  World world(4);
+  const auto busy = key_of("busy");
+  for (int i = 0; i < 50; ++i) (void)world.submit(busy);
+  CHECK(world.queue.full(busy, 2, 46)->retry_s == 1); // no answer has left the engine
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    world.now += 3;
+    world.queue.left(GenerationId{id});
+  }
+  CHECK(world.queue.full(busy, 2, 40)->retry_s == doctest::Approx(40 * 3));
 }
 
 TEST_CASE("without keys, and with one key, nothing is held back; a key's own limit always counts") {
@@ -162,10 +208,17 @@ TEST_CASE("nothing is lost: each generation reaches the engine once, unless it i
 TEST_CASE("what a request has waited here is time that its first token no longer has") {
   World world(1);
   const auto one = key_of("one", 1, 1);
-  const GenerationId first = world.submit(one), second = world.submit(one);
+  const GenerationId first = world.submit(one);
+  Generation next;
+  next.prompt.resize(10);
+  next.slo.ttft = Seconds{3};
+  next.lead.ttft = Seconds{0.1};
+  const GenerationId second{++world.last};
+  world.queue.submit(second, std::move(next), one, 2);
   world.now = 2.5;
   CHECK(!world.has(second));
   world.queue.left(first);
   REQUIRE(world.has(second));
-  CHECK(world.engine.leads == std::vector<double>{0, 2.5});
+  CHECK(world.engine.waits == std::vector<double>{0, 2.5});
+  CHECK(world.engine.ttfts.back() == doctest::Approx(0.4)); // not the half of the SLO that a lead leaves
 }

@@ -116,7 +116,7 @@ struct AskedOf {
   std::string client;               ///< the address of the connection; may be empty
   std::string traceparent;          ///< may be empty
   bool probe = false;               ///< of a monitor, which asks every few seconds: logged only if it is refused
-  double begun = 0;                 ///< when the request arrived, in seconds of the log's clock
+  double begun = -1;                ///< when the request arrived, in seconds of the log's clock; below 0: unknown
 
   /// Writes the fields that are not empty.
   void write(JsonWriter& json) const;

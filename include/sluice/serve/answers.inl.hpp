@@ -99,7 +99,7 @@ SLUICE_SERVER_INLINE AnswerLog::AnswerLog(std::function<void(std::string)> log, 
 
 SLUICE_SERVER_INLINE void AnswerLog::answered(const AskedOf& asked, int status, std::string_view why) {
   count(status, asked);
-  took(clock_() - asked.begun, asked);
+  if (asked.begun >= 0) took(clock_() - asked.begun, asked);
   if (!log_ || (asked.probe && status < 400)) return;
   std::string line;
   JsonWriter json(line);

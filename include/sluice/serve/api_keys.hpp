@@ -36,7 +36,9 @@ struct ApiKey {
 /// until the debt is paid.
 class MinuteBucket {
  public:
-  /// Sets the limit, and how much the bucket holds; 0: a minute's. `now`: seconds. What was used stays used.
+  /// Sets the limit, and how much the bucket holds; 0: a minute's. `now`: seconds. What was used stays used, but a
+  /// smaller bucket makes no debt. Without a limit, what was used returns at the last one's rate, and what is used
+  /// counts up to an empty bucket of that limit: a limit that comes back forgives nothing, and is owed nothing.
   void limit(std::int64_t per_minute, double now, std::int64_t most = 0);
   void take(double amount, double now);
   [[nodiscard]] bool limited() const { return per_minute_ > 0; }
@@ -51,7 +53,8 @@ class MinuteBucket {
   void fill(double now);
 
   std::int64_t per_minute_ = 0;
-  double most_ = 0, left_ = 0, at_ = 0;
+  double rate_ = 0; ///< per second, of this limit or the last one; 0: there was none
+  double most_ = 0, used_ = 0, at_ = 0;
 };
 
 /// A request needs one of the requests per minute, and at least one token. Its tokens are subtracted as they are

@@ -18,29 +18,31 @@ namespace sluice {
 
 SLUICE_SERVER_INLINE void MinuteBucket::limit(std::int64_t per_minute, double now, std::int64_t most) {
   fill(now);
-  const double used = most_ - left_;
-  most_ = static_cast<double>(most > 0 ? most : per_minute);
-  left_ = per_minute_ == 0 ? most_ : most_ - used;
   per_minute_ = per_minute;
+  if (per_minute == 0) return;
+  const double debt = std::max(0.0, used_ - most_);
+  most_ = static_cast<double>(most > 0 ? most : per_minute);
+  used_ = std::min(used_, most_ + debt);
+  rate_ = static_cast<double>(per_minute) / 60;
 }
 
 SLUICE_SERVER_INLINE void MinuteBucket::take(double amount, double now) {
   fill(now);
-  left_ -= amount;
+  if (rate_ > 0) used_ = limited() ? used_ + amount : std::max(used_, std::min(used_ + amount, most_));
 }
 
 SLUICE_SERVER_INLINE std::int64_t MinuteBucket::left(double now) {
   fill(now);
-  return static_cast<std::int64_t>(std::floor(std::max(left_, 0.0) + 1e-9));
+  return static_cast<std::int64_t>(std::floor(std::max(most_ - used_, 0.0) + 1e-9));
 }
 
 SLUICE_SERVER_INLINE double MinuteBucket::wait(double amount, double now) {
   fill(now);
-  return limited() ? std::max(0.0, (amount - left_) * 60 / static_cast<double>(per_minute_)) : 0.0;
+  return limited() ? std::max(0.0, (amount - (most_ - used_)) / rate_) : 0.0;
 }
 
 SLUICE_SERVER_INLINE void MinuteBucket::fill(double now) {
-  left_ = std::min(most_, left_ + std::max(0.0, now - at_) * static_cast<double>(per_minute_) / 60);
+  used_ = std::max(0.0, used_ - std::max(0.0, now - at_) * rate_);
   at_ = now;
 }
 

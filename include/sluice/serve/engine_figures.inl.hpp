@@ -145,8 +145,10 @@ SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<H
   state_.block_tokens = view.limits.block_tokens.count();
   state_.layer_block_bytes = view.geometry.layer_block_bytes.count();
   state_.running = static_cast<std::int64_t>(view.running.size());
-  state_.loading =
-      std::count_if(view.running.begin(), view.running.end(), [&view](Slot slot) { return view.row(slot).waits; });
+  // No list names the rows that wait. A row that is free says that its request has ended.
+  state_.loading = std::count_if(view.rows.begin(), view.rows.end(), [](const RequestRow& row) {
+    return row.waits && (row.phase == Phase::waiting || row.phase == Phase::preempted);
+  });
   state_.waiting = view.waiting;
   state_.preempted = static_cast<std::int64_t>(view.preempted.size());
   state_.device_used = view.ledger->device().used().count();
@@ -169,7 +171,7 @@ SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<H
 
 SLUICE_INLINE void EngineFigures::failed(std::string_view why) {
   state_.failure = why;
-  state_.running = state_.waiting = state_.preempted = state_.held = 0;
+  state_.running = state_.waiting = state_.preempted = state_.loading = state_.held = 0;
   state_.requests.clear();
   state_.queue.clear();
   publish();
@@ -182,7 +184,7 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
   to.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", whole(s.running));
   to.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", whole(s.waiting + s.preempted));
   to.gauge("vllm:num_requests_waiting_by_reason", "Number of requests waiting to be processed, by reason.",
-           whole(s.waiting + s.preempted), {{"reason", "capacity"}});
+           whole(s.waiting + s.preempted - s.loading), {{"reason", "capacity"}});
   to.gauge("vllm:num_requests_waiting_by_reason", "", whole(s.loading), {{"reason", "deferred"}});
   to.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.",
            s.device_capacity > 0 ? whole(s.device_used) / whole(s.device_capacity) : 0);

@@ -78,7 +78,7 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
     const std::optional<std::uint64_t> search = tokens_->seek(generation, [&](const FoundPrefix& found) {
-      return engine_->would_load(spec_of(generation, arrival, ahead_of(generation.slo, generation.lead)), found);
+      return engine_->would_load(spec_of(generation, arrival, ahead_of(slo_left(generation), generation.lead)), found);
     });
     if (search && !tokens_->sought(*search))
       searching_.push_back({id, std::move(generation), arrival, *search});
@@ -177,7 +177,7 @@ class EngineLoop final : private EventListener {
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
                              *observers_, relay_, steps_);
-    Slo kept = ahead_of(generation.slo, generation.lead); // the SLO that the engine must keep
+    Slo kept = ahead_of(slo_left(generation), generation.lead); // the SLO that the engine must keep
     std::vector<Foretold> foretold;
     GateAnswer answer;
     std::string forecast;
@@ -208,7 +208,7 @@ class EngineLoop final : private EventListener {
       return refuse(id, std::move(error), 0);
     }
     tokens_->enter(*entered, generation);
-    figures_.entered(*entered, spec, {generation.slo, generation.lead}, predicted_ttft);
+    figures_.entered(*entered, spec, {slo_left(generation), generation.lead}, predicted_ttft);
     errors_.entered(*entered, generation.slo);
     errors_.foretell(foretold);
     alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0, search.has_value()});

@@ -233,7 +233,8 @@ class Forecasting {
   [[nodiscard]] SloReading::Limits limits_in(const LookAhead<E>& copy) const {
     const SloLead& lead = newcomer_->lead;
     const bool with_margin = gate_->mode == ForecastMode::hard && copy.alive() > 0;
-    return {ahead_of(newcomer_->slo, with_margin ? lead + outlook_->margin() : lead), ahead_of(newcomer_->slo, lead)};
+    const Slo slo = slo_left(*newcomer_);
+    return {ahead_of(slo, with_margin ? lead + outlook_->margin() : lead), ahead_of(slo, lead)};
   }
 
   enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
@@ -310,7 +311,12 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
   answer.error.status = 429;
   answer.error.type = "rate_limit_error";
   answer.error.code = "slo_not_keepable";
-  if (const std::optional<Seconds> wait = forecasting.keepable_in(); wait && std::isinf(wait->count())) {
+  const std::optional<Seconds> wait = forecasting.keepable_in();
+  const bool never = wait && std::isinf(wait->count());
+  if (never && newcomer.waited > Seconds{0}) {
+    answer.forecast += "; it was held back too long"; // the next one may not be
+    answer.retry_after_s = 1;
+  } else if (never) {
     answer.forecast += "; not keepable even with nobody else here";
     answer.error.status = 422; // clients retry a 429
     answer.error.type = "invalid_request_error";

@@ -8,6 +8,7 @@
 #include "sluice/serve/slo_attainment.hpp"
 #include "sluice/workload/request.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,12 +32,19 @@ struct Generation {
   bool scores_prompt = false; ///< the first `tokens` event has log-probabilities of the prompt's tokens too
   Slo slo;                    ///< as the client requested it
   SloLead lead;               ///< how much earlier the engine must be, because delivery takes time
+  Seconds waited{0};          ///< before the engine got it, held back for others: part of its TTFT
   int priority = 0;
   std::uint64_t salt = 0;    ///< its KV is found by generations of the same salt only
   std::uint32_t session = 0; ///< as in a RequestSpec
   std::int32_t turn = 0;     ///< the same
   Tokens on_host{0};         ///< of the prompt, with KV in the engine's host tier; the engine's loop sets it
 };
+
+/// Returns the client's SLO as it is when the engine gets the generation: the first token no longer has the time that
+/// it has waited. All of it may be gone.
+[[nodiscard]] inline Slo slo_left(const Generation& generation) {
+  return {std::max(generation.slo.ttft - generation.waited, Seconds{0}), generation.slo.tbt};
+}
 
 /// Returns the engine's request for a generation that arrived at `arrival`. `slo`: the SLO that the engine must keep.
 [[nodiscard]] inline RequestSpec spec_of(const Generation& generation, Seconds arrival, const Slo& slo) {

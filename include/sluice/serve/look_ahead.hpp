@@ -145,7 +145,7 @@ class LookAhead {
                                           const SloReading::Limits& limits) {
     const RequestSpec spec = spec_of(newcomer, arrival, limits.keep);
     Expected<RequestId> id = engine_.submit(spec, {}, newcomer.on_host);
-    if (id) reading_.follow(*id, {.slo = newcomer.slo, .arrival = spec.arrival}, limits);
+    if (id) reading_.follow(*id, {.slo = slo_left(newcomer), .arrival = spec.arrival}, limits);
     return id;
   }
   /// Runs one iteration. Returns false if there is nothing to run, or if `bound` allows no step.

@@ -745,7 +745,7 @@ TEST_CASE("OpenAiApp dates every response, and gives it its request's id or a ne
     CHECK(seen->response.headers.find("x-request-id") == "of-a-client");
     CHECK(seen->response.headers.find("date") == "Tue, 14 Nov 2023 22:13:20 GMT");
   }
-  REQUIRE(lines.size() == 6); // two requests, their ends, two other answers
+  REQUIRE(lines.size() == 5); // two requests, their ends, and the path that is none; a probe has no line
   for (const json& line : lines) CHECK(line["request_id"] == "of-a-client");
   const auto id_of = [](const HttpResponse& response) { return std::string{response.headers.find("x-request-id")}; };
   std::set<std::string> made{id_of(world.ask("GET", "/health")->response), id_of(world.ask("GET", "/health")->response),
@@ -925,6 +925,7 @@ TEST_CASE("OpenAiApp logs how each request ended") {
   begin(R"({"prompt":"a","stream":true})");
   GenerationEvent failed = world.event(3, Kind::failed);
   failed.error.status = 500;
+  failed.error.message = "the device is lost";
   world.happen({world.event(3, Kind::accepted), world.event(3, Kind::tokens, "x")});
   world.happen({failed});
   begin(R"({"prompt":"a"})")->gone();
@@ -938,6 +939,7 @@ TEST_CASE("OpenAiApp logs how each request ended") {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     CHECK(said[i]["status"] == wanted[i].first);
     CHECK(said[i]["reason"] == wanted[i].second);
+    CHECK(said[i].value("error", "") == (i == 1 ? "the device is lost" : ""));
   }
 }
 
@@ -1003,6 +1005,7 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
   world.ask("PUT", "/v1/models", "", keyed);
   world.ask("POST", "/v1/completions", "{", keyed);
   world.ask("GET", "/health");
+  world.clock = 1000;
   CHECK(world.app->refuse(413, "the body is long", nullptr).status == 413);
   HttpRequest unread{"POST", "/v1/completions", keyed, ""};
   CHECK(world.app->refuse(413, "the body is long", &unread).headers.find("x-request-id") == "mine");
@@ -1033,6 +1036,71 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
     CHECK_MESSAGE(text.find(std::string{"sluice:answers_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
                       std::string::npos,
                   labels);
+}
+
+TEST_CASE("OpenAiApp times no answer whose request it could not read") {
+  World world;
+  world.clock = 1000; // since the server started
+  (void)world.app->refuse(400, "no request line", nullptr);
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  CHECK(text.find("sluice:answers_total{model_name=\"tiny\",engine=\"0\",code=\"400\",route=\"other\"} 1") !=
+        std::string::npos);
+  CHECK(text.find("http_request_duration_seconds_count{model_name=\"tiny\",engine=\"0\",handler=\"other\","
+                  "method=\"other\"} 0\n") != std::string::npos);
+}
+
+TEST_CASE("OpenAiApp refuses no key for what another holds, and says which limit a key has reached") {
+  World world([](OpenAiSetup& setup) {
+    setup.places = 8;
+    setup.keys = std::make_shared<ApiKeys>(std::vector<ApiKey>{{.name = "alice", .secret = "a"},
+                                                               {.name = "bob", .secret = "b"},
+                                                               {.name = "carol", .secret = "c", .concurrent = 1}},
+                                           0);
+  });
+  HttpHeaders alice, bob, carol;
+  alice.add("Authorization", "Bearer a");
+  bob.add("Authorization", "Bearer b");
+  carol.add("Authorization", "Bearer c");
+  std::vector<std::shared_ptr<Seen>> all;
+  const auto ask = [&](const HttpHeaders& key) {
+    return all.emplace_back(world.ask("POST", "/v1/completions", R"({"prompt":"a"})", key));
+  };
+  std::shared_ptr<Seen> last;
+  for (int i = 0; i < 300; ++i) last = ask(alice);
+  CHECK(world.engine.order.size() == 8);
+  CHECK(last->response.status == 429);
+  CHECK(last->response.headers.find("Retry-After") == "1");
+  CHECK(last->body()["error"]["message"] ==
+        "the queue is full: 256 answers wait for the places that the keys share; expected below 256");
+  CHECK(world.app->metrics().refused == 300 - 8 - 256);
+  const auto first = ask(bob);
+  CHECK(!first->finished);
+  CHECK(world.engine.order.size() == 9); // beyond the places
+  for (int i = 0; i < 258; ++i) last = ask(carol);
+  CHECK(world.engine.order.size() == 10);
+  CHECK(last->body()["error"]["message"] ==
+        "the key's queue is full: 256 of its answers wait for its own limit of answers at once; expected below 256");
+  world.clock = 2; // an answer of carol's has taken two seconds so far
+  last = ask(carol);
+  CHECK(last->response.headers.find("Retry-After") == "512");
+  CHECK(last->response.headers.find("retry-after-ms") == "512000");
+  const std::string text = world.ask("GET", "/metrics")->response.body;
+  CHECK(text.find("key=\"carol\",by=\"own_limit\"} 256\n") != std::string::npos);
+  CHECK(text.find("key=\"alice\",by=\"other_keys\"} 256\n") != std::string::npos);
+}
+
+TEST_CASE("OpenAiApp counts the cached tokens of a prompt once, however many answers it has") {
+  World world;
+  world.ask("POST", "/v1/completions", R"({"prompt":["abc","de"],"n":2})");
+  std::vector<GenerationEvent> events;
+  for (std::size_t at = 0; at < 4; ++at) events.push_back(world.event(at, Kind::accepted));
+  for (std::size_t at = 0; at < 4; ++at) {
+    events.push_back(world.event(at, Kind::tokens, "x"));
+    events.back().cached = at < 2 ? 4 : 2;
+  }
+  world.happen(events);
+  CHECK(world.app->metrics().prompt_tokens == 4 + 3);
+  CHECK(world.app->metrics().cached_tokens == 4 + 2);
 }
 
 TEST_CASE("OpenAiApp refuses a body of another content type, and one without a type from a web page") {

@@ -46,7 +46,7 @@ struct OpenAiSetup {
   Slo slo;                                              ///< for requests without their own SLO
   std::vector<std::string> api_keys;                    ///< keys without a name or limits
   int places = 0;                ///< the engine's batch, shared among several keys (FairQueue); 0: not
-  std::int64_t most_held = 256;  ///< refuse newcomers while so many are held back for other keys
+  std::int64_t most_held = 256;  ///< refuse a key's newcomers while so many are held back (FairQueue::full)
   std::shared_ptr<ApiKeys> keys; ///< instead of `api_keys`: keys that can change while the server runs
   std::string cors;              ///< the origin whose pages may use the server, or *; empty: none
   bool logprobs = true;          ///< whether tokens have log-probabilities; if not, requests for them fail
@@ -134,6 +134,7 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
     AskedOf asked;                       ///< for the log
     int status = 200;                    ///< HTTP status, for the log
     std::string reason;                  ///< why its answers ended; each reason appears once
+    std::string error;                   ///< what the engine said of a failure, for the log
   };
 
   [[nodiscard]] std::string why_not_ready() const;
@@ -142,8 +143,8 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// Tells the client when to retry, unless the engine has stopped for good. A draining server closes its connections,
   /// so that a client's next connection reaches another server.
   [[nodiscard]] HttpResponse not_ready() const;
-  /// Too many answers are held back for other keys.
-  [[nodiscard]] HttpResponse held_back() const;
+  /// The request's key holds too much.
+  [[nodiscard]] HttpResponse held_back(const FairQueue::Full& full) const;
 
   // ---- endpoints
 
@@ -207,6 +208,9 @@ class OpenAiApp final : public HttpApp, public GenerationListener {
   /// after a stop string.
   void count(Job& job, std::size_t at, const GenerationEvent& event, std::int64_t tokens, double now);
 
+  /// Returns whether no answer to the prompt of this answer has a token yet: its answers share one prompt, whose tokens
+  /// count once.
+  [[nodiscard]] static bool begins_prompt(const Job& job, std::size_t at);
   void count_end(Job& job, std::size_t at, FinishReason reason, double now);
   /// Stores the reasons for the log. A request with several answers may end for several reasons.
   static void note_end(Job& job, std::string_view reason, int status);

@@ -172,16 +172,19 @@ SLUICE_SERVER_INLINE ApiError OpenAiApp::unavailable(std::string why) {
   return error;
 }
 
-SLUICE_SERVER_INLINE HttpResponse OpenAiApp::held_back() const {
+SLUICE_SERVER_INLINE HttpResponse OpenAiApp::held_back(const FairQueue::Full& full) const {
   ApiError error;
   error.status = 429;
   error.type = "rate_limit_error";
   error.code = "queue_full";
-  error.message = "the queue is full: " + std::to_string(queue_.held()) +
-                  " answers are held back for other keys; expected below " + std::to_string(setup_.most_held);
+  error.message = full.own_limit ? "the key's queue is full: " + std::to_string(full.held) +
+                                       " of its answers wait for its own limit of answers at once; expected below "
+                                 : "the queue is full: " + std::to_string(full.held) +
+                                       " answers wait for the places that the keys share; expected below ";
+  error.message += std::to_string(setup_.most_held);
   HttpResponse response = error_response(error);
-  response.headers.add("Retry-After", "1");
-  response.headers.add("retry-after-ms", "1000");
+  response.headers.add("Retry-After", std::to_string(static_cast<std::int64_t>(std::ceil(full.retry_s))));
+  response.headers.add("retry-after-ms", std::to_string(static_cast<std::int64_t>(std::ceil(full.retry_s * 1000))));
   return response;
 }
 
@@ -262,6 +265,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::count(Job& job, std::size_t at, const Gener
     metrics_.failed += 1;
     for (const GenerationId id : job.ids) metrics_.slos.fail(id);
     note_end(job, "error", job.job.begun() ? 200 : event.error.status);
+    job.error = event.error.message;
     break;
   case GenerationEvent::Kind::ended:
     count_end(job, at, job.job.stopped(at) ? FinishReason::stop : event.reason, now);
@@ -274,12 +278,18 @@ SLUICE_SERVER_INLINE void OpenAiApp::count(Job& job, std::size_t at, const Gener
     job.lengths[at].generated += tokens;
     (job.last[at] < 0 ? metrics_.ttft : metrics_.itl).observe(now - (job.last[at] < 0 ? job.begun : job.last[at]));
     if (tokens > 1) metrics_.itl.observe(0, tokens - 1);
-    if (job.last[at] < 0) metrics_.cached_tokens += event.cached.value_or(0);
+    if (begins_prompt(job, at)) metrics_.cached_tokens += event.cached.value_or(0);
     job.last[at] = now;
     (void)job.kept[at].release(tokens, Seconds{now});
     if (job.job.stopped(at)) count_end(job, at, FinishReason::stop, now); // the engine sends no `ended` for it
     break;
   }
+}
+
+SLUICE_SERVER_INLINE bool OpenAiApp::begins_prompt(const Job& job, std::size_t at) {
+  const auto choices = static_cast<std::size_t>(job.lengths[at].choices);
+  const auto first = job.last.begin() + static_cast<std::ptrdiff_t>(at / choices * choices);
+  return std::all_of(first, first + static_cast<std::ptrdiff_t>(choices), [](double last) { return last < 0; });
 }
 
 SLUICE_SERVER_INLINE void OpenAiApp::count_end(Job& job, std::size_t at, FinishReason reason, double now) {
@@ -416,6 +426,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::log_end(const Job& job) const {
   json.begin_object().key("event").value("end").key("time").value(stamp()).key("id").value(job.name);
   job.asked.write(json);
   json.key("path").value(job.asked.path).key("status").value(job.status).key("reason").value(job.reason);
+  if (!job.error.empty()) json.key("error").value(job.error);
   json.key("prompt_tokens").value(job.job.usage().prompt).key("completion_tokens").value(job.job.usage().completion);
   const double now = setup_.clock();
   outcome_of(job, now).write(json);

@@ -35,14 +35,18 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
                  .model = setup_.model,
                  .fingerprint = setup_.fingerprint};
   if (error) return exchange->respond(error_response(*error));
-  if (queue_.held() >= setup_.most_held && account_of(request) != nullptr) return exchange->respond(held_back());
+  const std::shared_ptr<KeyAccount> account = account_of(request);
+  if (const auto full = queue_.full(account, setup_.keys->size(), setup_.most_held)) {
+    metrics_.requests += 1;
+    metrics_.refused += 1;
+    return exchange->respond(held_back(*full));
+  }
   log_request(request, head.id, wanted, prompts);
 
   const std::uint64_t seed = wanted.seeded ? wanted.sampling.seed : setup_.random();
   const std::uint64_t key = ++last_job_;
   const int choices = wanted.choices;
   const Slo slo = wanted.slo;
-  const std::shared_ptr<KeyAccount> account = account_of(request);
   const std::shared_ptr<const LogitRules> rules =
       wanted.rules.empty() ? nullptr : std::make_shared<const LogitRules>(wanted.rules);
   const std::uint64_t salt = account == nullptr ? 0 : account->salt();
