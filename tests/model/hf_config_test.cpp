@@ -96,7 +96,14 @@ TEST_CASE("a sliding window is read where a model uses one that is shorter than 
   qwen["sliding_window"] = 1024;
   CHECK(window(qwen) == Tokens{0}); // a switch turns it on
   qwen["use_sliding_window"] = true;
+  qwen["max_window_layers"] = 0; // the layers below this one attend to all tokens
   CHECK(window(qwen) == Tokens{1024});
+  qwen["max_window_layers"] = 32;
+  CHECK(window(qwen) == Tokens{0});
+  qwen["max_window_layers"] = 8;
+  const Expected<ModelShape> mixed = shape_from_hf_config(qwen, "config.json");
+  REQUIRE(!mixed);
+  CHECK(mixed.error().line().find("8 of 32 layers attend to all tokens") != std::string::npos);
   qwen["use_sliding_window"] = 1;
   CHECK(!shape_from_hf_config(qwen, "config.json"));
   qwen["use_sliding_window"] = true;

@@ -146,8 +146,65 @@ TEST_CASE("windows are read from a list of layers, a pattern or a field for all"
   gemma["sliding_window_pattern"] = 2;
   CHECK(described(gemma).kv.bytes(Tokens{100}) == Bytes{16 * 3 * (8 + 100)});
   CHECK(described(with(dense("qwen2"), {{"sliding_window", 8}, {"use_sliding_window", false}})).kv.uniform(2));
-  CHECK(
-      says(refusal(with(dense("qwen2"), {{"sliding_window", 8}, {"use_sliding_window", true}})), "use_sliding_window"));
+}
+
+TEST_CASE("a window counts where the class uses it, unless it is switched off, and is refused elsewhere") {
+  const json eight{{"sliding_window", 8}};
+  for (const char* type : {"mistral", "mixtral", "ministral3", "phi3"}) {
+    json config = with(with(dense(type), eight), {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+    if (config["model_type"] != "mixtral") config.erase("num_local_experts"), config.erase("num_experts_per_tok");
+    CHECK(described(config).kv.bytes(Tokens{100}) == Bytes{2 * 16 * 8});
+    CHECK(described(with(config, {{"use_sliding_window", false}})).kv.uniform(2));
+  }
+  for (const char* type : {"llama", "glm4", "granite", "olmo2", "seed_oss", "ernie4_5", "qwen3_vl_text", "mimo"}) {
+    const bool switched = says(type, "qwen") || says(type, "mimo");
+    const json on = with(with(dense(type), eight), switched ? json{{"use_sliding_window", true}} : json::object());
+    CAPTURE(type);
+    CHECK(says(refusal(on), "sliding_window is"));
+    CHECK(described(with(on, {{"use_sliding_window", false}})).kv.uniform(2));
+    CHECK(described(with(on, {{"sliding_window", nullptr}, {"use_sliding_window", nullptr}})).kv.uniform(2));
+  }
+  // No context is longer than this one.
+  CHECK(described(with(dense("llama"), {{"sliding_window", 64}})).kv.uniform(2));
+  for (const char* type : {"smollm3", "olmo3"}) {
+    CHECK(says(refusal(with(dense(type), eight)), "layer_types is missing"));
+    CHECK(described(with(with(dense(type), eight), {{"layer_types", {"sliding_attention", "full_attention"}}}))
+              .kv.bytes(Tokens{100}) == Bytes{16 * (100 + 8)});
+  }
+  for (const char* type : {"qwen2", "qwen3"}) { // the layers from max_window_layers on
+    const json qwen = with(with(dense(type), eight), {{"use_sliding_window", true}, {"max_window_layers", 1}});
+    CHECK(described(qwen).kv.bytes(Tokens{100}) == Bytes{16 * (100 + 8)});
+    CHECK(described(with(qwen, {{"use_sliding_window", nullptr}})).kv.uniform(2));
+    CHECK(described(with(qwen, {{"max_window_layers", 2}})).kv.uniform(2));
+    CHECK(described(with(qwen, {{"max_window_layers", nullptr}})).kv.uniform(2)); // 28
+    CHECK(described(with(qwen, {{"layer_types", {"sliding_attention", "sliding_attention"}}})).kv.bytes(Tokens{100}) ==
+          Bytes{16 * 2 * 8});
+  }
+}
+
+TEST_CASE("both readers agree about the windows of the types that both read") {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"})
+    for (const json& window : json::array({nullptr, 8, 16, 64}))
+      for (const json& on : json::array({nullptr, false, true}))
+        for (const int full : {0, 1, 2}) {
+          const json config = with(dense(type), {{"sliding_window", window},
+                                                 {"use_sliding_window", on},
+                                                 {"max_window_layers", full},
+                                                 {"max_position_embeddings", 32}});
+          CAPTURE(config.dump());
+          const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
+          const Expected<ModelDescription> model = describe_hf_config(config, nullptr, "config.json");
+          // What only some layers have is described, and no shape.
+          const bool alike = model && model->kv.groups().size() == 1;
+          CHECK(static_cast<bool>(shape) == alike);
+          if (!shape || !alike) continue;
+          const Tokens kept = shape->attention_window > Tokens{0} ? shape->attention_window : Tokens{32};
+          CHECK(model->kv.bytes(Tokens{32}) == shape->kv_bytes_per_token() * kept.count());
+        }
+  json mistral = with(dense("mistral"), {{"max_position_embeddings", 32768}});
+  mistral.erase("sliding_window"); // its class's default
+  CHECK(described(mistral).kv.bytes(Tokens{32768}) == Bytes{2 * 16 * 4096});
+  CHECK(shape_from_hf_config(mistral, "config.json")->attention_window == Tokens{4096});
 }
 
 TEST_CASE("Gemma 4's full layers have heads of their own, and K that is V too") {
@@ -370,16 +427,17 @@ TEST_CASE("Granite 4 has Mamba or attention, then experts and a shared MLP") {
 }
 
 TEST_CASE("a field that may change the sizes is refused by name") {
-  for (const char* name : {"num_extra_layers", "expert_dtype", "projection_rank"})
+  for (const char* name :
+       {"num_extra_layers", "expert_dtype", "projection_rank", "attention_chunk_size", "num_memory_tokens",
+        "ffn_dim_multiplier", "chunk_size", "token_mixer_width", "vision_layers", "rope_head_dim", "tokens_per_block"})
     CHECK(says(refusal(with(dense("llama"), {{name, 3}})), name));
   for (const json& harmless : {json{{"rope_theta", 1e6}}, json{{"eos_token_id", 5}}, json{{"num_extra_layers", 0}},
-                               json{{"initializer_range", 0.02}}, json{{"attention_dropout", 0.1}}})
+                               json{{"initializer_range", 0.02}}, json{{"attention_dropout", 0.1}},
+                               json{{"image_token_index", 9}}, json{{"decoder_start_token_id", 1}}})
     CHECK(described(with(dense("llama"), harmless)).parameters() > 0);
   CHECK(says(refusal(with(dense("mistral"), {{"num_hidden_layers", 200}})), "num_hidden_layers is 200"));
   CHECK(says(refusal(with(dense("llama"), {{"torch_dtype", "int4"}})), "int4"));
-  json mistral = dense("mistral");
-  mistral.erase("sliding_window");
-  CHECK(says(refusal(mistral), "sliding_window is missing"));
+  CHECK(says(refusal(with(dense("llama"), {{"ffn_dim_multiplier", 1.3}})), "ffn_dim_multiplier"));
 }
 
 TEST_CASE("an engine's shape is refused by naming what the model has") {

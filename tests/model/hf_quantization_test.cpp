@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/model/nlohmann/hf_description.hpp"
+#include "sluice/model/nlohmann/hf_expression.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 using namespace sluice;
 using nlohmann::json;
@@ -92,6 +94,55 @@ TEST_CASE("an exclude that names nothing here is refused") {
   for (const char* other :
        {"vision_tower*", "mtp.layers.0*", "model.layers.2*", "model.layers.0.input_layernorm", "lm_head"})
     CHECK(read(with(other)));
+}
+
+TEST_CASE("expressions of published configs match from the beginning, and others are refused") {
+  const auto matches = [](const char* expression, const char* name) {
+    const auto read = detail::ModuleExpression::parse(expression);
+    REQUIRE(read);
+    return read->matches(name);
+  };
+  const char* const name = "model.layers.17.mlp.gate_up_proj";
+  for (const char* expression :
+       {".*", "", "model", "model\\.layers\\.17\\.", ".*mlp\\.(gate|up|gate_up|down)_proj.*", "^model.*proj$",
+        ".*layers\\.\\d+\\.mlp.*", ".*\\.[0-9]+\\..*_proj", "model\\.layers\\.1?7", "(?:vision|model)\\..*",
+        ".*\\.[^a-z]+\\.mlp", "head|model\\.layers", "(a|model(\\.layers(\\.17)?)?)\\.mlp", "\\w+\\.\\w+"})
+    CHECK_MESSAGE(matches(expression, name), expression);
+  for (const char* expression : {"layers", ".*mlp\\.(gate|up|down)_proj.*", "model.*proj_$", ".*layers\\.\\d\\.mlp.*",
+                                 ".*x+", "a^model", "mode[^k-m]", "$", "model\\.layers\\.(18|19).*"})
+    CHECK_MESSAGE(!matches(expression, name), expression);
+  CHECK(!matches("a.b", "a\nb"));
+  for (const std::string& expression :
+       {std::string(200'000, '('), std::string(513, 'a'), std::string{"((a|b|[a-z._0-9])*)*Z"}, std::string{"(a"},
+        std::string{"a)"}, std::string{"(?!a)"}, std::string{"(?=a)"}, std::string{"a{2}"}, std::string{"(a)\\1"},
+        std::string{"*a"}, std::string{"a**"}, std::string{"a+?"}, std::string{"[a"}, std::string{"[]"},
+        std::string{"[z-a]"}, std::string{"a\\"}, std::string{"\\b"}, std::string{"(((((a)))))"}}) {
+    CHECK(!detail::ModuleExpression::parse(expression));
+    const json excludes{"lm_head", "re:" + expression};
+    CHECK(says(refusal(quantised(llama(), {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"ignore", excludes}})),
+               "is no expression that is understood; expected up to 512 characters"));
+  }
+  // Every way to match would take 2^500 steps.
+  std::string slow;
+  while (slow.size() < 500) slow += ".*a?";
+  CHECK(!matches((slow + "Z").c_str(), std::string(500, 'a').c_str()));
+  const std::vector<std::string> many(5, "re:" + slow);
+  CHECK(says(refusal(quantised(llama(), {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"ignore", many}})),
+             "longer together"));
+}
+
+TEST_CASE("a group has at least one element") {
+  for (const json& size : {json{0}, json{-1}, json{"16"}, json{1.5}}) {
+    const json nvfp4{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", size}};
+    CHECK(says(refusal(quantised(llama(), nvfp4)), "group_size"));
+    const json layer{{"quant_algo", "NVFP4"}, {"group_size", size}};
+    const json side{
+        {"quantization", {{"quant_algo", "MIXED_PRECISION"}, {"quantized_layers", {{"model.layers.0.mlp", layer}}}}}};
+    CHECK(says(refusal(llama(), &side), "group_size"));
+  }
+  CHECK(
+      says(refusal(quantised(llama(), {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 0}})), "group_size is 0"));
+  CHECK(read(quantised(llama(), {{"quant_method", "awq"}, {"bits", 4}, {"group_size", -1}})));
 }
 
 TEST_CASE("a side file quantises a config that says nothing, and gives the type of KV") {

@@ -18,7 +18,7 @@ namespace compared {
 /// The requests, and how each seed draws them.
 struct WorkloadOptions : TraceOptions {
   std::optional<std::string> generate;
-  std::string lengths; ///< a trace file whose lengths replace those of `trace`
+  std::string lengths; ///< a generated workload whose lengths replace those of `trace`
   std::optional<std::int64_t> limit;
   double rate_scale = 1;
   std::optional<std::string> sessions; ///< "closed", the default, or "open"

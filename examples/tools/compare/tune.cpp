@@ -150,7 +150,7 @@ class Record {
     const MachineOptions& machine = options.machine;
     if (const std::string files =
             files_digest(std::array{options.workload.trace, machine.model.value_or(""), machine.device, machine.profile,
-                                    machine.all_reduce, options.record});
+                                    machine.all_reduce, options.record, options.kv_transfer});
         !files.empty())
       head_ += ", files " + files;
     std::ifstream file(path_);

@@ -83,13 +83,15 @@ struct Exploration {
   [[nodiscard]] std::vector<const Row*> beats_published() const;
 };
 
-/// A row's figure over its seeds; with one seed without an interval.
+/// A row's figure over its seeds, or windows of a trace (`windows`), where some columns have no interval; with one seed
+/// without an interval.
 template <class Figure>
-[[nodiscard]] sluice::Interval spread_of(const Row& row, Figure figure) {
+[[nodiscard]] sluice::Interval spread_of(const Row& row, Figure figure, bool windows) {
   std::vector<double> values;
   for (const sluice::Metrics& metrics : row.per_seed) values.push_back(figure(metrics));
   if (row.per_seed.empty()) values.push_back(figure(row.metrics));
-  if constexpr (std::is_same_v<Figure, sluice::MetricColumn>) return sluice::metric_interval(figure.key, values, false);
+  if constexpr (std::is_same_v<Figure, sluice::MetricColumn>)
+    return sluice::metric_interval(figure.key, values, windows);
   return sluice::mean_interval(values);
 }
 

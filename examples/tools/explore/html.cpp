@@ -47,7 +47,8 @@ std::string page_data(const Exploration& found) {
     json.field("published", row.published()).field("own", row.own).field("rank", row.rank);
     json.field("oracle", row.oracle).field("livelocked", !row.livelock.empty());
     if (found.of_seeds()) {
-      const Interval of = spread_of(row, [](const Metrics& m) { return m.slo_attainment; });
+      const Interval of = spread_of(
+          row, [](const Metrics& m) { return m.slo_attainment; }, found.workload.windows);
       json.key("interval").begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
       json.field("judged",
                  found.reference.empty() || row.name == found.reference ? std::string{} : judgement(found, row));
@@ -62,7 +63,8 @@ std::string page_data(const Exploration& found) {
     for (const MetricColumn& column : drawn) {
       // A livelocked engine has no attainment over the workload, so the plot leaves it out.
       const bool none = column.key == "slo_attainment" && !row.livelock.empty();
-      json.key(column.key).rounded(none ? Interval::absent : spread_of(row, column).mean, digits);
+      json.key(column.key)
+          .rounded(none ? Interval::absent : spread_of(row, column, found.workload.windows).mean, digits);
     }
     json.end_object().end_object();
   }
@@ -118,7 +120,7 @@ std::string row_table(const Exploration& found) {
     if (!row.livelock.empty()) out += " <small class=\"sub\">" + escaped(row.livelock) + "</small>";
     out += "</td>";
     for (const MetricColumn& column : columns)
-      out += detail::html_mean_cell(spread_of(row, column), number_text(column.unit));
+      out += detail::html_mean_cell(spread_of(row, column, found.workload.windows), number_text(column.unit));
     if (!found.reference.empty()) {
       const Interval& difference = row.against.difference;
       const double points = 100 * difference.mean;

@@ -45,7 +45,8 @@ class Ranking {
   void add(const Row& row, std::size_t alike) {
     std::vector<std::string> cells{row.control ? "-" : std::to_string(row.rank)};
     for (const MetricColumn& column : ranking_columns)
-      cells.push_back(detail::spread_text(spread_of(row, column), number_text(column.unit, true)));
+      cells.push_back(
+          detail::spread_text(spread_of(row, column, found_.workload.windows), number_text(column.unit, true)));
     if (!found_.reference.empty()) {
       const bool itself = row.name == found_.reference;
       cells.push_back(itself ? "" : detail::signed_text(100 * row.against.difference.mean));

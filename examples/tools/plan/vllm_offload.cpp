@@ -10,6 +10,7 @@
 #include "shared/kv_dtype.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace planned {
@@ -86,6 +87,18 @@ Status print_vllm_offload(const OffloadQuestion& question) {
                  "at least that"};
   const auto gigabytes = [](double bytes) { return short_text(bytes / 1e9) + " GB"; };
   const double layer = static_cast<double>(geometry.layer_weight_bytes.count());
+  const double memory = static_cast<double>(device->memory.count());
+  // Buffers are among what stays: `level` counts the layers offloaded less those that are fetched ahead.
+  const double stays = static_cast<double>(model->weight_bytes().count()) - layer * best.level.plan.level;
+  const double blocks = std::ceil(static_cast<double>(question.context) / static_cast<double>(block.count()));
+  const double kv = static_cast<double>(geometry.layer_block_bytes.count()) * geometry.layers * blocks *
+                    static_cast<double>(question.batch);
+  if (stays + kv > memory)
+    return Error{ErrorCode::infeasible, "--device",
+                 "with the most offloaded that --slo-tbt permits, " + gigabytes(stays) +
+                     " of weights and buffers and " + gigabytes(kv) + " of KV stay, and " + device->name + " has " +
+                     gigabytes(memory),
+                 "a longer --slo-tbt, fewer --decodes or --context-tokens, or more memory"};
   std::printf("--offload-group-size %d --offload-num-in-group %d --offload-prefetch-step %d\n", best.group, best.number,
               best.ahead);
   std::printf("step      %s of %s (%s with nothing offloaded): %s on %s\n", time_text(best.step.count()).c_str(),
@@ -93,9 +106,9 @@ Status print_vllm_offload(const OffloadQuestion& question) {
   std::printf("offloads  %d of %d layers, %s, through %d buffer%s of %s\n", best.level.plan.streamed.count(),
               geometry.layers, gigabytes(layer * best.level.plan.streamed.count()).c_str(), best.ahead,
               best.ahead == 1 ? "" : "s", gigabytes(layer).c_str());
-  std::printf("frees     %s; %s of weights stay, of %s of memory\n", gigabytes(layer * best.level.plan.level).c_str(),
-              gigabytes(static_cast<double>(model->weight_bytes().count()) - layer * best.level.plan.level).c_str(),
-              gigabytes(static_cast<double>(device->memory.count())).c_str());
+  std::printf("frees     %s; %s of weights and buffers and %s of KV stay, of %s of memory\n",
+              gigabytes(layer * best.level.plan.level).c_str(), gigabytes(stays).c_str(), gigabytes(kv).c_str(),
+              gigabytes(memory).c_str());
   return {};
 }
 

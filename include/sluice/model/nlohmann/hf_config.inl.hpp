@@ -51,19 +51,43 @@ inline Expected<int> hf_element_bytes(const JsonFields& fields) {
   return Error{ErrorCode::unsupported, fields.where(), std::string{name} + " is '" + excerpt(*type) + "'", expected};
 }
 
-/// The tokens that each token attends to; 0: all of its context.
+/// The tokens that each token attends to, of a model of `layers` layers; 0: all of its context.
 inline Expected<Tokens> hf_attention_window(const JsonFields& fields, const nlohmann::json& config,
-                                            std::string_view type) {
-  if (type != "mistral" && type != "mixtral") { // Qwen has the field in every config, and a switch
-    if (!fields.has("use_sliding_window")) return Tokens{0};
-    const Expected<bool> slides = fields.flag("use_sliding_window");
-    if (!slides) return slides.error();
-    if (!*slides) return Tokens{0};
+                                            std::string_view type, int layers) {
+  const bool qwen = type.rfind("qwen", 0) == 0; // has the field in every config, and a switch
+  bool on = !qwen;
+  if (fields.has("use_sliding_window")) {
+    const Expected<bool> said = fields.flag("use_sliding_window");
+    if (!said) return said.error();
+    on = *said;
   }
+  if (!on) return Tokens{0};
   if (type == "mistral" && !config.contains("sliding_window")) return Tokens{4096}; // Hugging Face's default
   if (!fields.has("sliding_window")) return Tokens{0};
   const Expected<std::int64_t> window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
   if (!window) return window.error();
+  const auto refuse = [&](const std::string& what, const std::string& expected) {
+    return Error{ErrorCode::unsupported, fields.where(), what, expected};
+  };
+  if (type == "llama" || type == "opt" || type == "qwen3_moe") {
+    const Expected<std::int64_t> longest =
+        fields.has("max_position_embeddings") ? fields.whole("max_position_embeddings", 1, 1 << 24) : std::int64_t{0};
+    if (!longest) return longest.error();
+    if (*window >= *longest && *longest > 0) return Tokens{0};
+    return refuse("sliding_window is " + std::to_string(*window),
+                  qwen ? "use_sliding_window false: which layers slide depends on the class's version"
+                       : "null: the class of " + std::string{type} + " has no window");
+  }
+  if (qwen) { // the layers below this one attend to all tokens
+    const Expected<std::int64_t> full =
+        fields.has("max_window_layers") ? fields.whole("max_window_layers", 0, 1 << 24) : std::int64_t{28};
+    if (!full) return full.error();
+    if (*full >= layers) return Tokens{0};
+    if (*full > 0)
+      return refuse(std::to_string(*full) + " of " + std::to_string(layers) +
+                        " layers attend to all tokens, the others " + "to a window of " + std::to_string(*window),
+                    "layers that are all alike; sluice-plan --models counts this model");
+  }
   return Tokens{*window};
 }
 
@@ -245,7 +269,7 @@ SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::
   // A field of sluice-profile's bundles: this machine's decoder keeps K and V in f32, whatever the type of its weights.
   shape.kv_element_bytes = kv_element_bytes > 0 ? kv_element_bytes : sizes.optional("kv_element_bytes", *bytes);
   shape.max_context = Tokens{sizes.optional("max_position_embeddings", 0)};
-  const Expected<Tokens> window = detail::hf_attention_window(fields, config, *type);
+  const Expected<Tokens> window = detail::hf_attention_window(fields, config, *type, shape.layers);
   if (!window) return window.error();
   shape.attention_window = *window;
   if (shape.max_context > Tokens{0} && shape.attention_window >= shape.max_context) shape.attention_window = Tokens{0};

@@ -145,17 +145,47 @@ inline void keep_heads(HfModules& modules, const Heads& of, int window, KvKind w
   modules.keeps_heads(of.kv_heads, of.head_dim, of.value_dim, window, windowed);
 }
 
-/// The window of all layers of a family whose config says so with one field and no list.
-inline int window_of_all(HfFields& fields, std::string_view type) {
-  if (type.rfind("qwen", 0) == 0 || type == "mimo") { // the field is in every config, with a switch
-    const bool slides = fields.flag("use_sliding_window", false);
-    fields.known({"sliding_window"});
-    if (slides) fields.refuse("use_sliding_window is true", "false: which layers slide depends on the class's version");
-    return 0;
-  }
-  const bool said = fields.json().contains("sliding_window");
-  if (type == "mistral" && !said) fields.refuse("sliding_window is missing", "a window, or null: the class's is 4096");
-  return fields.size_or("sliding_window", 0);
+/// How a decoder's class in transformers uses `sliding_window`.
+enum class WindowUse : std::uint8_t {
+  never,
+  listed, ///< in the layers that `layer_types` names
+  all,    ///< in every layer, if it is set
+  upper   ///< with `use_sliding_window`, in the layers from `max_window_layers` on, or by `layer_types`
+};
+
+inline WindowUse window_use(std::string_view type) {
+  for (const std::string_view one : {"mistral", "ministral3", "mixtral", "phi3"})
+    if (type == one) return WindowUse::all;
+  for (const std::string_view one : {"qwen2", "qwen3", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"})
+    if (type == one) return WindowUse::upper;
+  for (const std::string_view one : {"gpt_oss", "olmo3", "step3p7", "ministral", "smollm3", "dots1"})
+    if (type == one) return WindowUse::listed;
+  return WindowUse::never;
+}
+
+/// Each layer's window, 0 for all tokens. A switch that is off ends every window; a window that the class does not use
+/// is refused, since either the type or the field is wrong.
+inline std::vector<int> decoder_windows(HfFields& fields, int layers, std::string_view type) {
+  const WindowUse use = window_use(type);
+  const bool on = fields.flag("use_sliding_window", type.rfind("qwen", 0) != 0 && type != "mimo");
+  // MistralConfig's default; null is written where there is none.
+  const int otherwise = type == "mistral" && !fields.json().contains("sliding_window") ? 4096 : 0;
+  const int said = fields.size_or("sliding_window", otherwise);
+  const int window = on ? said : 0;
+  const int longest = fields.size_or("max_position_embeddings", 0, HfFields::most);
+  if (use == WindowUse::never && window > 0 && (longest == 0 || window < longest)) // a longer one changes nothing
+    fields.refuse("sliding_window is " + std::to_string(window),
+                  type.rfind("qwen", 0) == 0 || type == "mimo"
+                      ? "use_sliding_window false: which layers slide depends on the class's version"
+                      : "null: the class of " + std::string{type} + " has no window");
+  if (fields.has("layer_types")) return hf_windows(fields, layers, use == WindowUse::never ? 0 : window, 0);
+  std::vector<int> windows(static_cast<std::size_t>(layers), use == WindowUse::all ? window : 0);
+  if (use == WindowUse::listed && window > 0)
+    fields.refuse("layer_types is missing", "the attention of each layer, beside a sliding_window");
+  if (use == WindowUse::upper && window > 0)
+    for (int layer = fields.size_or("max_window_layers", 28); layer < layers; ++layer) // the classes' default
+      windows[static_cast<std::size_t>(layer)] = window;
+  return windows;
 }
 
 } // namespace sluice::detail
@@ -250,14 +280,8 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     norm = detail::QkNorm::head;
   else if (flagged != (norm != detail::QkNorm::none))
     fields.refuse(std::string{"use_qk_norm is "} + (flagged ? "true" : "false"), "what the model type has");
-  const bool listed = fields.has("layer_types");
-  const int window =
-      listed && type.rfind("qwen", 0) != 0 ? fields.size_or("sliding_window", 0) : detail::window_of_all(fields, type);
-  if (type.rfind("qwen", 0) == 0) fields.known({"layer_types"}); // all full where use_sliding_window is false
-  std::vector<int> windows = std::vector<int>(static_cast<std::size_t>(layers), window);
-  if (listed && type.rfind("qwen", 0) != 0)
-    windows = hf_windows(fields, layers, window, 0);
-  else if (type == "gpt_oss" || type == "ministral" || type == "olmo3" || type == "step3p7")
+  const std::vector<int> windows = detail::decoder_windows(fields, layers, type);
+  if (!fields.has("layer_types") && (type == "gpt_oss" || type == "ministral" || type == "olmo3" || type == "step3p7"))
     fields.refuse("layer_types is missing", "the attention of each layer");
   if (const std::vector<int> kinds = fields.numbers("attn_type_list"); !kinds.empty()) {
     for (const int kind : kinds)

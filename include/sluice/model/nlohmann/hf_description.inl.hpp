@@ -53,16 +53,17 @@ namespace sluice {
 
 SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
   static constexpr HfModelTypes types[] = {
-      {"llama, mistral, ministral, ministral3, mixtral", "Llama 1 to 3.3, Mistral, Mixtral, Ministral",
+      {"llama", "Llama 1 to 3.3", "all tokens"},
+      {"mistral, ministral3, mixtral, phi3", "Mistral, Ministral 3, Mixtral, Phi-3 and 4",
        "all tokens, or a window in every layer"},
-      {"qwen2, qwen2_moe, qwen2_vl, qwen2_5_vl, qwen2_5_vl_text, qwen3, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text",
-       "Qwen 1.5 to 3", "all tokens"},
-      {"gpt_oss, olmo3, step3p7", "gpt-oss, OLMo 3, Step 3.7", "a window in some layers, all tokens in others"},
+      {"qwen2, qwen2_vl, qwen2_5_vl, qwen2_5_vl_text, qwen3", "Qwen 1.5 to 3",
+       "all tokens, or a window in the upper layers"},
+      {"qwen2_moe, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text", "Qwen 1.5 to 3 with experts, Qwen3-VL", "all tokens"},
+      {"dots1, gpt_oss, ministral, olmo3, smollm3, step3p7", "dots.llm1, gpt-oss, Ministral, OLMo 3, SmolLM3, Step 3.7",
+       "all tokens, or a window in the layers of a list"},
       {"glm4, glm4_moe, glm4v_text, glm4v_moe_text", "GLM-4 to 4.7", "all tokens"},
-      {"dots1, ernie4_5, gemma, granite, mimo, minimax_m2, olmo2, olmoe, phi3, seed_oss, smollm3",
-       "dots.llm1, ERNIE 4.5 (dense), Gemma, Granite 3, MiMo, MiniMax-M2, OLMo 2, OLMoE, Phi-3 and 4, Seed-OSS, "
-       "SmolLM3",
-       "all tokens"},
+      {"ernie4_5, gemma, granite, mimo, minimax_m2, olmo2, olmoe, seed_oss",
+       "ERNIE 4.5 (dense), Gemma, Granite 3, MiMo, MiniMax-M2, OLMo 2, OLMoE, Seed-OSS", "all tokens"},
       {"gemma2, gemma3_text, gemma4_text", "Gemma 2 to 4",
        "a window in most layers; Gemma 4: heads of another size in the others"},
       {"mimo_v2_flash", "MiMo-V2-Flash", "a window in most layers, with heads of another size in the others"},

@@ -46,7 +46,7 @@ class HfQuantization {
 
  private:
   struct Named {
-    std::string pattern; ///< a name, a glob, or "re:" and a regular expression
+    std::string pattern; ///< a name, a glob, or "re:" and a ModuleExpression
     WeightFormat format;
   };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/text.hpp"
+#include "sluice/model/nlohmann/hf_expression.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
 #include "sluice/model/nlohmann/hf_quantization.hpp"
 
@@ -10,7 +11,7 @@
 
 #include <cctype>
 #include <cstdlib>
-#include <regex>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -49,25 +50,20 @@ inline bool matches_glob(std::string_view pattern, std::string_view name) {
 class ModulePattern {
  public:
   explicit ModulePattern(const std::string& text) : text_(without_prefix(text)) {
-    if (text.rfind("re:", 0) == 0) {
-      try {
-        expression_.emplace(text.substr(3), std::regex::ECMAScript);
-      } catch (const std::regex_error&) {
-        wrong_ = true;
-      }
+    if (is_expression(text)) {
+      expression_ = ModuleExpression::parse(std::string_view{text}.substr(3));
     } else if (text_.find('*') == std::string::npos) {
       text_ = '.' + text_ + '.';
     } else {
       glob_ = true;
     }
   }
-  [[nodiscard]] bool wrong() const { return wrong_; }
+  [[nodiscard]] static bool is_expression(std::string_view text) { return text.substr(0, 3) == "re:"; }
   [[nodiscard]] bool matches(const std::string& name) const {
-    if (wrong_) return false;
     if (expression_) {
       // Expressions see the checkpoint's name, whose prefix is unknown here; they match from its beginning.
       for (const char* prefix : {"", "model.", "model.language_model.", "language_model.model.", "language_model."})
-        if (std::regex_search(prefix + name, *expression_, std::regex_constants::match_continuous)) return true;
+        if (expression_->matches(prefix + name)) return true;
       return false;
     }
     if (glob_) return matches_glob(text_, name) || matches_glob(text_ + ".*", name);
@@ -76,10 +72,26 @@ class ModulePattern {
 
  private:
   std::string text_;
-  std::optional<std::regex> expression_;
+  std::optional<ModuleExpression> expression_;
   bool glob_ = false;
-  bool wrong_ = false;
 };
+
+/// Refuses expressions that ModuleExpression cannot match, and lists of them that would take long: each is compared
+/// with the name of every module.
+inline Status check_expressions(const std::vector<std::string>& patterns, const std::string& where) {
+  constexpr std::size_t most = 4 * ModuleExpression::longest;
+  std::size_t characters = 0;
+  for (const std::string& one : patterns) {
+    if (!ModulePattern::is_expression(one)) continue;
+    if (!ModuleExpression::parse(std::string_view{one}.substr(3)))
+      return Error{ErrorCode::unsupported, where, "'" + excerpt(one) + "' is no expression that is understood",
+                   "up to 512 characters of names, \\., .*, \\d+, [0-9]+, (a|b), ^ and $"};
+    if (characters += one.size(); characters > most)
+      return Error{ErrorCode::unsupported, where, "its regular expressions are longer together than understood",
+                   "up to " + std::to_string(most) + " characters"};
+  }
+  return {};
+}
 
 /// Whether a pattern may match no module here: it names parts that are no matrices of the text model's layers.
 inline bool names_other_parts(std::string_view pattern, int layers) {
@@ -217,6 +229,7 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
                   "model_seqlen",
                   "hyb_act"});
     if (!group) return group.error();
+    if (*group == 0) fields.refuse("group_size is 0", "a number from 1, or -1: one group for all inputs");
     if (bits != 4 && bits != 8)
       fields.refuse("bits is " + std::to_string(bits), "4 or 8"); // others are packed with gaps
     if (fields.flag("lm_head", false)) fields.refuse("lm_head is true", "an output head that is not quantised");
@@ -239,7 +252,7 @@ SLUICE_READERS_INLINE Status HfQuantization::add_layer_formats(const nlohmann::j
     if (!layer->is_object()) return Error{ErrorCode::bad_input, where, "quantized_layers holds no object", "objects"};
     HfFields fields(*layer, where);
     const std::string algorithm = fields.text("quant_algo", "");
-    const int group = fields.size_or("group_size", 16);
+    const int group = fields.has("group_size") ? fields.size("group_size") : 16;
     const std::optional<WeightFormat> format = detail::modelopt_format(algorithm, group);
     if (!fields.status()) return fields.status();
     if (!format)
@@ -276,7 +289,7 @@ SLUICE_READERS_INLINE Status HfQuantization::read_modelopt(const nlohmann::json&
     if (!kv.status()) return kv.status();
     kv_element_bytes_ = 1;
   }
-  const int group = fields.size_or("group_size", 16);
+  const int group = fields.has("group_size") ? fields.size("group_size") : 16;
   if (algorithm == "MIXED_PRECISION") {
     const nlohmann::json* layers = fields.object("quantized_layers");
     if (layers == nullptr) fields.refuse("quant_algo is MIXED_PRECISION without quantized_layers", "a format by layer");
@@ -361,6 +374,9 @@ SLUICE_READERS_INLINE Status HfQuantization::read_compressed_tensors(const nlohm
 
 SLUICE_READERS_INLINE Status HfQuantization::apply(ModelDescription& model) const {
   if (!any_) return {};
+  std::vector<std::string> patterns = excludes_;
+  for (const Named& one : targets_) patterns.push_back(one.pattern);
+  if (Status status = detail::check_expressions(patterns, where_); !status) return status;
   std::vector<detail::ModulePattern> excludes, targets;
   for (const std::string& one : excludes_) excludes.emplace_back(one);
   for (const Named& one : targets_) targets.emplace_back(one.pattern);
@@ -412,8 +428,7 @@ SLUICE_READERS_INLINE Status HfQuantization::apply(ModelDescription& model) cons
                  "modules of this type of model"};
   };
   for (std::size_t e = 0; e < excludes.size(); ++e)
-    if (excludes[e].wrong() || (!used[e] && !detail::names_other_parts(excludes_[e], layers)))
-      return unknown(excludes_[e]);
+    if (!used[e] && !detail::names_other_parts(excludes_[e], layers)) return unknown(excludes_[e]);
   for (std::size_t t = 0; t < targets.size(); ++t)
     if (!hit[t] && !detail::names_other_parts(targets_[t].pattern, layers)) return unknown(targets_[t].pattern);
   for (const auto& [name, format] : named_)

@@ -315,7 +315,7 @@ SLUICE_READERS_INLINE void hf_nemotron_h(HfFields& fields, HfModules& modules, M
     if (fields.size_or("n_shared_experts", 1) != 1) fields.refuse("n_shared_experts is not 1", "1");
   }
   const int width = fields.size_or("intermediate_size", 0);
-  fields.known({"time_step_rank", "mtp_hybrid_override_pattern"});
+  fields.known({"time_step_rank", "chunk_size"}); // chunks of the scan, which no state keeps
   for (const std::string& kind : kinds) {
     modules.begin_layer();
     modules.norm("norm", hidden);
