@@ -68,11 +68,11 @@ TEST_CASE("requests that find less room than the ledger has are computed again, 
     RealTrial trial = at_once(random_real_trial(random));
     trial.limits.batch = 5;
     const std::int64_t room = trial.largest() + 2 * trial.layers() + 8;
-    const auto believes = [&](auto& config) { config.device_blocks = LayerBlocks{room + trial.all()}; };
-    check(trial, run_real<Engine<>>(trial, room, believes)); // with an honest ledger, it would preempt by itself
+    const auto counts_more = [&](auto& config) { config.device_blocks = LayerBlocks{room + trial.all()}; };
+    check(trial, run_real<Engine<>>(trial, room, counts_more)); // with an honest ledger, it would preempt by itself
     trial.tier_blocks = trial.all();
-    check(trial, run_real<Engine<>>(trial, room, believes));
-    check(trial, run_real<ChaosShares>(trial, room, believes));
+    check(trial, run_real<Engine<>>(trial, room, counts_more));
+    check(trial, run_real<ChaosShares>(trial, room, counts_more));
   }
   CHECK(preempted > 10);
 }
