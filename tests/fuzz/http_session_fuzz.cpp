@@ -63,6 +63,7 @@ class BytesStream {
     void close(boost::system::error_code& /*error*/) const { wire->closed = true; }
     void shutdown(asio::ip::tcp::socket::shutdown_type /*what*/, boost::system::error_code& /*error*/) const {}
     [[nodiscard]] bool is_open() const { return !wire->closed; }
+    [[nodiscard]] asio::ip::tcp::endpoint remote_endpoint(boost::system::error_code& /*error*/) const { return {}; }
   };
   [[nodiscard]] Socket& socket() { return socket_; }
   void expires_after(std::chrono::milliseconds /*time*/) {}

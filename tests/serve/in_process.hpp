@@ -126,7 +126,7 @@ class InProcess final : public HttpTransport {
 
     void respond(HttpResponse response) override {
       begin(std::move(response));
-      finish();
+      finish(HttpHeaders{});
     }
     void begin(HttpResponse head) override {
       if (line_->over() || line_->begun) return;

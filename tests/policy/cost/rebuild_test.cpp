@@ -218,6 +218,6 @@ TEST_CASE("Calibrated learns from iterations with rebuilding as from others") {
   const std::vector<RebuiltWork> rebuilds{{Tokens{1000}, LayerSet::all(shape.layers), {}}};
   work.rebuilds = rebuilds;
   const Seconds predicted = compute_time(model, work, shape.layers);
-  model.observe(state, {work, shape.layers, true, predicted * 1.25, Bytes{0}, 0, Seconds{0}});
+  model.observe(state, {work, shape.layers, true, predicted * 1.25});
   CHECK(state.compute == doctest::Approx(1.25));
 }
