@@ -26,7 +26,7 @@ namespace detail {
 
 /// The fields of one line, by the header's names.
 struct ClockLine {
-  static constexpr std::size_t count = 12;
+  static constexpr std::size_t count = 13;
   std::array<std::string_view, count> fields;
   std::string where;
 

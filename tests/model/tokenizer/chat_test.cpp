@@ -112,6 +112,10 @@ TEST_CASE("a format is found by its name, a template by its digest, whatever its
   CHECK(known_chat_template(mistral) == ChatFormat::mistral);
   CHECK(known_chat_template(mistral + "\r\n") == ChatFormat::mistral);
   CHECK_FALSE(known_chat_template(mistral + "x").has_value());
+  CHECK(known_chat_template(
+            "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+            "'<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
+            "'<|im_start|>assistant\\n' }}{% endif %}") == ChatFormat::chatml);
   CHECK_FALSE(find_chat_format(ByteTokenizer{}).has_value());
   CHECK(chat_format_of(ByteTokenizer{})
             .error()

@@ -37,8 +37,9 @@ inline constexpr std::array chat_formats{ChatFormatRow{ChatFormat::chatml, "chat
 
 /// Digests of templates as their publishers ship them. Those of one format differ only in what they do with tools or
 /// with content that is no text.
-inline constexpr std::array<std::pair<std::string_view, ChatFormat>, 16> chat_templates{
-    {{"e642ce246d7f2e3d", ChatFormat::qwen2_5},
+inline constexpr std::array<std::pair<std::string_view, ChatFormat>, 17> chat_templates{
+    {{"2bdb6446f8d36516", ChatFormat::chatml}, // ChatML without a word more, as examples/models/demo has it
+     {"e642ce246d7f2e3d", ChatFormat::qwen2_5},
      {"adaa2a0bbac0305f", ChatFormat::qwen2_5},
      {"2bfdb7aa9754484e", ChatFormat::qwen3},
      {"959a4551391a6549", ChatFormat::qwen3},
