@@ -370,12 +370,14 @@ TEST_CASE("any record is read back bit for bit") {
         event = cancel;
         event.now = record.events.back().now;
       } else {
-        event.cost = {Seconds{odd()}, Seconds{odd()}};
+        event.cost = {Seconds{odd()}, Seconds{odd()}, Seconds{odd()}};
         event.background_blocks = odd() * 1e6;
         event.requests = static_cast<std::int64_t>(random.below(100));
         event.batch = random();
-        for (std::uint64_t n = random.below(3); n > 0; --n)
-          event.outcomes.push_back({Slot{static_cast<std::uint32_t>(random())}, random.below(2) == 0, "lost, by 1, 2"});
+        for (std::uint64_t n = random.below(3); n > 0; --n) {
+          const bool failed = random.below(2) == 0, recomputes = failed && random.below(2) == 0;
+          event.outcomes.push_back({Slot{static_cast<std::uint32_t>(random())}, failed, "lost, by 1, 2", recomputes});
+        }
         event.tokens = std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(random.below(5));
       }
       record.events.push_back(event);
@@ -390,6 +392,7 @@ TEST_CASE("any record is read back bit for bit") {
       CHECK(a.now == b.now);
       CHECK(a.cost.duration == b.cost.duration);
       CHECK(a.cost.stall == b.cost.stall);
+      CHECK(a.cost.link == b.cost.link);
       CHECK(a.background_blocks == b.background_blocks);
     }
     CHECK(read->text() == record.text());
@@ -397,8 +400,8 @@ TEST_CASE("any record is read back bit for bit") {
 }
 
 TEST_CASE("a malformed record is reported in one line: where, what, and what was expected") {
-  const std::string header = std::string{ClockRecord::header} + '\n', start = "0,start,0,0,0,0,0,0,0,0,0,\n",
-                    run = "0,run,1,0,1,0.5,0,3,40,7,0,\n";
+  const std::string header = std::string{ClockRecord::header} + '\n', start = "0,start,0,0,0,0,0,0,0,0,0,0,\n",
+                    run = "0,run,1,0,1,0.5,0,0,3,40,7,0,\n";
   CHECK(read_back(header + start + run).has_value());
   struct Wrong {
     std::string text, at, says;
@@ -409,20 +412,21 @@ TEST_CASE("a malformed record is reported in one line: where, what, and what was
         {header, "clock.csv:1", "no line after the header"},
         {header + run, "clock.csv:2", "expected 'start'"},
         {header + start + start, "clock.csv:3", "the event is 'start'"},
-        {header + start + "0,walk,1,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "the event is 'walk'"},
-        {header + start + "0,run,1,0,1,0,0,1\n", "clock.csv:3", "number of fields"},
-        {header + start + "0,run,1,0,1,0,0,1,1,1\n", "clock.csv:3", "number of fields"},
-        {header + start + "1,run,1,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "the step is 1; expected 0"},
+        {header + start + "0,walk,1,0,1,0,0,0,1,1,7,0,\n", "clock.csv:3", "the event is 'walk'"},
+        {header + start + "0,run,1,0,1,0,0,0,1\n", "clock.csv:3", "number of fields"},
+        {header + start + "0,run,1,0,1,0,0,0,1,1,1\n", "clock.csv:3", "number of fields"},
+        {header + start + "1,run,1,0,1,0,0,0,1,1,7,0,\n", "clock.csv:3", "the step is 1; expected 0"},
         {header + start + run + run, "clock.csv:4", "the step is 0; expected 1"},
-        {header + start + "0,run,1,0,-1,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is '-1'"},
-        {header + start + "0,run,1,0,nan,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is 'nan'"},
-        {header + start + "0,run,inf,0,1,0,0,1,1,7,0,\n", "clock.csv:3", "now_s is 'inf'"},
-        {header + start + "0,run,1,0,1,,0,1,1,7,0,\n", "clock.csv:3", "stall_s is ''"},
-        {header + start + "0,run,1,0,1,0,0,1.5,1,7,0,\n", "clock.csv:3", "requests is '1.5'"},
-        {header + start + "0,run,1,0,1,0,0,1,99999999999999999999,7,0,\n", "clock.csv:3", "tokens is"},
-        {header + start + run + "1,idle,0.5,0.5,0,0,0,0,0,0,0,\n", "clock.csv:4", "before the last"},
-        {header + start + "0,failed,0,0,0,0,0,0,0,0,0,why\n", "clock.csv:3", "outside of an iteration"},
-        {header + start + run + "1,failed,0,0,0,0,0,0,0,0,-1,why\n", "clock.csv:4", "slot is '-1'"}}) {
+        {header + start + "0,run,1,0,-1,0,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is '-1'"},
+        {header + start + "0,run,1,0,nan,0,0,0,1,1,7,0,\n", "clock.csv:3", "duration_s is 'nan'"},
+        {header + start + "0,run,inf,0,1,0,0,0,1,1,7,0,\n", "clock.csv:3", "now_s is 'inf'"},
+        {header + start + "0,run,1,0,1,,0,0,1,1,7,0,\n", "clock.csv:3", "stall_s is ''"},
+        {header + start + "0,run,1,0,1,0,0,0,1.5,1,7,0,\n", "clock.csv:3", "requests is '1.5'"},
+        {header + start + "0,run,1,0,1,0,0,0,1,99999999999999999999,7,0,\n", "clock.csv:3", "tokens is"},
+        {header + start + run + "1,idle,0.5,0.5,0,0,0,0,0,0,0,0,\n", "clock.csv:4", "before the last"},
+        {header + start + "0,failed,0,0,0,0,0,0,0,0,0,0,why\n", "clock.csv:3", "outside of an iteration"},
+        {header + start + run + "1,failed,0,0,0,0,0,0,0,0,0,-1,why\n", "clock.csv:4", "slot is '-1'"},
+        {header + start + "0,run,1,0,1,0,-2,0,1,1,7,0,\n", "clock.csv:3", "link_s is '-2'"}}) {
     CAPTURE(wrong.text);
     const Expected<ClockRecord> read = read_back(wrong.text);
     REQUIRE_FALSE(read.has_value());
