@@ -122,7 +122,7 @@ class Calibrated {
     detail::LastSeen computes{}, transfers{}, outsides{};
   };
 
-  /// Not explicit: a configuration may name the profile alone.
+  // NOLINTNEXTLINE(google-explicit-constructor): a configuration may name the profile alone
   Calibrated(Base base, CalibrationPace pace = {}) : base_(std::move(base)), pace_(pace) {
     SLUICE_ASSERT(pace.weight >= 0.0 && pace.weight <= 1.0, "a weight from 0 to 1");
     SLUICE_ASSERT(pace.median_of % 2 == 1 && pace.median_of > 0 &&
@@ -159,7 +159,7 @@ class Calibrated {
   [[nodiscard]] const CalibrationPace& pace() const { return pace_; }
 
   [[nodiscard]] const Base& base() const { return base_; }
-  /// A simulated world that is made from its planner's model is the profile.
+  // NOLINTNEXTLINE(google-explicit-constructor): a simulated world made from its planner's model is the profile
   operator const Base&() const { return base_; }
 
  private:
