@@ -87,7 +87,12 @@ TEST_CASE("a key has all places while no other has asked for anything for a minu
   world.now = 61;
   world.queue.left(GenerationId{2});
   CHECK(world.engine.sent.size() == 1 + 17);
-  CHECK(world.has(world.submit(quiet))); // beyond the places
+  const GenerationId early = world.submit(quiet);
+  CHECK(world.has(early)); // beyond the places
+  for (std::uint64_t id = 1; id <= 14; ++id) world.queue.charge(GenerationId{id}, 100);
+  world.queue.charge(early, 20);
+  world.queue.left(early);
+  CHECK(world.has(world.submit(quiet))); // again, since it has still had less
 }
 
 TEST_CASE("a key that holds less than its part is not full, and its own limit is counted by itself") {

@@ -99,7 +99,10 @@ SLUICE_SERVER_INLINE bool FairQueue::may_send(const Key& key) const {
   if (places_ <= 0 || among_ <= 1) return true;
   const int reserve = others_are_active(key) ? std::max(1, places_ / 8) : 0;
   if (running_ == 0 || running_ < places_ - reserve) return true;
-  return key.running == 0 && key.start <= now_; // a quiet key, not one that has had its share
+  return key.running == 0 && std::all_of(keys_.begin(), keys_.end(), [&key](const auto& other) {
+           const bool competes = other.second.running > 0 || !other.second.held.empty();
+           return !competes || key.start <= other.second.start; // a key that has had less than each of the others
+         });
 }
 
 SLUICE_SERVER_INLINE void FairQueue::pass_on() {
