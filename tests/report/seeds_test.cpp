@@ -78,7 +78,8 @@ TEST_CASE("the figures of a trace as recorded are beside the means, in the table
   for (std::size_t at = 0; (at = page.find("data-recorded=\"0.123400000\"", at)) != std::string::npos; ++at) ++cells;
   CHECK(cells == report.systems.size());
   CHECK(page.find("<small>12.3 as recorded</small>") != std::string::npos);
-  for (const json& row : json::parse(report_json(report)).at("systems")) {
+  const json written = json::parse(report_json(report));
+  for (const json& row : written.at("systems")) {
     CHECK(row.at("as_recorded").at("tbt_attainment") == 0.1234);
     CHECK(row.at("as_recorded").at("refused") == 7);
     CHECK(row.at("as_recorded").size() == row.at("per_seed").size());
