@@ -29,9 +29,10 @@ struct OneLayerForLongAnswers {
   }
   LayerBlocks most_freed(const Geometry&) const { return LayerBlocks{0}; }
   template <class Request>
-  Expected<LayerBlocks> promise(const Request& request) const {
+  Status promise(const Request& request) const {
     const Tokens longest = request.spec.prompt + request.spec.output_bound().value_or(Tokens{1});
-    return longest > Tokens{1000} ? request.geometry.blocks_in(1) : LayerBlocks{0};
+    if (longest > Tokens{1000}) return Error{ErrorCode::infeasible, "", "it may be too long", "a shorter one"};
+    return {};
   }
 };
 static_assert(explain<OneLayerForLongAnswers>());

@@ -3,7 +3,7 @@
 // sentences: 7
 // says: this Retention policy says keeps_hidden = true and needs .template <class Cost> LayerSet hidden_layers
 // says: this Retention policy says copies_ahead = true and needs .LayerBlocks copy_ahead
-// says: this Weights policy says promises = true and needs .template <class Request> Expected<LayerBlocks> promise
+// says: this Weights policy says promises = true and needs .template <class Request> Status promise
 // says: this Weights policy says lends = true and needs .int most_lent
 // says: this Backend says ends_requests = true and needs .std::span<const RequestOutcome> outcomes\(\) const.
 // says: this Backend says plans_async = true and needs .void async\(void \(\*work\)\(void\*\), void\* what\).
@@ -31,10 +31,10 @@ struct Stay : ResidentWeights {
   static constexpr bool promises = true;
   static constexpr bool lends = true;
 #ifdef GOOD
-  Expected<LayerBlocks> promise(const auto&) const { return LayerBlocks{0}; }
+  Status promise(const auto&) const { return {}; }
   int most_lent(int, double, double) const { return 0; }
 #else
-  Expected<LayerBlocks> promised(const auto&) const { return LayerBlocks{0}; }
+  Status promised(const auto&) const { return {}; }
   int most_lend(int, double, double) const { return 0; }
 #endif
 };

@@ -64,15 +64,18 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   const Footprint room = least_room(spec);
   WeightsPlan lending;
   lending.freed = policies_.weights.most_freed(core_.geometry);
-  if constexpr (PromisesRoom<typename C::weights_type>) {
+  if constexpr (PromisesSlo<typename C::weights_type>) {
+    // Judged by what a server knows of the answer. Rejected: the last context for requests that need the weights'
+    // memory, since no server could refuse the same requests.
     const auto& predictor = policies_.predictor();
     const KnownSpec known = spec;
-    const LayerBlocks lacking = std::max(LayerBlocks{0}, room.device - core_.device_blocks);
-    const Tokens answer = lacking > LayerBlocks{0} ? spec.output : known.output_bound().value_or(Tokens{1});
-    const Expected<LayerBlocks> promised = policies_.weights.promise(Submission<typename All::predictor_type>{
-        known, now(), core_.limits, core_.geometry, predictor, core_.device_blocks, lacking, spec.prompt + answer});
-    if (!promised) return refused(detail::refusal_of(id, promised.error()));
-    lending.freed = *promised;
+    RequestSpec least = spec;
+    least.output = known.output_bound().value_or(Tokens{1});
+    const LayerBlocks lacking = std::max(LayerBlocks{0}, least_room(least).device - core_.device_blocks);
+    const Status promised = policies_.weights.promise(
+        Submission<typename All::predictor_type>{known, now(), core_.limits, core_.geometry, predictor,
+                                                 core_.device_blocks, lacking, spec.prompt + least.output});
+    if (!promised.ok()) return refused(detail::refusal_of(id, promised.error()));
   }
   // The ledger's capacity is smaller while several requests hold a block: each that it can have had counts.
   const LayerBlocks growth = core_.capacity_with(lending) - core_.ledger.device().capacity();

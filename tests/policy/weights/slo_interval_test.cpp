@@ -277,8 +277,8 @@ TEST_CASE("a longer interval in force stays until KV needs the memory of a short
 
 TEST_CASE("as many joining requests count as fit the memory that their own interval frees") {
   Random random{86};
-  int fewer = 0;
-  for (int trial = 0; trial < 400; ++trial) {
+  int fewer = 0, alone = 0;
+  for (int trial = 0; trial < 1500; ++trial) {
     Scene scene{random_world(random)};
     const std::size_t count = 2 + random.below(30);
     const std::size_t required = 1 + random.below(count);
@@ -306,13 +306,24 @@ TEST_CASE("as many joining requests count as fit the memory that their own inter
     };
     std::size_t prefix = count;
     while (prefix > required && demand[prefix] > own + plan_of(prefix).freed) --prefix;
+    LayerBlocks freed = plan_of(prefix).freed;
+    if (prefix == 1 && demand[1] > own + freed) { // alone, it must be able to end
+      for (int interval = geometry.layers; interval >= 1; --interval) {
+        const LayerBlocks wider = interval_level(geometry, interval).plan.freed;
+        if (demand[1] > own + wider) continue;
+        freed = wider;
+        break;
+      }
+      alone += 1;
+    }
     SloInterval::State state;
     std::vector<WeightsLevel> levels;
     SloInterval{}.offer(scene.task(demand[count], own), state, levels);
-    CHECK((levels.empty() ? LayerBlocks{0} : levels.front().plan.freed) == plan_of(prefix).freed);
+    CHECK((levels.empty() ? LayerBlocks{0} : levels.front().plan.freed) == freed);
     fewer += prefix < count && plan_of(prefix).freed > plan_of(count).freed ? 1 : 0;
   }
   CHECK(fewer > 20);
+  CHECK(alone > 10);
 }
 
 TEST_CASE("a guarantee is met by an interval that frees enough within the SLO, and no request with such an interval is "
@@ -337,7 +348,7 @@ TEST_CASE("a guarantee is met by an interval that frees enough within the SLO, a
     const KnownSpec known = spec;
     const Submission<GrowingCost> request{
         known, Seconds{0}, limits, geometry, world.cost, own, std::max(LayerBlocks{0}, needed), last.decode_context};
-    const Expected<LayerBlocks> answer = SloInterval{}.promise(request);
+    const Status answer = SloInterval{}.promise(request);
     StreamedStep step;
     bool large_enough = needed <= LayerBlocks{0};
     bool in_time = large_enough && resident <= spec.slo.tbt;
@@ -351,21 +362,21 @@ TEST_CASE("a guarantee is met by an interval that frees enough within the SLO, a
     }
     if (!large_enough) { // refused for memory, with its own figures
       ++too_large;
-      REQUIRE(answer.has_value());
-      CHECK(*answer < needed);
+      REQUIRE(answer.ok());
+      CHECK(SloInterval{}.most_freed(geometry) < needed);
     } else if (in_time) {
-      REQUIRE(answer.has_value());
-      CHECK(*answer >= needed);
+      REQUIRE(answer.ok());
+      CHECK(SloInterval{}.most_freed(geometry) >= needed);
       promised += needed > LayerBlocks{0} ? 1 : 0;
     } else {
       ++refused;
-      REQUIRE(!answer.has_value());
+      REQUIRE(!answer.ok());
       CHECK(answer.error().code == ErrorCode::infeasible);
       CHECK(answer.error().what.find(detail::milliseconds(best)) != std::string::npos);
       CHECK(answer.error().what.find(detail::milliseconds(spec.slo.tbt)) != std::string::npos);
       SloInterval lenient;
       lenient.refuses = false;
-      CHECK(lenient.promise(request).has_value());
+      CHECK(lenient.promise(request).ok());
     }
   }
   CHECK(refused > 100);
@@ -391,8 +402,8 @@ TEST_CASE("the SLO of the first token counts less the time that the request has 
     const KnownSpec known = spec;
     const Submission<GrowingCost> request{known,      Seconds{10 + waited}, limits,         world.geometry,
                                           world.cost, LayerBlocks{0},       LayerBlocks{0}, Tokens{5001}};
-    const Expected<LayerBlocks> answer = SloInterval{}.promise(request);
-    return answer ? std::string{} : answer.error().what;
+    const Status answer = SloInterval{}.promise(request);
+    return answer.ok() ? std::string{} : answer.error().what;
   };
   CHECK(refusal(needed.count(), 0).empty());
   CHECK(refusal(needed.count() + 0.5, 0.5).empty());
@@ -427,6 +438,34 @@ TEST_CASE("a token SLO that only a long answer's end misses is refused if the cl
     CHECK(accepts(decode(1099) * 0.999, bounded) == !bounded);
     CHECK(accepts(decode(1100) * 1.001, bounded));
   }
+}
+
+TEST_CASE("a request alone whose KV outgrows what its SLO's interval frees misses its SLO, and ends") {
+  // 8 layers of 1 MB weights, blocks of 4 KB: the memory of 20 tokens' KV is there while all weights are resident.
+  const World world{{}, {8, Bytes{4096}, Bytes{1'000'000}}};
+  const auto ends = [&world]<class System>(std::type_identity<System>) {
+    using E = With<System, GrowingCost, BasicSimulated<GrowingCost>>;
+    E engine = *E::make({.limits = {.batch = 8, .batch_tokens = Tokens{2048}},
+                         .geometry = world.geometry,
+                         .device_blocks = LayerBlocks{16},
+                         .host_blocks = LayerBlocks{0},
+                         .cost = world.cost,
+                         .backend = BasicSimulated<GrowingCost>{world.cost}});
+    Work one;
+    one.decodes = one.samples = 1;
+    one.decode_context = Tokens{17};
+    const Seconds slo = world.cost.step(one).total(world.geometry.layers) * 1.01;
+    const Expected<RequestId> id = engine.submit({Seconds{0}, Tokens{16}, Tokens{1500}, {Seconds{1e9}, slo}});
+    REQUIRE_MESSAGE(id, id.error().line());
+    int streamed = 0;
+    for (int i = 0; i < 4000 && engine.step() == Stepped::ran; ++i)
+      streamed = std::max(streamed, engine.plan().weights.streamed.count());
+    CHECK(engine.alive() == 0);
+    CHECK(streamed > 0);
+  };
+  ends(std::type_identity<SelectN>{});
+  ends(std::type_identity<SelectNEvaluated>{});
+  ends(std::type_identity<FlexGenWeights>{});
 }
 
 TEST_CASE(

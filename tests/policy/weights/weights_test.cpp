@@ -78,14 +78,14 @@ struct WeightsAudit {
   }
 };
 
-/// Guarantees half of its memory to any request that needs no more, and refuses odd prompts.
-struct PromisesHalf : LendWhenShort {
+/// Refuses odd prompts.
+struct PromisesEven : LendWhenShort {
   static constexpr bool promises = true;
   template <class Request>
-  Expected<LayerBlocks> promise(const Request& request) const {
+  Status promise(const Request& request) const {
     if (request.spec.prompt.count() % 2 == 1)
       return Error{ErrorCode::infeasible, "", "its prompt is odd", "an even one"};
-    return LayerBlocks{most_freed(request.geometry).count() / 2};
+    return {};
   }
 };
 struct PromisesTokens : LendWhenShort {
@@ -95,8 +95,8 @@ struct PromisesTokens : LendWhenShort {
     return Tokens{0};
   }
 };
-static_assert(PromisesRoom<PromisesHalf> && Weights<PromisesHalf>);
-static_assert(!PromisesRoom<LendWhenShort> && !Weights<PromisesTokens>);
+static_assert(PromisesSlo<PromisesEven> && Weights<PromisesEven>);
+static_assert(!PromisesSlo<LendWhenShort> && !Weights<PromisesTokens>);
 
 using LendRecompute = Engine<LendWhenShort>;
 using LendSwap = Engine<LendWhenShort, MoveToHost>;
@@ -180,10 +180,10 @@ TEST_CASE("a request is refused at submission with the weights' reason, or for m
     const Expected<RequestId> id = engine.submit({Seconds{0}, Tokens{prompt}, Tokens{1}, {}});
     return id ? std::string{} : id.error().line();
   };
-  CHECK(submit(PromisesHalf{}, 20 * 16).empty());
-  CHECK(submit(PromisesHalf{}, 20 * 16 - 1) == "request 0: its prompt is odd; expected an even one");
-  CHECK(submit(PromisesHalf{}, 23 * 16).empty()); // 14 of the 28 blocks that it could free
-  CHECK(submit(PromisesHalf{}, 24 * 16) ==
-        "request 0: its KV takes 96 layer blocks of device memory; expected at most 94");
+  CHECK(submit(PromisesEven{}, 20 * 16).empty());
+  CHECK(submit(PromisesEven{}, 20 * 16 - 1) == "request 0: its prompt is odd; expected an even one");
+  CHECK(submit(PromisesEven{}, 27 * 16).empty()); // with the 28 blocks that it could free
+  CHECK(submit(PromisesEven{}, 28 * 16) ==
+        "request 0: its KV takes 112 layer blocks of device memory; expected at most 108");
   CHECK(submit(LendWhenShort{}, 27 * 16).empty());
 }

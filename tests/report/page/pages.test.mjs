@@ -20,12 +20,12 @@ const look = () => page.read(`({
   pictures: [...document.querySelectorAll('figure svg[role=img]')].map(svg => svg.querySelector('title').textContent + ': ' + svg.querySelector('desc').textContent),
   legend: document.getElementById('legend').textContent,
   sorted: [...document.querySelectorAll('th[aria-sort]')].map(h => h.textContent + ' ' + h.getAttribute('aria-sort')),
-  order: [...document.querySelectorAll('table')].map(t => [...t.tBodies[0].rows].map(r => r.textContent).join('\\n'))
+  order: [...document.querySelectorAll('table:not(.audit)')].map(t => [...t.tBodies[0].rows].map(r => r.textContent).join('\\n'))
 })`);
 /// A page's data, parsed from its file.
 const dataOf = () => page.read(`JSON.parse(document.getElementById('data').textContent)`);
 /// Clicks the column header of that name in the table of that number.
-const sortBy = (table, name) => page.read(`[...[...document.querySelectorAll('table')[${table}].tHead.rows].at(-1).cells]
+const sortBy = (table, name) => page.read(`[...[...document.querySelectorAll('table:not(.audit)')[${table}].tHead.rows].at(-1).cells]
   .find(h => (h.dataset.key ?? h.textContent) === ${JSON.stringify(name)}).click()`);
 const files = async (selector, ending) =>
   (await page.saved(selector)).filter(([name]) => name.endsWith(ending)).map(([, text]) => ending === '.csv' ? readCsv(text) : text);
@@ -105,7 +105,7 @@ for (const what of [grid, capacity, explore]) {
         assert.ok(texts > 3, id);
         assert.ok(readCsv(csv).length > 0, id);
       }
-      assert.deepEqual(await page.read(`[...document.querySelectorAll('table')].map(t => t.querySelectorAll('caption .save button').length)`), Array(what.tables).fill(1));
+      assert.deepEqual(await page.read(`[...document.querySelectorAll('table:not(.audit)')].map(t => t.querySelectorAll('caption .save button').length)`), Array(what.tables).fill(1));
       const saved = await files('figure .save button', '.svg');
       assert.equal(saved.length, pictures.length);
       for (const text of saved) assert.match(text, /^<[?]xml [^]*<svg [^]*<\/svg>\s*$/);
@@ -225,12 +225,12 @@ test('an exploration is saved as in its report: the ranking, the effect of each 
   const { rows: reported, marginals: worth, product } = explore.report;
   const of = (name) => reported.find((row) => row.name === name);
   const [ranking] = await files('#ranking .save button', '.csv'), [marginals] = await files('#marginals .save button', '.csv');
-  assert.equal(ranking.length, reported.filter((row) => row.livelock === '' && row.tbt_attainment !== null).length);
+  assert.equal(ranking.length, reported.filter((row) => row.livelock === '' && row.slo_attainment !== null).length);
   for (const row of ranking) {
     const system = of(row.system);
-    for (const key of ['tbt_attainment', 'per_token_attainment', 'mean_e2e_all_s', 'longest_gap_all_s', 'throughput_tokens_per_s', 'refused'])
+    for (const key of ['slo_attainment', 'tbt_attainment', 'per_token_attainment', 'mean_e2e_all_s', 'longest_gap_all_s', 'throughput_tokens_per_s', 'refused'])
       checkNumber(row[key], system[key], drawn, `${row.system}: ${key}`);
-    ['least', 'most'].forEach((end, e) => checkNumber(row[`tbt_attainment_${end}`], system.interval.tbt_attainment[e], drawn, row.system));
+    ['least', 'most'].forEach((end, e) => checkNumber(row[`slo_attainment_${end}`], system.interval.slo_attainment[e], drawn, `${row.system}: slo_attainment_${end}`));
     checkNumber(row.rank, system.rank, 0, row.system);
     for (const key of ['published', 'own', 'control', 'pareto']) assert.equal(flag(row[key]), system[key], `${row.system}: ${key}`);
     for (const { role } of product.roles) assert.equal(row[role], system.models?.[role] ?? '', `${row.system}: ${role}`);

@@ -83,8 +83,10 @@ namespace sluice {
 /// than the evaluator.
 ///
 /// *Submission*: an SLO that this machine cannot meet even for that request alone is refused, and the refusal states
-/// the best possible one. If the request needs KV memory beyond what resident weights leave, the policy guarantees it
-/// if weights can stream for it within its SLO.
+/// the best possible one: at the longest context that is known then, with the weights streaming that make room for it.
+///
+/// *Alone*: a request whose KV outgrows what its SLO's interval frees gets the interval that frees enough, and misses
+/// its SLO. Otherwise it would wait for memory that nobody holds.
 template <class Source>
 struct BasicSloInterval {
   using role = roles::Weights;
@@ -110,6 +112,7 @@ struct BasicSloInterval {
     if (longest == 0) return; // no interval frees enough
     int good = longest;
     LayerBlocks demand = task.demand;
+    bool alone = task.claims.size() == 1;
     if (phase == InferencePhase::prefill) {
       good = std::min(longest, for_prompts(task, state));
     } else {
@@ -129,9 +132,12 @@ struct BasicSloInterval {
           const std::size_t middle = fitting + (beyond - fitting) / 2;
           (fits(middle) ? fitting : beyond) = middle;
         }
+        alone = fitting == 1;
         (void)fits(fitting);
       }
     }
+    if (alone && demand > task.own + interval_level(geometry, good).plan.freed)
+      if (const int roomy = longest_that_frees(geometry, demand - task.own); roomy > 0) good = roomy;
     if (state.interval > good && demand <= task.own + interval_level(geometry, state.interval).plan.freed)
       good = std::min(longest, state.interval);
     state.interval = good;
@@ -142,26 +148,27 @@ struct BasicSloInterval {
       levels.push_back(level);
     }
   }
-  /// 0: the time that the SLO leaves depends on the request; see `promise`.
-  [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    return std::max({LayerBlocks{0}, interval_level(geometry, 1).plan.freed, interval_level(geometry, 2).plan.freed});
+  }
 
   template <class Request>
-  [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
+  [[nodiscard]] Status promise(const Request& request) const {
+    if (!refuses) return {};
     const Geometry& geometry = request.geometry;
     WeightsPlan plan;
     int interval = geometry.layers + 1;
     if (request.lacking > LayerBlocks{0}) {
       interval = longest_that_frees(geometry, request.lacking);
-      if (interval == 0) return interval_level(geometry, 1).plan.freed; // too little with any SLO: refused for memory
+      if (interval == 0) return {}; // too little with any SLO: refused for memory
       plan = interval_level(geometry, interval).plan;
     }
-    if (!refuses) return plan.freed;
     const Slo& slo = request.spec.slo;
     const Seconds left = slo.ttft - (request.now - request.spec.arrival);
     if (slo.ttft < Seconds{std::numeric_limits<double>::infinity()})
       if (const Seconds first = first_token(request, plan); first > left * (1 + 1e-9))
         return detail::first_token_refusal(slo.ttft, left, first, plan.streamed.count());
-    if (phase == InferencePhase::prefill || request.spec.output_bound() == Tokens{1}) return plan.freed;
+    if (phase == InferencePhase::prefill || request.spec.output_bound() == Tokens{1}) return {};
     Work work;
     work.decodes = work.samples = 1;
     work.decode_context = request.context;
@@ -173,7 +180,7 @@ struct BasicSloInterval {
       best = source.best(last, state, interval);
     }
     if (best > slo.tbt * (1 + 1e-9)) return detail::token_refusal(slo.tbt, best, plan.streamed.count());
-    return plan.freed;
+    return {};
   }
 
  private:
@@ -270,7 +277,7 @@ using SloInterval = BasicSloInterval<EvaluatedInterval>;
 /// The smallest interval by a performance record, as in the paper.
 using RecordedSloInterval = BasicSloInterval<RecordedInterval>;
 
-static_assert(Weights<SloInterval> && PromisesRoom<SloInterval>);
-static_assert(Weights<RecordedSloInterval> && PromisesRoom<RecordedSloInterval>);
+static_assert(Weights<SloInterval> && PromisesSlo<SloInterval>);
+static_assert(Weights<RecordedSloInterval> && PromisesSlo<RecordedSloInterval>);
 
 } // namespace sluice

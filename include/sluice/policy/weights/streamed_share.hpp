@@ -24,7 +24,7 @@ namespace sluice {
 template <CostModel Peak>
 struct BasicStreamedShare {
   using role = roles::Weights;
-  static constexpr bool promises = true;
+  static constexpr bool promises = false;
   static constexpr bool lends = false;
   struct State {
     StreamedStep step;
@@ -44,21 +44,13 @@ struct BasicStreamedShare {
     for (const Claim& claim : task.claims) slo = std::min(slo, task.view.row(claim.slot).spec.slo.tbt);
     const Geometry& geometry = task.view.geometry;
     state.last = largest(task.cost, geometry, task.steady, state.step, slo, state.last);
-    const int part = std::max(state.last, least(geometry, task.own));
+    int part = std::max(state.last, least(geometry, task.own));
+    if (task.claims.size() == 1) // it must be able to end, even if it then misses its SLO
+      while (part < parts && task.own + level_of(geometry, part).plan.freed < task.demand) ++part;
     if (part > 0) levels.push_back(level_of(geometry, part));
   }
-  /// 0: the time that the SLO leaves depends on the request; see `promise`.
-  [[nodiscard]] LayerBlocks most_freed(const Geometry& /*geometry*/) const { return LayerBlocks{0}; }
-  /// The level for the request alone, at its longest known context. It never refuses a request for its SLO.
-  template <class Request>
-  [[nodiscard]] Expected<LayerBlocks> promise(const Request& request) const {
-    Work last;
-    last.decodes = last.samples = 1;
-    last.decode_context = request.context;
-    StreamedStep step;
-    const int part = std::max(largest(request.cost, request.geometry, last, step, request.spec.slo.tbt, 0),
-                              least(request.geometry, request.own));
-    return part > 0 ? level_of(request.geometry, part).plan.freed : LayerBlocks{0};
+  [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
+    return std::max(LayerBlocks{0}, level_of(geometry, parts).plan.freed);
   }
 
   /// `part` / `parts` of every layer's weights through two slots: one computes while one arrives.

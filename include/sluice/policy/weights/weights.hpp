@@ -78,11 +78,9 @@ struct Submission {
   const Geometry& geometry;
   const Cost& cost;   ///< the planner's, corrected by what it has learned
   LayerBlocks own{0}; ///< KV memory while all weights are resident; below 0: they do not fit
-  /// Device memory that its KV needs beyond `own` before it ends, with the residency that needs least; 0: none. The
-  /// engine asks for it, and refuses a request that can never end: such requests alone show how long they will be.
+  /// Device memory that the KV of `context` needs beyond `own`, with the residency that needs least; 0: none.
   LayerBlocks lacking{0};
-  Tokens context{0}; ///< the longest to judge: if room is lacking, its last one; else what a server knows of it, the
-                     ///< prompt and the client's bound, or else the first token
+  Tokens context{0}; ///< the longest that a server knows of: the prompt and the client's bound, or else the first token
 };
 using SubmissionArchetype = Submission<CostArchetype>;
 
@@ -93,25 +91,25 @@ concept OffersLevels = requires(const P& policy, typename P::State& state, const
   { policy.offer(task, state, levels) } -> std::same_as<void>;
 };
 
-/// `P` says what it frees for any batch at least.
+/// `P` says what it frees for a request that is alone.
 template <class P>
 concept StatesMostFreed = requires(const P& policy, const Geometry& geometry) {
   { policy.most_freed(geometry) } -> std::same_as<LayerBlocks>;
 };
 
-/// `P` says whether it guarantees a request's SLO at submission; if not, requests are refused only for lack of memory.
+/// `P` says whether it judges a request's SLO at submission; if not, requests are refused only for lack of memory.
 template <class P>
 concept StatesPromising = requires {
   typename std::bool_constant<P::promises>;
 };
 template <class P>
-concept PromisesRoom = StatesPromising<P> && bool(P::promises);
+concept PromisesSlo = StatesPromising<P> && bool(P::promises);
 
-/// `P` says what it frees for a request within its SLO, or why the SLO cannot be met.
+/// `P` says that a request's SLO can be met, or why not.
 template <class P>
 concept HasPromise = requires(const P& policy, const SubmissionArchetype& request) {
   // Not `-> std::same_as`: g++ reports a mismatch of that as a second error besides the sentence.
-  requires std::same_as<decltype(policy.promise(request)), Expected<LayerBlocks>>;
+  requires std::same_as<decltype(policy.promise(request)), Status>;
 };
 
 template <class P>
@@ -141,7 +139,7 @@ concept NamesMostLent = requires(P& policy) {
 /// `P` has a hook exactly if its constant says so.
 template <class P>
 concept WeightsAsSaid = StatesPromising<P> &&
-    hook_as_said(PromisesRoom<P>, HasPromise<P>, NamesPromise<P>) && StatesLending<P> &&
+    hook_as_said(PromisesSlo<P>, HasPromise<P>, NamesPromise<P>) && StatesLending<P> &&
     hook_as_said(LendsWeights<P>, HasMostLent<P>, NamesMostLent<P>);
 
 /// How much device memory the weights give up for KV, which layers stream, and through how many slots.
@@ -149,12 +147,11 @@ concept WeightsAsSaid = StatesPromising<P> &&
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
 ///  2. `offer(task, state, levels)` appends the levels that it would take for the task's demand, the preferred one
 ///     first. None: the weights stay resident.
-///  3. `most_freed(geometry)`: what it frees for any batch that needs it. The engine relies on it: at submission it
-///     accepts requests that it would otherwise refuse.
-///  4. `P::promises`: whether it guarantees SLOs. `promise(request)` then answers like `most_freed` for one request
-///     with its SLO: the blocks, or an error with `what` (the SLO asked for, the best possible one) and `expected`,
-///     with which the engine refuses the request at submission. A guaranteed level must be offered whenever that
-///     request is the only claim.
+///  3. `most_freed(geometry)`: what it frees for a request that is the only claim and needs it, whatever its SLO. The
+///     engine relies on it: at submission it accepts requests that it would otherwise refuse, and without such a level
+///     they would never end.
+///  4. `P::promises`: whether it judges SLOs. `promise(request)` then says ok, or an error with `what` (the SLO asked
+///     for, the best possible one) and `expected`, with which the engine refuses the request at submission.
 ///  5. `P::lends`: whether its memory can be lent in a node. `most_lent(layers, transfer_s, prefill_s)` then says how
 ///     many layers' memory it lends while its engine is inactive.
 ///
@@ -182,10 +179,10 @@ struct Contract<roles::Weights> {
     static_assert(StatesPromising<P>, "sluice: this Weights policy needs `static constexpr bool promises = false;` "
                                       "(true if it answers for SLOs at submission: `promise`)");
     if constexpr (StatesPromising<P>) {
-      static_assert(!PromisesRoom<P> || HasPromise<P>,
-                    "sluice: this Weights policy says promises = true and needs `template <class Request> "
-                    "Expected<LayerBlocks> promise(const Request&) const`");
-      static_assert(PromisesRoom<P> || !NamesPromise<P>,
+      static_assert(!PromisesSlo<P> || HasPromise<P>,
+                    "sluice: this Weights policy says promises = true and needs `template <class Request> Status "
+                    "promise(const Request&) const`");
+      static_assert(PromisesSlo<P> || !NamesPromise<P>,
                     "sluice: this Weights policy has `promise`, but says promises = false: no request would be refused "
                     "for its SLO. Say true, or leave the hook out");
     }
