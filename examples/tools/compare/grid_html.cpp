@@ -40,8 +40,8 @@ struct Figure {
 constexpr std::string_view higher = "higher is better", lower = "lower is better";
 constexpr std::string_view waits = "refused and unfinished ones wait to the end; lower is better";
 constexpr Figure figures[] = {
-    {metric_column("tbt_attainment", "TBT attainment"), higher},
     {metric_column("slo_attainment", "SLO attainment"), "of requests, that kept TTFT and TPOT; higher is better"},
+    {metric_column("tbt_attainment", "TBT attainment"), higher},
     {metric_column("ttft_attainment", "TTFT attainment"), higher},
     {metric_column("goodput_requests_per_s"), "of requests that kept both; higher is better"},
     {metric_column("throughput_tokens_per_s"), higher},

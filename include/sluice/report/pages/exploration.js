@@ -138,7 +138,8 @@ function scatter(host) {
     const d = `M${px.toFixed(1)} ${from.toFixed(1)}V${to.toFixed(1)}`;
     svg.append(stroke(d, paint, 1, {'stroke-opacity': view.all ? 0.22 : 0.5}));
   }
-  const taken = [], take = (px, py, r) => taken.push([px - r, py - r, px + r, py + r]);
+  const taken = [[10, 0, 10 + textWidth('SLO attainment'), 14]]; // the axis's name
+  const take = (px, py, r) => taken.push([px - r, py - r, px + r, py + r]);
   for (const r of drawn.filter(isEngine).reverse()) { // the best on top
     const [px, py] = placeOf(r);
     take(px, py, 3);
