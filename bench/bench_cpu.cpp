@@ -297,7 +297,7 @@ void prefill(benchmark::State& state, ElementType type) {
       [&] {
         decoder->begin(tokens, positions);
         const SequenceRows all{0, rows, 0, context.blocks.data(), 0};
-        decoder->layer(layer, std::span{&all, 1}, rows, 0);
+        decoder->layer(0, layer, std::span{&all, 1}, rows, 0);
       },
       [&] {
         for (const Matrix* w :
@@ -328,7 +328,7 @@ void attention(benchmark::State& state) {
   in_turns(
       state, threads, static_cast<double>(context.memory.size() * sizeof(float)), "GB/s",
       [&] {
-        attention.run(pool, std::span{&row, 1}, 1, query.data(), result.data(),
+        attention.run(pool, std::span{&row, 1}, 1, 0, query.data(), result.data(),
                       static_cast<std::int64_t>(query.size()));
         benchmark::DoNotOptimize(result.data());
       },

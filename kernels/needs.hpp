@@ -82,6 +82,8 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   if (shape.vocabulary >= sampling_most_tokens)
     exceeded.push_back("vocabulary " + std::to_string(shape.vocabulary) + ": Sample takes fewer than " +
                        std::to_string(sampling_most_tokens) + " tokens");
+  if (std::any_of(decoder.windows.begin(), decoder.windows.end(), [](int window) { return window > 0; }))
+    exceeded.push_back("a sliding window: PagedAttention attends to the whole context");
   using AnyRoute = Route<RouteConfig{}>;
   if (experts && shape.experts > AnyRoute::most_experts)
     exceeded.push_back(std::to_string(shape.experts) + " experts: Route takes at most " +

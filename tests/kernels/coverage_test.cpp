@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -103,6 +104,12 @@ TEST_CASE("no named model exceeds a limit of the kernels, and every exceeded lim
         std::vector<std::string>{"hidden size 4100: products read inputs by packets of 8",
                                  "intermediate size 14340: products read inputs by packets of 8",
                                  "vocabulary 1048576: Sample takes fewer than 1048576 tokens"});
+  decoder = decoder_of(llama3_8b());
+  decoder.windows.assign(static_cast<std::size_t>(decoder.shape.layers), 0);
+  CHECK(exceeded_limits(decoder, ElementType::bf16).empty());
+  decoder.windows.back() = 4096;
+  CHECK(exceeded_limits(decoder, ElementType::bf16) ==
+        std::vector<std::string>{"a sliding window: PagedAttention attends to the whole context"});
   decoder = decoder_of(llama3_8b());
   decoder.mlp = MlpKind::experts;
   decoder.shape.experts = 512;

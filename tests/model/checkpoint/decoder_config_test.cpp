@@ -107,6 +107,25 @@ TEST_CASE("absent fields have Hugging Face's defaults") {
   CHECK(decoder_of(with(config_of_family("qwen2"), {{"use_sliding_window", false}, {"sliding_window", 64}})).qkv_bias);
 }
 
+TEST_CASE("windows are those of Hugging Face's classes, and none where no context exceeds them") {
+  const auto windows = [](const char* family, json changes) {
+    return decoder_of(with(config_of_family(family), std::move(changes))).windows;
+  };
+  const json mistral{{"model_type", "mistral"}};
+  CHECK(windows("llama", with(mistral, {{"sliding_window", 64}})) == std::vector<int>{64, 64});
+  CHECK(windows("llama", with(mistral, {{"sliding_window", nullptr}})).empty());
+  CHECK(windows("llama", with(mistral, {{"sliding_window", 128}})).empty()); // the longest context
+  CHECK(windows("llama", with(mistral, {{"max_position_embeddings", 32768}})) == std::vector<int>{4096, 4096});
+  CHECK(windows("llama", json::object()).empty());
+  const json sliding{{"use_sliding_window", true}, {"sliding_window", 64}};
+  CHECK(windows("qwen2", with(sliding, {{"use_sliding_window", false}})).empty());
+  CHECK(windows("qwen2", sliding).empty()); // max_window_layers is 28
+  CHECK(windows("qwen2", with(sliding, {{"max_window_layers", 1}})) == std::vector<int>{0, 64});
+  CHECK(windows("qwen3", with(sliding, {{"max_window_layers", 0}})) == std::vector<int>{64, 64});
+  CHECK(windows("qwen3", with(sliding, {{"layer_types", {"sliding_attention", "full_attention"}}})) ==
+        std::vector<int>{64, 0});
+}
+
 TEST_CASE("features that would be computed wrongly are refused by name") {
   const struct {
     const char* family;
@@ -148,19 +167,14 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"llama",
        {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}}},
        "config.json: rope_parameters: partial_rotary_factor is below 1; expected heads that are rotated whole"},
-      {"llama",
-       {{"model_type", "mistral"}, {"sliding_window", 64}},
-       "config.json: sliding_window is 64, shorter than max_position_embeddings 128; expected attention to the whole "
-       "context: null, or a max_position_embeddings within the window"},
-      {"llama",
-       {{"model_type", "mistral"}, {"max_position_embeddings", 32768}},
-       "config.json: sliding_window is 4096, shorter than max_position_embeddings 32768; expected attention to the "
-       "whole "
-       "context: null, or a max_position_embeddings within the window"},
       {"qwen2",
-       {{"use_sliding_window", true}, {"sliding_window", 64}},
-       "config.json: sliding_window is 64, shorter than max_position_embeddings 128; expected attention to the whole "
-       "context: null, or a max_position_embeddings within the window"},
+       {{"use_sliding_window", true}, {"sliding_window", 64}, {"layer_types", {"full_attention"}}},
+       "config.json: layer_types is no such list; expected full_attention or sliding_attention for each of 2 layers"},
+      {"qwen2",
+       {{"use_sliding_window", true}, {"sliding_window", 64}, {"layer_types", {"full_attention", "linear_attention"}}},
+       "config.json: layer_types names '\"linear_attention\"'; expected full_attention or sliding_attention for each "
+       "of "
+       "2 layers"},
       {"llama", {{"head_dim", 5}}, "config.json: the head size is 5; expected an even one, for its halves rotate"},
       {"llama", {{"eos_token_id", 50}}, "config.json: eos_token_id is or holds 50; expected tokens from 0 to 49"},
       {"llama",

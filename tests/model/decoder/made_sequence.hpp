@@ -51,7 +51,7 @@ inline std::vector<std::vector<float>> pass(Decoder& decoder, const MadeModel& m
   const int count = static_cast<int>(tokens.size());
   for (int layer = 0; layer < model.weights.config.shape.layers; ++layer) {
     const SequenceRows rows{0, count, position, kv.layers[static_cast<std::size_t>(layer)].data(), 0};
-    decoder.layer(model.layer(layer), std::span{&rows, 1}, count, 0);
+    decoder.layer(layer, model.layer(layer), std::span{&rows, 1}, count, 0);
   }
   const auto vocabulary = static_cast<std::size_t>(model.weights.config.shape.vocabulary);
   std::vector<float> logits(tokens.size() * vocabulary);

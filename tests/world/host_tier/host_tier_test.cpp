@@ -530,3 +530,15 @@ TEST_CASE("blocks kept for a request that waits are pinned until it starts or le
   stores.tier.give_back(1);
   CHECK(stores.tier.take_kept(RequestId{8}).empty());
 }
+
+TEST_CASE("KV computed with other windows has another digest") {
+  const std::vector<std::byte> numbers(64);
+  const auto digest = [&numbers](std::vector<int> windows) {
+    ModelWeights weights;
+    weights.config.windows = std::move(windows);
+    weights.embedding = weights.final_norm = weights.head = Matrix::whole(numbers.data(), 1, 16, ElementType::f32);
+    return kv_digest(weights, 4, Tokens{16}, "a build");
+  };
+  CHECK(digest({}) == digest({}));
+  CHECK(std::set<std::uint64_t>{digest({}), digest({8, 0}), digest({0, 8}), digest({8, 8})}.size() == 4);
+}

@@ -18,7 +18,7 @@ class CountingDecoder final : public Decoder {
     return Bytes{100 * rows + 10 * samples};
   }
   void begin(std::span<const std::int32_t>, std::span<const std::int32_t>) override { ++begun; }
-  void layer(const LayerWeights&, std::span<const SequenceRows>, int rows, int) override {
+  void layer(int, const LayerWeights&, std::span<const SequenceRows>, int rows, int) override {
     ++layers;
     most_rows = rows > most_rows ? rows : most_rows;
   }

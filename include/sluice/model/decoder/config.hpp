@@ -6,6 +6,7 @@
 #include "sluice/model/shape.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 #include <vector>
 
@@ -37,8 +38,12 @@ struct DecoderConfig {
   bool output_bias = false;    ///< of the attention's output projection (OPT)
   bool mlp_bias = false;       ///< of up and down (OPT)
   bool query_key_norm = false; ///< RMS norm of every head's query and key before rotation (Qwen3)
+  std::vector<int> windows;    ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
   std::vector<int> end_tokens; ///< any of them ends a request
   int begin_token = -1;        ///< negative: none
+
+  /// Of one layer; 0: a token attends to its whole context.
+  [[nodiscard]] int window(int layer) const { return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)]; }
 
   friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
 };

@@ -70,8 +70,9 @@ class Decoder {
   /// Computes one layer of the rows 0 .. `rows` - 1; of the `stored_rows` behind them it computes only K and V (the
   /// last layer that a prefix passes). `sequences` covers both kinds; a row that `sequences` leaves out stores nothing,
   /// and its results are undefined for the rest of the iteration. K and V are stored before any row attends to them. A
-  /// row attends to all tokens of its sequence up to its own.
-  virtual void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+  /// row attends to the tokens of its sequence up to its own, or to the last `config().window(layer)` of them; it reads
+  /// no other.
+  virtual void layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                      int stored_rows) = 0;
 
   /// A row's hidden state: the input of the next layer, `hidden` numbers. A caller that writes it makes the row

@@ -40,10 +40,10 @@ class DecoderRunner final : public ModelRunner {
     tokens_.clear();
   }
   void restore(std::span<const HiddenRows> rows) override { restore(*decoder_, rows); }
-  void launch_layer(int /*layer*/, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {
     keep(*decoder_, kept);
-    decoder_->layer(weights, sequences, rows, stored_rows);
+    decoder_->layer(layer, weights, sequences, rows, stored_rows);
   }
   [[nodiscard]] bool has_host_lane() const override { return decoder_->has_host_lane(); }
   void open_host_lane() override { decoder_->open_host_lane(); }

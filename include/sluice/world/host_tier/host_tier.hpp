@@ -301,8 +301,8 @@ class HostTier {
 // kv_digest: a number that tells apart the KV of two models, and of two ways to compute it.
 
 /// The digest of everything, besides tokens, that the bytes of a block depend on: the weights (`weights_digest`), the
-/// decoder's shape, its positions and norms, the elements' size, the block's size, and `build`, the program that
-/// computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
+/// decoder's shape, its positions, windows and norms, the elements' size, the block's size, and `build`, the program
+/// that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
 [[nodiscard]] inline std::uint64_t kv_digest(const ModelWeights& weights, std::int64_t element_bytes,
                                              Tokens block_tokens, std::string_view build) {
   const DecoderConfig& config = weights.config;
@@ -325,6 +325,7 @@ class HostTier {
         static_cast<std::int64_t>(config.mlp), std::int64_t{config.position_offset}, std::int64_t{config.qkv_bias},
         std::int64_t{config.query_key_norm}})
     digest.add(number);
+  for (const int window : config.windows) digest.add(std::int64_t{window});
   for (const double number :
        {static_cast<double>(config.norm_epsilon), config.rope_theta, static_cast<double>(scaling.factor),
         static_cast<double>(scaling.low_frequency_factor), static_cast<double>(scaling.high_frequency_factor),

@@ -31,7 +31,7 @@ std::vector<std::vector<float>> reference(const ModelWeights& weights, const std
   for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
     const CutLayer whole{weights, layer, 0};
     const SequenceRows sequence{0, count, 0, kv.layers[static_cast<std::size_t>(layer)].data(), 0};
-    decoder->layer(whole.weights, {&sequence, 1}, count, 0);
+    decoder->layer(layer, whole.weights, {&sequence, 1}, count, 0);
   }
   const auto vocabulary = static_cast<std::size_t>(weights.config.shape.vocabulary);
   std::vector<float> logits(tokens.size() * vocabulary);

@@ -74,12 +74,12 @@ TEST_CASE("the lane's batch ends if the device's attention throws beside it") {
   rows[1].on_host = true;
   decoder.begin(tokens, positions);
   FailingAttention::failing = std::this_thread::get_id();
-  CHECK_THROWS_AS(decoder.layer(model.layer(0), rows, 2, 0), std::runtime_error);
+  CHECK_THROWS_AS(decoder.layer(0, model.layer(0), rows, 2, 0), std::runtime_error);
   FailingAttention::failing = {};
   decoder.begin(tokens, positions);
-  decoder.layer(model.layer(0), rows, 2, 0); // one batch at a time: an assertion stops it if the first has not ended
+  decoder.layer(0, model.layer(0), rows, 2, 0); // one batch at a time: an assertion stops it if the first has not ended
   CHECK(decoder.host_lane_times().took > Seconds{0});
-  decoder.layer(model.layer(0), rows, 0, 2); // only K and V
+  decoder.layer(0, model.layer(0), rows, 0, 2); // only K and V
   CHECK(decoder.host_lane_times().took == Seconds{0});
   CHECK(decoder.host_lane_times().waited == Seconds{0});
 }

@@ -87,6 +87,7 @@ struct CutLayer {
 struct Case {
   const char* family;
   ElementType type;
+  std::vector<int> windows{};
 };
 
 } // namespace
@@ -95,12 +96,15 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
           "matrices") {
   Random random{71};
   int hosted = 0;
-  const Case cases[] = {{"llama2", ElementType::f32}, {"llama3", ElementType::bf16}, {"qwen2", ElementType::f16},
-                        {"qwen3", ElementType::f32},  {"opt", ElementType::bf16},    {"mixtral", ElementType::f32}};
+  const Case cases[] = {{"llama2", ElementType::f32},         {"llama3", ElementType::bf16},
+                        {"qwen2", ElementType::f16},          {"qwen3", ElementType::f32},
+                        {"opt", ElementType::bf16},           {"mixtral", ElementType::f32},
+                        {"llama2", ElementType::f32, {7, 7}}, {"qwen3", ElementType::bf16, {0, 18}}};
   for (const Case& with : cases) {
     CAPTURE(with.family);
     DecoderConfig config = family_config(with.family);
     config.shape.layers = 2;
+    config.windows = with.windows;
     const MadeModel model{config, with.type};
     std::vector<std::vector<std::int32_t>> tokens;
     std::vector<Alone> expected;
@@ -143,7 +147,7 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
         for (std::size_t i = 0; i < order.size(); ++i)
           rows[i].blocks = kv[order[i]].layers[static_cast<std::size_t>(layer)].data();
         const CutLayer cut{model, layer, random.uniform()};
-        decoder->layer(cut.weights, rows, static_cast<int>(ids.size()), 0);
+        decoder->layer(layer, cut.weights, rows, static_cast<int>(ids.size()), 0);
       }
       std::vector<int> sampled; // all rows, backwards
       for (int row = static_cast<int>(ids.size()) - 1; row >= 0; --row) sampled.push_back(row);
@@ -207,9 +211,9 @@ TEST_CASE("a prefix that passes again keeps existing K and V, rebuilds missing o
     for (int layer = 0; layer < config.shape.layers; ++layer) {
       std::byte* const* blocks = kv.layers[static_cast<std::size_t>(layer)].data();
       const std::vector<SequenceRows> rows{{0, 1, last, blocks, 0}, {1, prefix, 0, blocks, kept}};
-      if (layer == 0) decoder->layer(model.layer(layer), rows, 1 + prefix, 0);
-      if (layer == 1) decoder->layer(model.layer(layer), rows, 1, prefix);
-      if (layer == 2) decoder->layer(model.layer(layer), std::span{rows}.first(1), 1, 0);
+      if (layer == 0) decoder->layer(layer, model.layer(layer), rows, 1 + prefix, 0);
+      if (layer == 1) decoder->layer(layer, model.layer(layer), rows, 1, prefix);
+      if (layer == 2) decoder->layer(layer, model.layer(layer), std::span{rows}.first(1), 1, 0);
     }
     std::vector<float> logits(static_cast<std::size_t>(config.shape.vocabulary));
     const int row = 0;

@@ -70,8 +70,11 @@ struct Sharing {
   int chunk; ///< rows per call
 };
 
+/// The first token that any of the last `rows` tokens attends to.
+int first_seen(int tokens, int rows, int window) { return window > 0 ? std::max(0, tokens - rows + 1 - window) : 0; }
+
 std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const std::vector<float>& queries,
-                            const Sharing& sharing) {
+                            int window, const Sharing& sharing) {
   const Context context = random_context(shape, tokens, sharing.block_tokens);
   ThreadPool pool{sharing.threads};
   PagedAttention attention{shape, Tokens{sharing.block_tokens}, sharing.threads};
@@ -80,31 +83,43 @@ std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const
   for (int row = 0; row < rows; row += sharing.chunk) {
     const int count = std::min(sharing.chunk, rows - row);
     const SequenceRows sequence{0, count, tokens - rows + row, context.addresses.data(), 0};
-    attention.run(pool, std::span{&sequence, 1}, count, queries.data() + row * stride, result.data() + row * stride,
-                  stride);
+    for (int t = 0; t < first_seen(tokens - rows + row + 1, 1, window); ++t) // nothing may read them any more
+      for (int head = 0; head < shape.kv_heads; ++head)
+        for (const float* from : {context.key(t, head), context.value(t, head)}) {
+          float* const block = context.pointers[static_cast<std::size_t>(t / context.block_tokens)];
+          std::fill_n(block + (from - block), shape.head_dim, std::numeric_limits<float>::quiet_NaN());
+        }
+    attention.run(pool, std::span{&sequence, 1}, count, window, queries.data() + row * stride,
+                  result.data() + row * stride, stride);
   }
   return result;
 }
 
 } // namespace
 
-TEST_CASE("attention over several segments agrees with softmax in double, with the same bits for any threads, blocks "
-          "and chunks") {
+TEST_CASE("attention over several segments, or a window of them, agrees with softmax in double, with the same bits for "
+          "any threads, blocks and chunks") {
   struct Case {
     ModelShape shape;
     int tokens;
     int rows;
+    int window = 0;
   };
   // Three segments, the last page with a few tokens; heads of whole registers; more segments than are split at once.
   // For each number of queries computed side by side, heads of whole column tiles, and heads with a remainder.
-  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6},  {shape_of(2, 2, 64), 2099, 3}, {shape_of(1, 1, 2), 16901, 2},
-                        {shape_of(8, 1, 128), 2100, 1}, {shape_of(4, 1, 80), 203, 3},  {shape_of(14, 2, 96), 301, 3},
-                        {shape_of(4, 2, 128), 130, 2},  {shape_of(32, 2, 72), 211, 1}};
-  for (const auto& [shape, tokens, rows] : cases) {
+  // Windows: a token, within a page, over pages, over segments, longer than the context.
+  const Case cases[] = {
+      {shape_of(3, 1, 20), 4133, 6},       {shape_of(2, 2, 64), 2099, 3},      {shape_of(1, 1, 2), 16901, 2},
+      {shape_of(8, 1, 128), 2100, 1},      {shape_of(4, 1, 80), 203, 3},       {shape_of(14, 2, 96), 301, 3},
+      {shape_of(4, 2, 128), 130, 2},       {shape_of(32, 2, 72), 211, 1},      {shape_of(4, 2, 20), 2111, 4, 1},
+      {shape_of(3, 1, 16), 193, 6, 13},    {shape_of(2, 1, 64), 2099, 53, 50}, {shape_of(6, 2, 24), 4133, 7, 2100},
+      {shape_of(1, 1, 16), 16901, 3, 260}, {shape_of(4, 4, 32), 150, 3, 4096}};
+  for (const auto& [shape, tokens, rows, window] : cases) {
+    CAPTURE(window);
     Random random{18};
     std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.head_dim));
     for (float& value : queries) value = static_cast<float>(random.uniform() * 6 - 3);
-    const std::vector<float> expected = attended(shape, tokens, rows, queries, {1, 16, 1});
+    const std::vector<float> expected = attended(shape, tokens, rows, queries, window, {1, 16, 1});
     double worst = 0;
     const Context context = random_context(shape, tokens, 16);
     for (int row = 0; row < rows; ++row) {
@@ -113,7 +128,7 @@ TEST_CASE("attention over several segments agrees with softmax in double, with t
         const int kv_head = head / (shape.heads / shape.kv_heads);
         std::vector<double> values(static_cast<std::size_t>(shape.head_dim), 0);
         double total = 0;
-        for (int t = 0; t <= tokens - rows + row; ++t) {
+        for (int t = first_seen(tokens - rows + row + 1, 1, window); t <= tokens - rows + row; ++t) {
           double score = 0;
           for (int d = 0; d < shape.head_dim; ++d)
             score += static_cast<double>(queries[at + static_cast<std::size_t>(d)]) *
@@ -135,7 +150,7 @@ TEST_CASE("attention over several segments agrees with softmax in double, with t
                                    Sharing{1, 5, 5}, Sharing{1, 8, 1}, Sharing{1, 32, 4}}) {
       CAPTURE(sharing.threads);
       CAPTURE(sharing.block_tokens);
-      const std::vector<float> got = attended(shape, tokens, rows, queries, sharing);
+      const std::vector<float> got = attended(shape, tokens, rows, queries, window, sharing);
       int unlike = 0;
       for (std::size_t i = 0; i < got.size(); ++i)
         unlike += std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(expected[i]) ? 0 : 1;

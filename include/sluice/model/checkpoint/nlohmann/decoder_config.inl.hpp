@@ -149,22 +149,37 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   return scaling.status();
 }
 
-/// Refuses an attention window that is shorter than the context: it would change the results.
-inline void refuse_window(HfDecoderFields& fields, const nlohmann::json& config, std::string_view type,
-                          int max_positions) {
+/// The layers' attention windows, as Hugging Face's classes read them: Mistral and Mixtral have one for all layers,
+/// Qwen for the layers from max_window_layers on, or those that layer_types names. A window that no context exceeds is
+/// none.
+inline void read_windows(HfDecoderFields& fields, const nlohmann::json& config, std::string_view type,
+                         DecoderConfig& decoder) {
   const bool qwen = type == "qwen2" || type == "qwen3";
-  if (qwen && !fields.flag("use_sliding_window", false)) return;
-  std::int64_t window = max_positions;
-  if (fields.has("sliding_window")) {
+  if (type == "llama" || (qwen && !fields.flag("use_sliding_window", false))) return;
+  std::int64_t window = decoder.max_positions;
+  if (fields.has("sliding_window"))
     window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
-  } else if (type == "mistral" && !config.contains("sliding_window")) {
+  else if (type == "mistral" && !config.contains("sliding_window"))
     window = 4096; // the default of Hugging Face's class; null means no window
+  if (window >= decoder.max_positions) return;
+  std::vector<int> windows(static_cast<std::size_t>(decoder.shape.layers), static_cast<int>(window));
+  if (qwen && fields.has("layer_types")) {
+    const nlohmann::json& types = *config.find("layer_types");
+    const std::string expected =
+        "full_attention or sliding_attention for each of " + std::to_string(windows.size()) + " layers";
+    if (!types.is_array() || types.size() != windows.size())
+      return fields.refuse("layer_types is no such list", expected);
+    for (std::size_t layer = 0; layer < windows.size(); ++layer) {
+      if (types[layer] == "full_attention")
+        windows[layer] = 0;
+      else if (types[layer] != "sliding_attention")
+        return fields.refuse("layer_types names '" + excerpt(types[layer].dump()) + "'", expected);
+    }
+  } else if (qwen) {
+    const std::int64_t full = fields.has("max_window_layers") ? fields.whole("max_window_layers", 0, 1 << 24) : 28;
+    std::fill_n(windows.begin(), std::min<std::int64_t>(full, decoder.shape.layers), 0);
   }
-  if (window < max_positions) {
-    fields.refuse("sliding_window is " + std::to_string(window) + ", shorter than max_position_embeddings " +
-                      std::to_string(max_positions),
-                  "attention to the whole context: null, or a max_position_embeddings within the window");
-  }
+  if (std::any_of(windows.begin(), windows.end(), [](int of) { return of > 0; })) decoder.windows = std::move(windows);
 }
 
 } // namespace sluice::detail
@@ -174,7 +189,9 @@ namespace sluice {
 SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohmann::json& config,
                                                                    const std::string& where) {
   if (Status status = detail::check_computable(config, where); !status) return status.error();
-  Expected<ModelShape> shape = shape_from_hf_config(config, where);
+  nlohmann::json whole = config; // the KV of all layers is kept whole here, whichever have a window
+  if (whole.contains("use_sliding_window")) whole["use_sliding_window"] = false;
+  Expected<ModelShape> shape = shape_from_hf_config(whole, where);
   if (!shape) return shape.error();
   DecoderConfig decoder;
   decoder.shape = std::move(*shape);
@@ -204,7 +221,7 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
     if (type == "qwen2") decoder.qkv_bias = true;
     decoder.query_key_norm = type == "qwen3";
     fields.only_flag("mlp_bias", false);
-    detail::refuse_window(fields, config, type, decoder.max_positions);
+    detail::read_windows(fields, config, type, decoder);
     if (decoder.shape.head_dim % 2 != 0)
       fields.refuse("the head size is " + std::to_string(decoder.shape.head_dim), "an even one, for its halves rotate");
     if (fields.status()) {

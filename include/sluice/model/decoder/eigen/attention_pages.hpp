@@ -22,7 +22,8 @@ struct AttentionQueries {
   int count = 0;
   const float* query[most];
   float* result[most];
-  int tokens[most]; ///< that each query attends to; ascending
+  int tokens[most]; ///< each query attends to the tokens below this; ascending
+  int from[most];   ///< and from this one on, 0 without a window; ascending
 };
 
 /// Partial softmaxes: for each query the largest score, the sum of exponentials relative to it, and the values weighted
@@ -57,12 +58,12 @@ class AttentionPages {
   }
 
   /// Adds the tokens `first` .. `end` - 1 to the partials of the KV heads from `first_head` on; `first` is a multiple
-  /// of a page's tokens.
+  /// of a page's tokens. Tokens before the first query's window are not read.
   void attend(std::byte* const* blocks, int first_head, int first, int end, std::span<const AttentionQueries> heads,
               std::span<const SoftmaxPartial> into, float* scores) const {
     Page page;
     for (int at = first; at < end; at += page_tokens) {
-      find(blocks, first_head, at, end, page);
+      find(blocks, first_head, at, std::max(at, heads[0].from[0]), end, page);
       for (std::size_t head = 0; head < heads.size(); ++head) {
         const auto keys = [&](int piece) {
           return page.piece[piece].keys + static_cast<std::int64_t>(head) * head_floats();
@@ -99,14 +100,15 @@ class AttentionPages {
     Piece piece[page_tokens];
   };
 
-  void find(std::byte* const* blocks, int first_head, int first, int end, Page& page) const {
+  /// The page at token `first`, from token `from` on.
+  void find(std::byte* const* blocks, int first_head, int first, int from, int end, Page& page) const {
     const auto keys_of = [&](int token) {
       return reinterpret_cast<const float*>(blocks[token / block_tokens_]) + first_head * head_floats() +
              std::int64_t{token % block_tokens_} * head_dim_;
     };
     page.tokens = std::min(page_tokens, end - first);
     page.pieces = 0;
-    for (int t = 0; t < page.tokens;) {
+    for (int t = std::min(from - first, page.tokens); t < page.tokens;) {
       Piece& piece = page.piece[page.pieces++];
       piece.first = t;
       piece.tokens = std::min({piece_tokens, block_tokens_ - (first + t) % block_tokens_, page.tokens - t});
@@ -211,8 +213,14 @@ class AttentionPages {
     return sum(total);
   }
 
-  [[nodiscard]] static int seen(const AttentionQueries& queries, int query, int page, int tokens) {
-    return std::clamp(queries.tokens[query] - page, 0, tokens);
+  /// Of `tokens` tokens from `page` on, those that a query attends to: [from, to), empty if `to` <= `from`.
+  struct Seen {
+    int from = 0;
+    int to = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  [[nodiscard]] static Seen seen(const AttentionQueries& queries, int query, int page, int tokens) {
+    return {std::clamp(queries.from[query] - page, 0, tokens), std::clamp(queries.tokens[query] - page, 0, tokens)};
   }
 
   /// Turns a page's scores into weights relative to the largest score so far, and scales the earlier values
@@ -222,10 +230,11 @@ class AttentionPages {
     float shrink[Lanes16::count] = {};
     static_assert(AttentionQueries::most == Lanes16::count, "the queries' factors are one exponential");
     for (int q = 0; q < queries.count; ++q) {
-      const int count = seen(queries, q, page, tokens);
-      if (count == 0) continue;
+      const auto [from, to] = seen(queries, q, page, tokens);
+      if (to <= from) continue;
       float* row = scores + q * page_tokens;
-      std::fill(row + count, row + page_tokens, -std::numeric_limits<float>::infinity());
+      std::fill(row, row + from, -std::numeric_limits<float>::infinity());
+      std::fill(row + to, row + page_tokens, -std::numeric_limits<float>::infinity());
       Lanes16 most = Lanes16::load(row);
       detail::unrolled<lanes - 1>([&](auto i) { most = larger(most, Lanes16::load(row + (i + 1) * Lanes16::count)); });
       const float now = std::max(into.largest[q], largest(most) * scale_);
@@ -234,14 +243,15 @@ class AttentionPages {
     }
     exponential(Lanes16::load(shrink)).store(shrink);
     for (int q = 0; q < queries.count; ++q) {
-      const int count = seen(queries, q, page, tokens);
-      if (count == 0) continue;
+      const auto [from, to] = seen(queries, q, page, tokens);
+      if (to <= from) continue;
       float* row = scores + q * page_tokens;
       detail::unrolled<lanes>([&](auto i) {
         const Lanes16 scaled = Lanes16::load(row + i * Lanes16::count) * Lanes16::all(scale_);
         exponential(scaled - Lanes16::all(into.largest[q])).store(row + i * Lanes16::count);
       });
-      std::fill(row + count, row + page_tokens, 0.0F);
+      std::fill(row, row + from, 0.0F);
+      std::fill(row + to, row + page_tokens, 0.0F);
       Lanes16 weights[lanes];
       detail::unrolled<lanes>([&](auto i) { weights[i] = Lanes16::load(row + i * Lanes16::count); });
       static_assert(lanes == 4);
@@ -261,14 +271,16 @@ class AttentionPages {
   void add_values(int page, const Piece& piece, const float* values, const float* next, const AttentionQueries& queries,
                   const SoftmaxPartial& into, const float* scores) const {
     const auto in_piece = [&](int q) { return seen(queries, q, page + piece.first, piece.tokens); };
-    const auto see_as_many = [&](int q, int n) { return in_piece(q) == in_piece(q + n - 1); };
-    in_groups(queries.count, see_as_many, [&]<int Queries>(int first) {
-      add_values<Queries>(values, bytes(first == 0 ? next : values), in_piece(first),
-                          scores + first * page_tokens + piece.first, into.values + first);
+    const auto see_the_same = [&](int q, int n) { return in_piece(q) == in_piece(q + n - 1); };
+    in_groups(queries.count, see_the_same, [&]<int Queries>(int first) {
+      const auto [from, to] = in_piece(first);
+      if (to <= from) return;
+      add_values<Queries>(values + std::int64_t{from} * head_dim_, bytes(first == 0 ? next : values), to - from,
+                          scores + first * page_tokens + piece.first + from, into.values + first);
     });
   }
 
-  /// into += weights of the first `tokens` tokens times their values, for queries that attend to equally many tokens.
+  /// into += weights of the first `tokens` tokens times their values, for queries that attend to the same tokens.
   template <int Queries>
   void add_values(const float* values, const std::byte* ask, int tokens, const float* weights,
                   float* const* into) const {

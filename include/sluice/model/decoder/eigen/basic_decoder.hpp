@@ -79,7 +79,8 @@ class BasicDecoder final : public Decoder {
     }
   }
 
-  void layer(const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows, int stored_rows) override {
+  void layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+             int stored_rows) override {
     const int all = rows + stored_rows;
     SLUICE_ASSERT(all <= rows_, "rows that the iteration began with");
     lane_times_ = {};
@@ -93,7 +94,7 @@ class BasicDecoder final : public Decoder {
     project_heads(weights, rows, all);
     place_heads(rows, all);
     if (rows == 0) return;
-    attend(sequences, rows);
+    attend(sequences, rows, config_.window(layer));
     add_projection(pool_, activations_, weights.output, vectors_.output_bias,
                    {activations_.attended, activations_.query_stride, rows});
     normalise(rows, vectors_.mlp_norm, vectors_.mlp_norm_bias);
@@ -196,9 +197,9 @@ class BasicDecoder final : public Decoder {
     });
   }
   /// The host's lane attends its rows while this thread and the pool attend the others.
-  void attend(std::span<const SequenceRows> sequences, int rows) {
+  void attend(std::span<const SequenceRows> sequences, int rows, int window) {
     const auto attend_own = [&](std::span<const SequenceRows> own) {
-      attention_.run(pool_, own, rows, activations_.query, activations_.attended, activations_.query_stride);
+      attention_.run(pool_, own, rows, window, activations_.query, activations_.attended, activations_.query_stride);
     };
     const auto is_hosted = [](const SequenceRows& sequence) { return sequence.on_host; };
     if (std::none_of(sequences.begin(), sequences.end(), is_hosted)) return attend_own(sequences);
@@ -206,7 +207,7 @@ class BasicDecoder final : public Decoder {
     own_.clear();
     for (const SequenceRows& sequence : sequences) (is_hosted(sequence) ? hosted_ : own_).push_back(sequence);
     SLUICE_ASSERT(lane_ != nullptr, "rows for the host only after `open_host_lane`");
-    lane_->begin(hosted_, activations_.query, activations_.query_stride);
+    lane_->begin(hosted_, window, activations_.query, activations_.query_stride);
     const EndOfBatch end{*this};
     attend_own(own_);
   }

@@ -45,11 +45,12 @@ class HostLane {
     thread_.join();
   }
 
-  /// Takes the queries of the rows of these sequences, one each, and begins to attend them. `query`: the device's rows,
-  /// `stride` floats apart. K and V of the rows are in the sequences' blocks.
-  void begin(std::span<const SequenceRows> sequences, const float* query, std::int64_t stride) {
+  /// Takes the queries of the rows of these sequences, one each, and begins to attend them, to `window` tokens (0:
+  /// all). `query`: the device's rows, `stride` floats apart. K and V of the rows are in the sequences' blocks.
+  void begin(std::span<const SequenceRows> sequences, int window, const float* query, std::int64_t stride) {
     SLUICE_ASSERT(state_.load(std::memory_order_relaxed) == State::idle, "one batch at a time");
     begun_ = {};
+    window_ = window;
     rows_.clear();
     sequences_.clear();
     room_.resize(std::max(room_.size(), 2 * sequences.size() * static_cast<std::size_t>(width_)));
@@ -113,7 +114,7 @@ class HostLane {
   void work() {
     ThreadPool caller{1}; // attention runs on this thread
     while (await([](State state) { return state == State::attends || state == State::stopped; }) != State::stopped) {
-      attention_.run(caller, sequences_, static_cast<int>(rows_.size()), room_.data(), results(), width_);
+      attention_.run(caller, sequences_, static_cast<int>(rows_.size()), window_, room_.data(), results(), width_);
       finish();
     }
   }
@@ -123,6 +124,7 @@ class HostLane {
   std::vector<SequenceRows> sequences_; ///< of the batch; row i is the lane's row i
   std::vector<int> rows_;               ///< by the lane's row: the device's
   std::vector<float> room_;             ///< the batch's queries, then its results
+  int window_ = 0;                      ///< of the batch's layer
   Stopwatch begun_;                     ///< the batch
   std::atomic<State> state_{State::idle};
   std::mutex mutex_;

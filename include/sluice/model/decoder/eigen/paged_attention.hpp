@@ -18,7 +18,8 @@
 
 namespace sluice {
 
-/// Softmax(q K^T / sqrt(head size)) V of each row's heads, over the tokens up to its own. Groups of query heads share a
+/// Softmax(q K^T / sqrt(head size)) V of each row's heads, over the tokens up to its own, or the last of them (a
+/// sliding window: Beltagy et al., "Longformer", 2020; Jiang et al., "Mistral 7B", 2023). Groups of query heads share a
 /// KV head (Ainslie et al., "GQA", 2023); with as many KV heads as query heads this is ordinary attention.
 ///
 /// A softmax's order depends only on a token's position: pages (AttentionPages) in ascending order make a segment of
@@ -51,10 +52,11 @@ class PagedAttention {
                  rows * shape.kv_heads * static_cast<std::int64_t>(sizeof(Unit))};
   }
 
-  /// Attends for the sequences' rows below `rows`: queries and results are rows of [query head][head size].
-  void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, const float* query, float* attended,
-           std::int64_t stride) {
-    const Rows from{query, attended, stride};
+  /// Attends for the sequences' rows below `rows`, each to `window` tokens, its own included, or with 0 to all: queries
+  /// and results are rows of [query head][head size].
+  void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, int window, const float* query,
+           float* attended, std::int64_t stride) {
+    const Rows from{query, attended, stride, window};
     const int longest = cut(sequences, rows, pool.threads());
     const auto count = static_cast<int>(units_.size());
     if (pool.threads() == 1 || count > most_split_units(pool.threads()) || longest <= segment_tokens) {
@@ -119,6 +121,7 @@ class PagedAttention {
     const float* query;
     float* result;
     std::int64_t stride;
+    int window;
   };
   struct Work { // of one thread
     std::vector<AttentionQueries> queries;
@@ -171,6 +174,7 @@ class PagedAttention {
           queries.query[i] = from.query + offset;
           queries.result[i] = from.result + offset;
           queries.tokens[i] = unit.sequence->position + (unit.first_row + r - unit.sequence->first_row) + 1;
+          queries.from[i] = from.window > 0 ? std::max(0, queries.tokens[i] - from.window) : 0;
         }
       }
     }
@@ -213,9 +217,10 @@ class PagedAttention {
       at(work.segment, head) = thread_partial(thread, 1, head);
     }
     const AttentionQueries& any = work.queries[0];
-    for (int first = 0; first < any.tokens[any.count - 1]; first += segment_tokens) {
-      attend_segment(unit, work, first, first == 0 ? work.whole : work.segment, scores(thread));
-      for (int head = 0; first > 0 && head < unit.heads; ++head)
+    const int begin = any.from[0] / segment_tokens * segment_tokens;
+    for (int first = begin; first < any.tokens[any.count - 1]; first += segment_tokens) {
+      attend_segment(unit, work, first, first == begin ? work.whole : work.segment, scores(thread));
+      for (int head = 0; first > begin && head < unit.heads; ++head)
         merge(at(work.queries, head), first, at(work.segment, head), at(work.whole, head));
     }
     for (int head = 0; head < unit.heads; ++head) finish(at(work.queries, head), at(work.whole, head));
@@ -225,6 +230,7 @@ class PagedAttention {
   void attend_segment(const Unit& unit, Work& work, int first, std::vector<SoftmaxPartial>& into, float* scores) const {
     const AttentionQueries& any = work.queries[0];
     const int end = std::min(any.tokens[any.count - 1], first + segment_tokens);
+    const int begin = std::max(first, any.from[0] / AttentionPages::page_tokens * AttentionPages::page_tokens);
     for (int head = 0; head < unit.heads; ++head) {
       for (int i = 0; i < any.count; ++i) {
         at(into, head).largest[i] = -std::numeric_limits<float>::infinity();
@@ -233,17 +239,19 @@ class PagedAttention {
       }
     }
     const auto heads = static_cast<std::size_t>(unit.heads);
-    pages_.attend(unit.sequence->blocks, unit.first_head, first, end, std::span{work.queries}.first(heads),
+    pages_.attend(unit.sequence->blocks, unit.first_head, begin, end, std::span{work.queries}.first(heads),
                   std::span{into}.first(heads), scores);
   }
 
-  /// Adds the segment that starts at token `first` to the segments before it, if any.
+  /// Adds the segment that starts at token `first` to the segments before it, if any in which the query attends to
+  /// tokens: what precedes its window adds nothing, whichever rows are computed beside it.
   void merge(const AttentionQueries& queries, int first, const SoftmaxPartial& later,
              const SoftmaxPartial& whole) const {
     for (int i = 0; i < queries.count; ++i) {
       if (queries.tokens[i] <= first) continue;
-      const float largest = first == 0 ? later.largest[i] : std::max(whole.largest[i], later.largest[i]);
-      if (first == 0) {
+      const bool only = first <= queries.from[i];
+      const float largest = only ? later.largest[i] : std::max(whole.largest[i], later.largest[i]);
+      if (only) {
         whole.total[i] = later.total[i];
         std::copy_n(later.values[i], head_dim_, whole.values[i]);
       } else {
