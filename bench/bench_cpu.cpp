@@ -221,7 +221,7 @@ class OneRequest {
     decoder_->begin(std::span{&token, 1}, std::span{&position, 1});
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const SequenceRows rows{0, 1, position, contexts_[layer]->blocks.data(), 0};
-      decoder_->layer(layers_[layer], std::span{&rows, 1}, 1, 0);
+      decoder_->layer(static_cast<int>(layer), layers_[layer], std::span{&rows, 1}, 1, 0);
     }
     const int row = 0;
     decoder_->logits(std::span{&row, 1}, logits_);
