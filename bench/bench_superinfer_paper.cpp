@@ -57,7 +57,7 @@ struct Place {
 
 Status print_rate(const Server& server, int rate, std::span<const Place> places) {
   const Expected<GeneratorSpec> spec = parse_generator(fmt::format(
-      "poisson:rate={},requests=1000,prompt=lognormal(161,1.0),output=lognormal(338,1.0)", rate)); // preset superinfer
+      "poisson:rate={},requests=3000,prompt=lognormal(161,1.0),output=lognormal(338,1.0)", rate)); // preset superinfer
   if (!spec) return spec.error();
   for (const Place& place : places) {
     Server at = server;
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
       {"both, the device's first", device + host, near, server.device.host_to_device},
       {"the host's, 254.5 GB/s", host, Tokens{0}, server.device.host_to_device},
       {"the host's, 450 GB/s", host, Tokens{0}, BytesPerSecond{450e9}}};
-  fmt::print("Fig. 25: vLLM on a GH200 of 144 GB, Qwen2.5-32B, ShareGPT's lengths, 1,000 requests; {} and {} token "
+  fmt::print("Fig. 25: vLLM on a GH200 of 144 GB, Qwen2.5-32B, ShareGPT's lengths, 3,000 requests; {} and {} token "
              "blocks of KV in the device's and the host's memory\n\n"
              "| requests | KV in | TTFT | TBT | P50 TBT, ms | P99 TBT, ms | P99 TTFT, s | tokens/s |\n"
              "|--:|---|--:|--:|--:|--:|--:|--:|\n",
