@@ -216,10 +216,11 @@ struct BeforeAndAfter {
 };
 
 void print_shares(const Setup& setup, const Row& base) {
-  fmt::print("\nFig. 4: a fixed share without KV; no SLO bounds the batch. Free: recomputing, prompts and transfers take "
-             "no time\n\n"
-             "| without KV | kept so | requests running | tokens/s | to vLLM | mean TTFT, s | mean TPOT, ms | GB an "
-             "iteration | tokens/s, free | to vLLM | mean TTFT, s |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  fmt::print(
+      "\nFig. 4: a fixed share without KV; no SLO bounds the batch. Free: recomputing, prompts and transfers take "
+      "no time\n\n"
+      "| without KV | kept so | requests running | tokens/s | to vLLM | mean TTFT, s | mean TPOT, ms | GB an "
+      "iteration | tokens/s, free | to vLLM | mean TTFT, s |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   Setup free = setup;
   free.server.device.half_precision_peak = free.server.device.half_precision_peak * 1e6;
   free.server.device.host_to_device = free.server.device.host_to_device * 1e6;
@@ -229,13 +230,12 @@ void print_shares(const Setup& setup, const Row& base) {
     const auto per_iteration = [&here](auto total) {
       return static_cast<double>(total) / static_cast<double>(here.seen.iterations);
     };
-    fmt::print("| {} | {:.1f} % | {:.1f} | {:.0f} | {:.2f} | {:.0f} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.0f} |\n",
-               name, 100 * here.seen.uncached / here.seen.blocks, per_iteration(m.tokens_delivered),
-               m.throughput_tokens_per_s, m.throughput_tokens_per_s / base.metrics.throughput_tokens_per_s,
-               m.mean_ttft_s, 1e3 * m.mean_tpot_s, per_iteration(m.bytes_to_device) / 1e9,
-               there.metrics.throughput_tokens_per_s,
-               there.metrics.throughput_tokens_per_s / free_base.metrics.throughput_tokens_per_s,
-               there.metrics.mean_ttft_s);
+    fmt::print(
+        "| {} | {:.1f} % | {:.1f} | {:.0f} | {:.2f} | {:.0f} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.0f} |\n", name,
+        100 * here.seen.uncached / here.seen.blocks, per_iteration(m.tokens_delivered), m.throughput_tokens_per_s,
+        m.throughput_tokens_per_s / base.metrics.throughput_tokens_per_s, m.mean_ttft_s, 1e3 * m.mean_tpot_s,
+        per_iteration(m.bytes_to_device) / 1e9, there.metrics.throughput_tokens_per_s,
+        there.metrics.throughput_tokens_per_s / free_base.metrics.throughput_tokens_per_s, there.metrics.mean_ttft_s);
   };
   row("vLLM, recomputation", base, free_base);
   row("vLLM, swapping", run<VllmSwap>(setup), run<VllmSwap>(free));
@@ -248,10 +248,11 @@ void print_shares(const Setup& setup, const Row& base) {
 void print_change(Setup setup) {
   setup.requests.arrivals.rate = 25; // the trace's own, 6.1
   using E = With<FixedEllm, BeforeAndAfter>;
-  fmt::print("\nFig. 3b: half of all KV dropped at 200 s, 25 requests a second; means from 100 to 200 s, and from 200 to "
-             "400 s\n\n"
-             "| without KV after 200 s | requests running | after | tokens/s | after | first tokens after | their mean "
-             "TTFT, s | device busy after |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  fmt::print(
+      "\nFig. 3b: half of all KV dropped at 200 s, 25 requests a second; means from 100 to 200 s, and from 200 to "
+      "400 s\n\n"
+      "| without KV after 200 s | requests running | after | tokens/s | after | first tokens after | their mean "
+      "TTFT, s | device busy after |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const double after : {0.0, 0.5}) {
     double share = 0;
     typename E::Config config = configure<E>(setup.server);

@@ -82,10 +82,11 @@ std::string least_batch(const Decode& decode, double seconds, Seconds launch) {
 
 void print_host(const Decode& decode) {
   const Seconds neo = decode.device.host_attention_launch;
-  fmt::print("Fig. 5a: loading this share of the weights, and the smallest batch whose attention takes the host "
-             "longer\n\n"
-             "| share remapped | GH200: loading, ms | batch | with launches | H100: loading, ms | batch | with launches "
-             "|\n|--:|--:|--:|--:|--:|--:|--:|\n");
+  fmt::print(
+      "Fig. 5a: loading this share of the weights, and the smallest batch whose attention takes the host "
+      "longer\n\n"
+      "| share remapped | GH200: loading, ms | batch | with launches | H100: loading, ms | batch | with launches "
+      "|\n|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const double share : {0.1, 0.3, 0.5, 1.0}) {
     fmt::print("| {:.0f} % |", 100 * share);
     for (const BytesPerSecond link : {gh200_link, h100_link}) {
@@ -123,16 +124,17 @@ int main(int argc, char** argv) {
   CLI::App app{"MIRAGE's Fig. 5: attention on the host beside the loading of remapped weights, OPT-13B"};
   if (const std::optional<int> status = parse_or_say(app, argc, argv)) return *status;
   // The lengths of preset `mirage`.
-  const Expected<GeneratorSpec> lengths = parse_generator(
-      "poisson:rate=1,requests=10000,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024");
+  const Expected<GeneratorSpec> lengths =
+      parse_generator("poisson:rate=1,requests=10000,prompt=lognormal(161,1.0),output=lognormal(338,1.0),longest=1024");
   if (!lengths) {
     fmt::print(stderr, "bench_mirage_paper: {}\n", lengths.error().line());
     return 2;
   }
   const Decode decode{opt_13b(), gh200_96(), mean_context(Generator{*lengths, 1})};
-  fmt::print("OPT-13B, ShareGPT's lengths, {:.0f} tokens of context in a decode; the host reads KV at {:.0f} GB/s, with "
-             "launches of {:g} ms in each layer or without\n\n",
-             decode.context, host_memory.count() / 1e9, 1e3 * decode.device.host_attention_launch.count());
+  fmt::print(
+      "OPT-13B, ShareGPT's lengths, {:.0f} tokens of context in a decode; the host reads KV at {:.0f} GB/s, with "
+      "launches of {:g} ms in each layer or without\n\n",
+      decode.context, host_memory.count() / 1e9, 1e3 * decode.device.host_attention_launch.count());
   print_host(decode);
   print_batches(decode);
   return 0;

@@ -63,12 +63,12 @@ Status print_rate(const Server& server, int rate, std::span<const Place> places)
     Server at = server;
     at.kv_blocks = place.blocks;
     const Shaped<Generator> requests{Generator{*spec, 1}, {.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.1}}}};
-    const Expected<Metrics> m = serve<VllmRecompute>(
-        at, Shaped<Generator>{requests}, InPlace{server.model, server.device, place.near, place.link});
+    const Expected<Metrics> m = serve<VllmRecompute>(at, Shaped<Generator>{requests},
+                                                     InPlace{server.model, server.device, place.near, place.link});
     if (!m) return m.error();
     fmt::print("| {}/s | {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.2f} | {:.0f} |\n", rate, place.name,
-               100 * m->ttft_attainment, 100 * m->tbt_attainment, 1e3 * m->p50_tbt_s, 1e3 * m->p99_tbt_s,
-               m->p99_ttft_s, m->throughput_tokens_per_s);
+               100 * m->ttft_attainment, 100 * m->tbt_attainment, 1e3 * m->p50_tbt_s, 1e3 * m->p99_tbt_s, m->p99_ttft_s,
+               m->throughput_tokens_per_s);
   }
   return {};
 }
@@ -83,11 +83,10 @@ int main(int argc, char** argv) {
   const TokenBlocks device = kv_blocks_beside_weights(server.model, server.device, block);
   const TokenBlocks host{server.device.host_memory / server.model.token_block_bytes(block)};
   const Tokens near{device.count() * block.count()};
-  const Place places[] = {
-      {"the device's memory", device, near, server.device.host_to_device},
-      {"both, the device's first", device + host, near, server.device.host_to_device},
-      {"the host's, 254.5 GB/s", host, Tokens{0}, server.device.host_to_device},
-      {"the host's, 450 GB/s", host, Tokens{0}, BytesPerSecond{450e9}}};
+  const Place places[] = {{"the device's memory", device, near, server.device.host_to_device},
+                          {"both, the device's first", device + host, near, server.device.host_to_device},
+                          {"the host's, 254.5 GB/s", host, Tokens{0}, server.device.host_to_device},
+                          {"the host's, 450 GB/s", host, Tokens{0}, BytesPerSecond{450e9}}};
   fmt::print("Fig. 25: vLLM on a GH200 of 144 GB, Qwen2.5-32B, ShareGPT's lengths, 3,000 requests; {} and {} token "
              "blocks of KV in the device's and the host's memory\n\n"
              "| requests | KV in | TTFT | TBT | P50 TBT, ms | P99 TBT, ms | P99 TTFT, s | tokens/s |\n"
