@@ -34,7 +34,7 @@ bench: $(RELEASE)/build.ninja
 ## reproductions: write the tables of docs/reproductions.md and docs/reproductions/ anew; NAMES="superinfer mirage-c1" for some
 NAMES =
 reproductions: $(RELEASE)/build.ninja
-	@cmake --build --preset release -j$(JOBS) --target sluice-compare $(addprefix --target ,$(if $(NAMES),$(filter bench_%,$(NAMES)),bench_orbitflow_paper bench_orbitflow_feedback bench_select_n_paper bench_ellm_paper))
+	@cmake --build --preset release -j$(JOBS) --target sluice-compare $(addprefix --target ,$(if $(NAMES),$(filter bench_%,$(NAMES)),bench_orbitflow_paper bench_orbitflow_feedback bench_select_n_paper bench_ellm_paper bench_superinfer_paper bench_mirage_paper))
 	@bench/reproductions.py $(NAMES)
 
 ## build: everything, benchmarks included

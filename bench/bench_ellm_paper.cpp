@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // eLLM's comparison on the paper's setup (section 6): headline, ablations, wrong costs, units of F layers, and the
-// savings that the paper's own equations allow. Prints the tables of docs/reproductions.md.
+// savings that the paper's own equations allow; and its motivation (section 2): a fixed share without KV, for a whole
+// run and from the middle of one, and fixed splits of a fused kernel. Prints the tables of docs/reproductions.md.
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/simulation.hpp"
 
@@ -10,6 +12,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -113,6 +117,197 @@ Device off_by(Device device, double factor) {
   device.memory_bandwidth = device.memory_bandwidth * factor;
   device.host_to_device = device.host_to_device * factor;
   return device;
+}
+
+// Section 2: a share without KV that nothing optimises.
+
+/// As many requests as fit with `*share` of each one's tokens without KV; an optimizer of TokenWise.
+struct FixedShare {
+  const double* share = nullptr;
+  template <BatchShareProblem P>
+  [[nodiscard]] BatchShare operator()(const P& problem) const {
+    BatchShare answer{false, 0, *share, 0};
+    for (std::int64_t requests = std::max<std::int64_t>(1, problem.least); requests <= problem.most; ++requests) {
+      const auto batch = static_cast<double>(requests);
+      if (problem.room(batch, *share) > problem.room_budget || problem.host_room(batch, *share) > problem.host_budget)
+        break;
+      answer.requests = requests;
+    }
+    if (answer.requests == 0) return answer;
+    answer.seconds = problem.seconds(static_cast<double>(answer.requests), *share);
+    answer.feasible = answer.seconds <= problem.limit_s(static_cast<double>(answer.requests));
+    return answer;
+  }
+};
+using FixedEllm = With<Ellm, BasicTokenWise<FixedShare>>;
+
+/// The roofline with a fused kernel whose threads are split as given, whatever the work, and never run one after the
+/// other: section 2.4's allocations. The library's split follows the work (`fused_seconds`).
+class FixedSplit {
+ public:
+  using role = roles::Cost;
+  struct State {};
+
+  double decoding = 0.5; ///< share of the threads for K2, which decodes
+
+  FixedSplit(const ModelShape& shape, const Device& device)
+      : roofline_(shape, device),
+        work_(shape),
+        flops_(device.compute_rate(RooflineEfficiency{}.compute)),
+        bytes_(device.memory_rate(RooflineEfficiency{}.bandwidth)) {}
+
+  [[nodiscard]] StepTime step(const Work& work) const {
+    StepTime time = roofline_.step(work);
+    if (work.rebuilt.nothing() || work.tokens() == Tokens{0}) return time;
+    const LayerWork::Attention attention = LayerWork::attention(work, work.tokens());
+    const double own_s =
+        ((work_.linear_flops(work.tokens()) + work_.flops_per_pair() * attention.pairs) / flops_).count();
+    const double rebuild_s = (work_.rebuild_flops(work.rebuilt) / flops_).count();
+    const double memory = work_.rebuild_bytes(work.rebuilt) + work_.weight_bytes(work.tokens()) +
+                          static_cast<double>(work_.kv_bytes_per_token().count()) * attention.kv_tokens;
+    time.layer = Seconds{std::max({rebuild_s / (1 - decoding), own_s / decoding, memory / bytes_.count()})};
+    return time;
+  }
+  [[nodiscard]] LinkCost link() const { return roofline_.link(); }
+  [[nodiscard]] const FixedSplit& predictor(const State&) const { return *this; }
+  void observe(State&, const Observation&) const {}
+
+ private:
+  Roofline roofline_;
+  LayerWork work_;
+  FlopsPerSecond flops_;
+  BytesPerSecond bytes_;
+};
+
+/// What happens before and after the moment at which Fig. 3b changes the share: means over time, and first tokens.
+struct BeforeAndAfter {
+  using role = roles::Observer;
+  using hears = Events<events::Iterated, events::Delivered>;
+  static constexpr bool wants_timeline = false;
+  static constexpr double from_s = 100, change_s = 200, until_s = 400;
+  struct Window {
+    double running = 0, busy_s = 0, stall_s = 0; ///< requests x seconds; time of iterations, and stalled
+    std::int64_t tokens = 0, first = 0;
+    double ttft_s = 0; ///< sum over `first`
+    [[nodiscard]] double mean_running() const { return running / busy_s; }
+  };
+  struct State {
+    std::array<Window, 2> windows;
+  };
+  static Window* window_of(State& state, double now_s) {
+    if (now_s < from_s || now_s >= until_s) return nullptr;
+    return &state.windows[now_s < change_s ? 0 : 1];
+  }
+  void on(State& state, const events::Iterated& event) const {
+    Window* window = window_of(state, event.record.start.count());
+    if (window == nullptr) return;
+    window->running += static_cast<double>(event.record.running) * event.record.duration.count();
+    window->busy_s += event.record.duration.count();
+    window->stall_s += event.record.stall.count();
+  }
+  void on(State& state, const events::Delivered& event) const {
+    Window* window = window_of(state, event.when.count());
+    if (window == nullptr) return;
+    window->tokens += event.count.count();
+    if (event.row.delivered != event.count) return;
+    ++window->first;
+    window->ttft_s += (event.when - event.row.spec.arrival).count();
+  }
+};
+
+void print_shares(const Setup& setup, const Row& base) {
+  fmt::print(
+      "\nFig. 4: a fixed share without KV; no SLO bounds the batch. Free: recomputing, prompts and transfers take "
+      "no time\n\n"
+      "| without KV | kept so | requests running | tokens/s | to vLLM | mean TTFT, s | mean TPOT, ms | GB an "
+      "iteration | tokens/s, free | to vLLM | mean TTFT, s |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  Setup free = setup;
+  free.server.device.half_precision_peak = free.server.device.half_precision_peak * 1e6;
+  free.server.device.host_to_device = free.server.device.host_to_device * 1e6;
+  const Row free_base = run<VllmRecompute>(free);
+  const auto row = [&](const std::string& name, const Row& here, const Row& there) {
+    const Metrics& m = here.metrics;
+    const auto per_iteration = [&here](auto total) {
+      return static_cast<double>(total) / static_cast<double>(here.seen.iterations);
+    };
+    fmt::print(
+        "| {} | {:.1f} % | {:.1f} | {:.0f} | {:.2f} | {:.0f} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.0f} |\n", name,
+        100 * here.seen.uncached / here.seen.blocks, per_iteration(m.tokens_delivered), m.throughput_tokens_per_s,
+        m.throughput_tokens_per_s / base.metrics.throughput_tokens_per_s, m.mean_ttft_s, 1e3 * m.mean_tpot_s,
+        per_iteration(m.bytes_to_device) / 1e9, there.metrics.throughput_tokens_per_s,
+        there.metrics.throughput_tokens_per_s / free_base.metrics.throughput_tokens_per_s, there.metrics.mean_ttft_s);
+  };
+  row("vLLM, recomputation", base, free_base);
+  row("vLLM, swapping", run<VllmSwap>(setup), run<VllmSwap>(free));
+  for (const double share : {0.02, 0.05, 0.1, 0.2, 0.4, 0.5}) {
+    const auto fixed = [&share](auto& c) { c.placement.optimizer.share = &share; };
+    row(fmt::format("{:.0f} %", 100 * share), run<FixedEllm>(setup, fixed), run<FixedEllm>(free, fixed));
+  }
+}
+
+void print_change(Setup setup) {
+  setup.requests.arrivals.rate = 25; // the trace's own, 6.1
+  using E = With<FixedEllm, BeforeAndAfter>;
+  fmt::print(
+      "\nFig. 3b: half of all KV dropped at 200 s, 25 requests a second; means from 100 to 200 s, and from 200 to "
+      "400 s\n\n"
+      "| without KV after 200 s | requests running | after | tokens/s | after | first tokens after | their mean "
+      "TTFT, s | device busy after |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const double after : {0.0, 0.5}) {
+    double share = 0;
+    typename E::Config config = configure<E>(setup.server);
+    config.placement.optimizer.share = &share;
+    Expected<E> engine = E::make(std::move(config));
+    if (!engine) {
+      fmt::print(stderr, "{}\n", engine.error().line());
+      std::exit(2);
+    }
+    Shaped<Generator> requests{Generator{setup.requests, setup.seed}, {.slo = {.tbt = Seconds{setup.slo_s}}}};
+    const auto tell = [&](const SimulationProgress& progress) {
+      if (progress.now.count() >= BeforeAndAfter::change_s) share = after;
+      return progress.now.count() < BeforeAndAfter::until_s;
+    };
+    if (const Status status = simulate(*engine, requests, tell, 1); !status.ok()) {
+      fmt::print(stderr, "{}\n", status.error().line());
+      std::exit(2);
+    }
+    const auto& [first, second] = engine->template observed<BeforeAndAfter>().windows;
+    fmt::print("| {:.0f} % | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {} | {:.0f} | {:.0f} % |\n", 100 * after,
+               first.mean_running(), second.mean_running(), static_cast<double>(first.tokens) / 100,
+               static_cast<double>(second.tokens) / 200, second.first,
+               second.ttft_s / static_cast<double>(second.first), 100 * (1 - second.stall_s / second.busy_s));
+  }
+}
+
+void print_fusion(Setup setup) {
+  setup.server.device.host_to_device = setup.server.device.host_to_device * 1e6;
+  fmt::print("\nFig. 5b: 40 % without KV, and the threads of K2, which decodes, and of K1, which recomputes; transfers "
+             "take no time\n\n"
+             "| kernel | tokens/s | to unfused | mean TPOT, ms | to unfused | mean TTFT, s |\n"
+             "|---|--:|--:|--:|--:|--:|\n");
+  const double share = 0.4;
+  const auto fixed = [&share](auto& c) { c.placement.optimizer.share = &share; };
+  const Row unfused = run<FixedEllm>(setup, [&](auto& c) {
+    fixed(c);
+    c.cost = Roofline(setup.server.model, setup.server.device, {}, Rebuilding::one_by_one);
+    c.backend = Simulated(c.cost);
+  });
+  const auto row = [&unfused](const std::string& name, const Row& of) {
+    const Metrics& m = of.metrics;
+    const Metrics& base = unfused.metrics;
+    fmt::print("| {} | {:.1f} | {:.2f} | {:.0f} | {:.2f} | {:.0f} |\n", name, m.throughput_tokens_per_s,
+               m.throughput_tokens_per_s / base.throughput_tokens_per_s, 1e3 * m.mean_tpot_s,
+               m.mean_tpot_s / base.mean_tpot_s, m.mean_ttft_s);
+  };
+  row("unfused", unfused);
+  for (const double decoding : {0.5, 0.25})
+    row(fmt::format("fused, {:g}:{:g}", decoding, 1 - decoding),
+        run<With<FixedEllm, FixedSplit, BasicSimulated<FixedSplit>>>(setup, [&](auto& c) {
+          fixed(c);
+          c.cost.decoding = decoding;
+          c.backend = BasicSimulated<FixedSplit>(c.cost);
+        }));
+  row("fused, split by the two kernels' work", run<FixedEllm>(setup, fixed));
 }
 
 template <class Layout>
@@ -230,6 +425,12 @@ int main(int argc, char** argv) {
   print("VllmSwapSized", run<VllmSwapSized>(exchanged), exchanged_base);
   print("HCache", run<HCache>(exchanged), exchanged_base);
   print("Ellm", run<Ellm>(exchanged), exchanged_base);
+
+  Setup unbounded = setup; // section 2 states no SLO
+  unbounded.slo_s = 1e6;
+  print_shares(unbounded, run<VllmRecompute>(unbounded));
+  print_change(unbounded);
+  print_fusion(unbounded);
 
   fmt::print("\nThe equations, for 32 requests that fill the memory, at the device's peak:\n\n");
   print_equations(server.model, server.device, server.kv_blocks);

@@ -7,9 +7,9 @@ usage: reproductions.py [--bin FOLDER] [--check] [NAME...]
 A NAME is a preset of sluice-compare, one with flags (`variants`) or a program of bench/. Without a NAME all of them
 run, and the CPU seconds of each are printed. Each has a section in docs/reproductions/<paper>.md. In
 docs/reproductions.md, `<!-- figures NAME -->` to `<!-- end -->` is the comparison with the paper's figures from that
-section, and `<!-- table NAME -->` to `<!-- end -->` its first table. The text of `<!-- lead PAPER -->` also opens the
-paper's page. --check writes nothing and fails if a page would
-change.
+section, `<!-- table NAME -->` its first table, and `<!-- table NAME: TITLE -->` the one behind the line that begins
+with TITLE. The text of `<!-- lead PAPER -->` also opens the paper's page. --check writes nothing and fails if a page
+would change.
 Presets that read public traces look for them as sluice-compare does (data/ in $SLUICE_SHARED).
 """
 import argparse
@@ -53,9 +53,15 @@ def section(name, title, bin_folder):
     return f"## {name}\n\n{title}.\n\n{output.split(chr(10), 2)[2]}"  # without its first line, which is the title
 
 
-def table(sections, name):
-    """The first table of a section."""
-    return re.search(r"^\|.*?(?=^[^|]|^$|\Z)", sections[name], flags=re.M | re.S).group(0)
+def table(sections, marker):
+    """The first table of a section, or with "NAME: TITLE" the one behind that title."""
+    name, _, title = marker.partition(": ")
+    text = sections.get(name, "")
+    begin = text.find("\n" + title) if title else 0
+    found = re.search(r"^\|.*?(?=^[^|]|^$|\Z)", text[begin:], flags=re.M | re.S) if begin >= 0 else None
+    if not found:
+        sys.exit(f"{summary.name}: there is no table {marker}")
+    return found.group(0)
 
 
 def leads(paper):
@@ -96,7 +102,7 @@ def main():
     titles = {name: title for name, title in titles.items() if paper_of(name)}  # the others repeat no paper
     for name in variants:
         titles[name] = titles[name.split()[0]]
-    known = [*titles, *(f"bench_{paper.replace('-', '_')}_paper" for paper in ("orbitflow", "select-n", "ellm")),
+    known = [*titles, *(f"bench_{paper.replace('-', '_')}_paper" for paper in papers if paper != "agents"),
              "bench_orbitflow_feedback"]
     for name in given.names:
         if name not in known:

@@ -106,6 +106,7 @@ std::vector<Column> further_columns() {
       {"batch", "tokens an iteration", number,
        [](const Of& x) { return per(real(x.m.tokens_delivered), real(x.m.iterations)); }},
       {"tbt-of-slo", "P50 TBT / SLO", number, [](const Of& x) { return x.m.p50_tbt_s / x.r.slo_tbt_s; }},
+      {"busy", "device busy", share, [](const Of& x) { return per(x.m.busy_s - x.m.stall_s, x.m.end_s); }},
       {"step", "mean step, ms", milliseconds, [](const Of& x) { return per(x.m.busy_s, real(x.m.iterations)); }},
       {"rebuilt", "K and V rebuilt", share,
        [](const Of& x) { return per(real(x.m.times_rebuilt), real(x.m.tokens_delivered)); }},

@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, 10> models{"rtx-pro-6000", "rtx-4090", "a
                                                   "a10",          "h100",     "h200",  "gh200", "t4"};
 
 /// Words that make another GPU of a model: NVIDIA's A10G, H100 PCIe and H100 NVL, RTX 4090 D and Laptop, and the Max-Q
-/// edition of the RTX PRO 6000 have other rates than the named A10, H100 (SXM5), and so on.
-constexpr std::array<std::string_view, 4> editions{"nvl", "pcie", "laptop", "max"};
+/// and Server editions of the RTX PRO 6000 have other rates than the named A10, H100 (SXM5), and so on.
+constexpr std::array<std::string_view, 5> editions{"nvl", "pcie", "laptop", "max", "server"};
 constexpr std::array<std::string_view, 2> suffixes{"g", "d"}; ///< directly behind the model: "GH200 144G" is no edition
 
 /// Runs of letters and runs of digits, in lower case: "A100-SXM4" is a, 100, sxm, 4.

@@ -86,11 +86,14 @@ std::vector<Preset> ellm_presets() {
        .figures = headline({.throughput = {2.73, 3.03, 1.61}, .ttft = {1.76, 1.71, 1.37}, .tpot_met = 0.966})},
       {.name = "ellm-70b",
        .what = "eLLM, Fig. 10: Llama2-70B on four A100 without NVLink, ShareGPT's lengths at 50 requests a second",
-       .flags = setup({{"--model", "llama2-70b"},
-                       {"--tp", "4"},
-                       {"--host-memory", "160GB"},
-                       {"--slo-tbt", "0.5"},
-                       {"--generate", "sharegpt:rate=50,requests=3000,cv=1.69,longest=3600"}}),
+       .flags =
+           setup({{"--model", "llama2-70b"},
+                  {"--tp", "4"},
+                  {"--host-memory", "160GB"},
+                  {"--slo-tbt", "0.5"},
+                  {"--columns", "case,system,tokens,mean-ttft,mean-tpot,tpot,per-token,step,batch,busy,device-mean,"
+                                "gb-in-step,preempted,refused"},
+                  {"--generate", "sharegpt:rate=50,requests=3000,cv=1.69,longest=3600"}}),
        .figures = headline(
            {.throughput = {2.0, 2.0, 1.6}, .ttft = {1.62, 1.61, 1.21}, .tpot_met = 0.986},
            // 6.2, Fig. 11: 254.64 requests at 501.74 ms a token, vLLM 223.16 at 680.82 ms.
@@ -99,7 +102,14 @@ std::vector<Preset> ellm_presets() {
             {.what = "requests in an iteration, vLLM-Recompute",
              .paper = 223.16,
              .column = "batch",
-             .system = "VllmRecomputeSized"}})},
+             .system = "VllmRecomputeSized"},
+            // Fig. 11b: SM utilisation by nvidia-smi dmon, the share of a second in which a kernel runs.
+            {.what = "SM utilisation, eLLM (a kernel runs)", .paper = 0.6702, .column = "busy", .system = "Ellm"},
+            {.what = "SM utilisation, vLLM-Recompute",
+             .paper = 0.5865,
+             .column = "busy",
+             .system = "VllmRecomputeSized"},
+            {.what = "SM utilisation, HCache", .paper = 0.612, .column = "busy", .system = "HCache"}})},
       {.name = "ellm-70b-long",
        .what = "eLLM, Fig. 12: Llama2-70B on four A100, L-Eval's lengths at 12.5 requests a second",
        .flags = setup({{"--model", "llama2-70b"},
