@@ -11,6 +11,7 @@
 #include "sluice/workload/reader.hpp"
 #include "sluice/workload/workload.hpp"
 
+#include "compare/drawn_table.hpp"
 #include "compare/rows.hpp"
 #include "shared/crew.hpp"
 #include "shared/progress.hpp"

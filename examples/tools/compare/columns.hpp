@@ -24,11 +24,6 @@ struct Ran {
   std::vector<std::pair<std::string, std::string>> at{}; ///< in a grid: the value on each axis
 };
 
-/// Returns a table with these heads: aligned for a terminal (full), Markdown (md), a tabular of LaTeX (latex) or
-/// comma-separated (csv).
-std::string drawn_table(std::string_view style, const std::vector<std::string>& heads,
-                        const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
-
 /// `--table md`, `latex` or `csv`: makes a table of the columns that `options` names, with one row per system (and per
 /// case, with the column `case`). Rows with a deposit form a separate table. A grid also has `full`, for a terminal,
 /// and its rows begin with their position on each axis. check_columns() validates the options before anything runs.

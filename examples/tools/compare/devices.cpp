@@ -5,7 +5,7 @@
 #include "sluice/model/named.hpp"
 #include "sluice/report/number_text.hpp"
 
-#include "compare/columns.hpp"
+#include "compare/drawn_table.hpp"
 #include <fmt/format.h>
 
 #include <string>

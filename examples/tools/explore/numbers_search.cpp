@@ -2,7 +2,7 @@
 // Successive halving over the train seeds, then the front's figures on the test set.
 #include "explore/numbers_search.hpp"
 
-#include "compare/columns.hpp"
+#include "compare/drawn_table.hpp"
 #include "compare/outcome.hpp"
 #include "compare/rows.hpp"
 #include "shared/crew.hpp"
