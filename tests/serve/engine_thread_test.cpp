@@ -147,7 +147,9 @@ class DiskTokens final : public TokenSource {
     searches[++begun_] = generation.sequence != 7;
     return begun_;
   }
-  bool sought(std::uint64_t search) override { return searches.at(search); }
+  bool sought(std::uint64_t search, const std::function<Tokens(const FoundPrefix&)>& /*would_load*/) override {
+    return searches.at(search);
+  }
   Tokens find(std::uint64_t search) override {
     CHECK(searches.at(search));
     searches.erase(search);

@@ -124,8 +124,8 @@ CommandLine::CommandLine()
   add_lower_tiers(flags_, options.machine.lower_tiers);
   app.add_option(
       "--kv-transfer-config", options.kv_transfer,
-      "vLLM's setting of that name, as JSON or a file: sets --systems and --host-memory to what its connector "
-      "is here");
+      "vLLM's setting of that name, as JSON or a file; or LMCache's file, or SGLang's --hicache-... flags or file: "
+      "sets --systems and --host-memory to what that is here");
   app.add_option("--print-config", options.print_config,
                  "vllm: also print how to run the first system of each table there, as far as it can");
   flags_.whole("--kv-blocks", options.machine.kv_blocks, 1, many,

@@ -97,7 +97,7 @@ struct Options {
   std::vector<sluice::SloClass> slo_classes;
 
   std::string preset, baseline, table = "full", columns, data, out;
-  std::string kv_transfer;        ///< vLLM's KVTransferConfig, or a file that has it; empty: not given
+  std::string kv_transfer;        ///< other servers' settings, or a file that has them; empty: not given
   std::string print_config;       ///< "vllm", or empty
   std::string plot;               ///< a file for a figure; empty: no figure
   std::optional<double> capacity; ///< share of requests that must meet both SLOs

@@ -145,6 +145,10 @@ void add_machine(Flags& flags, Options& options) {
                options.disk_cache = DiskCache{std::string{text.substr(0, colon)}, static_cast<std::int64_t>(*bytes)};
                return {};
              });
+  app.add_option("--kv-transfer-config", options.kv_transfer,
+                 "other servers' settings instead of --host-cache, --host-reuse, --host-write, --host-evict and "
+                 "--disk-cache: vLLM's flag of that name, as JSON or a file; LMCache's file; or SGLang's --hicache-... "
+                 "flags or file");
   add_link(flags, options.link);
   app.add_option("--lanes", options.lanes,
                  "the link's lanes: each-way (a GPU's default), or one shared by both directions (shared)")
@@ -255,7 +259,7 @@ sluice::Products products_of(const Options& options) {
   return options.products == "fast" ? sluice::Products::fast : sluice::Products::invariant;
 }
 
-Status check_machine(const Options& options) {
+Status check_machine(Options& options) {
   if (options.lanes != "shared" && options.lanes != "each-way")
     return flag_error("--lanes", "it is '" + sluice::excerpt(options.lanes) + "'", "each-way or shared");
   if (options.products != "invariant" && options.products != "fast")
@@ -267,6 +271,7 @@ Status check_machine(const Options& options) {
   if (options.device_memory && options.kv_memory)
     return flag_error("--kv-memory", "--device-memory is given as well",
                       "one of the two: KV gets the rest of device memory after weights and buffers");
+  if (Status status = take_kv_transfer(options); !status) return status;
   if (Status status = check_tiers(options); !status) return status;
   return check_backend(options);
 }
@@ -281,7 +286,7 @@ Status check_repeatable(const Options& options, const std::string& flag) {
   return {};
 }
 
-Status check_options(const Options& options) {
+Status check_options(Options& options) {
   const int kinds =
       (options.prompts.empty() ? 0 : 1) + (options.prompt_ids.empty() ? 0 : 1) + (options.from_trace() ? 1 : 0);
   if (kinds != 1)

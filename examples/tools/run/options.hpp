@@ -39,6 +39,7 @@ struct Options : TraceOptions {
   std::optional<std::int64_t> device_memory, kv_memory, host_memory; ///< bytes
   std::int64_t host_cache = 0;                  ///< bytes for KV of ended requests; 0: none is kept
   std::optional<DiskCache> disk_cache;          ///< below it
+  std::string kv_transfer;                      ///< other servers' settings of these; empty: not given
   std::optional<engines::HostReuse> host_reuse; ///< of what `host_cache` has
   std::optional<engines::HostWrite> host_write;
   std::optional<sluice::Replacement> host_evict;
@@ -78,8 +79,8 @@ void add_machine(Flags& flags, Options& options);
 [[nodiscard]] sluice::Products products_of(const Options& options);
 /// Sets the defaults that depend on other flags, once all are read.
 void conclude_machine(Flags& flags, Options& options);
-/// Checks these flags against each other.
-sluice::Status check_machine(const Options& options);
+/// Checks these flags against each other, and sets those that --kv-transfer-config says.
+sluice::Status check_machine(Options& options);
 /// Checks that everything an engine receives, except its clock, is the same in every run, as recording or replaying
 /// with `flag` requires.
 sluice::Status check_repeatable(const Options& options, const std::string& flag);
@@ -87,8 +88,8 @@ sluice::Status check_repeatable(const Options& options, const std::string& flag)
 /// Empty: go on; otherwise the program's exit status.
 std::optional<int> parse_options(int argc, char** argv, Options& options);
 
-/// Checks all flags against each other, before anything is read.
-sluice::Status check_options(const Options& options);
+/// Checks all flags against each other, before anything but settings is read.
+sluice::Status check_options(Options& options);
 
 /// Bad input, named by its flag.
 sluice::Error flag_error(std::string flag, std::string what, std::string expected);

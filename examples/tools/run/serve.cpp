@@ -158,6 +158,8 @@ void tell_tier(const HostTierCounts& tier) {
              "host tier: {} of {} tokens of prompts found, {} of them on the disk; {} loaded; {} of {} token blocks "
              "used\n",
              tier.found, tier.asked, tier.from_disk, tier.loaded, tier.blocks, tier.capacity);
+  if (tier.refused > 0)
+    fmt::print(stderr, "host tier: {} token blocks found no room beside pinned ones\n", tier.refused);
 }
 
 void tell_graphs(const GraphCounts& graphs) {

@@ -5,10 +5,12 @@
 #include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/local/memory.hpp"
 
+#include "shared/offload_settings.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -16,6 +18,33 @@
 namespace running {
 
 using namespace sluice;
+
+Status take_kv_transfer(Options& options) {
+  if (options.kv_transfer.empty()) return {};
+  constexpr const char* flag = "--kv-transfer-config";
+  const std::pair<const char*, bool> given[] = {{"--host-cache", options.host_cache > 0},
+                                                {"--host-reuse", options.host_reuse.has_value()},
+                                                {"--host-write", options.host_write.has_value()},
+                                                {"--host-evict", options.host_evict.has_value()},
+                                                {"--disk-cache", options.disk_cache.has_value()}};
+  for (const auto& [other, is_given] : given)
+    if (is_given) return flag_error(other, fmt::format("{} is given as well, which says it", flag), "one of the two");
+  const Expected<OffloadSettings> read = read_offload_settings(options.kv_transfer, flag, OffloadBy::machine);
+  if (!read) return read.error();
+  if (read->host_bytes == 0 && !options.kv_memory)
+    return flag_error(flag, fmt::format("the host has {} times the device's memory for KV", read->host_ratio),
+                      "--kv-memory as well, or hicache_size");
+  options.host_cache = read->host_bytes > 0
+                           ? read->host_bytes
+                           : static_cast<std::int64_t>(read->host_ratio * static_cast<double>(*options.kv_memory));
+  options.host_reuse = engines::HostReuse::all; // these servers compare no times
+  options.host_write = read->answers ? engines::HostWrite::computed : engines::HostWrite::prompts;
+  options.host_evict = read->evicts == "lfu"   ? Replacement::least_frequent
+                       : read->evicts == "arc" ? Replacement::adaptive
+                                               : Replacement::least_recent;
+  if (!read->disk.empty()) options.disk_cache = DiskCache{read->disk, read->disk_bytes};
+  return {};
+}
 
 Status check_tiers(const Options& options) {
   const std::pair<const char*, bool> given[] = {{"--host-reuse", options.host_reuse.has_value()},

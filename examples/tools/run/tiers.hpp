@@ -15,6 +15,10 @@
 
 namespace running {
 
+/// Sets these flags by --kv-transfer-config, if it is given. Errors: a setting that cannot be kept; a flag that says
+/// it, too.
+sluice::Status take_kv_transfer(Options& options);
+
 /// Checks these flags against the others.
 sluice::Status check_tiers(const Options& options);
 

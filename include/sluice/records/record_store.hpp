@@ -47,6 +47,7 @@ class RecordStore {
     std::span<const std::span<const std::byte>> parts;
   };
   struct Totals {
+    std::int64_t capacity = 0;            ///< Config::capacity
     std::int64_t records = 0, bytes = 0;  ///< there now; bytes with those of other models
     std::int64_t written = 0, read = 0;   ///< records
     std::int64_t evicted = 0, faults = 0; ///< records removed for room; lines in the log

@@ -127,6 +127,7 @@ SLUICE_INLINE std::size_t RecordStore::put(std::span<const NewRecord> records) {
 SLUICE_INLINE RecordStore::Totals RecordStore::totals() const {
   const std::lock_guard lock{mutex_};
   Totals now = totals_;
+  now.capacity = config_.capacity;
   now.records = ours_;
   now.bytes = bytes_;
   return now;

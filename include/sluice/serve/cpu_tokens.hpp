@@ -23,7 +23,9 @@ class CpuTokens final : public TokenSource {
   void attach(std::shared_ptr<TokenWorld> machine);
 
   [[nodiscard]] std::optional<std::uint64_t> seek(const Generation& generation, const WouldLoad& would_load) override;
-  [[nodiscard]] bool sought(std::uint64_t search) override { return machine_->sought(search); }
+  [[nodiscard]] bool sought(std::uint64_t search, const WouldLoad& would_load) override {
+    return machine_->sought(search, would_load);
+  }
   [[nodiscard]] Tokens find(std::uint64_t search) override { return machine_->find(search); }
   void leave_search(std::uint64_t search) override { machine_->leave_search(search); }
   [[nodiscard]] std::optional<HostTierCounts> tier() const override;

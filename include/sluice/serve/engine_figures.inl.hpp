@@ -273,14 +273,33 @@ SLUICE_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const HostTie
       "Tokens of prompts whose KV was found, by tier, whether it was loaded or not; of a disk only what was read.",
       whole(tier.found - tier.from_disk), {{"tier", "host"}});
   to.counter("sluice:tier_found_tokens_total", "", whole(tier.from_disk), {{"tier", "disk"}});
-  to.gauge("sluice:tier_capacity_bytes", "Memory of a tier.", whole(tier.capacity * tier.block_bytes),
-           {{"tier", "host"}});
-  to.gauge("sluice:tier_used_bytes", "Memory of a tier that has KV of ended requests.",
-           whole(tier.blocks * tier.block_bytes), {{"tier", "host"}});
-  to.counter("sluice:tier_stored_blocks_total", "Token blocks that a tier got.", whole(tier.stored),
-             {{"tier", "host"}});
-  to.counter("sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", whole(tier.evicted),
-             {{"tier", "host"}});
+  // Each metric of the host, and of the disk if there is one.
+  const auto both = [&](const auto& write, const char* name, const char* help, std::int64_t host, std::int64_t disk) {
+    write(name, help, whole(host), "host");
+    if (tier.disk.capacity > 0) write(name, "", whole(disk), "disk");
+  };
+  const auto gauge = [&to](const char* name, const char* help, double value, const char* of) {
+    to.gauge(name, help, value, {{"tier", of}});
+  };
+  const auto counter = [&to](const char* name, const char* help, double value, const char* of) {
+    to.counter(name, help, value, {{"tier", of}});
+  };
+  both(gauge, "sluice:tier_capacity_bytes", "Memory of a tier.", tier.capacity * tier.block_bytes, tier.disk.capacity);
+  both(gauge, "sluice:tier_used_bytes", "Memory of a tier that has KV of ended requests.",
+       tier.blocks * tier.block_bytes, tier.disk.bytes);
+  both(counter, "sluice:tier_stored_blocks_total", "Token blocks that a tier got.", tier.stored, tier.disk.written);
+  both(counter, "sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", tier.evicted,
+       tier.disk.evicted);
+  to.counter("sluice:tier_refused_blocks_total",
+             "Token blocks of ended requests for which a tier had no room, because others are pinned: by sessions, by "
+             "prompts that wait, or until the disk has them.",
+             whole(tier.refused), {{"tier", "host"}});
+  if (tier.disk.capacity > 0) {
+    gauge("sluice:tier_waiting_blocks", "Token blocks that are on their way to a tier.", whole(tier.disk.waiting),
+          "disk");
+    counter("sluice:tier_faults_total", "Reads and writes of a tier that failed, and damaged records.",
+            whole(tier.disk.faults), "disk");
+  }
   to.gauge("sluice:tier_pinned_bytes", "Memory of a tier that sessions pin.", whole(tier.pinned * tier.block_bytes),
            {{"tier", "host"}});
   to.counter("sluice:tier_pins_total", "Pins that sessions asked for.", whole(tier.pins), {{"tier", "host"}});

@@ -77,10 +77,8 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
-    const std::optional<std::uint64_t> search = tokens_->seek(generation, [&](const FoundPrefix& found) {
-      return engine_->would_load(spec_of(generation, arrival, ahead_of(slo_left(generation), generation.lead)), found);
-    });
-    if (search && !tokens_->sought(*search))
+    const std::optional<std::uint64_t> search = tokens_->seek(generation, would_load(generation, arrival));
+    if (search && !tokens_->sought(*search, would_load(generation, arrival)))
       searching_.push_back({id, std::move(generation), arrival, *search});
     else
       submit(id, std::move(generation), arrival, search);
@@ -152,7 +150,7 @@ class EngineLoop final : private EventListener {
     bool with_tier = false; ///< its prompt was looked up in the tiers
   };
 
-  /// A generation for which a disk is read.
+  /// A generation for which a disk is read, or whose KV is on its way to the host.
   struct Searching {
     GenerationId id{};
     Generation generation;
@@ -160,10 +158,16 @@ class EngineLoop final : private EventListener {
     std::uint64_t search = 0;
   };
 
+  /// What the engine would load for a generation; refers to both.
+  [[nodiscard]] auto would_load(const Generation& generation, const Seconds& arrival) {
+    return [this, &generation, &arrival](const FoundPrefix& found) {
+      return engine_->would_load(spec_of(generation, arrival, ahead_of(slo_left(generation), generation.lead)), found);
+    };
+  }
   /// Submits the generations whose search is over, in the order of their arrival.
   void submit_sought() {
     for (std::size_t i = 0; i < searching_.size();) {
-      if (!tokens_->sought(searching_[i].search)) {
+      if (!tokens_->sought(searching_[i].search, would_load(searching_[i].generation, searching_[i].arrival))) {
         ++i;
         continue;
       }

@@ -37,8 +37,12 @@ class TokenSource {
   seek(const Generation& /*generation*/, const std::function<Tokens(const FoundPrefix&)>& /*would_load*/) {
     return std::nullopt;
   }
-  /// Returns whether nothing is being read for this search any more.
-  [[nodiscard]] virtual bool sought(std::uint64_t /*search*/) { return true; }
+  /// Returns whether nothing is being read for this search any more, and nothing that it waits for is on its way to the
+  /// upper tier. Once that has arrived, the disk is looked at behind it, and `would_load` asked as by `seek`.
+  [[nodiscard]] virtual bool sought(std::uint64_t /*search*/,
+                                    const std::function<Tokens(const FoundPrefix&)>& /*would_load*/) {
+    return true;
+  }
   /// Ends a search, and waits for it if it is not over. Returns how many tokens of the prompt, which is about to be
   /// submitted, have KV in the tier above the disk, in whole blocks. They are kept until the next call, or if `enter`
   /// follows for this generation, until it starts.

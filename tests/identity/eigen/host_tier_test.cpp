@@ -261,6 +261,119 @@ TEST_CASE("a turn that comes before its conversation's KV has reached the tier w
   }
 }
 
+TEST_CASE("a hundred turns that come at once find all of their conversation, whoever waits for it") {
+  Random random(62);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.tier_blocks = 200 * trial.layers();
+  trial.link.to_host_bytes_per_s = 2e7;
+  Turns turns(trial);
+  std::int64_t hits = 0;
+  for (std::int32_t chat = 0; chat < 100; ++chat) {
+    std::vector<std::int32_t> prompt = chat_of(trial, 1 + chat % 60, 3), answer;
+    prompt[0] = chat % 64;
+    turns.begin(prompt, Tokens{0}, 2, 0);
+    turns.answer_at_once(2, answer);
+    prompt.insert(prompt.end(), {answer[0], 9});
+    TokenRequest request;
+    request.tokens = prompt;
+    if (turns.machine().find(request).count() == 3 * each) ++hits; // the search waits, not its caller
+  }
+  CHECK(hits == 100);
+}
+
+TEST_CASE("behind KV that was on its way to the host, a turn finds what the disk has") {
+  Random random(63);
+  RealTrial trial = random_real_trial(random);
+  const std::int64_t each = trial.limits.block_tokens.count();
+  trial.tier_blocks = 40 * trial.layers();
+  sluice_test::DiskModel disk;
+  const auto open = [&disk] {
+    return records_on(std::make_unique<sluice_test::WatchedFiles>(disk, nullptr, nullptr), 1, {});
+  };
+  const std::vector<std::int32_t> whole = chat_of(trial, 7, 10);
+  {
+    trial.records = open();
+    CHECK(Turns(trial).run(whole) == 0);
+  }
+  trial.link.to_host_bytes_per_s = 2e6;
+  for (const std::int64_t wanted : {10, 7, 5, 0})
+    for (const bool waits : {false, true}) {
+      CAPTURE(wanted);
+      CAPTURE(waits);
+      trial.records = nullptr; // a folder belongs to one store at a time
+      trial.records = open();
+      Turns turns(trial);
+      std::vector<std::int32_t> answer;
+      turns.begin(chat_of(trial, 7, 5), Tokens{0}, 1, 0); // computes the beginning
+      turns.answer_at_once(1, answer);
+      int asked = 0;
+      const WouldLoad would_load = [&](const FoundPrefix& found) {
+        ++asked;
+        CHECK(found.below.count() == 5 * each);
+        CHECK(found.lower.count() == 5 * each);
+        return Tokens{wanted * each};
+      };
+      TokenRequest request;
+      request.tokens = whole;
+      const std::uint64_t search = turns.machine().seek(request, would_load);
+      while (!waits && !turns.machine().sought(search, would_load)) std::this_thread::yield();
+      CHECK(turns.machine().find(search, would_load).count() == std::max<std::int64_t>(5, wanted) * each);
+      CHECK(asked == 1);
+      turns.wait_for_disk();
+    }
+  trial.records = nullptr;
+}
+
+TEST_CASE("a small host tier takes new blocks while the disk syncs older ones, and counts those it cannot take") {
+  Random random(64);
+  RealTrial trial = random_real_trial(random);
+  trial.tier_blocks = 6 * trial.layers();
+  sluice_test::DiskModel disk;
+  std::promise<void> begun, opened;
+  std::atomic<bool> first = true;
+  trial.records = records_on(std::make_unique<sluice_test::WatchedFiles>(
+      disk,
+      [&](sluice_test::FileCall call, const std::string&) {
+        if (call != sluice_test::FileCall::write || !first.exchange(false)) return;
+        begun.set_value();
+        opened.get_future().wait();
+      },
+      nullptr));
+  {
+    Turns turns(trial);
+    const auto leave = [&](std::int32_t number, std::int64_t blocks, std::int64_t all) {
+      std::vector<std::int32_t> answer;
+      turns.begin(chat_of(trial, number, blocks), Tokens{0}, 1, 0);
+      turns.answer_at_once(1, answer);
+      const auto counts = [&turns] { return turns.machine().host_tier(); };
+      while (counts().stored + counts().refused < all) (void)turns.machine().keeps_moving();
+    };
+    leave(1, 5, 5);
+    begun.get_future().wait(); // the disk is busy with the first request's blocks
+    leave(2, 5, 10);
+    const HostTierCounts counts = turns.machine().host_tier();
+    CHECK(counts.stored == 10);
+    CHECK(counts.refused == 0);
+    CHECK(counts.disk.waiting == 10);
+    CHECK(counts.disk.written == 0);
+    opened.set_value();
+    while (turns.machine().keeps_moving()) std::this_thread::yield();
+    CHECK(turns.machine().host_tier().disk.written == 10);
+    CHECK(turns.machine().host_tier().disk.waiting == 0);
+    CHECK(turns.machine().host_tier().disk.capacity == sluice_test::plenty);
+    CHECK(turns.machine().host_tier().disk.bytes == trial.records->totals().bytes);
+    const std::uint64_t search = turns.seek(chat_of(trial, 2, 5)); // pins what it has found
+    leave(3, 5, 15);
+    CHECK(turns.machine().host_tier().stored == 11);
+    CHECK(turns.machine().host_tier().refused == 4);
+    turns.machine().leave_search(search);
+    while (turns.machine().keeps_moving()) std::this_thread::yield();
+    turns.wait_for_disk();
+  }
+  CHECK(trial.records->totals().records == 11);
+}
+
 TEST_CASE("a Caching policy cuts what is loaded at any block, and no token and no logit changes") {
   Random random(80);
   RealTrial trial = random_real_trial(random);

@@ -71,8 +71,11 @@ TEST_CASE("each format with tools spells calls and their results as its family d
       "</tool_response><|im_end|>\n<|im_start|>assistant\n";
   CHECK(text_of(ChatFormat::qwen3, messages) == qwen);
   CHECK(text_of(ChatFormat::chatml, messages) == qwen);
-  CHECK(text_of(ChatFormat::llama2, messages) ==
-        "message 2: the chat format llama2 has no tools here; expected neither tool_calls nor the role tool");
+  for (const ChatFormat format :
+       {ChatFormat::llama2, ChatFormat::llama3, ChatFormat::mistral, ChatFormat::mixtral, ChatFormat::mistral_small,
+        ChatFormat::gemma2, ChatFormat::gemma3, ChatFormat::deepseek_v3, ChatFormat::gpt_oss})
+    CHECK(text_of(format, messages) == "message 2: the chat format " + std::string{name(format)} +
+                                           " has no tools here; expected neither tool_calls nor the role tool");
 
   std::vector<ChatMessage> two = messages;
   two[1].content = "Let me see.";

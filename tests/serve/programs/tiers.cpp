@@ -35,8 +35,8 @@ doctest::skip needs_disk() {
 #endif
 }
 
-json ask(const ServerProcess& server, const json& messages, const std::string& key = {}) {
-  const json body{{"messages", messages}, {"max_tokens", 40}, {"temperature", 0}};
+json ask(const ServerProcess& server, const json& messages, const std::string& key = {}, int tokens = 40) {
+  const json body{{"messages", messages}, {"max_tokens", tokens}, {"temperature", 0}};
   Connection connection(server.port());
   const std::string header = key.empty() ? "" : "Authorization: Bearer " + key + "\r\n";
   connection.send(post("/v1/chat/completions", body.dump(), header + "Connection: close\r\n"));
@@ -51,8 +51,11 @@ std::int64_t cached_of(const json& answer) { return answer["usage"]["prompt_toke
 double found(const ServerProcess& server, const std::string& tier) {
   return server.metric("sluice:tier_found_tokens_total{model_name=\"demo\",engine=\"0\",tier=\"" + tier + "\"}");
 }
-double stored(const ServerProcess& server) {
-  return server.metric("sluice:tier_stored_blocks_total{model_name=\"demo\",engine=\"0\",tier=\"host\"}");
+double of_tier(const ServerProcess& server, const std::string& metric, const std::string& tier) {
+  return server.metric("sluice:tier_" + metric + "{model_name=\"demo\",engine=\"0\",tier=\"" + tier + "\"}");
+}
+double stored(const ServerProcess& server, const std::string& tier = "host") {
+  return of_tier(server, "stored_blocks_total", tier);
 }
 /// Tokens loaded.
 double hits(const ServerProcess& server) { return server.metric("vllm:external_prefix_cache_hits_total"); }
@@ -100,6 +103,12 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
     CHECK(text_of(one) == text_of(first));
     CHECK(cached_of(one) == 0);
     REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));
+    REQUIRE(ServerProcess::eventually([&] { return stored(server, "disk") == stored(server); }));
+    CHECK(of_tier(server, "used_bytes", "disk") > of_tier(server, "used_bytes", "host")); // records have a head
+    CHECK(of_tier(server, "capacity_bytes", "disk") == 1e9);
+    CHECK(of_tier(server, "waiting_blocks", "disk") == 0);
+    CHECK(of_tier(server, "faults_total", "disk") == 0);
+    CHECK(of_tier(server, "refused_blocks_total", "host") == 0);
     const double block = crossed(server, "GPU_to_CPU") / static_cast<double>(blocks_after(one)); // bytes
     CHECK(block > 0);
     CHECK(crossed(server, "CPU_to_GPU") == 0);
@@ -128,6 +137,21 @@ TEST_CASE("a second turn of a long chat comes from the host, and after a restart
   CHECK(cached_of(two) >= cached); // the last turn's own blocks are there, too
   CHECK(cached_of(two) == (prompt_of(two) - 1) / block_tokens * block_tokens);
   CHECK(found(again, "disk") == static_cast<double>(cached_of(two)));
+}
+
+TEST_CASE("a hundred follow-ups that come at once after the answer all hit" * needs_program("sluice-serve")) {
+  const ServerProcess server({"--model", "demo", "--host-cache", "64MiB", "--host-reuse", "all"});
+  int hits = 0;
+  for (int chat = 0; chat < 100; ++chat) {
+    const json question = json::array(
+        {{{"role", "user"},
+          {"content", "It was night, and number " + std::to_string(chat) + " was not at home when we came."}}});
+    const json one = ask(server, question, {}, 2);
+    if (cached_of(ask(server, with_answer(question, one), {}, 1)) >= blocks_after(one) * block_tokens &&
+        blocks_after(one) > 0)
+      ++hits;
+  }
+  CHECK(hits == 100);
 }
 
 TEST_CASE("what is not faster to load is computed: the same tokens, and the usage says which" *

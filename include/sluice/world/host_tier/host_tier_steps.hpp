@@ -53,7 +53,9 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   core.tier.pin(known); // until `settle`: what follows them could not be found without them
   const auto first = static_cast<std::int64_t>(known.size());
   full = std::max(first, std::min(full, sequence.kept.tokens.count() / core.block_tokens));
-  full = first + core.tier.reserve(full - first, sequence.kept.worth);
+  const std::int64_t room = core.tier.reserve(full - first, sequence.kept.worth);
+  core.tier.counts().refused += full - first - room;
+  full = first + room;
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const auto release = [&core](BlockRun& run) { core.store.step(run, BlockEvent::release); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordWriter: writes blocks of the host tier to a disk on its own thread. DiskForecast: how long a disk will take.
+// RecordWriter: writes blocks of the host tier to a disk on threads of its own. DiskForecast: how long a disk will
+// take.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -9,9 +10,11 @@
 #include "sluice/world/machine/machine_core.hpp"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -23,13 +26,18 @@
 
 namespace sluice {
 
-/// A thread that puts blocks of the tier into a store, many with one sync of the folder. A block is pinned until it has
-/// been written: a tier whose blocks all wait for the disk takes no others. Destroying the writer, without the
+/// Puts blocks of the tier into a store, many with one sync of the folder. A block is pinned until one thread has
+/// copied it, since a tier whose blocks all wait for the disk takes no others (HostTierCounts::refused); another thread
+/// writes the copies. These are memory besides the tier: `most_bytes`, or one block. Destroying the writer, without the
 /// schedule's mutex, writes everything that was added; the caller of the other functions holds the mutex.
 class RecordWriter {
  public:
   RecordWriter(MachineCore& core, std::shared_ptr<RecordStore> store, HostBlock host_block)
-      : core_(&core), store_(std::move(store)), host_block_(std::move(host_block)), thread_([this] { work(); }) {}
+      : core_(&core),
+        store_(std::move(store)),
+        host_block_(std::move(host_block)),
+        copies_([this] { copy(); }),
+        writes_([this] { write(); }) {}
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
   ~RecordWriter() {
@@ -37,8 +45,9 @@ class RecordWriter {
       const std::lock_guard lock{core_->schedule.mutex};
       ends_ = true;
     }
-    more_.notify_one();
-    thread_.join();
+    changed_.notify_all();
+    copies_.join();
+    writes_.join();
   }
 
   void add(SettledBlock block) {
@@ -46,36 +55,63 @@ class RecordWriter {
     core_->tier.pin({&block.key, 1});
     ++writing_;
     queue_.push_back(std::move(block));
-    more_.notify_one();
+    changed_.notify_all();
   }
-  /// Whether blocks are on their way to the disk.
-  [[nodiscard]] bool works() const { return writing_ > 0; }
+  /// How many blocks are on their way to the disk.
+  [[nodiscard]] std::int64_t writing() const { return writing_; }
 
  private:
-  static constexpr std::size_t group = 64; ///< blocks with one sync of the folder
+  struct Copied {
+    SettledBlock block;
+    std::vector<std::byte> kv; ///< of its layers
+  };
+  static constexpr std::size_t group = 64;                        ///< blocks with one sync of the folder
+  static constexpr std::size_t most_bytes = std::size_t{1} << 26; ///< of copies
 
-  void work() {
+  void copy() {
+    std::unique_lock lock{core_->schedule.mutex};
+    const auto bytes = static_cast<std::size_t>(core_->store.shape().bytes().count() * core_->layers);
+    const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, most_bytes / bytes));
+    for (;;) {
+      changed_.wait(lock, [&] { return queue_.empty() ? ends_ : copied_ < most; });
+      if (queue_.empty()) return;
+      Copied next{std::move(queue_.front()), {}};
+      queue_.pop_front();
+      ++copied_;
+      const std::span<const std::int32_t> layers = core_->tier.blocks(next.block.key);
+      const std::vector<std::int32_t> host(layers.begin(), layers.end());
+      lock.unlock();
+      next.kv.reserve(bytes);
+      for (const std::int32_t one : host) {
+        const std::span<const std::byte> layer = host_block_(one);
+        next.kv.insert(next.kv.end(), layer.begin(), layer.end());
+      }
+      lock.lock();
+      core_->tier.unpin({&next.block.key, 1});
+      ready_.push_back(std::move(next));
+      changed_.notify_all();
+    }
+  }
+  void write() {
     std::unique_lock lock{core_->schedule.mutex};
     for (;;) {
-      more_.wait(lock, [this] { return ends_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(std::min(group, queue_.size()));
-      const std::vector<SettledBlock> blocks(std::move_iterator(queue_.begin()), std::move_iterator(end));
-      queue_.erase(queue_.begin(), end);
-      std::vector<std::vector<std::span<const std::byte>>> parts; // of each block: its tokens, and its KV by layer
-      std::vector<RecordStore::NewRecord> records;
-      std::vector<RecordKey> keys;
-      for (const SettledBlock& block : blocks) {
-        parts.push_back({std::as_bytes(std::span(block.tokens))});
-        for (const std::int32_t host : core_->tier.blocks(block.key)) parts.back().push_back(host_block_(host));
-        keys.push_back(block.key);
-      }
-      for (std::size_t i = 0; i < blocks.size(); ++i) records.push_back({keys[i], parts[i]});
+      changed_.wait(lock, [this] { return !ready_.empty() || (ends_ && writing_ == 0); });
+      if (ready_.empty()) return;
+      const auto end = ready_.begin() + static_cast<std::ptrdiff_t>(std::min(group, ready_.size()));
+      std::vector<Copied> blocks(std::move_iterator(ready_.begin()), std::move_iterator(end));
+      ready_.erase(ready_.begin(), end);
       lock.unlock();
+      std::vector<std::array<std::span<const std::byte>, 2>> parts;
+      std::vector<RecordStore::NewRecord> records;
+      for (const Copied& one : blocks) parts.push_back({std::as_bytes(std::span(one.block.tokens)), one.kv});
+      for (std::size_t i = 0; i < blocks.size(); ++i) records.push_back({blocks[i].block.key, parts[i]});
       put(records);
+      const auto count = static_cast<std::int64_t>(blocks.size());
+      blocks.clear();
       lock.lock();
-      core_->tier.unpin(keys);
-      writing_ -= static_cast<std::int64_t>(keys.size());
+      copied_ -= count;
+      writing_ -= count;
+      changed_.notify_all();
     }
   }
   /// The store logs failures; the host still has these blocks. One bad record must not cost the others of its group,
@@ -92,11 +128,13 @@ class RecordWriter {
   MachineCore* core_;
   std::shared_ptr<RecordStore> store_;
   HostBlock host_block_;
-  std::condition_variable more_;
-  std::vector<SettledBlock> queue_;
+  std::condition_variable changed_;
+  std::deque<SettledBlock> queue_; ///< not copied yet
+  std::deque<Copied> ready_;
+  std::int64_t copied_ = 0;  ///< copies in memory
   std::int64_t writing_ = 0; ///< blocks that are not on the disk yet
   bool ends_ = false;
-  std::thread thread_;
+  std::thread copies_, writes_; ///< last: they use the others
 };
 
 // DiskForecast: how long a disk will take for records, by its latest reads and by what it has to read before.

@@ -70,37 +70,29 @@ class TierSearches {
     core_->tier.counts().asked += static_cast<std::int64_t>(request.tokens.size());
     search.found = core_->tier.find(search.keys);
     core_->tier.pin(std::span(search.keys).first(search.found));
-    if (wait_for_departing(search) || !store_) return number;
-    std::size_t there = search.found;
-    while (there < search.keys.size() && store_->has(search.keys[there])) ++there;
-    if (would_load && there > search.found) {
-      const std::size_t most = there;
-      FoundPrefix found;
-      found.below = tokens_of(search.found);
-      found.lower = tokens_of(there - search.found);
-      found.lower_wait = forecast_.time_of({});
-      found.lower_time = forecast_.time_of(std::span(search.keys).first(there).subspan(search.found));
-      const Tokens wanted = ask(lock, number, would_load, found);
-      const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
-      there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
-      if (there == search.found && most > there) measure_again(std::span(search.keys).first(most).subspan(there));
-    }
-    search.reads = there > search.found;
-    if (would_load) search.keys.resize(std::max(there, search.found));
-    if (search.reads) {
-      search.unread = search.found;
-      search.awaited = there; // without a policy the keys go on, for records that appear meanwhile
-      forecast_.wait_for(std::span(search.keys).first(there).subspan(search.found));
-      search.tokens.assign(before.begin(), before.end());
-      wanted_.push_back(number);
-      changed_.notify_all();
-    } else {
-      note_used(search);
+    if (store_) search.tokens.assign(before.begin(), before.end());
+    if (is_on_its_way(search)) return number;
+    try {
+      look_below(lock, search, number, would_load);
+    } catch (...) {
+      leave(number);
+      throw;
     }
     return number;
   }
-  /// Whether nothing is being read for it, and nothing is on its way. The caller settles what has arrived before.
-  [[nodiscard]] bool over(std::uint64_t number) { return over(searches_.at(number)); }
+  /// Whether nothing is being read for it, and nothing is on its way. The caller settles what has arrived before. A
+  /// search that has waited for KV on its way looks at the disk then, and asks `would_load` as `seek` does; the caller
+  /// ends the search if that throws.
+  [[nodiscard]] bool over(Lock& lock, std::uint64_t number, const WouldLoad& would_load) {
+    Search& search = searches_.at(number);
+    if (search.departing != 0 && !is_on_its_way(search)) look_below(lock, search, number, would_load);
+    return !search.reads && search.departing == 0;
+  }
+  /// Whether the next block of a search was on its way to the tier, and still is.
+  [[nodiscard]] bool waits_for_departed(std::uint64_t number) const {
+    const Search& search = searches_.at(number);
+    return search.departing != 0 && has_departed(search.departing);
+  }
   /// Ends a search, once nothing is being read for it: how many of the oldest tokens were found. Their blocks stay
   /// pinned until the next call, or until `keep_for`.
   [[nodiscard]] Tokens find(Lock& lock, std::uint64_t number) {
@@ -132,34 +124,36 @@ class TierSearches {
   /// taken is over already.
   bool ring_when_over(Doorbell* bell) {
     bell_ = bell;
-    return std::any_of(searches_.begin(), searches_.end(), [this](auto& each) { return over(each.second); });
+    return std::any_of(searches_.begin(), searches_.end(), [this](const auto& each) {
+      return !each.second.reads && (each.second.departing == 0 || !has_departed(each.second.departing));
+    });
   }
 
  private:
   struct Search {
     std::vector<RecordKey> keys;
-    std::vector<std::int32_t> tokens;    ///< of the keys' blocks, if records are read
+    std::vector<std::int32_t> tokens;    ///< of the keys' blocks, if there is a disk
     std::size_t found = 0;               ///< so many from the first on are in the tier, and pinned
     std::size_t unread = 0, awaited = 0; ///< the forecast counts the keys from the first to before the second
     std::int64_t from_disk = 0;
     std::uint64_t departing = 0; ///< generation of the departed sequence that has its next block; 0: none
     bool reads = false, left = false;
   };
-  [[nodiscard]] bool over(Search& search) {
-    if (search.departing != 0) (void)wait_for_departing(search);
-    return !search.reads && search.departing == 0;
+  /// Whether this sequence's blocks are on their way to the tier.
+  [[nodiscard]] bool has_departed(std::uint64_t generation) const {
+    const std::vector<DepartedSequence>& departed = core_->sequences.departed();
+    return std::any_of(departed.begin(), departed.end(),
+                       [&](const DepartedSequence& one) { return one.generation == generation; });
   }
   /// Whether a departed sequence has the block behind those found. Once it has arrived, or was lost, looks again.
-  bool wait_for_departing(Search& search) {
-    const std::vector<DepartedSequence>& departed = core_->sequences.departed();
+  bool is_on_its_way(Search& search) {
     if (search.departing != 0) {
-      if (std::any_of(departed.begin(), departed.end(),
-                      [&](const DepartedSequence& one) { return one.generation == search.departing; }))
-        return true;
+      if (has_departed(search.departing)) return true;
       const std::size_t before = search.found;
       search.found = std::max(before, core_->tier.find(search.keys));
       core_->tier.pin(std::span(search.keys).first(search.found).subspan(before));
     }
+    const std::vector<DepartedSequence>& departed = core_->sequences.departed();
     const auto has_next = [&](const DepartedSequence& one) {
       const auto first = static_cast<std::size_t>(one.first);
       const std::size_t next = search.found - first;
@@ -167,10 +161,38 @@ class TierSearches {
              one.keys[next] == search.keys[search.found];
     };
     const auto at = std::find_if(departed.begin(), departed.end(), has_next);
-    const bool waited = search.departing != 0;
     search.departing = at == departed.end() ? 0 : at->generation;
-    if (waited && search.departing == 0 && store_) note_used(search);
     return search.departing != 0;
+  }
+  /// The tier has what a search has found, and no more: begins to read records behind that, as far as `would_load`
+  /// says.
+  void look_below(Lock& lock, Search& search, std::uint64_t number, const WouldLoad& would_load) {
+    if (!store_) return;
+    std::size_t there = search.found;
+    while (there < search.keys.size() && store_->has(search.keys[there])) ++there;
+    if (would_load && there > search.found) {
+      const std::size_t most = there;
+      FoundPrefix found;
+      found.below = tokens_of(search.found);
+      found.lower = tokens_of(there - search.found);
+      found.lower_wait = forecast_.time_of({});
+      found.lower_time = forecast_.time_of(std::span(search.keys).first(there).subspan(search.found));
+      const Tokens wanted = ask(lock, would_load, found);
+      const std::int64_t blocks = (wanted.count() + core_->block_tokens - 1) / core_->block_tokens;
+      there = std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(0, blocks)), search.found, there);
+      if (there == search.found && most > there) measure_again(std::span(search.keys).first(most).subspan(there));
+    }
+    search.reads = there > search.found;
+    if (would_load) search.keys.resize(std::max(there, search.found));
+    if (search.reads) {
+      search.unread = search.found;
+      search.awaited = there; // without a policy the keys go on, for records that appear meanwhile
+      forecast_.wait_for(std::span(search.keys).first(there).subspan(search.found));
+      wanted_.push_back(number);
+      changed_.notify_all();
+    } else {
+      note_used(search);
+    }
   }
   /// Removes a search; its keys are those of the blocks found.
   Search take(std::uint64_t number) {
@@ -190,22 +212,14 @@ class TierSearches {
   }
 
   /// Links and the disk go on meanwhile. The thread looks at no search before that is in `wanted_`.
-  Tokens ask(Lock& lock, std::uint64_t number, const WouldLoad& would_load, const FoundPrefix& found) {
-    struct Asking {
-      TierSearches& searches;
+  static Tokens ask(Lock& lock, const WouldLoad& would_load, const FoundPrefix& found) {
+    struct Unlocked {
       Lock& lock;
-      std::uint64_t number;
-      bool answered = false;
-      ~Asking() {
-        lock.lock();
-        if (!answered) searches.leave(number);
-      }
+      explicit Unlocked(Lock& held) : lock(held) { lock.unlock(); }
+      ~Unlocked() { lock.lock(); }
     };
-    lock.unlock();
-    Asking asking{*this, lock, number};
-    const Tokens wanted = would_load(found);
-    asking.answered = true;
-    return wanted;
+    const Unlocked unlocked{lock};
+    return would_load(found);
   }
   [[nodiscard]] Seconds now() const {
     if (core_->setup.disk_clock) return core_->setup.disk_clock();

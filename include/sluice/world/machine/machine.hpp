@@ -86,14 +86,18 @@ class Machine final : public TokenWorld {
     settle();
     return searches_.seek(lock, request, would_load);
   }
-  bool sought(std::uint64_t search) override {
+  bool sought(std::uint64_t search, const WouldLoad& would_load = {}) override {
     device_.wake(); // lets a link without a thread of its own continue
-    const std::lock_guard lock{core_.schedule.mutex};
-    settle();
-    return searches_.over(search);
-  }
-  Tokens find(std::uint64_t search) override {
     Lock lock{core_.schedule.mutex};
+    settle();
+    return searches_.over(lock, search, would_load);
+  }
+  Tokens find(std::uint64_t search, const WouldLoad& would_load = {}) override {
+    Lock lock{core_.schedule.mutex};
+    do { // behind KV that has arrived, another request's may be on its way
+      waits_.wait_until(lock, [&] { return settle(), !searches_.waits_for_departed(search); });
+      if (searches_.waits_for_departed(search)) break; // nothing moves any more
+    } while (!searches_.over(lock, search, would_load) && searches_.waits_for_departed(search));
     return searches_.find(lock, search);
   }
   using TokenWorld::find;
@@ -138,6 +142,10 @@ class Machine final : public TokenWorld {
     HostTierCounts counts = core_.tier.counts();
     counts.to_device = core_.schedule.moved(Way::to_device);
     counts.to_host = core_.schedule.moved(Way::to_host);
+    if (writer_) {
+      const RecordStore::Totals disk = core_.setup.records->totals();
+      counts.disk = {disk.capacity, disk.bytes, writer_->writing(), disk.written, disk.evicted, disk.faults};
+    }
     return counts;
   }
   /// Whether KV of ended requests was on its way to the host tier since the last call, or blocks of the tier are on
@@ -145,7 +153,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] bool keeps_moving() {
     device_.wake(); // lets a link without a thread of its own continue
     const std::lock_guard lock{core_.schedule.mutex};
-    const bool moves = !core_.sequences.departed().empty() || (writer_ && writer_->works());
+    const bool moves = !core_.sequences.departed().empty() || (writer_ && writer_->writing() > 0);
     settle();
     return moves;
   }

@@ -26,14 +26,15 @@ class TokenWorld : public BackendWorld {
   /// how many of the oldest tokens the request wants on the host, and records behind these are not read. Empty: it
   /// wants all.
   [[nodiscard]] virtual std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) = 0;
-  /// Whether nothing is being read for this search any more.
-  [[nodiscard]] virtual bool sought(std::uint64_t search) = 0;
+  /// Whether the search is over: nothing is being read for it, and no KV that it waits for is on its way to the host
+  /// tier. Once such KV has arrived, the disk is looked at behind it, and `would_load` asked as by `seek`.
+  [[nodiscard]] virtual bool sought(std::uint64_t search, const WouldLoad& would_load = {}) = 0;
   /// Ends a search, and waits for it if it is not over: how many of the oldest tokens of the request, which is about to
   /// be submitted, have KV in the host tier. This is the number for `BasicEngine::submit`. What was found is kept until
-  /// the next call, or if `enter` follows for this request, until it starts.
-  [[nodiscard]] virtual Tokens find(std::uint64_t search) = 0;
+  /// the next call, or if `enter` follows for this request, until it starts. `would_load`: as for `sought`.
+  [[nodiscard]] virtual Tokens find(std::uint64_t search, const WouldLoad& would_load = {}) = 0;
   [[nodiscard]] Tokens find(const TokenRequest& request, const WouldLoad& would_load = {}) {
-    return find(seek(request, would_load));
+    return find(seek(request, would_load), would_load);
   }
   /// Ends the search for a request that is not submitted.
   virtual void leave_search(std::uint64_t search) = 0;
