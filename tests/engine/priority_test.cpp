@@ -68,7 +68,8 @@ Seen check_order() {
         if (phase != Phase::running && first_waiting.first == 100) first_waiting = key;
         joined += phase == Phase::running && !ran;
         preempted += phase == Phase::preempted && ran;
-        if (phase == Phase::running && !ran) CHECK_MESSAGE(key < first_waiting, "nobody is passed by a joining request");
+        if (phase == Phase::running && !ran)
+          CHECK_MESSAGE(key < first_waiting, "nobody is passed by a joining request");
       }
       for (const auto& [key, phase] : after) {
         const auto was = before.find(key);
@@ -88,12 +89,12 @@ RequestSpec request(std::int64_t prompt, std::int64_t output, std::int32_t prior
   return {.prompt = Tokens{prompt}, .output = Tokens{output}, .slo = {}, .priority = priority};
 }
 
-/// Requests of priority 1 run when one of priority 0 comes. Returns how many iterations pass until it runs, and how many
-/// requests are preempted then.
+/// Requests of priority 1 run when one of priority 0 comes. Returns how many iterations pass until it runs, and how
+/// many requests are preempted then.
 template <class System>
 std::pair<int, std::size_t> inversion(int batch, std::int64_t device_blocks, int lows, const RequestSpec& urgent) {
-  Trial trial{.layers = 2, .batch = batch, .device = LayerBlocks{2 * device_blocks}, .host = LayerBlocks{1000},
-              .requests = {}};
+  Trial trial{
+      .layers = 2, .batch = batch, .device = LayerBlocks{2 * device_blocks}, .host = LayerBlocks{1000}, .requests = {}};
   auto engine = engine_of<System>(trial);
   for (int i = 0; i < lows; ++i) REQUIRE(engine.submit(request(33, 60 + 10 * i, 1)));
   for (int i = 0; i < 8; ++i) REQUIRE(engine.step() == Stepped::ran);

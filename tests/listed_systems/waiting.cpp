@@ -126,10 +126,12 @@ TEST_CASE("by priority, later requests of a lower number overtake without a limi
     if (!heeds && system.name != "VllmRecompute") continue;
     CAPTURE(system.name);
     constexpr int some = 100, fair = 6;
-    const int last = overtaken(system, {.users = 40, .shorts_have_slo = false, .longs_have_slo = false,
-                                        .kv = TokenBlocks{100}, .longs_priority = 1});
-    const int first = overtaken(system, {.users = 40, .shorts_have_slo = false, .longs_have_slo = false,
-                                         .kv = TokenBlocks{100}, .longs_priority = -1});
+    const int last = overtaken(
+        system,
+        {.users = 40, .shorts_have_slo = false, .longs_have_slo = false, .kv = TokenBlocks{100}, .longs_priority = 1});
+    const int first = overtaken(
+        system,
+        {.users = 40, .shorts_have_slo = false, .longs_have_slo = false, .kv = TokenBlocks{100}, .longs_priority = -1});
     CHECK((last > some) == heeds);
     CHECK(first <= fair);
     if (heeds) CHECK(first <= 2);

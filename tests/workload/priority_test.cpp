@@ -51,8 +51,8 @@ std::string two(const std::string& fields, const std::string& more) {
 const std::vector<Format> formats{
     {"mooncake",
      [](const std::string& more) {
-       return Read(Expected<MooncakeReader>{MooncakeReader{
-           lines_of(two(R"("timestamp": 0, "input_length": 5, "output_length": 2)", more), "trace")}});
+       return Read(Expected<MooncakeReader>{
+           MooncakeReader{lines_of(two(R"("timestamp": 0, "input_length": 5, "output_length": 2)", more), "trace")}});
      }},
     {"tokens",
      [](const std::string& more) {
@@ -61,8 +61,8 @@ const std::vector<Format> formats{
      }},
     {"aiperf",
      [](const std::string& more) {
-       return Read(read_aiperf_sessions(
-           lines_of(two(R"("session_id": "a", "timestamp": 5, "input_length": 5, "output_length": 2)", more), "trace")));
+       return Read(read_aiperf_sessions(lines_of(
+           two(R"("session_id": "a", "timestamp": 5, "input_length": 5, "output_length": 2)", more), "trace")));
      }},
     {"bailian",
      [](const std::string& more) {
@@ -84,8 +84,9 @@ Read csv(const std::string& text, const CsvColumns& columns = {}) {
 } // namespace
 
 TEST_CASE("priority: JSON lines of every format may have one") {
-  for (const auto& [name, read] : formats) {
-    CAPTURE(name);
+  for (const Format& format : formats) {
+    CAPTURE(format.first);
+    const auto& read = format.second;
     CHECK(read("").priorities == std::vector<std::int32_t>{0, 0});
     CHECK(read(R"(, "priority": -3)").priorities == std::vector<std::int32_t>{-3, 0});
     CHECK(read(R"(, "priority": null)").priorities == std::vector<std::int32_t>{0, 0});
@@ -116,8 +117,8 @@ TEST_CASE("priority: a CSV may have the column, under this or another name") {
 
 TEST_CASE("priority: a class gives its requests one, unless they have their own; several in a trace are classes") {
   const std::string text = "arrival,prompt,output,priority\n0,1,2,\n1,1,2,3\n2,1,2,0\n3,1,2,3\n";
-  const auto shaped = read_all(Shaped<CsvReader>{CsvReader{lines_of(text, "trace"), {}},
-                                                 {.slo_classes = *parse_slo_classes("1:2s/50ms:-1")}});
+  const auto shaped = read_all(
+      Shaped<CsvReader>{CsvReader{lines_of(text, "trace"), {}}, {.slo_classes = *parse_slo_classes("1:2s/50ms:-1")}});
   REQUIRE(shaped);
   CHECK((*shaped)[0].priority == -1);
   CHECK((*shaped)[1].priority == 3);

@@ -44,15 +44,15 @@ inline constexpr std::size_t most_slo_classes = 8;
 /// "2s/50ms": TTFT and TBT.
 [[nodiscard]] inline std::string slo_name(const Slo& slo) { return short_time(slo.ttft) + "/" + short_time(slo.tbt); }
 
-/// "2s/50ms priority -1": what distinguishes a class. Without the priority if that is 0, and without the SLO if there is
-/// none.
+/// "2s/50ms priority -1": what distinguishes a class. Without the priority if that is 0, and without the SLO if there
+/// is none.
 [[nodiscard]] inline std::string label_of(const SloClass& one) {
   if (one.priority == 0) return slo_name(one.slo);
   return (one.slo == Slo{} ? "" : slo_name(one.slo) + " ") + "priority " + std::to_string(one.priority);
 }
 
-/// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms:1": each one's share of the requests, its TTFT SLO and its TBT SLO,
-/// and its priority, if that is not 0; a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with
+/// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms:1": each one's share of the requests, its TTFT SLO and its TBT
+/// SLO, and its priority, if that is not 0; a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with
 /// `--slo-classes`. Two classes with one SLO and one priority are an error: a report distinguishes classes by these.
 [[nodiscard]] Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text);
 
@@ -73,7 +73,8 @@ class SloDraws {
   Random random_;
 };
 
-/// Returns the classes of requests, the most urgent first: by TTFT SLO, then by TBT SLO, then by priority. Returns none if there are more than `most_slo_classes`.
+/// Returns the classes of requests, the most urgent first: by TTFT SLO, then by TBT SLO, then by priority. Returns none
+/// if there are more than `most_slo_classes`.
 [[nodiscard]] std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests);
 
 } // namespace sluice

@@ -43,9 +43,9 @@ inline std::optional<Seconds> read_short_time(std::string_view text) {
 namespace sluice {
 
 SLUICE_INLINE Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text) {
-  const auto wrong = [](std::string what,
-                        std::string expected = "SHARE:TTFT/TBT or SHARE:TTFT/TBT:PRIORITY of each class with commas, "
-                                               "such as 0.5:2s/50ms,0.5:30s/200ms:1 or chat=1:2s/50ms") {
+  const auto wrong = [](std::string what, std::string expected =
+                                              "SHARE:TTFT/TBT or SHARE:TTFT/TBT:PRIORITY of each class with commas, "
+                                              "such as 0.5:2s/50ms,0.5:30s/200ms:1 or chat=1:2s/50ms") {
     return Error{ErrorCode::bad_input, "--slo-classes", std::move(what), std::move(expected)};
   };
   std::vector<SloClass> classes;

@@ -90,8 +90,8 @@ TEST_CASE("with Preempts, requests join at the cost of running ones of a larger 
     const auto priority = [&](Slot slot) { return one.key(slot).first; };
     std::vector<Slot> expected = one.made.running;
     if (one.full() && !one.others.empty()) {
-      const auto last = std::max_element(expected.begin(), expected.end(),
-                                         [&](Slot a, Slot b) { return one.key(a) < one.key(b); });
+      const auto last =
+          std::max_element(expected.begin(), expected.end(), [&](Slot a, Slot b) { return one.key(a) < one.key(b); });
       if (priority(*last) > priority(one.others.front())) {
         REQUIRE(one.proposal.leaving == std::vector{*last});
         expected.erase(last);
@@ -106,8 +106,8 @@ TEST_CASE("with Preempts, requests join at the cost of running ones of a larger 
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const Claim& claim = one.proposal.claims[i];
       CHECK(claim.slot == expected[i]);
-      const bool costs = std::any_of(stay.begin(), stay.end(),
-                                     [&](Slot slot) { return priority(slot) > priority(claim.slot); });
+      const bool costs =
+          std::any_of(stay.begin(), stay.end(), [&](Slot slot) { return priority(slot) > priority(claim.slot); });
       CHECK(claim.required == (i < stay.size() || costs));
       pressed += i >= stay.size() && claim.required;
     }

@@ -15,14 +15,14 @@
 
 namespace sluice {
 
-/// vLLM's scheduling policy "priority" (vllm/v1/core/sched, `--scheduling-policy`): running requests stay; preempted and
-/// waiting requests join in one order, the lowest `RequestSpec::priority` first, at equal priority by arrival. Use it
-/// with PreemptLeastUrgent, which preempts by the same order when memory is short.
+/// vLLM's scheduling policy "priority" (vllm/v1/core/sched, `--scheduling-policy`): running requests stay; preempted
+/// and waiting requests join in one order, the lowest `RequestSpec::priority` first, at equal priority by arrival. Use
+/// it with PreemptLeastUrgent, which preempts by the same order when memory is short.
 ///
 /// With `Preempts`, a request also joins at the cost of running requests whose number is larger than its own. If the
 /// batch is full, the one with the largest number leaves, the newest of these first, one in an iteration. If memory is
-/// short, Relief chooses. Whoever is preempted comes later in the order than all who run, so no two requests take turns.
-/// A request may lose its memory to one that does not fit yet, and then waits behind it: the order is strict.
+/// short, Relief chooses. Whoever is preempted comes later in the order than all who run, so no two requests take
+/// turns. A request may lose its memory to one that does not fit yet, and then waits behind it: the order is strict.
 template <bool Preempts>
 struct BasicPriorityFirst {
   using role = roles::Admission;
@@ -57,9 +57,8 @@ struct BasicPriorityFirst {
       keep(last);
     else if (last != nobody)
       proposal.leaving.push_back(last);
-    visit_in_order(state, [&](Slot slot) {
-      return claims.join(slot, Preempts && view.row(slot).spec.priority < largest);
-    });
+    visit_in_order(state,
+                   [&](Slot slot) { return claims.join(slot, Preempts && view.row(slot).spec.priority < largest); });
   }
 
   void settle(const View& view, std::span<Claim> accepted) const { Builder::settle(view, accepted); }
@@ -91,9 +90,8 @@ struct BasicPriorityFirst {
       return first == nobody;
     });
     if (first == nobody) return nobody;
-    const auto last = std::max_element(view.running.begin(), view.running.end(), [&](Slot a, Slot b) {
-      return entry(view.row(a), a) < entry(view.row(b), b);
-    });
+    const auto last = std::max_element(view.running.begin(), view.running.end(),
+                                       [&](Slot a, Slot b) { return entry(view.row(a), a) < entry(view.row(b), b); });
     return view.row(first).spec.priority < view.row(*last).spec.priority ? *last : nobody;
   }
 };
