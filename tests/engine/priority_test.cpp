@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VllmPriority and VllmPriorityPreempts: who joins, who is preempted, and the inversion of vllm#40004.
+// VllmPriority and VllmPriorityPreempts: the order of joins and preemptions, and the inversion of vllm#40004.
 #include "sluice/engine/systems/vllm.hpp"
 
 #include "engine/trials.hpp"
@@ -111,7 +111,7 @@ std::pair<int, std::size_t> inversion(int batch, std::int64_t device_blocks, int
 
 } // namespace
 
-TEST_CASE("priorities order who joins, and who is preempted, in every step of random runs") {
+TEST_CASE("priorities order joins and preemptions in every step of random runs") {
   const Seen plain = check_order<VllmPriority>();
   CHECK(plain.joined > 1000);
   CHECK(plain.preempted > 50);

@@ -122,8 +122,8 @@ TEST_CASE(
 
 TEST_CASE("by priority, later requests of a lower number overtake without a limit, and of a larger one never") {
   for (const engines::System& system : engines::published()) {
-    const bool heeds = system.name == "VllmPriority" || system.name == "VllmPriorityPreempts";
-    if (!heeds && system.name != "VllmRecompute") continue;
+    const bool by_priority = system.name == "VllmPriority" || system.name == "VllmPriorityPreempts";
+    if (!by_priority && system.name != "VllmRecompute") continue;
     CAPTURE(system.name);
     constexpr int some = 100, fair = 6;
     const int last = overtaken(
@@ -132,8 +132,8 @@ TEST_CASE("by priority, later requests of a lower number overtake without a limi
     const int first = overtaken(
         system,
         {.users = 40, .shorts_have_slo = false, .longs_have_slo = false, .kv = TokenBlocks{100}, .longs_priority = -1});
-    CHECK((last > some) == heeds);
+    CHECK((last > some) == by_priority);
     CHECK(first <= fair);
-    if (heeds) CHECK(first <= 2);
+    if (by_priority) CHECK(first <= 2);
   }
 }

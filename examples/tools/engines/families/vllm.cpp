@@ -19,7 +19,7 @@ System vllm_prefix_caching() {
                                                     "vLLM: released blocks are found until they are overwritten");
 }
 System vllm_priority() {
-  return entry<sluice::VllmPriority>("VllmPriority", "vLLM: by the users' priorities, also who is preempted");
+  return entry<sluice::VllmPriority>("VllmPriority", "vLLM: by the users' priorities, preemptions included");
 }
 System vllm_priority_preempts() {
   return entry<sluice::VllmPriorityPreempts>("VllmPriorityPreempts",

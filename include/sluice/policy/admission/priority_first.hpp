@@ -21,7 +21,7 @@ namespace sluice {
 ///
 /// With `Preempts`, a request also joins at the cost of running requests whose number is larger than its own. If the
 /// batch is full, the one with the largest number leaves, the newest of these first, one in an iteration. If memory is
-/// short, Relief chooses. Whoever is preempted comes later in the order than all who run, so no two requests take
+/// short, Relief chooses. A preempted request comes later in the order than all that run, so no two requests take
 /// turns. A request may lose its memory to one that does not fit yet, and then waits behind it: the order is strict.
 template <bool Preempts>
 struct BasicPriorityFirst {
