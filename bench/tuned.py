@@ -24,9 +24,11 @@ page = root / "docs/leading.md"
 begin, end = "<!-- tuned -->\n", "<!-- /tuned -->\n"
 numbers = "max-batch-tokens=128,256,512,2048;LargestVirtualLagFirst.rotation=5,50"
 # Left out of the systems that sluice-compare --list names: the control and the oracles, which do not compete; Neo, because
-# no device here states the rate at which its host attends KV; and two names of engines that are there under another name
-# (without a deposit OrbitFlowPause is OrbitFlow).
-left_out = {"OneAtATime", "SjfOracle", "LengthRanked", "FlexGen", "FlexGenPlus", "Neo", "SwappedFirst", "OrbitFlowPause"}
+# no device here states the rate at which its host attends KV; and four names of engines that are there under another name
+# (without a deposit OrbitFlowPause is OrbitFlow; without priorities VllmPriority and VllmPriorityPreempts are
+# VllmRecompute).
+left_out = {"OneAtATime", "SjfOracle", "LengthRanked", "FlexGen", "FlexGenPlus", "Neo", "SwappedFirst", "OrbitFlowPause",
+            "VllmPriority", "VllmPriorityPreempts"}
 sharegpt = "prompt=lognormal(161,1.0),output=lognormal(338,1.0)"
 orbitflow = ("--model llama3-8b --device a5000 --profile {data}/profiles/orbitflow/profiled_results_A5000.json "
              "--format orbitflow --seeds 1..8 --trace {data}/traces/orbitflow/32k_lambda")

@@ -112,6 +112,7 @@
 #include "sluice/policy/admission/shortest_remaining_first.hpp"
 #include "sluice/policy/admission/slack_first.hpp"
 #include "sluice/policy/relief/pause.hpp"
+#include "sluice/policy/relief/preempt_least_urgent.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/relief/refuse.hpp"
 #include "sluice/policy/relief/relief.hpp"

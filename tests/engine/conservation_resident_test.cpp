@@ -20,6 +20,8 @@ using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
 
 SLUICE_CONSERVES(VllmRecompute)
 SLUICE_CONSERVES(VllmSwap)
+SLUICE_CONSERVES(VllmPriority)
+SLUICE_CONSERVES(VllmPriorityPreempts)
 SLUICE_CONSERVES(OneAtATime)
 SLUICE_CONSERVES(ShortestFirst)
 SLUICE_CONSERVES(Refusing)

@@ -71,6 +71,7 @@ inline Trial random_trial(Random& random) {
     spec.prompt = Tokens{static_cast<std::int64_t>(1 + random.below(120))};
     spec.output = Tokens{static_cast<std::int64_t>(1 + random.below(120))};
     spec.slo.tbt = Seconds{0.01 + 0.05 * random.uniform()};
+    spec.priority = static_cast<std::int32_t>(i % 3);
     trial.requests.push_back(spec);
   }
   return trial;

@@ -31,6 +31,7 @@ struct Load {
   int users; ///< each sends a short request as soon as its last one has ended
   bool shorts_have_slo, longs_have_slo;
   TokenBlocks kv{200};
+  std::int32_t longs_priority = 0;
 };
 
 /// Three long requests come to such a load. Returns how many requests that came later had their first token before one
@@ -46,12 +47,13 @@ int overtaken(const engines::System& system, const Load& load) {
   auto& engine = made->engine;
   Random random(7);
   int sent = 0;
-  const auto send = [&](std::int64_t prompt, std::int64_t output, bool has_slo) {
+  const auto send = [&](std::int64_t prompt, std::int64_t output, bool has_slo, std::int32_t priority) {
     RequestSpec spec;
     spec.arrival = engine.now();
     spec.prompt = Tokens{prompt};
     spec.output = Tokens{output};
     if (has_slo) spec.slo = slo;
+    spec.priority = priority;
     ++sent;
     const Expected<RequestId> id = engine.submit(spec, {});
     REQUIRE_MESSAGE(id, id.error().line());
@@ -62,9 +64,9 @@ int overtaken(const engines::System& system, const Load& load) {
   while (engine.now().count() < 20'000 * step_s) {
     while (sent - heard.gone < load.users + static_cast<int>(longs.size()))
       (void)send(40 + static_cast<std::int64_t>(random.below(60)), 20 + static_cast<std::int64_t>(random.below(40)),
-                 load.shorts_have_slo);
+                 load.shorts_have_slo, 0);
     if (longs.empty() && engine.now().count() > 200 * step_s)
-      for (int i = 0; i < 3; ++i) longs.push_back(send(1200, 50, load.longs_have_slo));
+      for (int i = 0; i < 3; ++i) longs.push_back(send(1200, 50, load.longs_have_slo, load.longs_priority));
     if (!longs.empty() && std::all_of(longs.begin(), longs.end(), started)) break;
     const Stepped stepped = engine.step();
     if (stepped == Stepped::failed) FAIL(engine.status().error().line());
@@ -115,5 +117,23 @@ TEST_CASE(
     CHECK((overtaken(system, false, false) > fair) == expected.without_slo);
     CHECK((overtaken(system, true, false) > fair) == expected.beside_slos);
     CHECK((overtaken(system, true, true) > fair) == expected.with_slo);
+  }
+}
+
+TEST_CASE("by priority, later requests of a lower number overtake without a limit, and of a larger one never") {
+  for (const engines::System& system : engines::published()) {
+    const bool by_priority = system.name == "VllmPriority" || system.name == "VllmPriorityPreempts";
+    if (!by_priority && system.name != "VllmRecompute") continue;
+    CAPTURE(system.name);
+    constexpr int some = 100, fair = 6;
+    const int last = overtaken(
+        system,
+        {.users = 40, .shorts_have_slo = false, .longs_have_slo = false, .kv = TokenBlocks{100}, .longs_priority = 1});
+    const int first = overtaken(
+        system,
+        {.users = 40, .shorts_have_slo = false, .longs_have_slo = false, .kv = TokenBlocks{100}, .longs_priority = -1});
+    CHECK((last > some) == by_priority);
+    CHECK(first <= fair);
+    if (by_priority) CHECK(first <= 2);
   }
 }

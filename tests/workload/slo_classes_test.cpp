@@ -44,6 +44,11 @@ TEST_CASE("slo classes: a text's shares, times and names") {
                                           {"30s/200ms", 0.75, {Seconds{30}, Seconds{0.2}}}});
   CHECK(slo_name({Seconds{0.5}, Seconds{0.0333}}) == "500ms/33.3ms");
   CHECK(slo_name({}) == "none/none");
+  const Expected<std::vector<SloClass>> urgent = parse_slo_classes("chat=0.5:2s/50ms:-1,0.25:2s/50ms,0.25:2s/50ms:7");
+  REQUIRE(urgent);
+  CHECK((*urgent)[0] == SloClass{"chat", 0.5, {Seconds{2}, Seconds{0.05}}, -1});
+  CHECK((*urgent)[1] == SloClass{"2s/50ms", 0.25, {Seconds{2}, Seconds{0.05}}});
+  CHECK((*urgent)[2] == SloClass{"2s/50ms priority 7", 0.25, {Seconds{2}, Seconds{0.05}}, 7});
 }
 
 TEST_CASE("slo classes: each mistake is a sentence") {
@@ -60,6 +65,11 @@ TEST_CASE("slo classes: each mistake is a sentence") {
       {"1:-2s/50ms", "'-2s' is no time"},
       {"1:2s/50s", "50s per token; expected TTFT first, then TBT"},
       {"0.5:2s/50ms,0.5:2s/50ms", "two classes have the SLO 2s/50ms"},
+      {"0.5:2s/50ms:1,0.5:2s/50ms:1", "two classes have the SLO 2s/50ms priority 1"},
+      {"1:2s/50ms:high", "the priority of '1:2s/50ms:high' is 'high'; expected a whole number"},
+      {"1:2s/50ms:", "the priority of '1:2s/50ms:' is ''"},
+      {"1:2s/50ms:1.5", "is '1.5'"},
+      {"1:2s/50ms:3000000000", "is '3000000000'"},
       {"a=0.5:2s/50ms,a=0.5:3s/50ms", "two classes are named a"},
       {".1:1s/1s,.1:2s/1s,.1:3s/1s,.1:4s/1s,.1:5s/1s,.1:6s/1s,.1:7s/1s,.1:8s/1s,.2:9s/1s", "there are 9"}};
   for (const auto& [text, says] : mistakes) {

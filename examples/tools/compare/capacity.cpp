@@ -460,7 +460,7 @@ class CapacityTable {
 } // namespace
 
 std::string kept_slos(const WorkloadReport& workload, const CapacityRow& row) {
-  if (!workload.slo_classes.empty()) return classes_line(workload);
+  if (slos_by_class(workload)) return classes_line(workload);
   if (std::isnan(row.slo_tbt_s) || std::isnan(row.slo_ttft_s)) return "each request's own";
   return fmt::format("first token within {} and TPOT within {}", time_text(row.slo_ttft_s), time_text(row.slo_tbt_s));
 }

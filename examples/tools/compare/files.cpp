@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const ComparisonReport
 }
 
 /// classes.csv: a row for each SLO class of each run.
-constexpr CsvColumn class_column{"slo_class", "string", "", "the class of these requests, by its SLO"};
+constexpr CsvColumn class_column{"slo_class", "string", "", "the class of these requests, by its SLO and priority"};
 std::string classes_csv(const ComparisonReport& report, std::span<const CsvColumn> first,
                         std::span<const CsvColumn> figures) {
   std::string text = csv_head(first, figures);

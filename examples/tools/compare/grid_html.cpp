@@ -151,7 +151,7 @@ std::string facts(const Grid& grid) {
   out += detail::html_fact("device", same([](W of) { return of.device; }));
   out += detail::html_fact("token blocks of KV", same([](W of) { return std::to_string(of.budget_blocks); }));
   out += detail::html_fact("batch limit", same([](W of) { return std::to_string(of.batch_limit); }));
-  if (w.slo_classes.empty()) {
+  if (!slos_by_class(w)) {
     out += detail::html_fact("base SLO: a token every", same([](W of) { return time_text(of.base_slo_tbt_s); }));
     out += detail::html_fact("SLO: first token within", same([](W of) { return time_text(of.slo_ttft_s); }));
   } else {

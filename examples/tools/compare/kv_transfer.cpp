@@ -55,6 +55,8 @@ std::string vllm_command(const ComparisonReport& report) {
       more = " --no-enable-prefix-caching";
     } else if (best->name == "VllmPrefixCaching") {
       more = " --enable-prefix-caching";
+    } else if (best->name == "VllmPriority") {
+      more = " --no-enable-prefix-caching --scheduling-policy priority";
     } else if (best->name == "VllmOffload") {
       more = fmt::format(" --enable-prefix-caching --kv-transfer-config '{{\"kv_connector\":\"OffloadingConnector\","
                          "\"kv_role\":\"kv_both\",\"kv_connector_extra_config\":{{\"cpu_bytes_to_use\":{}}}}}'",

@@ -66,7 +66,7 @@ void announce(const Run& run, const Comparison& comparison) {
   const WorkloadReport& w = comparison.workload;
   fmt::print("{}{}{}, {} requests, {}; {} on {}, {}, batch {}; {};", run.label, run.label.empty() ? "" : ": ", w.trace,
              w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w), w.batch_limit,
-             w.slo_classes.empty() ? fmt::format("SLO {:.4g} s per token", w.base_slo_tbt_s) : classes_line(w));
+             slos_by_class(w) ? classes_line(w) : fmt::format("SLO {:.4g} s per token", w.base_slo_tbt_s));
   for (const compared::System* system : comparison.systems) fmt::print(" {}", system->name);
   fmt::print("\n");
 }

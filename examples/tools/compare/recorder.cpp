@@ -30,11 +30,12 @@ Timeline rows_of(const Wanted& wanted) {
 struct RequestOf {
   Seconds arrival{0};
   Slo slo{};
+  std::int32_t priority = 0;
 };
 
 /// Returns nothing if the event is about the engine.
 std::optional<RequestOf> request_of(const AnyEvent& event) {
-  const auto of = [](const auto& spec) { return std::optional{RequestOf{spec.arrival, spec.slo}}; };
+  const auto of = [](const auto& spec) { return std::optional{RequestOf{spec.arrival, spec.slo, spec.priority}}; };
   if (const auto* delivered = event.get<events::Delivered>()) return of(delivered->row.spec);
   if (const auto* submitted = event.get<events::Submitted>()) return of(submitted->row.spec);
   if (const auto* ended = event.get<events::Ended>()) return of(ended->row.spec);
@@ -72,9 +73,11 @@ void note_waits(Recorded& kept, const AnyEvent& event) {
 } // namespace
 
 Recorder::Recorder(const Request& of) : request(of) {
-  for (const SloClass& one : of.setup.slo_classes)
-    classes_.push_back({std::isinf(one.slo.ttft.count()) ? of.slo.ttft : one.slo.ttft,
-                        std::isinf(one.slo.tbt.count()) ? of.slo.tbt : one.slo.tbt});
+  classes_ = of.setup.slo_classes;
+  for (SloClass& one : classes_) {
+    if (std::isinf(one.slo.ttft.count())) one.slo.ttft = of.slo.ttft;
+    if (std::isinf(one.slo.tbt.count())) one.slo.tbt = of.slo.tbt;
+  }
   kept.classes.resize(classes_.size());
   windowed_ = of.setup.counts_from.count() > 0 || !std::isinf(of.setup.counts_until.count());
   kept.summary.rates_from = of.setup.counts_from;
@@ -97,7 +100,7 @@ void Recorder::hear(const AnyEvent& event) {
   if (counted) tell(Summary{}, kept.summary, event);
   if (counted && of)
     for (std::size_t i = 0; i < classes_.size(); ++i)
-      if (classes_[i] == of->slo) {
+      if (classes_[i].has(of->slo, of->priority)) {
         tell(Summary{}, kept.classes[i], event);
         break;
       }

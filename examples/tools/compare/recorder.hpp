@@ -22,8 +22,8 @@ struct Recorder final : sluice::EventListener {
  private:
   void note_horizon(sluice::Seconds arrival);
 
-  bool windowed_ = false;            ///< figures leave out requests: --warmup or --horizon
-  std::vector<sluice::Slo> classes_; ///< each SLO class's
+  bool windowed_ = false; ///< figures leave out requests: --warmup or --horizon
+  std::vector<sluice::SloClass> classes_;
 };
 
 } // namespace compared

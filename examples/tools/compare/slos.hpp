@@ -17,9 +17,10 @@ namespace compared {
 
 /// The SLOs that requests have of their own, from classes or from the trace.
 struct OwnSlos {
-  std::vector<sluice::SloClass> classes;  ///< infinite where a request has none; empty: no request has any, or they
-                                          ///< have too many different ones
+  std::vector<sluice::SloClass> classes;  ///< infinite where a request has none; empty: no request has any SLO or
+                                          ///< priority, or they have too many different ones
   bool all_ttft = false, all_tbt = false; ///< whether every request has one
+  bool several = false;                   ///< they differ
   sluice::Slo shortest{};
   std::string note{};
 };

@@ -8,7 +8,8 @@
 /// `System name()` in families/.
 // clang-format off
 #define SLUICE_PUBLISHED_SYSTEMS(ROW) \
-  ROW(all_resident) ROW(one_at_a_time) ROW(vllm_recompute) ROW(vllm_swap) ROW(vllm_prefix_caching) ROW(swapped_first) \
+  ROW(all_resident) ROW(one_at_a_time) ROW(vllm_recompute) ROW(vllm_swap) ROW(vllm_prefix_caching) ROW(vllm_priority) \
+  ROW(vllm_priority_preempts) ROW(swapped_first) \
   ROW(waiting_first) ROW(sjf_oracle) ROW(length_ranked) ROW(future_memory) ROW(superinfer) ROW(fastserve) ROW(scorpio) \
   ROW(neo) ROW(apt_serve) ROW(deepspeed_inference) ROW(kvpr) ROW(flexgen) ROW(flexgen_plus) ROW(slo_aware) \
   ROW(dynamic_heuristic) \

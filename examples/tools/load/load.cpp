@@ -378,7 +378,7 @@ class Load {
     const Slo& slo = planned.spec.slo;
     report_.all.add(slo, Seconds{ttft}, Seconds{tpot}, Seconds{latency}, check);
     for (std::size_t i = 0; i < options_.slo_classes.size(); ++i)
-      if (options_.slo_classes[i].slo == slo) {
+      if (options_.slo_classes[i].has(slo, planned.spec.priority)) {
         report_.classes.resize(options_.slo_classes.size());
         report_.classes[i].add(slo, Seconds{ttft}, Seconds{tpot}, Seconds{latency}, check);
       }

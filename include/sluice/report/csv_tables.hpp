@@ -77,6 +77,8 @@ inline constexpr CsvColumnOf<CsvRequest> csv_request_cells[] = {
      [](auto& of) { return of.request.slo_ttft.count(); }},
     {"slo_tbt_s", "s", "promised between tokens; empty: not promised",
      [](auto& of) { return of.request.slo_tbt.count(); }},
+    {"priority", "", "the lowest is served first, by systems that use it",
+     [](auto& of) { return of.request.priority; }},
     {"tokens_on_time", "tokens", "that followed another within the SLO",
      [](auto& of) { return of.own.tokens_on_time; }},
     {"tokens_late", "tokens", "that did not, or never came", [](auto& of) { return of.own.tokens_late; }},

@@ -43,7 +43,8 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
     json.key("slo_classes").begin_array();
     for (const SloClass& one : workload.slo_classes) {
       json.begin_object().field("name", one.name).field("share", one.share);
-      json.field("slo_ttft_s", one.slo.ttft.count()).field("slo_tbt_s", one.slo.tbt.count()).end_object();
+      json.field("slo_ttft_s", one.slo.ttft.count()).field("slo_tbt_s", one.slo.tbt.count());
+      json.field("priority", std::int64_t{one.priority}).end_object();
     }
     json.end_array();
   }

@@ -152,12 +152,18 @@ struct ReportBlock {
   return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }
 
-/// "SLO by class: chat 2s/50ms (50.0 %), ..."; empty without classes.
+/// Whether classes differ by their SLOs, and not by their priorities alone.
+[[nodiscard]] inline bool slos_by_class(const WorkloadReport& workload) {
+  return std::any_of(workload.slo_classes.begin(), workload.slo_classes.end(),
+                     [](const SloClass& one) { return one.slo != Slo{}; });
+}
+
+/// "SLO by class: chat 2s/50ms (50.0 %), ...", or "classes: priority 0 (90.0 %), ..."; empty without classes.
 [[nodiscard]] inline std::string classes_line(const WorkloadReport& workload) {
   std::string text;
   for (const SloClass& one : workload.slo_classes) {
-    text += (text.empty() ? "SLO by class: " : ", ") + one.name;
-    if (one.name != slo_name(one.slo)) text += " " + slo_name(one.slo);
+    text += (text.empty() ? slos_by_class(workload) ? "SLO by class: " : "classes: " : ", ") + one.name;
+    if (const std::string label = label_of(one); one.name != label && slos_by_class(workload)) text += " " + label;
     text += " (" + percent_text(one.share) + " %)";
   }
   return text;
@@ -166,10 +172,11 @@ struct ReportBlock {
 /// "SLO 50 ms per token (scale 1), first token 2 s", or the classes with their shares.
 [[nodiscard]] inline std::string slo_text(const WorkloadReport& workload, const ReportBlock& block) {
   const SystemReport& row = *block.rows.front();
-  if (!workload.slo_classes.empty()) return classes_line(workload);
+  if (slos_by_class(workload)) return classes_line(workload);
   if (std::isnan(row.slo_tbt_s) || std::isnan(row.slo_ttft_s)) return "SLO: each request's own";
   return "SLO " + (std::isinf(row.slo_tbt_s) ? std::string{"none"} : time_text(row.slo_tbt_s)) + " per token (scale " +
-         tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s);
+         tidy_text(block.slo_scale) + "), first token " + time_text(row.slo_ttft_s) +
+         (workload.slo_classes.empty() ? "" : "; " + classes_line(workload));
 }
 
 /// Returns trace, seed, model, device, link, budget, SLO and cautions of a block, which every table must name.

@@ -225,8 +225,8 @@ class EngineLoop final : private EventListener {
     ApiError error;
     error.status = 400;
     error.param = "priority";
-    error.message = "priority: this system takes requests in an order of its own; expected 0, or an engine with the "
-                    "Admission PriorityFirst";
+    error.message = "priority: this system takes requests in an order of its own; expected 0, or a server with "
+                    "--system VllmPriority or VllmPriorityPreempts";
     return error;
   }
   void forget(RequestId request, GenerationId id) {

@@ -79,8 +79,8 @@ class ServedRequests final : public ServedListener {
 
 /// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with more fields: `slo_ttft_s`
 /// and `slo_tbt_s`, absent without an SLO; `engine_slo_ttft_s` and `engine_slo_tbt_s`, the tighter SLO that the engine
-/// got, if it differs; `max_tokens`, the limit that the engine knew; and `session` and `turn`, if the client named its
-/// session.
+/// got, if it differs; `max_tokens`, the limit that the engine knew; `priority`, if it is not 0; and `session` and
+/// `turn`, if the client named its session.
 ///
 /// Among the four trace formats, only this one has a time for each event of a request, and only its lines may be in any
 /// order. A line can therefore be written when its request ends, and a server that is killed loses only running

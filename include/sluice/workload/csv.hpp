@@ -23,6 +23,7 @@ struct CsvColumns {
   std::string output = "output";   ///< tokens
   std::string slo_ttft{};          ///< a request's own SLO in seconds; empty: `slo_ttft_s` if the header contains it
   std::string slo_tbt{};           ///< the same for the SLO between tokens: `slo_tbt_s`
+  std::string priority{};          ///< the lowest is served first; empty: `priority` if the header contains it
   /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a value they are seconds,
   /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
@@ -32,8 +33,8 @@ struct CsvColumns {
   bool zero_is_failure = false; ///< a line with 0 tokens is a failed request: skipped and counted, not an error
 
   static constexpr std::string_view expected =
-      "arrival=NAME,prompt=NAME,output=NAME, slo-ttft=NAME and slo-tbt=NAME of requests' own SLOs in seconds, and "
-      "unit=s, ms, us or ns of arrivals that are numbers";
+      "arrival=NAME,prompt=NAME,output=NAME, slo-ttft=NAME and slo-tbt=NAME of requests' own SLOs in seconds, "
+      "priority=NAME, and unit=s, ms, us or ns of arrivals that are numbers";
 
   friend bool operator==(const CsvColumns&, const CsvColumns&) = default;
 };
@@ -89,6 +90,9 @@ class CsvReader {
   /// Parses a request's own SLO, in seconds.
   [[nodiscard]] Expected<Seconds> own_slo(std::string_view cell, bool per_token) const;
 
+  /// Parses a request's own priority.
+  [[nodiscard]] Expected<std::int32_t> own_priority(std::string_view cell) const;
+
   Expected<double> seconds_since_first(std::string_view cell);
 
   /// Replaces a decimal comma, which spreadsheets use in half of Europe, unless commas separate the fields.
@@ -107,7 +111,7 @@ class CsvReader {
   std::vector<std::string> cells_;
   std::array<std::size_t, 3> place_{};
   std::array<std::size_t, 2> slo_place_{absent, absent};
-  std::size_t session_place_ = absent, took_place_ = absent;
+  std::size_t session_place_ = absent, took_place_ = absent, priority_place_ = absent;
   std::int64_t skipped_ = 0;
   std::optional<Time> first_;
   std::size_t width_ = 0; ///< number of the header's columns; 0 until the header is read

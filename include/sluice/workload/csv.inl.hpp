@@ -48,12 +48,13 @@ SLUICE_READERS_INLINE Expected<CsvColumns> parse_csv_columns(std::string_view te
       if (other == key) return wrong(excerpt(key) + " is named twice");
     given.push_back(key);
     constexpr std::array<std::pair<std::string_view, int>, 4> units{{{"s", 0}, {"ms", 3}, {"us", 6}, {"ns", 9}}};
-    constexpr std::array<std::pair<std::string_view, std::string CsvColumns::*>, 5> names{
+    constexpr std::array<std::pair<std::string_view, std::string CsvColumns::*>, 6> names{
         {{"arrival", &CsvColumns::arrival},
          {"prompt", &CsvColumns::prompt},
          {"output", &CsvColumns::output},
          {"slo-ttft", &CsvColumns::slo_ttft},
-         {"slo-tbt", &CsvColumns::slo_tbt}}};
+         {"slo-tbt", &CsvColumns::slo_tbt},
+         {"priority", &CsvColumns::priority}}};
     const auto* const named = std::find_if(names.begin(), names.end(), [&](const auto& of) { return of.first == key; });
     if (named != names.end()) {
       columns.*named->second = value;
@@ -63,15 +64,17 @@ SLUICE_READERS_INLINE Expected<CsvColumns> parse_csv_columns(std::string_view te
         if (value == name) columns.decimals = decimals;
       if (!columns.decimals) return wrong("unit is '" + excerpt(value) + "'");
     } else {
-      constexpr std::array<std::string_view, 6> keys{"arrival", "prompt", "output", "slo-ttft", "slo-tbt", "unit"};
+      constexpr std::array<std::string_view, 7> keys{"arrival", "prompt",   "output", "slo-ttft",
+                                                     "slo-tbt", "priority", "unit"};
       return wrong("there is no '" + excerpt(key) + "' of a request" + did_you_mean(key, keys));
     }
   }
-  const std::array<std::pair<std::string_view, const std::string*>, 5> roles{{{"arrival", &columns.arrival},
+  const std::array<std::pair<std::string_view, const std::string*>, 6> roles{{{"arrival", &columns.arrival},
                                                                               {"prompt", &columns.prompt},
                                                                               {"output", &columns.output},
                                                                               {"slo-ttft", &columns.slo_ttft},
-                                                                              {"slo-tbt", &columns.slo_tbt}}};
+                                                                              {"slo-tbt", &columns.slo_tbt},
+                                                                              {"priority", &columns.priority}}};
   for (std::size_t i = 0; i < roles.size(); ++i)
     for (std::size_t j = i + 1; j < roles.size(); ++j)
       if (!roles[i].second->empty() && *roles[i].second == *roles[j].second)
@@ -123,6 +126,11 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
     if (!slo) return slo.error();
     *time = *slo;
   }
+  if (priority_place_ != absent && !cells_[priority_place_].empty()) {
+    const Expected<std::int32_t> priority = own_priority(cells_[priority_place_]);
+    if (!priority) return priority.error();
+    request.priority = *priority;
+  }
   return std::optional{request};
 }
 
@@ -134,8 +142,10 @@ SLUICE_READERS_INLINE Status CsvReader::read_header() {
       {{columns_.arrival, place_[0]}, {columns_.prompt, place_[1]}, {columns_.output, place_[2]}}};
   for (const auto& [name, place] : needed)
     if (Status found = find_column(name, place, true); !found) return found;
-  const std::array<std::tuple<const std::string&, std::string_view, std::size_t&>, 2> own{
-      {{columns_.slo_ttft, "slo_ttft_s", slo_place_[0]}, {columns_.slo_tbt, "slo_tbt_s", slo_place_[1]}}};
+  const std::array<std::tuple<const std::string&, std::string_view, std::size_t&>, 3> own{
+      {{columns_.slo_ttft, "slo_ttft_s", slo_place_[0]},
+       {columns_.slo_tbt, "slo_tbt_s", slo_place_[1]},
+       {columns_.priority, "priority", priority_place_}}};
   for (const auto& [name, usual, place] : own)
     if (Status found = find_column(name.empty() ? std::string{usual} : name, place, !name.empty()); !found)
       return found;
@@ -177,6 +187,16 @@ SLUICE_READERS_INLINE Expected<Seconds> CsvReader::own_slo(std::string_view cell
                std::string{per_token ? "the TBT" : "the TTFT"} + " SLO is '" + excerpt(cell) + "'",
                "seconds above 0, at most " + (per_token ? short_time(slowest_tbt) : std::string{"1e9 s"}) +
                    ", or an empty cell"};
+}
+
+SLUICE_READERS_INLINE Expected<std::int32_t> CsvReader::own_priority(std::string_view cell) const {
+  constexpr std::numeric_limits<std::int32_t> limits;
+  const double value = number(with_point(cell)).value;
+  if (value == std::trunc(value) && value >= limits.min() && value <= limits.max())
+    return static_cast<std::int32_t>(value);
+  return Error{ErrorCode::bad_input, records_.where(), "the priority is '" + excerpt(cell) + "'",
+               "a whole number from " + std::to_string(limits.min()) + " to " + std::to_string(limits.max()) +
+                   ", the lowest first, an empty cell, or another name for a column that holds no priorities"};
 }
 
 SLUICE_READERS_INLINE Expected<double> CsvReader::seconds_since_first(std::string_view cell) {

@@ -104,8 +104,10 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
-    // A request's own SLO (from a server's record, or a trace's columns) takes precedence.
-    const Slo& other = draws_.none() ? options_.slo : draws_.next();
+    // A request's own SLO and priority (from a server's record, or a trace's columns) take precedence.
+    const SloClass* drawn = draws_.none() ? nullptr : &draws_.next();
+    const Slo& other = drawn == nullptr ? options_.slo : drawn->slo;
+    if (drawn != nullptr && (*request)->priority == 0) (*request)->priority = drawn->priority;
     Slo& slo = (*request)->slo;
     if (std::isinf(slo.ttft.count())) slo.ttft = other.ttft;
     if (std::isinf(slo.tbt.count())) slo.tbt = other.tbt;

@@ -30,7 +30,7 @@ struct RequestSpec {
   Tokens output{1};             ///< number of tokens that it will generate, or their maximum
   Slo slo;                      ///< its SLO
   bool output_is_bound = false; ///< `output` is the maximum, and the backend ends the request
-  std::int32_t priority = 0;    ///< lower is served first (vLLM); only some policies use it, such as PriorityFirst
+  std::int32_t priority = 0;    ///< lower is served first (vLLM), with policies that use it: PriorityFirst and others
 
   std::uint32_t session = 0; ///< requests of one session have its number; 0: belongs to no session
   std::int32_t turn = 0;     ///< its position in the session, from 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SloClass: requests that share an SLO, such as chats and batch jobs on one server. SloDraws: draws each request's
-// class.
+// SloClass: requests that share an SLO and a priority, such as chats and batch jobs on one server. SloDraws: draws each
+// request's class.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -27,7 +27,12 @@ struct SloClass {
   std::string name; ///< "2s/50ms", or a name that the user gave
   double share = 1; ///< share of the requests
   Slo slo;
+  std::int32_t priority = 0; ///< as `RequestSpec::priority`
 
+  /// Whether requests of this SLO and this priority are in this class.
+  [[nodiscard]] bool has(const Slo& its_slo, std::int32_t its_priority) const {
+    return slo == its_slo && priority == its_priority;
+  }
   friend bool operator==(const SloClass&, const SloClass&) = default;
 };
 
@@ -39,9 +44,16 @@ inline constexpr std::size_t most_slo_classes = 8;
 /// "2s/50ms": TTFT and TBT.
 [[nodiscard]] inline std::string slo_name(const Slo& slo) { return short_time(slo.ttft) + "/" + short_time(slo.tbt); }
 
-/// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms": each one's share of the requests, its TTFT SLO and its TBT SLO;
-/// a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with `--slo-classes`. Two classes with one SLO
-/// are an error: a report distinguishes classes by their SLO.
+/// "2s/50ms priority -1": what distinguishes a class. Without the priority if that is 0, and without the SLO if there
+/// is none.
+[[nodiscard]] inline std::string label_of(const SloClass& one) {
+  if (one.priority == 0) return slo_name(one.slo);
+  return (one.slo == Slo{} ? "" : slo_name(one.slo) + " ") + "priority " + std::to_string(one.priority);
+}
+
+/// Parses classes such as "0.5:2s/50ms,0.5:30s/200ms:1": each one's share of the requests, its TTFT SLO and its TBT
+/// SLO, and its priority, if that is not 0; a name may precede them ("chat=0.5:2s/50ms"). Error messages begin with
+/// `--slo-classes`. Two classes with one SLO and one priority are an error: a report distinguishes classes by these.
 [[nodiscard]] Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text);
 
 /// Draws each request's class according to the shares. The draws depend only on the seed, so that a request has the
@@ -54,14 +66,14 @@ class SloDraws {
 
   [[nodiscard]] bool none() const { return classes_.empty(); }
 
-  const Slo& next();
+  const SloClass& next();
 
  private:
   std::vector<SloClass> classes_;
   Random random_;
 };
 
-/// Returns the classes of requests that have their own SLOs, the most urgent first: by TTFT, then by TBT. Returns none
+/// Returns the classes of requests, the most urgent first: by TTFT SLO, then by TBT SLO, then by priority. Returns none
 /// if there are more than `most_slo_classes`.
 [[nodiscard]] std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests);
 

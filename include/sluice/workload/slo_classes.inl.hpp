@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace sluice {
@@ -42,8 +43,9 @@ inline std::optional<Seconds> read_short_time(std::string_view text) {
 namespace sluice {
 
 SLUICE_INLINE Expected<std::vector<SloClass>> parse_slo_classes(std::string_view text) {
-  const auto wrong = [](std::string what, std::string expected = "SHARE:TTFT/TBT of each class with commas, such as "
-                                                                 "0.5:2s/50ms,0.5:30s/200ms or chat=1:2s/50ms") {
+  const auto wrong = [](std::string what, std::string expected =
+                                              "SHARE:TTFT/TBT or SHARE:TTFT/TBT:PRIORITY of each class with commas, "
+                                              "such as 0.5:2s/50ms,0.5:30s/200ms:1 or chat=1:2s/50ms") {
     return Error{ErrorCode::bad_input, "--slo-classes", std::move(what), std::move(expected)};
   };
   std::vector<SloClass> classes;
@@ -54,11 +56,19 @@ SLUICE_INLINE Expected<std::vector<SloClass>> parse_slo_classes(std::string_view
     begin = end + 1;
     const std::size_t equals = whole.find('=');
     const std::string_view name = equals == std::string_view::npos ? std::string_view{} : whole.substr(0, equals);
-    const std::string_view rest = equals == std::string_view::npos ? whole : whole.substr(equals + 1);
+    std::string_view rest = equals == std::string_view::npos ? whole : whole.substr(equals + 1);
     const std::size_t colon = rest.find(':'), slash = rest.find('/');
     if (colon == std::string_view::npos || slash == std::string_view::npos || slash < colon || whole.starts_with('='))
       return wrong("'" + excerpt(whole) + "' is no class");
     SloClass one{.name = std::string{name}, .share = 0, .slo = {}};
+    if (const std::size_t second = rest.find(':', slash); second != std::string_view::npos) {
+      const std::string_view priority = rest.substr(second + 1);
+      const auto [stop, failed] = std::from_chars(priority.data(), priority.data() + priority.size(), one.priority);
+      if (failed != std::errc{} || stop != priority.data() + priority.size())
+        return wrong("the priority of '" + excerpt(whole) + "' is '" + excerpt(priority) + "'",
+                     "a whole number, such as -1: the lowest is served first");
+      rest = rest.substr(0, second);
+    }
     const auto [stop, failed] = std::from_chars(rest.data(), rest.data() + colon, one.share);
     if (failed != std::errc{} || stop != rest.data() + colon || !(one.share > 0) || one.share > 1)
       return wrong("the share of '" + excerpt(whole) + "' is '" + excerpt(rest.substr(0, colon)) + "'",
@@ -72,10 +82,11 @@ SLUICE_INLINE Expected<std::vector<SloClass>> parse_slo_classes(std::string_view
     if (one.slo.tbt > slowest_tbt)
       return wrong("the TBT SLO of '" + excerpt(whole) + "' is " + short_time(one.slo.tbt) + " per token",
                    "TTFT first, then TBT, which is at most " + short_time(slowest_tbt));
-    if (one.name.empty()) one.name = slo_name(one.slo);
+    if (one.name.empty()) one.name = label_of(one);
     for (const SloClass& other : classes) {
-      if (other.slo == one.slo)
-        return wrong("two classes have the SLO " + slo_name(one.slo), "each SLO once, with the sum of their shares");
+      if (other.has(one.slo, one.priority))
+        return wrong("two classes have the SLO " + label_of(one),
+                     "each SLO once, with the sum of their shares, or with several priorities");
       if (other.name == one.name) return wrong("two classes are named " + excerpt(one.name), "each name once");
     }
     sum += one.share;
@@ -95,31 +106,34 @@ SLUICE_INLINE Expected<std::vector<SloClass>> parse_slo_classes(std::string_view
 SLUICE_INLINE SloDraws::SloDraws(std::vector<SloClass> classes, std::uint64_t seed)
     : classes_(std::move(classes)), random_(seed ^ 0x510c1a55u) {}
 
-SLUICE_INLINE const Slo& SloDraws::next() {
+SLUICE_INLINE const SloClass& SloDraws::next() {
   SLUICE_ASSERT(!none(), "at least one class");
   double draw = random_.uniform();
   for (const SloClass& one : std::span{classes_}.first(classes_.size() - 1)) {
-    if (draw < one.share) return one.slo;
+    if (draw < one.share) return one;
     draw -= one.share;
   }
-  return classes_.back().slo; // also covers rounding errors
+  return classes_.back(); // also covers rounding errors
 }
 
 SLUICE_INLINE std::optional<std::vector<SloClass>> slo_classes_of(std::span<const RequestSpec> requests) {
   std::vector<SloClass> classes;
   for (const RequestSpec& request : requests) {
-    const auto known =
-        std::find_if(classes.begin(), classes.end(), [&](const SloClass& one) { return one.slo == request.slo; });
+    const auto known = std::find_if(classes.begin(), classes.end(),
+                                    [&](const SloClass& one) { return one.has(request.slo, request.priority); });
     if (known != classes.end()) {
       known->share += 1;
       continue;
     }
     if (classes.size() == most_slo_classes) return std::nullopt;
-    classes.push_back({.name = slo_name(request.slo), .share = 1, .slo = request.slo});
+    classes.push_back({.name = {}, .share = 1, .slo = request.slo, .priority = request.priority});
   }
-  for (SloClass& one : classes) one.share /= static_cast<double>(requests.size());
+  for (SloClass& one : classes) {
+    one.name = label_of(one);
+    one.share /= static_cast<double>(requests.size());
+  }
   std::sort(classes.begin(), classes.end(), [](const SloClass& a, const SloClass& b) {
-    return a.slo.ttft != b.slo.ttft ? a.slo.ttft < b.slo.ttft : a.slo.tbt < b.slo.tbt;
+    return std::tuple{a.slo.ttft, a.slo.tbt, a.priority} < std::tuple{b.slo.ttft, b.slo.tbt, b.priority};
   });
   return classes;
 }

@@ -147,6 +147,7 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
       spec.prompt = Tokens{static_cast<std::int64_t>(trial.prompts[i].size())};
       spec.output = Tokens{trial.outputs[i]};
       spec.slo = {trial.ttft, trial.slo};
+      spec.priority = static_cast<std::int32_t>(i % 3);
       if (trial.sessions > 0) spec.session = static_cast<std::uint32_t>(1 + i % trial.sessions);
       TokenRequest request;
       request.tokens = trial.prompts[i];

@@ -95,6 +95,9 @@ TEST_CASE("read_completion names an invalid field, its value and what is expecte
   CHECK(wrong(chat_with(R"("stop":7)")).starts_with("stop|"));
   CHECK(wrong(chat_with(R"("stream_options":{"include_usage":true})")).starts_with("stream_options|"));
   CHECK(wrong(chat_with(R"("top_logprobs":2)")).starts_with("top_logprobs|"));
+  for (const char* value : {"\"high\"", "1.5", "2147483648"})
+    CHECK(wrong(chat_with(std::string{R"("priority":)"} + value)) ==
+          std::string{"priority|priority is "} + value + "; expected a whole number from -2147483648 to 2147483647");
   CHECK(wrong(chat_with(R"("slo":{"ttft_ms":0})")).starts_with("slo.ttft_ms|slo.ttft_ms is 0"));
   CHECK(wrong(R"({"messages":[]})").starts_with("messages|"));
   CHECK(wrong(R"({"messages":[{"role":"critic","content":"x"}]})").starts_with("messages[0].role|"));

@@ -18,6 +18,13 @@ System vllm_prefix_caching() {
   return simulated_entry<sluice::VllmPrefixCaching>("VllmPrefixCaching",
                                                     "vLLM: released blocks are found until they are overwritten");
 }
+System vllm_priority() {
+  return entry<sluice::VllmPriority>("VllmPriority", "vLLM: by the users' priorities, preemptions included");
+}
+System vllm_priority_preempts() {
+  return entry<sluice::VllmPriorityPreempts>("VllmPriorityPreempts",
+                                             "the same, where urgent newcomers preempt (vllm#40004)");
+}
 System swapped_first() {
   return simulated_entry<sluice::VllmSwap>("SwappedFirst", "swapped-out requests return before newcomers");
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// vLLM: everything resident, preempts the newest request by recomputation or by swapping.
+// vLLM: everything resident, preempts the newest request, or the least urgent, by recomputation or by swapping.
 #pragma once
 
 #include "sluice/engine/engine.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/admission/priority_first.hpp"
 #include "sluice/policy/placement/all_resident.hpp"
+#include "sluice/policy/relief/preempt_least_urgent.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/retention/drop.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"
@@ -21,7 +23,16 @@ using VllmRecompute = Engine<Fcfs, AllResident, PreemptNewest, Drop>;
 /// a common prefix, find released blocks until these are overwritten.
 using VllmPrefixCaching = With<VllmRecompute, KeepUntilOverwritten>;
 
-/// The same, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).
+/// The first with `--scheduling-policy priority`: the queue is ordered by the users' priorities, and what is preempted
+/// when memory is short is the running request of the largest number. A waiting request preempts nobody, however urgent
+/// it is (vllm#40004).
+using VllmPriority = With<VllmRecompute, PriorityFirst, PreemptLeastUrgent>;
+
+/// The same, where a waiting request preempts running ones of a larger number if it lacks a place in the batch, as
+/// vllm#45561 and vllm#54530 propose, or memory, as vLLM's V0 did (vllm#5958, `_schedule_priority_preemption`).
+using VllmPriorityPreempts = With<VllmRecompute, PriorityPreempts, PreemptLeastUrgent>;
+
+/// The first, with the KV of a preempted request swapped to the host and back (vLLM V0's swap, section 4.5).
 using VllmSwap = Engine<Fcfs, AllResident, PreemptNewest, MoveToHost>;
 
 #ifdef SLUICE_COMPILED // in the library

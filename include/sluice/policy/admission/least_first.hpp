@@ -25,7 +25,6 @@ struct BasicLeastFirst {
   using role = roles::Admission;
   static constexpr bool steady = true;
   static constexpr bool knows_lengths = Key::knows_lengths;
-  static constexpr bool heeds_priority = requires { requires Key::heeds_priority; };
   static constexpr Batching batching = B;
 
   Key key{};

@@ -48,6 +48,7 @@ struct RequestRecord {
   Outcome outcome = Outcome::unfinished;
   bool known = false;       ///< false for an id that no event named
   std::int32_t fetched = 0; ///< tokens of `loaded` that a lower tier had
+  std::int32_t priority = 0;
 
   [[nodiscard]] bool started() const { return delivered.count() > 0; }
   [[nodiscard]] Seconds ttft() const { return first - arrival; }
@@ -117,6 +118,7 @@ struct Summary {
         record.output = spec.output;
         record.slo_tbt = spec.slo.tbt;
         record.slo_ttft = spec.slo.ttft;
+        record.priority = spec.priority;
         record.session = spec.session;
         record.turn = spec.turn;
       }

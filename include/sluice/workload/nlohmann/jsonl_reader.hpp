@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -85,6 +86,15 @@ void add_answer(std::vector<ContentPiece>& content, Tokens context, std::span<co
   return slo;
 }
 
+/// Reads `priority`, as vLLM's server does: the lowest is served first; 0 if the field is missing.
+[[nodiscard]] inline Expected<std::int32_t> read_priority(const JsonFields& fields) {
+  if (!fields.has("priority")) return 0;
+  constexpr std::numeric_limits<std::int32_t> limits;
+  const Expected<std::int64_t> value = fields.whole("priority", limits.min(), limits.max());
+  if (!value) return value.error();
+  return static_cast<std::int32_t>(*value);
+}
+
 /// A format's names for what every request has.
 struct JsonlNames {
   const char* arrival;
@@ -98,7 +108,8 @@ struct JsonlNames {
 /// Reads one request per line, in the order of arrival. `Format` has the constant `names` and the function
 /// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object, or
 /// refuses the line.
-/// `slo_ttft_s` and `slo_tbt_s`, which no published format has, are a request's own SLO in seconds.
+/// `slo_ttft_s` and `slo_tbt_s` (a request's own SLO in seconds) and `priority`, which no published format has, are
+/// optional.
 template <class Format>
 class JsonlReader {
  public:
@@ -133,10 +144,14 @@ class JsonlReader {
     if (!arrival) return arrival.error();
     const Expected<Slo> slo = read_slo(fields);
     if (!slo) return slo.error();
+    const Expected<std::int32_t> priority = read_priority(fields);
+    if (!priority) return priority.error();
     content_.clear();
     const Status content = format_.read_content(*object, Tokens{*prompt}, Tokens{*output}, lines_.where(), content_);
     if (!content) return content.error();
-    return std::optional{RequestSpec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo}};
+    RequestSpec spec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo};
+    spec.priority = *priority;
+    return std::optional{spec};
   }
 
   [[nodiscard]] std::span<const ContentPiece> content() const { return content_; }

@@ -27,6 +27,7 @@ struct VllmRunRecord {
   Slo engine_slo{};          ///< `engine_slo_…`: the tighter SLO that the engine got; equal to `slo` if there is none
   std::uint32_t session = 0; ///< `session` and `turn` if the client named its session; 0: it did not
   std::int32_t turn = 0;
+  std::int32_t priority = 0; ///< `priority` if it is not 0
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };

@@ -46,6 +46,7 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> VllmRunReader::next()
   RequestSpec spec{arrival_, (*record)->prompt, (*record)->output, (*record)->slo};
   spec.session = (*record)->session;
   spec.turn = (*record)->turn;
+  spec.priority = (*record)->priority;
   return std::optional{spec};
 }
 
@@ -110,6 +111,9 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
     record.session = static_cast<std::uint32_t>(*session);
     record.turn = static_cast<std::int32_t>(*turn);
   }
+  const Expected<std::int32_t> priority = read_priority(fields);
+  if (!priority) return priority.error();
+  record.priority = *priority;
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
   record.slo = *slo;

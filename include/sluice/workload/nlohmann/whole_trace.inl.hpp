@@ -68,8 +68,11 @@ inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object,
   if (!output) return output.error();
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
+  const Expected<std::int32_t> priority = read_priority(fields);
+  if (!priority) return priority.error();
   WholeTrace::Turn turn;
   turn.spec = RequestSpec{Seconds{0}, Tokens{*prompt}, Tokens{*output}, *slo};
+  turn.spec.priority = *priority;
   const HashedPrompt hashed{.block = block, .prompt = turn.spec.prompt, .salt = 0};
   if (Status read = read_hash_ids(object, hashed, fields.where(), turn.content); !read) return read.error();
   return turn;
