@@ -61,6 +61,8 @@ struct PlacementTask {
   }
   /// The room that `blocks` of a request take in both memories with this residency, in the engine's layout.
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
+    if (!view.geometry.kv.empty())
+      return sluice::footprint_of(view.geometry.kv, holding, blocks, view.limits.block_tokens, layers());
     return footprint<L>(holding, blocks, view.limits.block_tokens, layers(), view.geometry.hidden_size());
   }
 

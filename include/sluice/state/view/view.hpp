@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/model/kv_groups.hpp"
 #include "sluice/state/memory/ledger.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/request_row.hpp"
@@ -71,11 +72,21 @@ struct Limits {
 /// Sizes that do not change during a run.
 struct Geometry {
   int layers = 0;              ///< number of layers of the model
-  Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
+  Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer; with `kv`, of one quantum
   Bytes layer_weight_bytes{0}; ///< weights of one layer
   Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
-  int segment_layers = 1;      ///< layers of a token block that are contiguous in memory; set from the Layout
+  int segment_layers = 1;      ///< layer blocks that are contiguous in memory; set from the Layout
+  KvBlocks kv{};               ///< what layers keep that keep different amounts; empty: every layer the same
 
+  /// The room of a resident request's token blocks in all layers.
+  [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks) const {
+    return kv.empty() ? across_layers(blocks, layers) : LayerBlocks{kv.room(blocks.count())};
+  }
+  /// The same with `resident` resident layers; with `kv`, all of them or none.
+  [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks, int resident) const {
+    if (kv.empty()) return across_layers(blocks, resident);
+    return resident > 0 ? kv_of(blocks) : LayerBlocks{0};
+  }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 
