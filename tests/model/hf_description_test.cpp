@@ -262,6 +262,17 @@ TEST_CASE("latent attention keeps one latent per token, and an indexer its keys 
   const std::int64_t indexer = 6 * 3 * 128 + 8 * 128 + 8 * 3 + 2 * 128;
   CHECK(described(sparse).parameters() == deepseek.parameters() + 3 * indexer);
   CHECK(described(sparse).kv.bytes(Tokens{10}) == Bytes{3 * (130 * 2 + 128 + 4) * 10});
+  // What attention costs: latents as they are, or expanded for prompts; with an indexer, its top k of them.
+  const LayerDescription& dense_layer = deepseek.layers.front();
+  CHECK(dense_layer.latent == 128 + 2);
+  CHECK(dense_layer.latent_value == 128);
+  CHECK(dense_layer.expands);
+  CHECK(deepseek.kv.groups().front().rule.picked == KvRule::unlimited);
+  const ModelDescription indexed = described(sparse);
+  CHECK(!indexed.layers.front().expands);
+  CHECK(indexed.layers.front().index_heads == 3);
+  CHECK(indexed.layers.front().index_dim == 128);
+  CHECK(indexed.kv.groups().front().rule.picked == 64);
   // A layer that shares an indexer has neither its weights nor its keys.
   const ModelDescription shared =
       described(with(sparse, {{"model_type", "glm_moe_dsa"}, {"indexer_types", {"full", "shared", "full"}}}));

@@ -42,6 +42,7 @@ struct KvRule {
   std::int64_t entry = 0;          ///< bytes of one entry; of a state, all of its bytes
   std::int64_t stride = 1;         ///< tokens per entry
   std::int64_t window = unlimited; ///< tokens that are kept at most
+  std::int64_t picked = unlimited; ///< entries that a token attends to at most (sparse attention's top k)
 
   friend constexpr bool operator==(const KvRule&, const KvRule&) = default;
 
@@ -52,6 +53,10 @@ struct KvRule {
   [[nodiscard]] constexpr Bytes bytes(Tokens tokens) const {
     if (kind == KvKind::state) return Bytes{tokens > Tokens{0} ? entry : 0};
     return Bytes{entry * (std::min(tokens.count(), window) / stride)};
+  }
+  /// Tokens whose entries a token attends to at most; `unlimited`: all.
+  [[nodiscard]] constexpr std::int64_t reach() const {
+    return std::min(window, picked == unlimited ? unlimited : picked * stride);
   }
   /// Bytes of one block of `block` tokens; of a state, which belongs to the newest block, all of its bytes.
   [[nodiscard]] constexpr std::int64_t block_bytes(Tokens block) const {
@@ -130,6 +135,35 @@ class KvGroups {
   constexpr KvGroup& at(int group) { return groups_[static_cast<std::size_t>(group)]; }
 
   std::array<KvGroup, most> groups_{};
+  int count_ = 0;
+};
+
+/// The contexts up to which layers read a request's KV, each once: windows, and the top k of sparse attention.
+class ReadLimits {
+ public:
+  /// Above every known model.
+  static constexpr int most = 4;
+
+  constexpr ReadLimits() = default;
+  /// The first `most` of the groups' limits.
+  explicit constexpr ReadLimits(const KvGroups& kv) {
+    for (const KvGroup& group : kv.groups())
+      if (group.rule.kind != KvKind::state && group.rule.reach() != KvRule::unlimited && find(group.rule) < 0 &&
+          count_ < most)
+        limits_[static_cast<std::size_t>(count_++)] = Tokens{group.rule.reach()};
+  }
+  [[nodiscard]] constexpr std::span<const Tokens> limits() const {
+    return {limits_.data(), static_cast<std::size_t>(count_)};
+  }
+  /// The number of the rule's limit; -1 if it has none.
+  [[nodiscard]] constexpr int find(const KvRule& rule) const {
+    for (int i = 0; i < count_; ++i)
+      if (limits_[static_cast<std::size_t>(i)] == Tokens{rule.reach()}) return i;
+    return -1;
+  }
+
+ private:
+  std::array<Tokens, most> limits_{};
   int count_ = 0;
 };
 

@@ -70,10 +70,8 @@ struct PlacementTask {
   /// pass soon; judging by them would change the plan twice per request.)
   [[nodiscard]] Work steady_decode(std::size_t count) const {
     Work work;
-    for (const Claim& claim : claims.first(count)) {
-      ++work.decodes;
-      work.decode_context += view.row(claim.slot).context() + ahead + Tokens{1};
-    }
+    for (const Claim& claim : claims.first(count))
+      work.add_decode(view.row(claim.slot).context() + ahead + Tokens{1}, view.geometry.reads);
     work.samples = work.decodes;
     return work;
   }

@@ -77,6 +77,7 @@ struct Geometry {
   Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
   int segment_layers = 1;      ///< layer blocks that are contiguous in memory; set from the Layout
   KvBlocks kv{};               ///< what layers keep that keep different amounts; empty: every layer the same
+  ReadLimits reads{};          ///< of these, the contexts up to which they read
 
   /// The room of a resident request's token blocks in all layers.
   [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks) const {
