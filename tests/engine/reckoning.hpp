@@ -43,7 +43,7 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
 inline std::int64_t size_of(const Geometry& geometry, int layer, std::int64_t block, std::int64_t total) {
   if (geometry.kv.empty()) return 1;
   std::int64_t sum = 0;
-  for (const KvBlocks::Part& part : geometry.kv.parts())
+  for (const KvPart& part : geometry.kv.parts())
     if (part.layers.contains(layer) && (part.keep == KvRule::unlimited || block >= total - part.keep) &&
         (block + 1) % part.step == 0)
       sum += part.units;

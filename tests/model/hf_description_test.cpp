@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <string>
 
@@ -467,6 +469,31 @@ TEST_CASE("an engine's shape is refused by naming what the model has") {
                                             {"first_k_dense_replace", 1}});
   CHECK(says(line(glm), "its layers differ: 1 of 2"));
   CHECK(says(line(with(glm, {{"first_k_dense_replace", 0}, {"n_shared_experts", 1}})), "shared experts"));
+
+  // A program that simulates gets its description.
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "sluice_hf_simulated_test";
+  fs::create_directories(folder);
+  const auto simulated = [&](const json& config) {
+    std::ofstream(folder / "config.json") << config;
+    return find_or_read_simulated(folder.string());
+  };
+  for (const json& config : {gemma, latent("deepseek_v3"), glm}) {
+    const Expected<SimulatedModel> model = simulated(config);
+    REQUIRE(model);
+    REQUIRE(model->layered);
+    CHECK(model->layered->parameters() == described(config).parameters());
+    CHECK(model->shape.layers == static_cast<int>(model->layered->layers.size()));
+    CHECK(model->shape.name == "sluice_hf_simulated_test");
+  }
+  const Expected<SimulatedModel> plain = simulated(dense("llama"));
+  REQUIRE(plain);
+  CHECK(!plain->layered);
+  CHECK(plain->shape == *find_or_read_model(folder.string()));
+  // What is not understood is refused in both.
+  CHECK(says(simulated(with(dense("olmo2"), {{"num_extra_layers", 3}})).error().line(),
+             "num_extra_layers"));
+  fs::remove_all(folder);
 }
 
 } // namespace hf_description_test

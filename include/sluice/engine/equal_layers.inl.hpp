@@ -9,7 +9,7 @@ namespace sluice {
 
 [[gnu::cold]] SLUICE_INLINE std::string in_words(const KvBlocks& kv, int layers) {
   std::string words;
-  for (const KvBlocks::Part& part : kv.parts()) {
+  for (const KvPart& part : kv.parts()) {
     words += words.empty() ? std::to_string(part.layers.count()) + " of " + std::to_string(layers) + " layers keep "
                            : ", " + std::to_string(part.layers.count()) + " ";
     words += part.keep == KvRule::unlimited ? "all blocks"

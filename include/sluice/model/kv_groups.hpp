@@ -152,6 +152,7 @@ class ReadLimits {
           count_ < most)
         limits_[static_cast<std::size_t>(count_++)] = Tokens{group.rule.reach()};
   }
+  /// The limits.
   [[nodiscard]] constexpr std::span<const Tokens> limits() const {
     return {limits_.data(), static_cast<std::size_t>(count_)};
   }
@@ -165,6 +166,14 @@ class ReadLimits {
  private:
   std::array<Tokens, most> limits_{};
   int count_ = 0;
+};
+
+/// A group of layers, in blocks.
+struct KvPart {
+  LayerSet layers{};      ///< the group's layers
+  std::int64_t keep = 0;  ///< blocks of a request that are kept at most: the newest ones
+  std::int64_t units = 0; ///< quanta of one block, or of one entry
+  std::int64_t step = 1;  ///< blocks of one entry; 1: a block has one or more
 };
 
 /// KvGroups counted in blocks of one length, in whole quanta: the greatest common divisor of the groups' blocks. A
@@ -206,7 +215,7 @@ class KvBlocks {
   [[nodiscard]] constexpr std::int64_t room(std::int64_t first, std::int64_t last, std::int64_t total,
                                             LayerSet held) const {
     std::int64_t sum = 0;
-    for (const Part& part : parts()) {
+    for (const KvPart& part : parts()) {
       const std::int64_t begin = std::max(first, total - std::min(total, part.keep));
       sum += std::max<std::int64_t>(0, last / part.step - begin / part.step) * part.units * (part.layers & held).count();
     }
@@ -216,31 +225,24 @@ class KvBlocks {
   /// `room(1)` for each block unless entries stand for several blocks.
   [[nodiscard]] constexpr std::int64_t room(std::int64_t total) const {
     std::int64_t sum = 0;
-    for (const Part& part : parts()) {
+    for (const KvPart& part : parts())
       sum += std::min(total, part.keep) / part.step * part.units * part.layers.count();
-    }
     return sum;
   }
   /// Runs of memory that a token block has: one in each layer of each group.
   [[nodiscard]] constexpr std::int64_t runs() const {
     std::int64_t sum = 0;
-    for (const Part& part : parts()) sum += part.layers.count();
+    for (const KvPart& part : parts()) sum += part.layers.count();
     return sum;
   }
 
-  /// A group, in blocks.
-  struct Part {
-    LayerSet layers;
-    std::int64_t keep = 0;  ///< blocks that are kept at most
-    std::int64_t units = 0; ///< quanta of one block, or of one entry
-    std::int64_t step = 1;  ///< blocks of one entry; 1: a block has one or more
-  };
-  [[nodiscard]] constexpr std::span<const Part> parts() const {
+  /// The groups.
+  [[nodiscard]] constexpr std::span<const KvPart> parts() const {
     return {parts_.data(), static_cast<std::size_t>(count_)};
   }
 
  private:
-  std::array<Part, KvGroups::most> parts_{};
+  std::array<KvPart, KvGroups::most> parts_{};
   int count_ = 0;
   std::int64_t quantum_ = 0;
 };
