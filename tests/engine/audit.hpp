@@ -157,7 +157,7 @@ template <class E>
 Footprint held_by(const View& view, const RequestRow& row) {
   const Geometry& geometry = view.geometry;
   const Tokens block_tokens = view.limits.block_tokens;
-  if (!geometry.kv.empty()) return footprint_of(geometry.kv, row.holding, row.blocks, block_tokens, geometry.layers);
+  if (!geometry.alike()) return footprint_of(geometry.kv(), row.holding, row.blocks, block_tokens, geometry.layers);
   return footprint<typename E::layout_type>(row.holding, row.blocks, block_tokens, geometry.layers,
                                             geometry.hidden_size());
 }

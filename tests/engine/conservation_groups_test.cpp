@@ -76,7 +76,7 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   REQUIRE(kv.add(0, {.entry = 64}));
   REQUIRE(kv.add(1, {.kind = KvKind::sliding, .entry = 64, .window = 64}));
   REQUIRE(kv.add(2, {.kind = KvKind::state, .entry = 2048}));
-  trial.kv = KvBlocks(kv, Tokens{16});
+  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
   CHECK(refusal_of<VllmSwap>(trial).empty());
   const std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 "
                              "blocks, 1 the newest block of a request";
@@ -105,8 +105,8 @@ TEST_CASE("one group of all tokens in all layers is the model without groups") {
     auto plain = E::make(testing::trial_config<E>(trial, {}));
     KvGroups kv;
     for (int layer = 0; layer < trial.layers; ++layer) REQUIRE(kv.add(layer, {.entry = 256}));
-    trial.kv = KvBlocks(kv, Tokens{16});
-    REQUIRE(trial.kv.quantum() == Bytes{4096});
+    trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+    REQUIRE(trial.kv.blocks.quantum() == Bytes{4096});
     auto grouped = E::make(testing::trial_config<E>(trial, {}));
     REQUIRE((plain && grouped));
     testing::serve_arrivals(*plain, trial, [] {});

@@ -41,9 +41,9 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
 /// Room of one block of one layer of a request of `total` blocks, in layer blocks: by the definition of KvBlocks' parts,
 /// without its sums.
 inline std::int64_t size_of(const Geometry& geometry, int layer, std::int64_t block, std::int64_t total) {
-  if (geometry.kv.empty()) return 1;
+  if (geometry.alike()) return 1;
   std::int64_t sum = 0;
-  for (const KvPart& part : geometry.kv.parts())
+  for (const KvPart& part : geometry.kv().parts())
     if (part.layers.contains(layer) && (part.keep == KvRule::unlimited || block >= total - part.keep) &&
         (block + 1) % part.step == 0)
       sum += part.units;

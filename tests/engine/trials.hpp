@@ -55,7 +55,7 @@ struct Trial {
   LayerBlocks device;
   LayerBlocks host;
   std::vector<RequestSpec> requests;
-  KvBlocks kv{}; ///< of layers that keep different amounts
+  KvLayers kv{}; ///< of layers that keep different amounts; empty: all are alike. The trial outlives its engines
 };
 
 inline Trial random_trial(Random& random) {
@@ -101,10 +101,10 @@ inline Trial in_groups(Trial trial, Random& random) {
     if (count > 0) REQUIRE(kv.add(layer, rules[first]));
     if (count > 1) REQUIRE(kv.add(layer, rules[(first + 1 + random.below(4)) % 5]));
   }
-  trial.kv = KvBlocks(kv, Tokens{16});
+  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
   const std::int64_t blocks = trial.device.count() / trial.layers;
-  trial.device = LayerBlocks{3 * trial.kv.room(2 + blocks / 3)}; // for about as many requests
-  trial.host = LayerBlocks{trial.host.count() * 4096 / trial.kv.quantum().count()};
+  trial.device = LayerBlocks{3 * trial.kv.blocks.room(2 + blocks / 3)}; // for about as many requests
+  trial.host = LayerBlocks{trial.host.count() * 4096 / trial.kv.blocks.quantum().count()};
   return trial;
 }
 
@@ -150,10 +150,10 @@ typename E::Config trial_config(const Trial& trial, const SmallCost& world, Byte
                                 const SmallCost& believed = {}) {
   return {.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
           .geometry = {.layers = trial.layers,
-                       .layer_block_bytes = trial.kv.empty() ? Bytes{4096} : trial.kv.quantum(),
+                       .layer_block_bytes = trial.kv.blocks.empty() ? Bytes{4096} : trial.kv.blocks.quantum(),
                        .layer_weight_bytes = layer_weights,
                        .layer_hidden_bytes = Bytes{3000},
-                       .kv = trial.kv},
+                       .groups = trial.kv.blocks.empty() ? nullptr : &trial.kv},
           .device_blocks = trial.device,
           .host_blocks = trial.host,
           .tier = reached_by<typename E::caching_type>({.capacity = TokenBlocks{trial.host.count() / trial.layers}}),

@@ -59,7 +59,7 @@ Expected<Budget> layered_budget(const Options& options, const Source& source, co
   const Bytes first = geometry.layer_block_bytes * geometry.kv_of(TokenBlocks{1}).count();
   if (options.machine.kv_blocks)
     return flag_error("--kv-blocks", fmt::format("a token block of {} has no size: {}", world.shape.name,
-                                                 in_words(geometry.kv, geometry.layers)),
+                                                 in_words(geometry.kv(), geometry.layers)),
                       "--kv-memory, such as 8GB");
   const auto usable = static_cast<std::int64_t>(options.machine.memory_share *
                                                 static_cast<double>(world.device.memory.count()));
@@ -128,7 +128,7 @@ Expected<std::string> leave_out_equal_layers(const Options& options, const World
       return Error{ErrorCode::unsupported, "--systems",
                    fmt::format("{} serves no model whose layers differ ({}), and {} has such: {} of a request",
                                system->name, system->equal_layers, world.shape.name,
-                               in_words(geometry.kv, geometry.layers)),
+                               in_words(geometry.kv(), geometry.layers)),
                    "systems that move whole requests or none, such as VllmSwap; all leaves the others out"};
   const std::size_t left_out =
       std::erase_if(systems, [](const System* system) { return system->equal_layers != nullptr; });
@@ -173,6 +173,7 @@ Expected<Budget> kv_budget(const Options& options, const Source& source, const W
 Status set_memories(const Options& options, const World& world, const Budget& budget, Comparison& c) {
   const ModelShape& shape = world.shape;
   c.setup.geometry = world.geometry(c.setup.limits.block_tokens);
+  c.setup.groups = world.groups;
   c.setup.device_blocks = budget.room;
   for (const LowerTier& tier : options.machine.lower_tiers) {
     const Bytes token_block = c.setup.geometry.layer_block_bytes * (shape.layers * world.devices);

@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -67,6 +68,8 @@ Expected<World> layered_world(const MachineOptions& machine, SimulatedModel mode
               .device = device,
               .cost = engines::CostChoice{LayeredRoofline{*model.layered, device}},
               .cost_name = "roofline of model and device, by kind of layer"};
+  world.groups = std::make_shared<const KvLayers>(
+      KvLayers{KvBlocks(model.layered->kv, Limits{}.block_tokens), ReadLimits{model.layered->kv}});
   world.layered = std::move(model.layered);
   return world;
 }
@@ -77,14 +80,12 @@ Geometry World::geometry(Tokens block_tokens) const {
   if (!layered)
     return {shape.layers, shape.layer_block_bytes(block_tokens), shape.layer_weight_bytes(),
             shape.layer_hidden_bytes(block_tokens)};
-  const KvBlocks kv(layered->kv, block_tokens);
   const Bytes outside = layered->weight_bytes(ModuleClass::embedding) + layered->weight_bytes(ModuleClass::head);
   return {.layers = shape.layers,
-          .layer_block_bytes = kv.quantum(),
+          .layer_block_bytes = groups->blocks.quantum(),
           .layer_weight_bytes = (layered->weight_bytes() - outside) / shape.layers, // their mean
           .layer_hidden_bytes = shape.layer_hidden_bytes(block_tokens),
-          .kv = kv,
-          .reads = ReadLimits{layered->kv}};
+          .groups = groups.get()};
 }
 
 Expected<World> world_of(const MachineOptions& machine) {

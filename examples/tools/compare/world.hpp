@@ -13,6 +13,7 @@
 #include "compare/options.hpp"
 #include "engines/cost_choice.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,9 +31,10 @@ struct World {
   std::string measured{};       ///< the caution about a measured profile: on what; empty: a roofline
   sluice::Bytes whole_token{0}; ///< of KV, on all devices of a group together
   std::optional<sluice::ModelDescription> layered{}; ///< a model whose layers differ; `shape` then has its widths alone
+  std::shared_ptr<const sluice::KvLayers> groups{};  ///< of such a model, in blocks of the engines' length
 
   [[nodiscard]] sluice::Bytes weight_bytes() const { return layered ? layered->weight_bytes() : shape.weight_bytes(); }
-  /// Sizes for engines. With `layered`, `block_tokens` is a length that `KvBlocks::fits`.
+  /// Sizes for engines, which `groups` outlives.
   [[nodiscard]] sluice::Geometry geometry(sluice::Tokens block_tokens) const;
 };
 

@@ -247,4 +247,10 @@ class KvBlocks {
   std::int64_t quantum_ = 0;
 };
 
+/// What an engine knows of layers that keep different amounts of KV.
+struct KvLayers {
+  KvBlocks blocks{};  ///< what they keep
+  ReadLimits reads{}; ///< how far they read
+};
+
 } // namespace sluice

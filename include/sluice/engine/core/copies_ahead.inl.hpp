@@ -35,7 +35,7 @@ SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
       RequestRow& request = core.row(*at);
       if (request.holding.copied.count() == 0) continue;
       const Footprint before = core.footprint(request);
-      if (core.geometry.kv.empty()) {
+      if (core.geometry.alike()) {
         const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
         const std::int64_t fewer = (needed.count() + each - 1) / each;
         request.holding.copied =
@@ -73,7 +73,7 @@ SLUICE_INLINE IdleLink idle_link(const Core& core, const PolicyCalls& policies, 
 /// How many of a request's blocks behind its oldest `clean` ones have copies of at most `left` in all.
 SLUICE_INLINE std::int64_t blocks_within(const Core& core, const RequestRow& request, std::int64_t clean,
                                          LayerBlocks left) {
-  const KvBlocks& kv = core.geometry.kv;
+  const KvBlocks& kv = core.geometry.kv();
   if (kv.empty()) return left.count() / core.layout.room(TokenBlocks{1}, request.resident_layers).count();
   std::int64_t fits = 0, fails = request.blocks.count() - clean + 1;
   while (fails - fits > 1) {
@@ -99,7 +99,7 @@ SLUICE_INLINE LayerBlocks copy_request(Core& core, RequestRow& request, LayerBlo
   const Footprint after = core.footprint(request);
   core.ledger.replace(before, after);
   left -= after.host - before.host;
-  return movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers, {}, core.geometry.kv)
+  return movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers, {}, core.geometry.kv())
       .to_host;
 }
 
@@ -138,7 +138,7 @@ SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBloc
     const Holding target = with_layers_back(core, request, back);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(target, request.blocks);
-    const Movement moved = movement(from, target, request.blocks, core.limits.block_tokens, layers, {}, core.geometry.kv);
+    const Movement moved = movement(from, target, request.blocks, core.limits.block_tokens, layers, {}, core.geometry.kv());
     if (moved.to_host.count() > 0 || after.device - before.device > core.ledger.device().free()) return;
     core.ledger.replace(before, after);
     request.holding = target;

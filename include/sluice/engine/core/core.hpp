@@ -73,10 +73,10 @@ struct Core {
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
   /// Device memory of a resident request's token blocks.
   [[nodiscard]] LayerBlocks room_of(TokenBlocks blocks) const {
-    return geometry.kv.empty() ? layout.room(blocks) : geometry.kv_of(blocks);
+    return geometry.alike() ? layout.room(blocks) : geometry.kv_of(blocks);
   }
   /// Whether a request's layers can be in both memories. Of layers that keep different amounts none moves alone.
-  [[nodiscard]] bool layerwise() const { return layout.layerwise() && geometry.kv.empty(); }
+  [[nodiscard]] bool layerwise() const { return layout.layerwise() && geometry.alike(); }
 
   /// Whether the plan in force determines this request's residency; `holding_by_plan` returns it.
   [[nodiscard]] bool covers(const RequestRow& request) const {

@@ -59,7 +59,7 @@ SLUICE_INLINE LayerBlocks host_free(const Core& core, const CommitState& state) 
 SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden, Moves& moves) {
   const LayerBlocks evicted =
       movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden,
-               core.geometry.kv)
+               core.geometry.kv())
           .to_host;
   moves.leaving += evicted;
   moves.to_host += evicted;

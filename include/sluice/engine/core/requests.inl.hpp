@@ -195,7 +195,7 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
   LayerBlocks states{0}; // hidden states that are written out
   if (opening > 0) {
     Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
-    if (!core.geometry.kv.empty()) {
+    if (!core.geometry.alike()) {
       growth.device = LayerBlocks{0};
       for (const Claim& claim : claims)
         if (const RequestRow& request = core.row(claim.slot); request.slack.count() == 0)

@@ -68,7 +68,7 @@ struct Work {
   /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Empty, except when `layer_times`
   /// (policy/cost/rebuild.hpp) asks for the layers one by one.
   LayerRebuild rebuilt;
-  /// Of a model whose layers read limited contexts (`Geometry::reads`): the sum over the decodes of the shorter of
+  /// Of a model whose layers read limited contexts (`Geometry::groups`): the sum over the decodes of the shorter of
   /// context and limit, for each limit. 0 where nobody has added it; a model then counts every decode at the mean.
   std::array<Tokens, ReadLimits::most> within{};
   /// Decodes that are not among `decodes`. `step_time` (policy/cost/sub_batches.hpp) adds their time; a cost model

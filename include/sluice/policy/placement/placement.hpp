@@ -61,8 +61,8 @@ struct PlacementTask {
   }
   /// The room that `blocks` of a request take in both memories with this residency, in the engine's layout.
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
-    if (!view.geometry.kv.empty())
-      return sluice::footprint_of(view.geometry.kv, holding, blocks, view.limits.block_tokens, layers());
+    if (!view.geometry.alike())
+      return sluice::footprint_of(view.geometry.kv(), holding, blocks, view.limits.block_tokens, layers());
     return footprint<L>(holding, blocks, view.limits.block_tokens, layers(), view.geometry.hidden_size());
   }
 
@@ -71,7 +71,7 @@ struct PlacementTask {
   [[nodiscard]] Work steady_decode(std::size_t count) const {
     Work work;
     for (const Claim& claim : claims.first(count))
-      work.add_decode(view.row(claim.slot).context() + ahead + Tokens{1}, view.geometry.reads);
+      work.add_decode(view.row(claim.slot).context() + ahead + Tokens{1}, view.geometry.reads());
     work.samples = work.decodes;
     return work;
   }

@@ -177,6 +177,7 @@ template <class Room>
 
 /// No groups: each layer keeps a block of every token block.
 inline constexpr KvBlocks layers_alike{};
+inline constexpr ReadLimits no_limits{};
 
 /// What crosses the link when a request's residency changes.
 struct Movement {
