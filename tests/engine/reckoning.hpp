@@ -38,8 +38,8 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   return {true, copied, holding.saved.contains(layer)};
 }
 
-/// Room of one block of one layer of a request of `total` blocks, in layer blocks: by the definition of KvBlocks' parts,
-/// without its sums.
+/// Room of one block of one layer of a request of `total` blocks, in layer blocks: by the definition of KvBlocks'
+/// parts, without its sums.
 inline std::int64_t size_of(const Geometry& geometry, int layer, std::int64_t block, std::int64_t total) {
   if (geometry.alike()) return 1;
   std::int64_t sum = 0;
@@ -108,8 +108,7 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
       sum.out += is.host && !was.host ? since : 0;
       if (is.host && was.host && was.device) (other_layers ? sum.perhaps_out : sum.again) += std::max(then, since);
       // Copies cover all resident layers: if some were nowhere, no copy stays, and copies may be made again at once.
-      if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty())
-        sum.perhaps_out += since;
+      if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty()) sum.perhaps_out += since;
       kept_states += is.states && !was.states ? 1 : 0;
       const bool was_hidden = was.states && !was.device;
       if (was_hidden && runs && (computes || changed)) {

@@ -93,8 +93,7 @@ inline Trial in_groups(Trial trial, Random& random) {
   const std::array<KvRule, 5> rules{
       KvRule{.entry = 256}, KvRule{.kind = KvKind::latent, .entry = 160},
       KvRule{.kind = KvKind::sliding, .entry = 256, .window = static_cast<std::int64_t>(10 + random.below(60))},
-      KvRule{.kind = KvKind::compressed, .entry = 512, .stride = 32},
-      KvRule{.kind = KvKind::state, .entry = 6144}};
+      KvRule{.kind = KvKind::compressed, .entry = 512, .stride = 32}, KvRule{.kind = KvKind::state, .entry = 6144}};
   KvGroups kv;
   for (int layer = 0; layer < trial.layers; ++layer) {
     const std::uint64_t first = random.below(5), count = layer == 0 ? 1 : random.below(3);

@@ -491,8 +491,7 @@ TEST_CASE("an engine's shape is refused by naming what the model has") {
   CHECK(!plain->layered);
   CHECK(plain->shape == *find_or_read_model(folder.string()));
   // What is not understood is refused in both.
-  CHECK(says(simulated(with(dense("olmo2"), {{"num_extra_layers", 3}})).error().line(),
-             "num_extra_layers"));
+  CHECK(says(simulated(with(dense("olmo2"), {{"num_extra_layers", 3}})).error().line(), "num_extra_layers"));
   fs::remove_all(folder);
 }
 

@@ -58,11 +58,12 @@ Expected<Budget> layered_budget(const Options& options, const Source& source, co
   const auto room_in = [&](Bytes bytes) { return LayerBlocks{bytes / geometry.layer_block_bytes}; };
   const Bytes first = geometry.layer_block_bytes * geometry.kv_of(TokenBlocks{1}).count();
   if (options.machine.kv_blocks)
-    return flag_error("--kv-blocks", fmt::format("a token block of {} has no size: {}", world.shape.name,
-                                                 in_words(geometry.kv(), geometry.layers)),
-                      "--kv-memory, such as 8GB");
-  const auto usable = static_cast<std::int64_t>(options.machine.memory_share *
-                                                static_cast<double>(world.device.memory.count()));
+    return flag_error(
+        "--kv-blocks",
+        fmt::format("a token block of {} has no size: {}", world.shape.name, in_words(geometry.kv(), geometry.layers)),
+        "--kv-memory, such as 8GB");
+  const auto usable =
+      static_cast<std::int64_t>(options.machine.memory_share * static_cast<double>(world.device.memory.count()));
   const LayerBlocks beside = room_in(std::max(Bytes{0}, Bytes{usable} - world.weight_bytes()));
   // A budget in token blocks, a trace's or the demo's, is meant for a full batch.
   const auto of_batch = [&](TokenBlocks blocks, int batch) {

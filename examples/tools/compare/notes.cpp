@@ -31,9 +31,9 @@ std::string machine_text(const Options& options, const World& world, Tokens bloc
   const std::string whose =
       world.layered ? fmt::format("the model's; and at most {:.4g} MB a request in windows and states",
                                   static_cast<double>(world.layered->kv.fixed_bytes().count()) / 1e6)
-      : world.devices > 1 ? fmt::format("on each of {} devices, {} of the model", world.devices,
-                                                            world.whole_token.count())
-                                              : "the model's";
+      : world.devices > 1
+          ? fmt::format("on each of {} devices, {} of the model", world.devices, world.whole_token.count())
+          : "the model's";
   return fmt::format("link {:.3g} GB/s to the device{} ({}); peaks of {:.4g} TFLOP/s and {:.4g} GB/s of memory (the "
                      "device's), times by {}; {:g} bytes of KV a token ({})",
                      link.rate.count() / 1e9,

@@ -20,8 +20,9 @@ concept CountsEqualBlocks = requires {
   requires bool(P::equal_blocks);
 };
 
-/// What a part of composition `C` does that a model whose layers keep different amounts of KV does not allow (`Geometry::groups`): a sentence without its end. Null if requests are on the device whole, or on the host whole,
-/// or dropped: such an engine serves any model.
+/// What a part of composition `C` does that a model whose layers keep different amounts of KV does not allow
+/// (`Geometry::groups`): a sentence without its end. Null if requests are on the device whole, or on the host whole, or
+/// dropped: such an engine serves any model.
 template <class C>
 [[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, int layers) {
   using Placed = typename C::placement_type;

@@ -217,7 +217,8 @@ class KvBlocks {
     std::int64_t sum = 0;
     for (const KvPart& part : parts()) {
       const std::int64_t begin = std::max(first, total - std::min(total, part.keep));
-      sum += std::max<std::int64_t>(0, last / part.step - begin / part.step) * part.units * (part.layers & held).count();
+      sum +=
+          std::max<std::int64_t>(0, last / part.step - begin / part.step) * part.units * (part.layers & held).count();
     }
     return sum;
   }
@@ -225,8 +226,7 @@ class KvBlocks {
   /// `room(1)` for each block unless entries stand for several blocks.
   [[nodiscard]] constexpr std::int64_t room(std::int64_t total) const {
     std::int64_t sum = 0;
-    for (const KvPart& part : parts())
-      sum += std::min(total, part.keep) / part.step * part.units * part.layers.count();
+    for (const KvPart& part : parts()) sum += std::min(total, part.keep) / part.step * part.units * part.layers.count();
     return sum;
   }
   /// Runs of memory that a token block has: one in each layer of each group.

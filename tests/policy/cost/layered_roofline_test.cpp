@@ -46,7 +46,8 @@ AttentionAmount decoded(const LayerDescription& layer, const KvRule& rule, const
 TEST_CASE("pairs within a reach are those of each token, one by one") {
   Random random(3);
   for (int trial = 0; trial < 500; ++trial) {
-    const auto cached = static_cast<std::int64_t>(random.below(60)), fresh = static_cast<std::int64_t>(random.below(60));
+    const auto cached = static_cast<std::int64_t>(random.below(60)),
+               fresh = static_cast<std::int64_t>(random.below(60));
     const auto reach = static_cast<std::int64_t>(1 + random.below(80));
     std::int64_t some = 0, all = 0;
     for (std::int64_t token = 1; token <= fresh; ++token) {
@@ -153,10 +154,13 @@ ModelDescription described(const ModelShape& shape) {
   for (int l = 0; l < shape.layers; ++l) {
     const std::string at = "layers." + std::to_string(l) + ".";
     model.layers.push_back(layer);
-    model.modules.push_back(
-        {.name = at + "attention", .of = ModuleClass::attention, .rows = shape.attention_parameters() / shape.hidden, .columns = shape.hidden});
+    model.modules.push_back({.name = at + "attention",
+                             .of = ModuleClass::attention,
+                             .rows = shape.attention_parameters() / shape.hidden,
+                             .columns = shape.hidden});
     if (shape.experts > 0)
-      model.modules.push_back({.name = at + "router", .of = ModuleClass::router, .rows = shape.experts, .columns = shape.hidden});
+      model.modules.push_back(
+          {.name = at + "router", .of = ModuleClass::router, .rows = shape.experts, .columns = shape.hidden});
     model.modules.push_back({.name = at + "mlp",
                              .of = shape.experts > 0 ? ModuleClass::routed_experts : ModuleClass::dense_mlp,
                              .rows = shape.expert_parameters() / shape.hidden,
@@ -190,7 +194,8 @@ TEST_CASE("a model whose layers are alike takes the time of its roofline") {
       Work work = decoding(contexts, model.kv);
       std::vector<ChunkWork> chunks;
       for (std::uint64_t i = random.below(3); i > 0; --i)
-        chunks.push_back({Tokens{static_cast<std::int64_t>(1 + random.below(500))}, Tokens{static_cast<std::int64_t>(random.below(900))}});
+        chunks.push_back({Tokens{static_cast<std::int64_t>(1 + random.below(500))},
+                          Tokens{static_cast<std::int64_t>(random.below(900))}});
       work.chunks = chunks;
       // The expected bytes of touched experts are rounded down in a shape.
       CHECK(other.step(work).total(3).count() == doctest::Approx(one.step(work).total(3).count()).epsilon(1e-6));

@@ -138,7 +138,8 @@ SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBloc
     const Holding target = with_layers_back(core, request, back);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(target, request.blocks);
-    const Movement moved = movement(from, target, request.blocks, core.limits.block_tokens, layers, {}, core.geometry.kv());
+    const Movement moved =
+        movement(from, target, request.blocks, core.limits.block_tokens, layers, {}, core.geometry.kv());
     if (moved.to_host.count() > 0 || after.device - before.device > core.ledger.device().free()) return;
     core.ledger.replace(before, after);
     request.holding = target;

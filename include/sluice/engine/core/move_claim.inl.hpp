@@ -86,8 +86,8 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     moves.to_host += written;
     return;
   }
-  const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden,
-                                  core.geometry.kv());
+  const Movement delta =
+      movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden, core.geometry.kv());
   moves.arriving += delta.to_device;
   moves.to_host += delta.to_host;
   moves.leaving += delta.to_host;

@@ -57,10 +57,9 @@ SLUICE_INLINE LayerBlocks host_free(const Core& core, const CommitState& state) 
 
 /// Evicts what `target` has on the host and the request does not have there yet; it leaves in the background.
 SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden, Moves& moves) {
-  const LayerBlocks evicted =
-      movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden,
-               core.geometry.kv())
-          .to_host;
+  const LayerBlocks evicted = movement(request.holding, target, request.blocks, core.limits.block_tokens,
+                                       core.geometry.layers, hidden, core.geometry.kv())
+                                  .to_host;
   moves.leaving += evicted;
   moves.to_host += evicted;
   request.holding = target;

@@ -89,8 +89,8 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     } else if (fields.size_or("index_topk_freq", 1) != 1 || fields.has("index_topk_pattern")) {
       fields.refuse("index_topk_freq is set without indexer_types", "which layers have an indexer of their own");
     }
-    fields.known({"index_topk_freq", "index_topk_pattern", "index_skip_topk_offset",
-                  "indexer_rope_interleave", "index_share_for_mtp_iteration", "index_local_blocks"});
+    fields.known({"index_topk_freq", "index_topk_pattern", "index_skip_topk_offset", "indexer_rope_interleave",
+                  "index_share_for_mtp_iteration", "index_local_blocks"});
   } else if (fields.has("index_topk") || fields.has("index_n_heads")) {
     fields.refuse("index_topk is set", "a model type with an indexer: deepseek_v32 or glm_moe_dsa");
   }

@@ -213,8 +213,8 @@ struct Movement {
   if (had > 0 || has > 0) {
     copied -= part(0, std::min(had, after), to.host - from.away());
     const LayerSet here = LayerSet::all(layers) - to.away();
-    copied += part(had, has, here - from.away()) + part(before, has, here & from.host) +
-              part(0, has, here & from.nowhere);
+    copied +=
+        part(had, has, here - from.away()) + part(before, has, here & from.host) + part(0, has, here & from.nowhere);
   }
   const LayerSet had_states = from.hidden_on_host(), has_states = to.hidden_on_host();
   const std::int64_t old_states = from.state_blocks(blocks, block_tokens).count();

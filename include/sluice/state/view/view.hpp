@@ -71,11 +71,11 @@ struct Limits {
 
 /// Sizes that do not change during a run.
 struct Geometry {
-  int layers = 0;              ///< number of layers of the model
-  Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer; with `groups`, one quantum
-  Bytes layer_weight_bytes{0}; ///< weights of one layer
-  Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
-  int segment_layers = 1;      ///< layer blocks that are contiguous in memory; set from the Layout
+  int layers = 0;                   ///< number of layers of the model
+  Bytes layer_block_bytes{0};       ///< K and V of `block_tokens` tokens of one layer; with `groups`, one quantum
+  Bytes layer_weight_bytes{0};      ///< weights of one layer
+  Bytes layer_hidden_bytes{0};      ///< hidden states of `block_tokens` tokens, as they enter one layer
+  int segment_layers = 1;           ///< layer blocks that are contiguous in memory; set from the Layout
   const KvLayers* groups = nullptr; ///< of layers that keep different amounts of KV; it outlives the engine. By default
                                     ///< each layer keeps a layer block of every token block
 
